@@ -75,15 +75,15 @@ coverage: .venv/developed siege
 
 mutants: .venv/developed
 	$(BIN)/python -m pip install -q --disable-pip-version-check cosmic-ray -c requirements.lock
-	nice $(BIN)/python scripts/mutants.py
+	nice $(BIN)/python -m scripts.checks.mutants
 
 check: .venv/developed docs
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/python scripts/readme.py --check
-	$(BIN)/python scripts/gil_table.py --check
-	$(BIN)/python scripts/executors_table.py --check
+	$(BIN)/python -m scripts.pages.readme --check
+	$(BIN)/python -m scripts.pages.gil_table --check
+	$(BIN)/python -m scripts.pages.executors_table --check
 	for page in README.rst CONTRIBUTING.rst */README.rst CHANGELOG.rst pipepool/CHANGELOG.rst; do \
 	  $(BIN)/python -m docutils --report=1 --halt=2 $$page /dev/null || exit 1; done
 
@@ -92,7 +92,7 @@ format: .venv/developed
 	$(BIN)/ruff format .
 
 .venv/bin/python:
-	@scripts/venv $(PYTHON)
+	@scripts/install/venv $(PYTHON)
 
 .venv/installed: .venv/bin/python $(REQUIREMENTS)
 	$(BIN)/python -m pip install -q --disable-pip-version-check $(PROJECT) $(PICTURES) -c requirements.lock \
@@ -133,14 +133,14 @@ dist: .venv/publishing
 	$(BIN)/python -m twine check --strict dist/*
 
 readme: .venv/developed
-	$(BIN)/python scripts/readme.py
-	$(BIN)/python scripts/gil_table.py -
+	$(BIN)/python -m scripts.pages.readme
+	$(BIN)/python -m scripts.pages.gil_table -
 
 siege:
-	@scripts/install_siege
+	@scripts/install/siege
 
 tools:
-	@scripts/install_tools
+	@scripts/install/tools
 
 lock: .venv/developed .venv/publishing .venv/suited .venv/with-corpus
 	$(BIN)/python -m pip freeze --exclude-editable > requirements.lock

@@ -298,7 +298,7 @@ def test_a_function_of_the_main_script_is_found(tmp_path: Path) -> None:
     assert (done.stdout, done.stderr) == (b"[2, 4]\n", b"")
 
 
-def test_a_script_without_its_guard_is_told_so(tmp_path: Path) -> None:
+def test_a_script_without_its_guard_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "script.py"
     path.write_text(
         "from pipepool import PipeExecutor\n"

@@ -1,4 +1,4 @@
-"""Which worker is assigned a task, and when a worker is replaced."""
+"""Choosing a worker for a task, and replacing workers."""
 
 from __future__ import annotations
 

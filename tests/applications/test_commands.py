@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from offload.bench.experiments import sweep
-from offload.bench.planning import plan
+from offload.bench.planning import plan, plan_file
 from offload.bench.planning.blocks import Block
 from offload.bench.records import journal
 from offload.bench.records.record import WINDOW
@@ -74,12 +74,12 @@ def test_the_values_of_headers_are_in_no_file_and_such_a_run_is_not_resumed() ->
     case = Case("hypercorn", "app=shop:app", request=request)
     own = plan.Plan("measure", (case,), 1, None, blocks=(Block((0,)),))
     folder = journal.new_run("measure")
-    plan.save(own, folder)
-    text = (folder / plan.FILE).read_text()
+    plan_file.save(own, folder)
+    text = (folder / plan_file.FILE).read_text()
     assert "hidden" not in text and "Accept: text/html" in text
     facts = builder.case_facts(case, None)
     assert facts.request is not None and "hidden" not in str(facts.request)
-    saved = plan.load(folder).cases[0]
+    saved = plan_file.load(folder).cases[0]
     assert saved.key == case.key == facts.key
     said = fab_here(f"resume:{folder.name}")
     assert (said.returncode, "sends a header whose value" in said.stderr) == (2, True)
@@ -152,7 +152,7 @@ def test_run_server_serves_an_application() -> None:
         ("/bad", "GET /bad answered 500: Internal Server Error (ValueError: no such quote ("),
     ],
 )
-def test_measure_says_what_the_application_answers(request_: str, message: str) -> None:
+def test_measure_reports_what_the_application_answers(request_: str, message: str) -> None:
     require("uvicorn_httptools")
     said = fab(
         f"measure:uvicorn_httptools,app=pure:app,{PATH},request={request_},quick=yes", timeout=100

@@ -116,7 +116,7 @@ def test_an_application_is_named_by_module_file_or_factory(name: str, kinds: lis
         ("a:b:c", "'a:b:c' does not name an application"),
     ],
 )
-def test_what_is_no_application_is_one_line_that_says_what_it_is(name: str, message: str) -> None:
+def test_what_is_no_application_is_described_in_one_line(name: str, message: str) -> None:
     with pytest.raises(UsageError, match=message) as caught:
         user_application.kinds(catalog.find_task(f"app={name}").name)
     assert "\n" not in str(caught.value)

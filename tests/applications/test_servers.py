@@ -112,8 +112,8 @@ def test_each_process_reports_its_clocks_and_its_gil(name: str, app: str, serve:
         assert found["loop_lag_max_ms"] > 50
     else:
         assert route["cpu_s"] > 0
-    gils = server_report.with_gils(running.facts)["worker_gil_words"]
-    assert {gil["gil_word"]["pid"] for gil in gils} == {gil["pid"] for gil in gils}
+    gils = server_report.with_gils(running.facts)["worker_gil_addresses"]
+    assert {gil["gil_address"]["pid"] for gil in gils} == {gil["pid"] for gil in gils}
     assert found["facts"]["gil_enabled"] is True
 
 
@@ -184,7 +184,7 @@ def test_the_stop_loses_no_request(name: str, app: str, serve: Serve) -> None:
     assert "completed" not in running.ending
 
 
-def test_a_server_without_its_package_says_so_and_not_that_the_application_fails() -> None:
+def test_a_server_without_its_package_reports_it_and_not_that_the_application_fails() -> None:
     missing = [name for name, _ in EVERY if MISSING[name]]
     if not missing:
         pytest.skip("every server is installed")

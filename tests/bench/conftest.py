@@ -15,7 +15,7 @@ from offload.bench.telemetry import gil_sampler
 
 
 @pytest.fixture
-def believes_late_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+def accept_late_samples(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the sampler accept late samples, for tests in which the sampled state does not change.
 
     Such a test does not need an idle core for the sampler.
@@ -41,7 +41,7 @@ class Word:
     def facts(self) -> dict[str, Any]:
         """The facts about it, in the format that servers report."""
         place = {"pid": os.getpid(), "address": ctypes.addressof(self._values)}
-        return {"gil_word": place}
+        return {"gil_address": place}
 
     def change(self, locked: int, switches: int = 0) -> None:
         """Add switches, then lock or unlock it."""

@@ -1,4 +1,4 @@
-"""Records and plans of gates, whose rates the tests choose."""
+"""Records and plans of gates with given rates."""
 
 from __future__ import annotations
 

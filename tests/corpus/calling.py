@@ -1,4 +1,4 @@
-"""Call a corpus function as a worker process does; one line of JSON on stdout describes it.
+"""Call a corpus function as a worker process does; print one line of JSON about it.
 
 python -m tests.corpus.calling TASK
 """

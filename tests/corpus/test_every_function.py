@@ -1,4 +1,4 @@
-"""Every function of the corpus, by name: a new one is tested the moment it exists."""
+"""Every function of the corpus by name: a new one is tested as soon as it exists."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_function_returns_the_same_bytes_in_every_process(
 
 
 @pytest.mark.parametrize("name", ENTRIES)
-def test_a_function_says_in_one_line_what_it_does(name: str) -> None:
+def test_a_function_reports_in_one_line_what_it_does(name: str) -> None:
     summary = ENTRIES[name].summary
     assert summary.endswith(".")
     assert len(summary) <= 93
@@ -68,7 +68,7 @@ def test_a_function_says_in_one_line_what_it_does(name: str) -> None:
 
 @pytest.mark.parametrize("path", sorted({entry.path for entry in ENTRIES.values()}))
 def test_packages_of_a_module_are_what_it_imports_and_can_be_installed(path: Any) -> None:
-    from tests.test_imports import imported
+    from tests.project.test_imports import imported
 
     packages = next(e.packages for e in ENTRIES.values() if e.path == path)
     beyond = imported(path) - sys.stdlib_module_names - {"offload"}

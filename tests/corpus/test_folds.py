@@ -1,4 +1,4 @@
-"""The folds are what the seeded hash draws from the frozen list, and nobody loses a function."""
+"""The folds follow from the seeded hash of the frozen list, and contain every function once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Traps do what they are named for."""
+"""Each trap has the property that it is named after."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ab's text is read as it means it; recorded outputs are of ab 2.3 of Apache 2.4.71."""
+"""The output of ab is parsed correctly; the recorded outputs are of ab 2.3 of Apache 2.4.71."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_body_is_posted_as_what_it_looks_like() -> None:
     assert asked.files == {"body": '{"a": 1}'}
 
 
-def test_amounts_that_were_changed_are_told() -> None:
+def test_amounts_that_were_changed_are_reported() -> None:
     assert recorded("slow", requests=2).notes == (Flag("rounded", "2 requests became 3"),)
     assert recorded("seconds", requests=None, seconds=1.5).notes == (
         Flag("rounded", "1.5 s became 2"),
@@ -94,7 +94,7 @@ def test_what_it_cannot_do_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @installed
 @pytest.mark.suites
-def test_it_loads_a_real_server_and_tells_its_version(server: Server) -> None:
+def test_it_loads_a_real_server_and_reports_its_version(server: Server) -> None:
     before = server.requests["/http10"]
     ran = loads.run(replace(LOAD, url=server.url("/http10")), "ab")
     assert (ran.result.figures.completed, server.requests["/http10"] - before) == (30, 30)

@@ -1,4 +1,4 @@
-"""builtin counts every request once, by what became of it."""
+"""builtin counts every request once, by its outcome."""
 
 from __future__ import annotations
 

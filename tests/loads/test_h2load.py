@@ -1,4 +1,4 @@
-"""h2load's text is read as it means it; recorded outputs are of h2load nghttp2/1.52.0."""
+"""The output of h2load is parsed correctly; the recorded outputs are of nghttp2/1.52.0."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A histogram's quantiles are within one per cent of the samples', merged or not."""
+"""A histogram's quantiles are within 1 % of the samples' quantiles, also after a merge."""
 
 from __future__ import annotations
 

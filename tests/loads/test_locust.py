@@ -1,4 +1,4 @@
-"""locust's JSON is read as it means it; recorded outputs are of locust 2.47.0."""
+"""The JSON of locust is parsed correctly; the recorded outputs are of locust 2.47.0."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An open loop asks at its times and measures from them, whatever the server does meanwhile."""
+"""An open loop sends at scheduled times and measures from them, however the server behaves."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_poisson_arrivals_have_exponential_gaps_and_can_be_repeated() -> None:
     ("keep_alive", "processes"),
     [(True, 1), (False, 2), *(pytest.param(*each, marks=slow) for each in [(False, 1), (True, 2)])],
 )
-def test_what_is_offered_is_what_was_asked_for(
+def test_what_is_offered_is_what_was_requested(
     server: Server, keep_alive: bool, processes: int
 ) -> None:
     load = replace(LOAD, url=server.url(), keep_alive=keep_alive, processes=processes)
@@ -94,7 +94,7 @@ def test_waiting_for_a_connection_is_in_the_time(server: Server) -> None:
     assert least * 0.99 < (got.figures.response.max_s or 0) < 3 * least
 
 
-def test_the_wait_for_a_connection_is_told_from_the_servers_time() -> None:
+def test_the_wait_for_a_connection_is_separate_from_the_servers_time() -> None:
     """Nine arrivals in 0.4 s share one connection to a server that takes 0.14 s for each."""
     with Server() as own:
         got = measured(own, "/pool", users=1, arrivals=Arrivals(20.0), seconds=0.45)

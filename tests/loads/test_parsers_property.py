@@ -1,4 +1,4 @@
-"""Every parser of a load tool, for any text at all: a problem, or figures that can be true."""
+"""Every parser of a load tool returns a problem or possible figures, for any text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Users that are divided among processes are one load, and nothing that they saw is lost."""
+"""Users divided among processes are one load, and no request of theirs is lost."""
 
 from __future__ import annotations
 

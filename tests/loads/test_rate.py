@@ -1,4 +1,4 @@
-"""A window's rate has no quantisation where a server is deterministic, unlike counting."""
+"""The rate of a window is not quantised by counting, also if a server is deterministic."""
 
 from __future__ import annotations
 

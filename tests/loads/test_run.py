@@ -1,4 +1,4 @@
-"""A load tool is always ended, and what cannot be run is refused in one line."""
+"""A load tool is always ended, and an impossible load is rejected in one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""siege's own counts are corrected where it flatters; recorded outputs are of siege 4.0.7."""
+"""siege's counts are corrected where they are too high; recorded outputs are of siege 4.0.7."""
 
 from __future__ import annotations
 
@@ -66,12 +66,12 @@ def test_giving_up_is_a_problem_with_the_kind(name: str, kind: str) -> None:
     assert measured.figures.response.mean_s is None
 
 
-def test_a_timeout_that_is_told_twice_is_counted_once() -> None:
+def test_a_timeout_that_is_reported_twice_is_counted_once() -> None:
     failed = recorded("timeout").figures.failed
     assert (failed["reset"], failed["timeout"], failed["other"]) == (1, 3, 0)
 
 
-def test_what_siege_does_not_tell_is_none() -> None:
+def test_what_siege_does_not_report_is_none() -> None:
     assert recorded("good").figures.failed["unfinished"] is None
     assert recorded("500").figures.failed["5xx"] is None
     assert recorded("good").figures.response.p99_s is None
@@ -93,7 +93,7 @@ def test_a_result_with_an_odd_key_is_a_problem_that_names_it() -> None:
         )
 
 
-def test_requests_that_were_rounded_are_told() -> None:
+def test_requests_that_were_rounded_are_reported() -> None:
     said = (DATA / "good.out").read_text()
     notes = parse(said, "", replace(LOAD, seconds=None, requests=100)).notes
     assert notes == (Flag("rounded", "requests=100 became 102, the same for each user"),)

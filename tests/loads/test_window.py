@@ -1,4 +1,4 @@
-"""A warm-up, a window and its tail are one continuous load, of which only the window counts."""
+"""Warm-up, window and tail are one continuous load; only the window is measured."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def measured(server: Server, path: str, **more: object) -> LoadResult:
     return run_here(replace(LOAD, url=server.url(path), **more))  # type: ignore[arg-type]
 
 
-def test_the_window_is_what_was_asked_for_and_its_rate_the_pools(server: Server) -> None:
+def test_the_window_is_what_was_requested_and_its_rate_the_pools(server: Server) -> None:
     began, before = time.monotonic(), len(server.slots_s)
     got = measured(server, "/pool", seconds=1.5)
     assert got.figures.rate_how == "residence-spread"
@@ -46,7 +46,7 @@ def test_cycles_and_completions_lengthen_the_window(server: Server) -> None:
     ) >= 12
 
 
-def test_a_window_is_ended_by_its_cap_and_says_so(server: Server) -> None:
+def test_a_window_is_ended_by_its_cap_and_reports_it(server: Server) -> None:
     got = measured(server, "/pool", window=Window(0.1, completions=1000, longest=1.0))
     assert 0.99 < (got.figures.window_s or 0) < 10  # a thousand take 35 s
     assert str(got.notes[0]).startswith("window: ended after 1 s with ")
@@ -70,7 +70,7 @@ def how_busy(server: Server) -> tuple[float, float]:
 
 
 @pytest.mark.timing
-def test_the_tool_says_how_busy_it_was(server: Server) -> None:
+def test_the_tool_reports_how_busy_it_was(server: Server) -> None:
     idle, busy = how_busy(server)
     assert 0 < idle < 0.3
     assert idle < busy < 1.1
@@ -78,7 +78,7 @@ def test_the_tool_says_how_busy_it_was(server: Server) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timing
-def test_a_tool_that_has_a_core_says_that_it_was_busy(server: Server) -> None:
+def test_a_tool_that_has_a_core_reports_that_it_was_busy(server: Server) -> None:
     idle, busy = how_busy(server)
     assert 0 < idle < 0.3 < busy < 1.1
 

@@ -1,4 +1,4 @@
-"""wrk's text is read as it means it; recorded outputs are of wrk 4.1.0."""
+"""The output of wrk is parsed correctly; the recorded outputs are of wrk 4.1.0."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_connections_that_threads_cannot_divide_are_left_out() -> None:
 
 @installed
 @pytest.mark.suites
-def test_it_opens_as_many_connections_as_it_says(server: Server) -> None:
+def test_it_opens_as_many_connections_as_it_reports(server: Server) -> None:
     before = server.accepts["/"]
     loads.run(replace(LOAD, url=server.url("/"), users=5, processes=2), "wrk")
     assert server.accepts["/"] - before == 4

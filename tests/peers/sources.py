@@ -152,7 +152,7 @@ def _debian_tests(python: str, folder: Path) -> None:
             raise Unavailable(f"{tool} is not installed")
     package = f"libpython{minor}-testsuite"
     script = (
-        '. "$1/scripts/private_apt"; private_apt "$2/apt" "deb $DEBIAN $3 main"; '
+        '. "$1/scripts/install/private_apt"; private_apt "$2/apt" "deb $DEBIAN $3 main"; '
         'apt update && cd "$2/apt" && apt download "$4"'
     )
     _run(["sh", "-c", script, "sh", str(ROOT), str(folder), suite, package])

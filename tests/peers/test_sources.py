@@ -1,4 +1,4 @@
-"""Fetching sources: a failure is one line and is stored for a while; results are kept."""
+"""Downloading sources: a failure is one line and is stored for a while; results are kept."""
 
 from __future__ import annotations
 

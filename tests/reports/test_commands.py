@@ -1,4 +1,4 @@
-"""What the commands that measure print, by records that stand in for a run."""
+"""The output of the commands that measure, with given records instead of a run."""
 
 from __future__ import annotations
 

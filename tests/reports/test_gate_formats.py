@@ -1,4 +1,4 @@
-"""Each format of a gate's result is valid for its readers, and tells the same verdicts."""
+"""Each format of a gate's result is valid, and reports the same verdicts."""
 
 from __future__ import annotations
 
@@ -233,7 +233,7 @@ def test_text_of_a_loss_has_its_interval_and_what_differs() -> None:
     assert text.endswith("records: /results/run\n")
 
 
-def test_text_of_a_loss_at_the_limit_tells_it() -> None:
+def test_text_of_a_loss_at_the_limit_reports_it() -> None:
     text = formats.render(result(0.95, sd=0.005), "text")
     assert text.startswith("No verdict on ")
     assert "its loss is close to 5 %: " in text
@@ -241,7 +241,7 @@ def test_text_of_a_loss_at_the_limit_tells_it() -> None:
     assert "its interval includes 5 %: " in noisy
 
 
-def test_text_of_kept_runs_tells_how_much_weaker_they_are() -> None:
+def test_text_of_kept_runs_reports_how_much_weaker_they_are() -> None:
     text = " ".join(formats.render(kept(1.0, 0.8), "text").split())
     assert "Two kept runs are compared, baseline-main and run, which were measured at" in text
     assert "machine's speed moved by 30.0 % during and between them." in text
@@ -259,7 +259,7 @@ def test_infinite_ends_are_null() -> None:
     assert formats.render(found, "text").startswith("The condition is und")
 
 
-def test_an_unknown_upper_end_is_told_in_words() -> None:
+def test_an_unknown_upper_end_is_reported_in_words() -> None:
     figures = {"p99(3/x)": Measured(0.05, 0.04)}
     found = replace(result(1.0), condition=ConditionVerdict("p99(3/x) < 1", None, figures))
     assert "p99(3/x) is 0.05 (at least 0.04)" in formats.render(found, "text")

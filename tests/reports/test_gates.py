@@ -1,4 +1,4 @@
-"""Under the claims stand what bounds each case's rate, and the users that rate x mean tells of."""
+"""Capacity checks below the claims: the limit of each case's rate, and users by Little's law."""
 
 from __future__ import annotations
 

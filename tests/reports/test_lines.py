@@ -19,7 +19,7 @@ from offload.bench.stats import paired_test
 from offload.reports import comparison, json_rows, warnings
 from offload.reports.claims import capacity_checks, verdicts
 from offload.reports.rows import Row, rows
-from offload.reports.tables import scaling_table, summary, wide
+from offload.reports.tables import formats, measurement, scaling_table, summary, wide
 from offload.suites import Case
 from tests.records import changed, record_of
 from tests.reports.test_tables import AWAY, RECORD, windows
@@ -107,12 +107,12 @@ def test_a_time_has_the_digits_that_are_known(seconds: float, shown: str) -> Non
     [(99.96, "99.96 once"), (100.0, "100.0 once"), (999.9, "999.9 once"), (1000.0, "1000 once")],
 )
 def test_a_rate_has_four_digits(rate: float, shown: str) -> None:
-    assert summary.rate(rows([changed(RECORD, rate=rate)])[0]) == shown
+    assert formats.rate(rows([changed(RECORD, rate=rate)])[0]) == shown
 
 
 def test_the_conditions_name_machine_tools_connections_pools_and_upstream() -> None:
     long = changed(FULL, upstream={"kind": "nginx"})
-    measured, pools, load, *rest = summary.conditions(
+    measured, pools, load, *rest = measurement.conditions(
         rows([long, *windows(long, 20.0)])
     ).splitlines()
     assert measured == "Measured 2026-01-01 00:00 UTC on a CPU, 4 cores, k, Python 3.11.7."
@@ -120,11 +120,11 @@ def test_the_conditions_name_machine_tools_connections_pools_and_upstream() -> N
     assert pools == "Pools of 4 workers on 4 cores."
     assert rest == ["Network tasks fetched from nginx on the same machine."]
     kept = rows([changed(long, keep_alive=True)])
-    assert summary.conditions(kept).splitlines()[2] == "Load: siege 4.0.7; connections kept."
+    assert measurement.conditions(kept).splitlines()[2] == "Load: siege 4.0.7; connections kept."
     mixed = rows([long, changed(long, keep_alive=True)])
-    assert summary.conditions(mixed).splitlines()[2] == "Load: siege 4.0.7; of both kinds."
+    assert measurement.conditions(mixed).splitlines()[2] == "Load: siege 4.0.7; of both kinds."
     assert (
-        len(summary.conditions(rows([changed(RECORD, driver=None, workers=None)])).splitlines())
+        len(measurement.conditions(rows([changed(RECORD, driver=None, workers=None)])).splitlines())
         == 1
     )
 
@@ -141,15 +141,15 @@ def test_a_manual_load_test_shows_its_load_settings() -> None:
 def test_percentiles_are_named_only_when_all_are_known() -> None:
     names = ("p50", "p90", "p95", "p99", "p999", "max")
     times = {f"response_{name}_s": (n + 1) / 100 for n, name in enumerate(names)}
-    assert summary.percentiles(changed(RECORD, model="open", **times)) == (
+    assert formats.percentiles(changed(RECORD, model="open", **times)) == (
         "Response times, open loop (from the intended start): p50 10.0 ms, p90 20.0 ms, "
         "p95 30.0 ms, p99 40.0 ms, p99.9 50.0 ms, max 60.0 ms"
     )
-    closed = summary.percentiles(changed(RECORD, model="closed", **times))
+    closed = formats.percentiles(changed(RECORD, model="closed", **times))
     assert closed.startswith(
         "Response times, closed loop (waiting users send no requests): p50 10.0"
     )
-    assert summary.percentiles(changed(RECORD, response_max_s=2.0)) == ""
+    assert formats.percentiles(changed(RECORD, response_max_s=2.0)) == ""
 
 
 def test_availability_is_of_the_long_run_or_counted_over_the_windows() -> None:
@@ -308,7 +308,7 @@ def test_a_usl_reports_contention_coherency_and_peak() -> None:
     assert values["points"][0]["rate_low"] < 120 < values["points"][0]["rate_high"]
 
 
-def test_too_few_points_have_no_model_and_say_so() -> None:
+def test_too_few_points_have_no_model_and_report_it() -> None:
     few = swept(*((n, n * 10.0) for n in WORKERS[:4]))
     assert cells(scaling_table.text(few).splitlines()[0]) == [
         "workers",

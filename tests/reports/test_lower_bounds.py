@@ -1,4 +1,4 @@
-"""A percentile that is a lower bound is recognised by programs, and is no figure of a claim."""
+"""A percentile that is a lower bound is marked in JSON, and no claim uses it."""
 
 from __future__ import annotations
 

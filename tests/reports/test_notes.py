@@ -1,4 +1,4 @@
-"""What many rows have in common is reported once below their table, with its number."""
+"""Facts that many rows share are reported once below their table, with their number."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from offload.registry import catalog
 from offload.reports import notes, variables
 from offload.reports.results_txt import tables
 from offload.reports.rows import rows
-from offload.reports.tables import summary, text_table
+from offload.reports.tables import measurement, text_table
 from tests.records import changed
 from tests.reports.test_tables import PROCESSES, RECORD, effects, windows
 
@@ -107,9 +107,9 @@ def test_a_client_bound_rate_is_a_lower_limit() -> None:
         (1, "Pools of 1 workers on 2 cores: fewer workers than cores."),
     ],
 )
-def test_a_pool_that_is_no_match_for_the_cores_says_so(workers: int, words: str) -> None:
+def test_a_pool_that_is_no_match_for_the_cores_reports_it(workers: int, words: str) -> None:
     here = changed(RECORD, workers=workers, environment={**RECORD.environment, "cores": 2})
-    assert summary.where(rows([here])).splitlines()[-1] == words
+    assert measurement.where(rows([here])).splitlines()[-1] == words
 
 
 def test_servers_that_differ_in_more_than_one_variable_are_listed() -> None:
@@ -149,7 +149,7 @@ def test_servers_that_differ_in_the_strategy_alone_are_not() -> None:
     assert variables.sentences(rows([RECORD, PROCESSES])) == []
 
 
-def test_every_task_says_what_it_does_in_a_few_words() -> None:
+def test_every_task_reports_what_it_does_in_a_few_words() -> None:
     for task in catalog.tasks().values():
         if not task.summary.startswith("Alias of "):
             assert 2 <= len(task.short.split()) <= 4, task.name

@@ -1,4 +1,4 @@
-"""What the tables say follows from the records, and an unknown figure is never a zero."""
+"""The tables follow from the records, and an unknown figure is never a zero."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from offload.reports import json_rows, warnings
 from offload.reports.gil import effects as gil
 from offload.reports.results_txt import results_txt, shortened, tables
 from offload.reports.rows import Row, rows
-from offload.reports.tables import summary
+from offload.reports.tables import formats, summary
 from tests.records import changed, record_of
 
 RECORD = record_of(
@@ -52,7 +52,7 @@ def effects(*records: Record) -> list[gil.Effect]:
     return gil.effects(rows(list(records)))
 
 
-def test_a_row_without_figures_says_why_and_prints_no_zero() -> None:
+def test_a_row_without_figures_reports_why_and_prints_no_zero() -> None:
     text = tables([AWAY])
     assert "not available" in text
     assert "no network" in text
@@ -67,9 +67,9 @@ def test_all_windows_of_a_case_are_one_row_with_its_hold() -> None:
 
 
 def test_failures_are_named_by_kind_and_unfinished_is_none_of_them() -> None:
-    assert summary.kinds(rows([RECORD])[0]) == "3 timeout"
-    assert summary.kinds(rows([changed(RECORD, failed={"timeout": 0})])[0]) == "0"
-    assert summary.kinds(rows([AWAY])[0]) == "-"
+    assert formats.kinds(rows([RECORD])[0]) == "3 timeout"
+    assert formats.kinds(rows([changed(RECORD, failed={"timeout": 0})])[0]) == "0"
+    assert formats.kinds(rows([AWAY])[0]) == "-"
 
 
 def test_results_hold_the_published_tools_output_then_the_gil_effects_then_the_table() -> None:
@@ -83,9 +83,9 @@ def test_a_rate_is_printed_with_its_interval_however_wide_or_once() -> None:
     [known] = rows([RECORD, *windows(RECORD, 10.0, 10.01, 10.02, 10.01, 10.0)])
     [unknown] = rows([RECORD, *windows(RECORD, 10.0, 12.0, 14.0)])
     [once] = rows([RECORD])
-    assert summary.rate(known) == "10.01 +-0.1 %"
-    assert summary.rate(unknown) == "11.89 +-104 %"
-    assert summary.rate(once) == "10.00 once"
+    assert formats.rate(known) == "10.01 +-0.1 %"
+    assert formats.rate(unknown) == "11.89 +-104 %"
+    assert formats.rate(once) == "10.00 once"
 
 
 def test_a_retried_round_counts_once_by_its_last_attempt() -> None:
@@ -116,7 +116,7 @@ def test_flags_of_a_kind_are_counted_and_reported_once() -> None:
     assert "others: 20 %: end them (in 2 of 2 runs)" in warnings.row_warnings(row)
 
 
-def test_a_row_that_was_cut_short_says_how_to_go_on() -> None:
+def test_a_row_that_was_cut_short_reports_how_to_go_on() -> None:
     [row] = rows(windows(RECORD, 10.0, 10.0))
     assert [
         d for d in warnings.row_warnings(row) if d.startswith("rounds: 2 of 5 or more: fab resume")

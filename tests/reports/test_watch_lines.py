@@ -1,4 +1,4 @@
-"""Lines and summary of a watch: what is unknown, and what the figures mean."""
+"""Lines and summary of a watch: unknown values, and the meaning of the figures."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_what_is_unknown_is_a_dash_and_null_and_never_zero() -> None:
     assert ended["sentence"] is None
 
 
-def test_a_python_without_a_gil_says_so_instead_of_a_rho() -> None:
+def test_a_python_without_a_gil_reports_it_instead_of_a_rho() -> None:
     assert "no GIL" in report.line(reading(process(9, 3.2, GilUse(OFF, "3.14.0"))), False)
 
 

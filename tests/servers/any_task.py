@@ -1,4 +1,4 @@
-"""A task that runs the task whose name is in the file ANY_TASK: one server answers all of them.
+"""A task that runs the task named in the file ANY_TASK: one server runs them all.
 
 It notes in the file ANY_EVENTS when that task begins and ends.
 """

@@ -1,4 +1,4 @@
-"""Tasks that go wrong, each in its own way."""
+"""Tasks that fail, each in its own way."""
 
 import sys
 import time

@@ -1,4 +1,4 @@
-"""The applications in their frameworks: their own routes, beside the task at `/`."""
+"""The applications in their frameworks: their own routes, besides the task at `/`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Servers that are started with a task by its own name, as users start them."""
+"""Servers that are started with the name of a task, as users start them."""
 
 from __future__ import annotations
 

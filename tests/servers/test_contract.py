@@ -1,4 +1,4 @@
-"""The contract of every server while it serves: it runs every task and answers alike."""
+"""The contract of every server: it runs every task, with the same responses."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_failing_task_is_a_500_and_the_server_lives(any_server: Chosen) -> Non
     assert any_server.running.process.pid == pid
 
 
-def test_resources_tell_memory_processes_and_facts(noop_server: server.Server) -> None:
+def test_resources_report_memory_processes_and_facts(noop_server: server.Server) -> None:
     status, body = get(noop_server.url + "resources/")
     told = json.loads(body)
     name = noop_server.facts["server"]
@@ -180,11 +180,11 @@ def test_the_facts_recognise_the_process_and_its_interpreter(noop_server: server
 
 
 @of_our_own
-def test_a_server_tells_its_gil_word(noop_server: server.Server) -> None:
-    word = noop_server.facts["gil_word"]
+def test_a_server_reports_its_gil_address(noop_server: server.Server) -> None:
+    word = noop_server.facts["gil_address"]
     assert word["pid"] == noop_server.process.pid  # type: ignore[index]
 
 
 @pytest.mark.parametrize("noop_server", ["threads"], indirect=True)
 def test_worker_threads_have_no_gil_of_their_own(noop_server: server.Server) -> None:
-    assert "worker_gil_words" not in noop_server.facts
+    assert "worker_gil_addresses" not in noop_server.facts

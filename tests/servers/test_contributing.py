@@ -1,4 +1,4 @@
-"""The task, server, driver and suite that docs/how_to/ shows work as they are."""
+"""The task, server, driver and suite in docs/how_to/ work unchanged."""
 
 from __future__ import annotations
 

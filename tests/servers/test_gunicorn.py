@@ -1,4 +1,4 @@
-"""What the servers under gunicorn do beyond the contract: greenlets, dirty workers, no traces."""
+"""Servers under gunicorn, beyond the contract: greenlets, dirty workers, nothing left behind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The octopus database is the same each time, and its servers answer from it alike."""
+"""The octopus database is always the same, and its servers return the same responses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from offload.serving.frameworks.octopus import database
 from offload.suites import Request
 from tests import ROOT
 from tests.commands import fab, fab_here
-from tests.servers.whole import begin, said_by
+from tests.servers.lifecycle.command_line import begin, said_by
 
 pytestmark = pytest.mark.server
 SERVERS = [name for name in catalog.servers() if name.startswith("django_")]
@@ -95,7 +95,7 @@ def test_a_folder_that_cannot_be_written_is_one_line(monkeypatch: pytest.MonkeyP
 
 
 @every
-def test_without_it_a_server_says_how_to_build_it(name: str, own: Path) -> None:
+def test_without_it_a_server_reports_how_to_build_it(name: str, own: Path) -> None:
     line = f"error: no octopus database at {own}: fab build_octopus_db"
     assert said_by(begin(name, "noop_sync", "0")) == (3, [line])
 

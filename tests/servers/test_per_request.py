@@ -1,4 +1,4 @@
-"""What the servers without a pool do beyond the contract: a new worker each time, up to a limit."""
+"""Servers without a pool, beyond the contract: a new worker for each request, up to a limit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from offload.serving.lifecycle import log
 from offload.serving.lifecycle.request_child import RequestChild
 from tests.http_clients import get, in_threads
-from tests.servers.whole import begin
+from tests.servers.lifecycle.command_line import begin
 from tests.waiting import read_line, wait_until
 
 pytestmark = pytest.mark.server

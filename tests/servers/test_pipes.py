@@ -1,4 +1,4 @@
-"""What `pipes` does beyond the contract: the death of a worker is nobody's error."""
+"""`pipes`, beyond the contract: the crash of a worker fails no request."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from tests.http_clients import background_requests, get
-from tests.servers.whole import begin, said_by
+from tests.servers.lifecycle.command_line import begin, said_by
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.server

@@ -1,4 +1,4 @@
-"""The plain server where no client can show it."""
+"""The plain server: behaviour that no client can observe."""
 
 from __future__ import annotations
 

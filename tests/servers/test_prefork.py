@@ -1,4 +1,4 @@
-"""What `prefork` does beyond the contract: one that dies is replaced, and all share the port."""
+"""`prefork`, beyond the contract: a crashed worker is replaced, and all share the port."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The plain twins answer as the instrumented servers do, and the bench can load them."""
+"""The plain twins respond like the instrumented servers, and the bench can load them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_the_twin_of_loop_awaits(start: Start) -> None:
 
 @pytest.mark.server
 def test_a_busy_port_is_one_line_of_a_twin(start: Start) -> None:
-    from tests.servers.whole import begin, said_by
+    from tests.servers.lifecycle.command_line import begin, said_by
 
     port = str(start("plain_threads", "noop_sync").facts["port"])
     code, lines = said_by(begin("plain_threads", "noop_sync", port))

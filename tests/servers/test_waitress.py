@@ -1,4 +1,4 @@
-"""What `waitress` does beyond the contract: it accepts more connections than its default of 100."""
+"""`waitress`, beyond the contract: it accepts more connections than its default of 100."""
 
 from __future__ import annotations
 

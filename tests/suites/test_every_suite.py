@@ -1,4 +1,4 @@
-"""Every suite is data that holds together: its cases can be started, its claims are about them."""
+"""Every suite is consistent: its cases can be started, and its claims refer to them."""
 
 from __future__ import annotations
 

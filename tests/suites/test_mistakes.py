@@ -1,4 +1,4 @@
-"""A mistake in a suite's file is one line that says where, in every command that reads suites."""
+"""A mistake in a suite's file is reported in one line with its place, in every command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A case's request is asked by prime and load, kept in its records and shown in its row."""
+"""A case's request is sent by warm-up and load, stored in its records and shown in its row."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from offload.bench.records.record import LONG, WINDOW
 from offload.bench.trial import builder
 from offload.bench.trial.trial import long_run
 from offload.reports.rows import rows
-from offload.reports.tables import summary
+from offload.reports.tables import labels
 from offload.suites import Case, Request, fastapi_strawberry
 from tests.installed import MISSING
 from tests.records import changed, new_record
@@ -54,7 +54,7 @@ def test_two_requests_of_one_server_are_two_rows_that_name_them() -> None:
     records = [
         changed(new_record(case, "run", None), kind=WINDOW, round=1) for case in (ASKED, other)
     ]
-    labels = [summary.label(row.first) for row in rows(records)]
+    labels = [labels.label(row.first) for row in rows(records)]
     assert labels == [
         "fab run_server:3,noop_sync  GET /?a=b",
         'fab run_server:3,noop_sync  POST /graphql {"query": "{ blocking }"}',

@@ -1,4 +1,4 @@
-"""What the tornado benchmark published is compared where the same work is done here."""
+"""The published tornado benchmark is compared with cases that do the same work."""
 
 from __future__ import annotations
 

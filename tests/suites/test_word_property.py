@@ -1,4 +1,4 @@
-"""A case and its word say the same, and any other word is one line."""
+"""A case reads back from its text; any other text is rejected in one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every task there is, by name: a new file is tested the moment it exists."""
+"""Every task by name: a new file is tested as soon as it exists."""
 
 from __future__ import annotations
 
@@ -87,14 +87,14 @@ def test_twins_return_the_same_bytes(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_task_says_in_one_line_what_it_does(name: str) -> None:
+def test_task_reports_in_one_line_what_it_does(name: str) -> None:
     summary = catalog.tasks()[name].summary
     assert summary.endswith(".")
     assert 20 < len(summary) <= 93
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_task_is_async_only_if_its_name_says_so(name: str) -> None:
+def test_task_is_async_only_by_its_name(name: str) -> None:
     assert ("_async" in name) == inspect.iscoroutinefunction(tasks.resolve(name))
 
 

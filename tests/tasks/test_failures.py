@@ -1,4 +1,4 @@
-"""What comes out of a task that goes wrong: one line, whatever it raised."""
+"""A task that fails is reported in one line, whatever it raised."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ WRONGS = {
 
 
 @pytest.mark.parametrize("function", WRONGS)
-def test_call_says_in_one_line_what_a_task_raised(function: str) -> None:
+def test_call_reports_in_one_line_what_a_task_raised(function: str) -> None:
     name = f"{HERE}:{function}"
     with pytest.raises(tasks.TaskFailed) as caught:
         tasks.call(name)
@@ -45,7 +45,7 @@ def test_call_says_in_one_line_what_a_task_raised(function: str) -> None:
 
 
 @pytest.mark.parametrize("function", WRONGS)
-def test_acall_says_the_same_and_the_loop_lives_on(function: str) -> None:
+def test_acall_reports_the_same_and_the_loop_continues(function: str) -> None:
     async def outcome() -> str:
         with pytest.raises(tasks.TaskFailed) as caught:
             await tasks.acall(f"{HERE}:{function}")

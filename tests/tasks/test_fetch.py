@@ -1,4 +1,4 @@
-"""A fetch that fails: one short line with the host and the innermost cause, by either client."""
+"""A failed request is one short line with the host and the innermost cause, with either client."""
 
 from __future__ import annotations
 
@@ -62,13 +62,13 @@ def said(by: By, url: str) -> str:
 
 
 @BOTH
-def test_unknown_host_is_said(by: By) -> None:
+def test_unknown_host_is_reported(by: By) -> None:
     expected = r"no\.such\.invalid could not be reached: (name resolution failed \(.+\)|timed out)"
     assert re.fullmatch(expected, said(by, "https://no.such.invalid/"))
 
 
 @BOTH
-def test_refusal_is_said(by: By) -> None:
+def test_refusal_is_reported(by: By) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         host = f"127.0.0.1:{closed.getsockname()[1]}"
@@ -76,14 +76,14 @@ def test_refusal_is_said(by: By) -> None:
 
 
 @BOTH
-def test_reset_is_said(by: By) -> None:
+def test_reset_is_reported(by: By) -> None:
     with answering(b"H", is_reset=True) as (host, _):
         expected = f"{host} could not be reached: connection reset by peer"
         assert said(by, f"http://{host}/") == expected
 
 
 @BOTH
-def test_timeout_is_said(by: By, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_timeout_is_reported(by: By, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_fetch, "TIMEOUT", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         host = f"127.0.0.1:{silent.getsockname()[1]}"
@@ -91,7 +91,7 @@ def test_timeout_is_said(by: By, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @BOTH
-def test_unknown_certificate_is_said(by: By, held: Upstream) -> None:
+def test_unknown_certificate_is_reported(by: By, held: Upstream) -> None:
     host = held.https.removeprefix("https://")
     expected = f"{host} could not be reached: certificate verify failed ("
     assert said(by, f"{held.https}/page.html").startswith(expected)
@@ -99,19 +99,19 @@ def test_unknown_certificate_is_said(by: By, held: Upstream) -> None:
 
 @BOTH
 @pytest.mark.parametrize("status", [404, 500, 503])
-def test_status_is_said_without_a_password_of_the_url(by: By, status: int) -> None:
+def test_status_is_reported_without_a_password_of_the_url(by: By, status: int) -> None:
     with answering(f"HTTP/1.1 {status} No\r\n{END}0\r\n\r\n".encode()) as (host, _):
         expected = f"{host} returned status {status}"
         assert said(by, f"http://user:secret@{host}/") == expected
 
 
 @BOTH
-def test_answer_that_is_no_http_is_said(by: By) -> None:
+def test_answer_that_is_no_http_is_reported(by: By) -> None:
     with answering(b"SSH-2.0\r\n\r\n") as (host, _):
         assert said(by, f"http://{host}/").startswith(f"{host} could not be reached: ")
 
 
-def test_proxy_that_refuses_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_proxy_that_refuses_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     monkeypatch.delenv("no_proxy", raising=False)
     monkeypatch.delenv("NO_PROXY", raising=False)

@@ -1,4 +1,4 @@
-"""A user's function is called with the arguments of a file, or with others in each call."""
+"""A user's function is called with the arguments of a file, or with different ones in each call."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_wrong_inputs_are_one_line(shop: str, inputs: str, said: str) -> None:
     assert "\n" not in str(raised.value)
 
 
-def test_a_function_that_needs_arguments_says_how_to_give_them(shop: str) -> None:
+def test_a_function_that_needs_arguments_reports_how_to_pass_them(shop: str) -> None:
     with pytest.raises(UsageError, match=r"needs item: give it arguments as quote\(@file.json\)"):
         tasks.resolve(f"{shop}:quote")
     with pytest.raises(UsageError, match="takes no arguments"):

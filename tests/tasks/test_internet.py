@@ -1,4 +1,4 @@
-"""The tasks of the internet where there is none: they fail soon, and in one line."""
+"""Without an internet connection its tasks fail quickly, in one line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hostile XML: nothing is expanded, nothing is fetched, and it is refused soon."""
+"""Hostile XML is rejected quickly; nothing is expanded and nothing is requested."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finding a task by name, and a user's own by module or by file."""
+"""Tasks are found by name; users' own functions by module or by file."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_a_colon_in_a_path_is_refused(own: Path, monkeypatch: pytest.MonkeyPatch
     assert "has a colon: rename" in _said("shop.py:quote")
 
 
-def test_what_is_no_function_is_said(own: Path) -> None:
+def test_what_is_no_function_is_reported(own: Path) -> None:
     (own / "plain.py").write_text("PRICE = 7")
     assert _said("plain:PRICE") == "'PRICE' in plain is not a function: name one"
 
@@ -123,7 +123,7 @@ def test_what_is_no_function_is_said(own: Path) -> None:
         ("import no_such_thing", "raised ModuleNotFoundError: No module named 'no_such_thing' "),
     ],
 )
-def test_failing_import_is_said_with_its_line(own: Path, code: str, expected: str) -> None:
+def test_failing_import_is_reported_with_its_line(own: Path, code: str, expected: str) -> None:
     path = own / "failing.py"
     path.write_text(code)
     assert expected.format(path) in _said(f"{path}:quote")

@@ -1,4 +1,4 @@
-"""Tasks that go wrong, each in its own way, and some that are right in unusual ways."""
+"""Tasks that fail, each in its own way, and some valid tasks of unusual kinds."""
 
 from __future__ import annotations
 

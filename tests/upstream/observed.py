@@ -1,4 +1,4 @@
-"""What tests observe of an upstream from outside: facts, processes, ports."""
+"""Observe an upstream from outside: facts, processes, ports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the upstream answers, by either kind of server, and to whom."""
+"""The responses of the upstream, with either kind of server, and which clients it serves."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_page_is_5_kb_and_feed_120_kb() -> None:
     assert 115_000 < (WWW / "feed.xml").stat().st_size < 121_000
 
 
-def test_wait_answers_after_the_seconds_that_are_asked_for(each: Upstream) -> None:
+def test_wait_answers_after_the_seconds_that_are_requested(each: Upstream) -> None:
     began = time.monotonic()
     response = _get(each, "wait?seconds=0.2")
     assert (response.status_code, response.content) == (200, b"waited\n")
@@ -165,7 +165,7 @@ def test_every_page_waits_the_latency() -> None:
         assert 0.2 <= time.monotonic() - start < 0.6 + 0.2
 
 
-def test_nginx_that_does_not_start_is_said_and_replaced(tmp_path: Path) -> None:
+def test_nginx_that_does_not_start_is_reported_and_replaced(tmp_path: Path) -> None:
     (tmp_path / "nginx").write_text("#!/bin/sh\nexit 1\n")
     (tmp_path / "nginx").chmod(0o755)
     with served(PATH=str(tmp_path)) as (upstream, process):

@@ -1,4 +1,4 @@
-"""The certificate: made anew when it would expire in a run."""
+"""The certificate is renewed if it would expire during a run."""
 
 from __future__ import annotations
 

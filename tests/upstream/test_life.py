@@ -1,4 +1,4 @@
-"""The life of an upstream: as long as it is held, and nothing is left of it afterwards."""
+"""An upstream runs while a process uses it, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def test_signal_ends_the_one_that_a_user_started(
 
 
 @pytest.mark.parametrize("while_held", [[], ["--while-held"]])
-def test_ctrl_c_while_it_is_held_says_nothing(
+def test_ctrl_c_while_it_is_held_prints_nothing(
     while_held: list[str], ports: tuple[str, str]
 ) -> None:
     with served(*ports, *while_held) as (upstream, process), hold() as holding:
@@ -223,7 +223,7 @@ def test_latencies_can_follow_each_other_at_once() -> None:
             assert latency == holding.upstream.latency_s
 
 
-def test_upstream_that_cannot_start_is_said_in_one_line(
+def test_upstream_that_cannot_start_is_reported_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "sitecustomize.py").write_text("raise SystemExit('no such luck')")

@@ -1,1 +1,1 @@
-"""What the tests of the pool share: functions for workers, helpers, the state machine."""
+"""Shared by the tests of the pool: functions for workers, helpers, the state machine."""

@@ -30,7 +30,7 @@ def idle_s() -> float:
 
 def start_for_run(folder: Path) -> None:
     """Serve the page of a run that starts now, and open it; a failure is a warning in one line."""
-    from offload.bench.experiments import progress_file
+    from offload.bench.experiments.progress import progress_file
     from offload.reports.live import launch
 
     seconds = idle_s()

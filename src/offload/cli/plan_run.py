@@ -81,15 +81,15 @@ def start_run(plan: Plan, is_opened: bool = False) -> tuple[Path, list[Record]]:
 
     With `is_opened` its live page is served and opened first.
     """
-    from offload.bench.experiments.progress import duration, expected_s
-    from offload.bench.planning import plan as plans
+    from offload.bench.experiments.progress.display import duration, expected_s
+    from offload.bench.planning import plan_file
     from offload.bench.records import journal
 
     check(plan)
     if is_opened:
         live_page.idle_s()  # raises UsageError before anything is written
     folder = journal.new_run(plan.suite)
-    plans.save(plan, folder)
+    plan_file.save(plan, folder)
     rows = f"{len(plan.cases)} rows" if len(plan.cases) > 1 else plan.cases[0].name
     reason = f" ({plan.missing})" if plan.missing else ""
     long = f", then a longer run of each with {plan.driver}{reason}" if plan.driver else ""

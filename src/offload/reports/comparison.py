@@ -13,7 +13,7 @@ from offload.bench.records.record import Record
 from offload.bench.records.run_records import RunRecords
 from offload.bench.stats import paired_test
 from offload.reports import warnings
-from offload.reports.tables import summary, text_table
+from offload.reports.tables import labels, text_table
 
 RUNS = ("compare", "gil")  # suites of runs that compare the first two cases of the plan
 
@@ -86,7 +86,7 @@ class RunComparison:
         one, other = (own.at(place).windows() for place in (0, 1))
         if not one or not other:
             return None
-        first, second = (summary.case_name(windows[-1]) for windows in (one, other))
+        first, second = (labels.case_name(windows[-1]) for windows in (one, other))
         return cls(
             (first, second),
             comparison.compare(one, other),

@@ -10,7 +10,7 @@ from offload.bench.stats import sequential
 from offload.flags import Flag
 from offload.reports import application, provenance, warnings
 from offload.reports.rows import Row
-from offload.reports.tables import summary
+from offload.reports.tables import formats, labels
 from offload.units import percent
 
 OF_THE_MACHINE = {"others", "steal"}  # kinds of flags that `_machine` reports
@@ -26,7 +26,7 @@ def of_table(rows: Sequence[Row]) -> list[str]:
 def _machine(records: Sequence[Record]) -> Iterator[str]:
     """Report the use and the speed of the machine during all loads."""
     if (change := machine_speed.moved(records)) is not None:
-        yield f"this machine's speed changed by {summary.share(change)} during the run"
+        yield f"this machine's speed changed by {formats.share(change)} during the run"
     windows = [r for r in records if r.trial.kind == WINDOW]
     loads, noun = (windows, "windows") if windows else (records, "loads")
     for who, name, limit in (
@@ -35,7 +35,7 @@ def _machine(records: Sequence[Record]) -> Iterator[str]:
     ):
         shares = [getattr(record.resources.host, name) or 0.0 for record in loads]
         if above := [share for share in shares if share > limit]:
-            most = summary.share(max(above))
+            most = formats.share(max(above))
             yield f"{who} up to {most} of the CPU in {len(above)} of {len(loads)} {noun}"
 
 
@@ -92,6 +92,6 @@ def _is_cut_short(row: Row) -> bool:
 
 
 def _names(rows: Sequence[Row]) -> str:
-    names = list(dict.fromkeys(summary.case_name(row.first) for row in rows))
+    names = list(dict.fromkeys(labels.case_name(row.first) for row in rows))
     text = " and ".join(names)
     return text if len(text) <= MOST_NAMES or len(names) == 1 else f"{len(names)} rows"

@@ -8,7 +8,15 @@ from offload.bench.records.record import LONG, TEST, Record
 from offload.reports import comparison, notes, provenance, variables, warnings
 from offload.reports.gil import effects, on_and_off
 from offload.reports.rows import Row, rows
-from offload.reports.tables import by_python, summary, text_table, wide
+from offload.reports.tables import (
+    by_python,
+    formats,
+    labels,
+    measurement,
+    summary,
+    text_table,
+    wide,
+)
 
 TERMINAL = 60  # lines of a tool's output that are printed
 WIDE = 200  # characters of a line that are printed
@@ -53,8 +61,8 @@ def row(record: Record) -> str:
     [one] = rows([record])
     parts = (
         summary.table([one]),
-        summary.outcome(record),
-        text_table.wrapped(summary.percentiles(record)),
+        formats.outcome(record),
+        text_table.wrapped(formats.percentiles(record)),
         text_table.listing([str(one.problem)] if one.problem else warnings.row_warnings(one)),
     )
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -72,18 +80,18 @@ def shortened(output: str | None) -> str:
 
 
 def _table(group: Sequence[Row], style: str, is_wide: bool) -> list[str]:
-    parts = [summary.where(group)]
+    parts = [measurement.where(group)]
     found = effects.effects(group)
     if found:
         parts += [EFFECTS, effects.table(found, style), effects.definitions(style)]
     if is_wide:
         explained = text_table.paragraphs(wide.EXPLAINED.splitlines(), style)
         parts += [wide.table(group, style), summary.definitions(group, style), explained]
-        parts += [summary.how(group), wide.notes(group)]
+        parts += [measurement.how(group), wide.notes(group)]
     else:
         parts += [RATES if found else "", summary.table(group, style)]
         parts += [f"{summary.definitions(group, style)}\n{text_table.paragraphs([MORE], style)}"]
-        parts += [summary.how(group)]
+        parts += [measurement.how(group)]
         noted = [*notes.of_table(group), *effects.remedies(found)]
         if noted:
             parts += ["Noted once for all rows:", text_table.listing(noted)]
@@ -94,7 +102,7 @@ def _table(group: Sequence[Row], style: str, is_wide: bool) -> list[str]:
 
 def _output(record: Record) -> str:
     title = (
-        f"{summary.label(record)}   ({record.case.users} users, {record.load.driver or 'no load'})"
+        f"{labels.label(record)}   ({record.case.users} users, {record.load.driver or 'no load'})"
     )
     output = record.load.output or str(record.problem or "") or "no output"
     return f"{title}\n{'=' * len(title)}\n{output.rstrip()}\n"

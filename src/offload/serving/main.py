@@ -62,7 +62,7 @@ def _serve(server: Entry, task: str, port: int) -> None:
     external = "plain" if is_plain else server.constants.get("EXTERNAL_WORKERS")
     probe.facts["external_workers"] = external
     why = "a plain server reports nothing" if is_plain else f"{external}'s processes run the tasks"
-    gil = {"gil_word": None, "gil_word_why": why}
+    gil = {"gil_address": None, "gil_address_error": why}
     probe.facts.update(gil if external else gil_address.facts())
     if server.needs_python > sys.version_info[:2]:
         needed, here = (".".join(map(str, v)) for v in (server.needs_python, sys.version_info[:2]))

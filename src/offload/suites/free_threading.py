@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from offload.suites import Case
 
-BUILD = "3.13t"  # built by scripts/python_free_threaded
+BUILD = "3.13t"  # built by scripts/install/python_free_threaded
 WITH_GIL, WITHOUT = f"{BUILD}-gil", f"{BUILD}-nogil"
 TASKS = ("sleep_short_sync", "xml_feedparser_sync", "sha256_sync", "noop_sync")
 WORKERS = (1, 4)

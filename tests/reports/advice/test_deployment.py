@@ -23,7 +23,6 @@ from offload.reports.advice import handlers
 from offload.reports.advice.handlers import _function
 from offload.reports.advice.handlers._function import Function
 from offload.reports.advice.handlers._program import Plan
-from tests import ROOT
 from tests.waiting import wait_until
 
 PRICING = """
@@ -88,8 +87,7 @@ def cases(*functions: str, slow: bool = False) -> list[Any]:
 
 @pytest.fixture
 def script(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
-    module = importlib.import_module("handler_rate")
+    module = importlib.import_module("scripts.checks.handler_rate")
     monkeypatch.setattr(module, "WARM_S", 0.2)  # how exact a rate is proves nothing here
     return module
 

@@ -24,7 +24,7 @@ from offload.reports.advice.handlers import _function
 from offload.reports.advice.handlers._function import Function
 from offload.reports.advice.handlers._program import Plan
 from offload.suites import Case
-from tests.advice.probes import OVERHEADS, probe
+from tests.bench.advice.probes import OVERHEADS, probe
 from tests.commands import fab_here
 
 QUOTE = Function("shop.pricing:quote", "shop.pricing", "quote", False, True, Path("/srv"))

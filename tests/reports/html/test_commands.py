@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from offload.bench.experiments import run as experiment
-from offload.bench.planning import plan as plans
+from offload.bench.planning import plan_file
 from offload.bench.planning.blocks import Block
 from offload.bench.planning.plan import Plan
 from offload.bench.records import journal
@@ -73,7 +73,7 @@ def test_a_run_writes_its_report_at_its_end(plan: Plan, capsys: pytest.CaptureFi
     assert printed.err.count("\n") == 1
 
 
-def test_without_the_package_that_draws_the_line_of_the_report_says_so(
+def test_without_the_package_that_draws_the_line_of_the_report_reports_it(
     plan: Plan, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(drawing, "PACKAGE", "no_such_package")
@@ -149,7 +149,7 @@ def test_a_sweep_has_its_model_and_a_comparison_its_verdict() -> None:
         quick=True,
         blocks=(Block((0, 1, 2, 3, 4, 5)),),
     )
-    plans.save(plan, folder)
+    plan_file.save(plan, folder)
     found = tables(parsed(rendered(folder)))
     assert len(found["Rates over workers"]) == 6
     assert "knee" in found["Rates over workers"][0]
@@ -165,7 +165,7 @@ def test_a_sweep_has_its_model_and_a_comparison_its_verdict() -> None:
 def test_the_answer_of_a_gate_is_its_verdict(ratio: float, sentence: str) -> None:
     made = gates.plan(gates.THREADS, budget_s=600.0)
     folder = journal.new_run(made.suite)
-    plans.save(made, folder)
+    plan_file.save(made, folder)
     journal.append(folder, *gates.records(made, gates.rates(ratio), 10, folder.name))
     root = parsed(rendered(folder))
     first, *_ = (words(item) for item in root.iter("li") if item.get("class") in ("good", "bad"))

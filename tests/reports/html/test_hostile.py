@@ -1,4 +1,4 @@
-"""Names and texts of a run are text everywhere, whatever they contain."""
+"""Names and texts of a run are rendered as text, whatever they contain."""
 
 from __future__ import annotations
 

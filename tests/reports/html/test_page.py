@@ -160,7 +160,7 @@ def test_the_policy_allows_our_own_style_and_script_alone() -> None:
 
 
 @pytest.mark.usefixtures("without_pictures")
-def test_a_case_without_figures_says_why_and_has_no_zero() -> None:
+def test_a_case_without_figures_reports_why_and_has_no_zero() -> None:
     html = rendered(written("away", AWAY, *windows(PROCESSES, 10.0, 10.1, 9.9)))
     cells = tables(parsed(html))[RATES]
     [away] = [row for row in cells if "not available" in words(row["Rate"])]
@@ -209,7 +209,7 @@ def test_a_run_that_is_too_large_has_no_records_inside_and_then_no_pictures(
         rendered(folder)
 
 
-def test_without_the_package_that_draws_a_report_has_its_tables_and_says_so(
+def test_without_the_package_that_draws_a_report_has_its_tables_and_reports_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(drawing, "PACKAGE", "no_such_package")

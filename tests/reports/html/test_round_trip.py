@@ -148,7 +148,7 @@ def test_a_foreign_file_is_refused_in_one_line(
     assert "fab report:RUN,format=html" in refused.stderr
 
 
-def test_a_report_of_another_version_or_without_records_says_so(report: Path) -> None:
+def test_a_report_of_another_version_or_without_records_reports_it(report: Path) -> None:
     whole = report.read_text()
     report.write_text(carried({**HEAD, "version": 99, "runs": [RUN]}))
     assert "another version" in fab_here(f"report:{report}").stderr

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from offload.bench.planning import plan as plans
+from offload.bench.planning import plan_file
 from offload.bench.planning.blocks import Block
 from offload.bench.planning.plan import Plan
 from offload.bench.records import journal
@@ -39,7 +39,7 @@ TIMEOUT = 20.0  # s for each answer, on a busy machine
 def new_run(folder: Path) -> Path:
     """Create the folder of a run that has a plan and no records."""
     folder.mkdir()
-    plans.save(PLAN, folder)
+    plan_file.save(PLAN, folder)
     return folder
 
 

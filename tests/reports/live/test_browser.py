@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from offload.bench.experiments import progress_file
+from offload.bench.experiments.progress import progress_file
 from offload.bench.records import journal
 from offload.reports.live.run_view import RunView
 from tests.reports.html.test_browser import SCHEMES, SERIOUS, WIDTHS, axe, browser, pytestmark
@@ -91,7 +91,7 @@ def test_it_counts_down_and_shows_the_report_at_the_end(browser: Any, tmp_path: 
         page.context.close()
 
 
-def test_it_says_when_its_server_has_ended(browser: Any, tmp_path: Path) -> None:
+def test_it_reports_when_its_server_has_ended(browser: Any, tmp_path: Path) -> None:
     with served(RunView(new_run(tmp_path / "run"))) as url:
         page, _ = opened(browser, url)
         page.get_by_text("Not measured completely").wait_for()

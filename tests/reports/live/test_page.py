@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from offload.bench.experiments import progress_file
+from offload.bench.experiments.progress import progress_file
 from offload.bench.records import journal
 from offload.bench.records.lines import to_line
 from offload.reports.live import feed
@@ -166,7 +166,7 @@ def test_a_folder_that_is_removed_is_one_line(folder: Path, url: str) -> None:
     assert answer(url, "report")[::2] == (404, b"")
 
 
-def test_a_process_that_was_killed_is_told(folder: Path, url: str) -> None:
+def test_a_process_that_was_killed_is_reported(folder: Path, url: str) -> None:
     dead = progress_file.RunProgress(2**22 - 1, 0.0, "round 1: x", "load", 0.0, 0.0)
     progress_file.write(folder, dead)
     with Events(url) as events:

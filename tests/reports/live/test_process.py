@@ -1,4 +1,4 @@
-"""The page as a process of its own: no run waits for it, and it survives the run."""
+"""The page in its own process: no run waits for it, and it outlives the run."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from offload.bench.experiments import progress_file
-from offload.bench.experiments.progress import Progress
+from offload.bench.experiments.progress import progress_file
+from offload.bench.experiments.progress.display import Progress
 from offload.bench.records import journal
 from offload.bench.telemetry import connections
 from offload.cli import live_page, plan_run

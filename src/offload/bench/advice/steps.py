@@ -10,7 +10,7 @@ from pathlib import Path
 from offload.bench.advice import answer, candidates, constraints, latency, overhead, probe
 from offload.bench.advice.answer import Answer, Question
 from offload.bench.experiments.run import run
-from offload.bench.planning import plan as plans
+from offload.bench.planning import plan_file
 from offload.bench.planning.plan import Plan
 from offload.bench.records import journal
 from offload.bench.records.record import LONG, Record
@@ -42,7 +42,7 @@ def advise(
     found = candidates.candidates(question.model, left_s)
     planned = candidates.plan(question.model, case, found, left_s)
     folder.mkdir(parents=True, exist_ok=True)
-    plans.save(planned, folder)
+    plan_file.save(planned, folder)
     answer.save(question, folder)
     return measure(question, planned, folder, report)
 

@@ -17,7 +17,7 @@ from offload.bench.analysis.comparison import rate_of
 from offload.bench.analysis.expression import Measured
 from offload.bench.analysis.gate import CaseVerdict, GateTerms, Sides
 from offload.bench.experiments.gate import GateResult, KeptRuns, check_baselines, gated_cases
-from offload.bench.planning import plan
+from offload.bench.planning import plan_file
 from offload.bench.records import journal
 from offload.bench.records.record import WINDOW, Record
 from offload.bench.records.run_records import RunRecords, by_round, of_rate
@@ -95,7 +95,7 @@ def _machine(records: Sequence[Record]) -> Mapping[str, object]:
 def _measured_cases(folder: Path, records: Sequence[Record]) -> list[Case]:
     """Return the cases of a run that were measured in rounds, each once."""
     measured = {record.key for record in records if record.trial.kind == WINDOW}
-    cases = {case.key: case for case in plan.load(folder).cases}
+    cases = {case.key: case for case in plan_file.load(folder).cases}
     return [case for key, case in cases.items() if key in measured]
 
 

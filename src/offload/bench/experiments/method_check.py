@@ -13,7 +13,7 @@ from pathlib import Path
 from offload import prctl
 from offload.bench.analysis import comparison, rate
 from offload.bench.experiments.block import measure_round
-from offload.bench.experiments.progress import duration
+from offload.bench.experiments.progress.display import duration
 from offload.bench.planning import plan
 from offload.bench.planning.blocks import Block
 from offload.bench.planning.plan import Plan

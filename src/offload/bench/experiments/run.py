@@ -12,7 +12,7 @@ from pathlib import Path
 
 from offload import prctl
 from offload.bench.experiments.block import MANY_ROUNDS, WindowDesign, measure_round
-from offload.bench.experiments.progress import Progress
+from offload.bench.experiments.progress.display import Progress
 from offload.bench.planning import round_times, schedule, time_budget
 from offload.bench.planning.plan import Plan
 from offload.bench.planning.schedule import Round

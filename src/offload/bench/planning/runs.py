@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from offload.bench.planning import plan, time_budget
+from offload.bench.planning import plan_file, time_budget
 from offload.bench.planning.plan import Plan
 from offload.bench.records import journal
 from offload.bench.records.record import Record
@@ -48,11 +48,11 @@ def newest_of(suite: str) -> tuple[Run | None, list[str]]:
 
 def newest_unfinished() -> Path:
     """Find the newest run with due rounds or long runs; raise StorageError if there is none."""
-    planned = (path.parent for path in journal.RESULTS.glob(f"*/{plan.FILE}"))
+    planned = (path.parent for path in journal.RESULTS.glob(f"*/{plan_file.FILE}"))
     for folder in sorted(planned, key=lambda path: path.name, reverse=True):
-        if journal.is_example(folder) or not plan.exists(folder):
+        if journal.is_example(folder) or not plan_file.exists(folder):
             continue
-        if is_due(plan.load(folder), folder):
+        if is_due(plan_file.load(folder), folder):
             return folder
     raise StorageError(
         f"no unfinished run in {journal.RESULTS}", "start one by fab run_all_load_tests"
@@ -67,7 +67,7 @@ def is_due(planned: Plan, folder: Path) -> bool:
 def planned(run: str) -> Path:
     """Find a run by its folder's name; it may have a plan and no records yet."""
     folder = journal.RESULTS / run
-    is_planned = run == Path(run).name and journal.is_file(folder / plan.FILE)
+    is_planned = run == Path(run).name and journal.is_file(folder / plan_file.FILE)
     return folder if is_planned else journal.named(run)
 
 
@@ -93,7 +93,7 @@ def _folders(suite: str) -> list[Path]:
 def _is_finished(run: Run) -> bool:
     """Whether every case of a run's plan has a record; a run without a plan is finished."""
     try:
-        planned = plan.load(run.folder).cases
+        planned = plan_file.load(run.folder).cases
     except StorageError:
         return True
     return {case.key for case in planned} <= {record.key for record in run.records}

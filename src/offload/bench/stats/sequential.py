@@ -7,10 +7,9 @@ on which most verdicts rest, then has nearly the level of a single one. If the t
 ends before the last sample size, its last analysis is at the size that it reached.
 
 With t tests the overall error rate is 5.0 % (NORMAL), 4.6 % (QUICK) and 5.2 % for runs of QUICK
-with a time budget that ends after 14 rounds [10^6 simulated runs each; tests/stats/
-test_sequential.py repeats them]. The level of the intervals of rates is Pocock's (1977) for
-analyses at all these sizes; tests/stats/test_estimate.py checks that intervals cover the rate in
-95 % of runs.
+with a time budget that ends after 14 rounds [10^6 simulated runs each; test_sequential.py in
+tests/bench/stats repeats them]. The level of the intervals of rates is Pocock's (1977) for analyses
+at all these sizes; test_estimate.py there checks that intervals cover the rate in 95 % of runs.
 
 The error rate of a gate is guaranteed: the levels of the analyses of GATE add up to it
 (Bonferroni), and half of it is for the last analysis. This is valid however the analyses depend on

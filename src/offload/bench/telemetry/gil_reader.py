@@ -34,16 +34,16 @@ def gil_addresses(facts: Mapping[str, object]) -> tuple[GilAddress, ...]:
 
     Raise Unavailable with the reason that the server reported.
     """
-    workers = facts.get("worker_gil_words")
+    workers = facts.get("worker_gil_addresses")
     return tuple(
         _gil_address(process) for process in (workers if isinstance(workers, list) else [facts])
     )
 
 
 def _gil_address(process: Mapping[str, object]) -> GilAddress:
-    word = process.get("gil_word")
+    word = process.get("gil_address")
     if not isinstance(word, dict):
-        raise Unavailable(str(process.get("gil_word_why") or NOT_REPORTED))
+        raise Unavailable(str(process.get("gil_address_error") or NOT_REPORTED))
     return GilAddress(int(word["pid"]), int(word["address"]))
 
 

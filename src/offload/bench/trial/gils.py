@@ -30,10 +30,10 @@ def with_gils(facts: Facts) -> Facts:
     """
     if server_report.serves_application(facts):
         return server_report.with_gils(facts)
-    if not facts.get("external_workers") or isinstance(facts.get("worker_gil_words"), list):
+    if not facts.get("external_workers") or isinstance(facts.get("worker_gil_addresses"), list):
         return facts
     pids = _workers(facts)
-    return {**facts, "worker_gil_words": _addresses(pids)} if pids else facts
+    return {**facts, "worker_gil_addresses": _addresses(pids)} if pids else facts
 
 
 def _workers(facts: Facts) -> Sequence[int]:
@@ -57,10 +57,10 @@ def _addresses(pids: Sequence[int]) -> list[Facts]:
             gils = gil_location.locate(runtime, gil_location.layout(runtime))
             gil_location.check(runtime, gils)
         except Unreadable as error:
-            return [{"gil_word_why": error.message}]
+            return [{"gil_address_error": error.message}]
         except MachineError as error:  # a package is missing
-            return [{"gil_word_why": str(error)}]
+            return [{"gil_address_error": str(error)}]
         if not gils.addresses:
-            return [{"gil_word_why": OFF}]
-        found += [{"gil_word": {"pid": pid, "address": at}} for at in gils.addresses]
+            return [{"gil_address_error": OFF}]
+        found += [{"gil_address": {"pid": pid, "address": at}} for at in gils.addresses]
     return found

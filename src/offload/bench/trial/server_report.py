@@ -38,7 +38,7 @@ def with_gils(facts: Facts) -> Facts:
     if not serves_application(facts):
         return facts
     reports = process_reports(facts, 0.0, 0.0)
-    return {**facts, "worker_gil_words": reports} if reports else facts
+    return {**facts, "worker_gil_addresses": reports} if reports else facts
 
 
 def in_window(facts: Facts, url: str, began: float, ended: float, with_each: bool = False) -> Facts:

@@ -41,7 +41,7 @@ def measure(load: Load, facts: Mapping[str, object], before: Baseline) -> Single
     """
     is_clocked = server_report.serves_application(facts)
     if facts.get("external_workers") and not is_clocked:  # they do not report their tasks' clocks
-        return SingleRequest(Utilisation(why=str(facts["gil_word_why"])))
+        return SingleRequest(Utilisation(why=str(facts["gil_address_error"])))
     return run_single_requests(load, server_report.with_gils(facts), before.alone_s or 0.0)
 
 

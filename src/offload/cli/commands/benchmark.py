@@ -124,12 +124,12 @@ def resume(
     open    yes: show the run live in a browser: see fab live
     """
     from offload.bench.experiments import gate as gates
-    from offload.bench.planning import plan, runs
+    from offload.bench.planning import plan_file, runs
     from offload.reports.gate import formats
 
     arguments.one_of("format", format, *formats.FORMATS)
     folder = runs.planned(run) if run else runs.newest_unfinished()
-    unfinished = plan.load(folder)
+    unfinished = plan_file.load(folder)
     if unfinished.gate is None:
         arguments.one_of("format", format, "text", "json")
     if any(case.request is not None and case.request.is_masked for case in unfinished.cases):

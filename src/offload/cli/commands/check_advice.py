@@ -45,7 +45,7 @@ def check_advice(
     from offload.bench.advice import answer
     from offload.bench.advice.check import answers as kept
     from offload.bench.advice.check import confirmation, judgement, recorded_answer, truth
-    from offload.bench.planning import plan as plans
+    from offload.bench.planning import plan_file
     from offload.bench.records import journal
     from offload.reports.advice import judgement_text
 
@@ -57,10 +57,10 @@ def check_advice(
         tasks = tasks[: arguments.whole_number("functions", functions, 1, 1000)]
     journal.check_writable()
     folder = journal.RESULTS / f"advice-{fold}"
-    if not plans.exists(folder):
+    if not plan_file.exists(folder):
         folder.mkdir(exist_ok=True)
-        plans.save(truth.plan(tasks, cores.available(), USERS), folder)
-    planned = plans.load(folder)
+        plan_file.save(truth.plan(tasks, cores.available(), USERS), folder)
+    planned = plan_file.load(folder)
     _check_same(planned, tasks, folder)
     records = continue_run(planned, folder)
     truths = {found.task: found for found in truth.of_records(planned, records)}

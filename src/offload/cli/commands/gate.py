@@ -106,7 +106,7 @@ def _check_condition(terms: GateTerms) -> None:
 
 def _cases(name: str, words: str, users: str) -> list[Case]:
     """Return the cases to measure: those of a kept run, those in `words`, or those in both."""
-    from offload.bench.planning import plan
+    from offload.bench.planning import plan_file
     from offload.bench.records import baselines
     from offload.suites import Case, _case_syntax
 
@@ -120,7 +120,7 @@ def _cases(name: str, words: str, users: str) -> list[Case]:
     if users:
         raise UsageError(f"users= excludes {name}, whose cases have their users", "leave one out")
     folder = baselines.find(name)
-    found = {case.key: case for case in plan.load(folder).cases if case.origin is None}
+    found = {case.key: case for case in plan_file.load(folder).cases if case.origin is None}
     kept = [*found.values()]
     if any(case.request is not None and case.request.is_masked for case in kept):
         what = f"{folder.name} sends a header whose value is not in its file"

@@ -22,7 +22,7 @@ def live(context: Context, run: str = "", open: bool = False) -> None:  # noqa: 
     Ctrl-C, or until the run has ended and no browser was connected for 3 minutes (LIVE_MINUTES).
     Commands that measure a suite serve the same page in the background with open=yes.
     """
-    from offload.bench.experiments import progress_file
+    from offload.bench.experiments.progress import progress_file
     from offload.bench.planning import runs
     from offload.bench.records import journal
     from offload.reports.live import server

@@ -55,7 +55,8 @@ def run_load_test(
     format      text (default) or json
     """
     from offload import loads
-    from offload.bench.experiments import ad_hoc_load, progress
+    from offload.bench.experiments import ad_hoc_load
+    from offload.bench.experiments.progress import display
     from offload.bench.records import journal
     from offload.bench.target import running_servers
     from offload.reports import json_rows, publish, results_txt
@@ -96,7 +97,7 @@ def run_load_test(
     amount = f"{load.seconds:g} s" if load.seconds else f"{load.requests} requests"
     description, started = f"{load.url}: {tool}, {load.users} users, {amount}", monotonic()
     print(description, file=sys.stderr)
-    with progress.live(lambda: f"{description}: {monotonic() - started:.0f} s elapsed"):
+    with display.live(lambda: f"{description}: {monotonic() - started:.0f} s elapsed"):
         record = (
             ad_hoc_load.of_url(load, tool)
             if url

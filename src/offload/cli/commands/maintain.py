@@ -34,8 +34,8 @@ def pythons(context: Context) -> None:
     )
     print("3.13t-nogil are a free-threaded build with PYTHON_GIL=1 and =0. To install others:")
     print("  uv python install 3.14t            or pyenv install 3.14t")
-    print("  scripts/python_from_debian 3.14    on Debian: newer packages, unpacked separately")
-    print("  scripts/python_free_threaded 3.13  on Debian: built from the source package")
+    print("  scripts/install/python_from_debian 3.14    on Debian: newer packages, kept separately")
+    print("  scripts/install/python_free_threaded 3.13  on Debian: built from the source package")
     print("  PYTHONS=3.14=/path/of/python       adds one in another place")
 
 
@@ -65,7 +65,7 @@ def check_method(context: Context, blocks: str = "60", rounds: str = "", run: st
     To continue an interrupted check, use run= or fab resume.
     """
     from offload.bench.experiments import method_check
-    from offload.bench.planning import plan, runs
+    from offload.bench.planning import plan_file, runs
     from offload.bench.records import journal
 
     count = arguments.whole_number("blocks", blocks, 0, 10_000)
@@ -73,7 +73,7 @@ def check_method(context: Context, blocks: str = "60", rounds: str = "", run: st
     alone = 0 if wanted == "0" else arguments.whole_number("rounds", wanted, 10, 10_000)
     if run:
         folder = runs.planned(run)
-        planned = plan.load(folder)
+        planned = plan_file.load(folder)
         continue_run(planned, folder)
     else:
         planned = method_check.blocks_plan(count)

@@ -14,7 +14,7 @@ from offload.registry import places
 from offload.reports.advice import names, reasons, response_times
 from offload.reports.advice.handlers import Handler
 from offload.reports.tables import text_table
-from offload.reports.tables.summary import number
+from offload.reports.tables.formats import number
 from offload.reports.tables.text_table import Line
 
 CERTAINTY = {

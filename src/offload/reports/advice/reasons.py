@@ -14,7 +14,7 @@ from offload.bench.advice.unmeasured import Unmeasured
 from offload.bench.stats.paired_test import DISTURBED, SLOWER
 from offload.registry import places
 from offload.reports.advice.names import listed, option_name, shortened, size_name
-from offload.reports.tables.summary import number
+from offload.reports.tables.formats import number
 from offload.units import percent, seconds
 
 FAILS = 0.001  # minimum share of failed calls that is reported

@@ -8,7 +8,8 @@ from tabulate import tabulate
 
 from offload.bench.records.record import Record
 from offload.reports.rows import Row, rows
-from offload.reports.tables.summary import label, rate
+from offload.reports.tables.formats import rate
+from offload.reports.tables.labels import label
 from offload.suites import Claim
 from offload.units import percent
 

@@ -12,7 +12,7 @@ from offload.bench.stats.estimate import Estimate
 from offload.bench.stats.non_inferiority import LOSS, UNDECIDED
 from offload.bench.stats.sequential import GATE
 from offload.reports import warnings
-from offload.reports.tables import summary
+from offload.reports.tables import formats
 from offload.units import percent
 
 DIGITS = 1  # decimal places of a change in percent
@@ -71,7 +71,7 @@ def change(ratio: Measured) -> str:
 
 def rate(estimate: Estimate) -> str:
     """Format a rate."""
-    return "-" if estimate.value is None else f"{summary.number(estimate.value)}/s"
+    return "-" if estimate.value is None else f"{formats.number(estimate.value)}/s"
 
 
 def reason(found: GateResult, case: GatedCase) -> str:

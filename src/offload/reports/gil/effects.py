@@ -16,7 +16,7 @@ from offload.errors import UserError
 from offload.registry import catalog
 from offload.reports import provenance
 from offload.reports.rows import Row
-from offload.reports.tables import summary, text_table
+from offload.reports.tables import formats, text_table
 from offload.reports.tables.text_table import Line
 
 AT_CEILING = 0.95  # share of the ceiling, above which the pool is the limit
@@ -85,7 +85,7 @@ class Effect:
         at_once = min(first.server.workers or 1, cores if isinstance(cores, int) else 1)
         if hold * at_once >= 1:  # the workers together would need more than one GIL
             return ": the task holds the GIL"
-        return f"; the task holds the GIL {summary.share(hold)} of its time"
+        return f"; the task holds the GIL {formats.share(hold)} of its time"
 
 
 def effects(rows: Sequence[Row]) -> list[Effect]:
@@ -107,9 +107,9 @@ def table(found: Sequence[Effect], style: str = "simple") -> str:
     """Render the effects, each with the description of its task and the conclusion below it."""
     figures = [
         (
-            summary.share(effect.threads.gil_hold),
-            f"{summary.number(effect.threads.rate or 0.0)}/s",
-            f"{summary.number(effect.processes.rate or 0.0)}/s",
+            formats.share(effect.threads.gil_hold),
+            f"{formats.number(effect.threads.rate or 0.0)}/s",
+            f"{formats.number(effect.processes.rate or 0.0)}/s",
             ratio_text(effect),
         )
         for effect in found

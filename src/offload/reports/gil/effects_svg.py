@@ -14,7 +14,7 @@ from offload.reports.pictures.axis import Axis
 from offload.reports.pictures.bands import Band, Bands, Ends, Layout, Line, Mark
 from offload.reports.pictures.drawing import Picture
 from offload.reports.pictures.style import BLUE, GREY, ORANGE
-from offload.reports.tables import summary
+from offload.reports.tables import measurement
 
 COLOURS = {paired_test.FASTER: BLUE, paired_test.SLOWER: ORANGE}
 ENDS = Ends("\u2190 threads are faster", "processes are faster \u2192", (ORANGE, BLUE))
@@ -28,7 +28,7 @@ def svg(found: Sequence[Effect]) -> str:
     if not found:
         raise StorageError(UNKNOWN, "choose another run")
     rows = [row for effect in found for row in (effect.threads, effect.processes)]
-    own = picture(found, bands.WIDE, heads=(TITLE,), feet=(ABOUT, summary.when(rows)))
+    own = picture(found, bands.WIDE, heads=(TITLE,), feet=(ABOUT, measurement.when(rows)))
     return drawing.draw_standalone(own)
 
 

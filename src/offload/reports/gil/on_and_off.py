@@ -12,7 +12,7 @@ from offload.bench.records.record import Record
 from offload.bench.stats import paired_test
 from offload.reports import provenance
 from offload.reports.rows import Row
-from offload.reports.tables import summary, text_table
+from offload.reports.tables import formats, text_table
 from offload.reports.tables.text_table import Line
 
 HEAD = ("Server, task", "Workers", "GIL on", "GIL off", "off : on", "Memory")
@@ -90,7 +90,7 @@ def _cells(pair: Pair) -> Iterator[str]:
     yield f"{case.server}, {case.task}"
     yield str(server.workers or server.settings.get("processes", "-"))
     for row in (pair.on, pair.off):
-        yield "-" if row.rate is None else f"{summary.number(row.rate)}/s"
+        yield "-" if row.rate is None else f"{formats.number(row.rate)}/s"
     yield ratio_text(pair) or "-"
     memory = [row.memory_pss_mib for row in (pair.on, pair.off)]
     yield " / ".join("-" if mib is None else f"{mib:.0f}" for mib in memory)

@@ -31,7 +31,7 @@ from offload.reports.gil.effects import Effect
 from offload.reports.html import repeat_command
 from offload.reports.html.parts import Table, table, text
 from offload.reports.html.run import MeasuredRun
-from offload.reports.tables import scaling_table, summary
+from offload.reports.tables import formats, labels, measurement, scaling_table
 
 GOOD, BAD, UNCLEAR, PLAIN = "good", "bad", "unclear", "plain"
 TONES = {
@@ -75,7 +75,7 @@ def of_run(run: MeasuredRun) -> Answer:
         repeat_command.of_run(run),
         tuple(found),
         tuple(tables),
-        tuple(dict.fromkeys(summary.conditions(group) for group in run.groups)),
+        tuple(dict.fromkeys(measurement.conditions(group) for group in run.groups)),
         tuple(dict.fromkeys(_notes(run))),
     )
 
@@ -115,7 +115,7 @@ def _scope(run: MeasuredRun) -> Iterator[str]:
     """Yield what the run measured, in sentences."""
     for suite in run.suites:
         yield catalog.suites()[suite].summary
-    cases = list(dict.fromkeys(summary.case_name(row.first) for row in run.rows))
+    cases = list(dict.fromkeys(labels.case_name(row.first) for row in run.rows))
     if not run.suites and len(cases) <= 2:
         yield f"{' and '.join(cases)}."
     rounds = max((row.estimate.n for row in run.rows if row.estimate is not None), default=0)
@@ -204,11 +204,11 @@ def _claims(run: MeasuredRun, with_each: bool) -> Iterator[Verdict]:
 def _rates(run: MeasuredRun) -> Iterator[Verdict]:
     """Yield the rates of the first rows, for a run without comparisons."""
     for row in run.rows[:6]:
-        name = summary.case_name(row.first)
+        name = labels.case_name(row.first)
         if row.problem is not None:
             yield Verdict(_sentence(str(row.problem)), name, tone=BAD)
         else:
-            yield Verdict("", name, f"{summary.rate(row)} requests/s")
+            yield Verdict("", name, f"{formats.rate(row)} requests/s")
 
 
 def _advice(run: MeasuredRun, planned: Plan) -> tuple[list[Verdict], list[Table]]:

@@ -27,7 +27,7 @@ from offload.reports.pictures.drawing import Picture
 from offload.reports.pictures.style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED
 from offload.reports.pictures.texts import Key
 from offload.reports.rows import Row
-from offload.reports.tables import summary, text_table
+from offload.reports.tables import formats, labels, text_table
 from offload.units import seconds
 
 MOST_BANDS = 80  # rows in a picture: with more rows, only the table is shown
@@ -100,7 +100,7 @@ def rates(rows: Sequence[Row]) -> Picture | None:
     def line(row: Row) -> Line | None:
         found = row.estimate
         low, high = (None, None) if found is None else (found.low, found.high)
-        return _dot(row, row.rate, summary.rate(row), low, high)
+        return _dot(row, row.rate, formats.rate(row), low, high)
 
     return of_rows(rows, line, "Requests per second", "The lines are 95 % intervals.", axis.plain)
 
@@ -115,11 +115,11 @@ def latency(rows: Sequence[Row]) -> Picture | None:
             return None
         marks = [
             Mark(
-                value, f"{summary.case_name(row.first)}, {name}: {summary.time(value)}", MARKS[name]
+                value, f"{labels.case_name(row.first)}, {name}: {formats.time(value)}", MARKS[name]
             )
             for name, value in times.items()
         ]
-        figure = f"{summary.time(times['p50'])}, {summary.time(times['p99'])}"
+        figure = f"{formats.time(times['p50'])}, {formats.time(times['p99'])}"
         return Line(tuple(marks), figure, times["p50"], times["p99"])
 
     about = "A dot is the median, a diamond the 99th percentile; strokes are p90 and p95."
@@ -131,7 +131,7 @@ def memory(rows: Sequence[Row]) -> Picture | None:
 
     def line(row: Row) -> Line | None:
         value = row.memory_pss_mib
-        return _dot(row, value, summary.memory(value), 0.0, value)
+        return _dot(row, value, formats.memory(value), 0.0, value)
 
     about = "Each line begins at 0."
     return of_rows(rows, line, "Peak memory in MiB", about, axis.plain, is_log=False)
@@ -141,10 +141,10 @@ def gil_held(rows: Sequence[Row]) -> Picture | None:
     """Draw for each task the share of its run time in which it holds the GIL."""
 
     def line(row: Row) -> Line | None:
-        return _dot(row, row.gil_hold, summary.share(row.gil_hold), 0.0, row.gil_hold)
+        return _dot(row, row.gil_hold, formats.share(row.gil_hold), 0.0, row.gil_hold)
 
     title = "Share of a single task's time in which it holds the GIL"
-    return of_rows(rows, line, title, "Each line begins at 0.", summary.share, is_log=False)
+    return of_rows(rows, line, title, "Each line begins at 0.", formats.share, is_log=False)
 
 
 def loop_lag(rows: Sequence[Row]) -> Picture | None:
@@ -199,7 +199,7 @@ def _by_task(rows: Sequence[Row], line_of: Callable[[Row], Line]) -> Iterator[Ba
             users = f", {first.case.users} users" if several_users[task] else ""
             rate = first.case.asked_rate
             requested = "" if rate is None else f"{rate:.4g}/s requested"
-            more = (summary.settings_of(first), summary.request_of(first), requested)
+            more = (labels.settings_of(first), labels.request_of(first), requested)
             detail = text_table.shortened(", ".join(part for part in more if part), MOST_SMALL)
             yield Band(_label(f"{name}{users}"), (line_of(row),), detail)
 
@@ -211,7 +211,7 @@ def _dot(
         return None
     colour = COLOURS.get(row.first.case.server.removeprefix("plain_"), GREY)
     return Line(
-        (Mark(value, f"{summary.case_name(row.first)}: {figure}", colour=colour),),
+        (Mark(value, f"{labels.case_name(row.first)}: {figure}", colour=colour),),
         figure,
         low,
         high,

@@ -12,7 +12,7 @@ from offload.reports.pictures import axis, curves
 from offload.reports.pictures.curves import Curve, Plane, Point
 from offload.reports.pictures.drawing import Picture
 from offload.reports.pictures.style import BLUE, ORANGE
-from offload.reports.tables import summary
+from offload.reports.tables import formats
 
 MOST_PLACES = 240  # points of a curve over time
 SPEED = {"python_s": ("Python", BLUE), "memory_s": ("memory", ORANGE)}
@@ -24,7 +24,7 @@ def scaling(sweep: Sweep) -> Picture | None:
     if not known:
         return None
     points = [
-        Point(number, value, f"{number} {sweep.over}: {summary.number(value)}/s", e.low, e.high)
+        Point(number, value, f"{number} {sweep.over}: {formats.number(value)}/s", e.low, e.high)
         for number, e, value in known
     ]
     fit = sweep.choice.fit
@@ -57,7 +57,7 @@ def speed(records: Sequence[Record]) -> Picture | None:
     minutes = [x for curve in found for x, _ in curve.places]
     plane = Plane(
         axis.linear(minutes, axis.plain),
-        axis.linear(values, summary.share, low=min(values), high=1.0),
+        axis.linear(values, formats.share, low=min(values), high=1.0),
         "minutes since the start",
         "speed",
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from offload.reports.html.parts import DIGITS, Cell, Panel, Section, number, table, text
 from offload.reports.html.run import MeasuredRun
-from offload.reports.tables import summary
+from offload.reports.tables import labels
 
 ABOUT = (
     "Rates are in requests/s, times in s unless the name says ms, memory in MiB, shares from 0 to "
@@ -18,7 +18,7 @@ LISTS = ("flags", "causes")  # texts and nested objects, which other sections sh
 def section(run: MeasuredRun, title: str = "Every figure") -> Section:
     """Return the section with the figures of the JSON report."""
     found = run.results
-    names = [summary.case_name(row.first) for row in run.rows]
+    names = [labels.case_name(row.first) for row in run.rows]
     panels = [_panel(f"Every figure of {run.name}", "Case", names, _objects(found["rows"]))]
     if ratios := _objects(found["effects"]):
         tasks = [f"{ratio['other']} over {ratio['one']}: {ratio['task']}" for ratio in ratios]

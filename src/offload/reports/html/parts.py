@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from offload.reports.pictures.drawing import Picture
-from offload.reports.tables import summary
+from offload.reports.tables import formats
 from offload.units import percent
 
 UNKNOWN = "-"
@@ -91,7 +91,7 @@ def share(value: float | None, digits: int = 0) -> Cell:
 
 def rate(value: float | None) -> Cell:
     """Return a cell of a rate in requests/s."""
-    return number(summary.number(value or 0.0), value)
+    return number(formats.number(value or 0.0), value)
 
 
 def table(

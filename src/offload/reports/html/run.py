@@ -9,7 +9,7 @@ from pathlib import Path
 
 from offload.bench.claims import suite_verdicts
 from offload.bench.claims.evaluate import ClaimVerdict
-from offload.bench.planning import plan as plans
+from offload.bench.planning import plan_file
 from offload.bench.planning.plan import Plan
 from offload.bench.records import journal
 from offload.bench.records.record import Record
@@ -88,7 +88,7 @@ def read(folder: Path) -> MeasuredRun:
             f"{folder.name} has no readable record", "choose another run by report:RUN"
         )
     try:
-        plan = plans.load(folder) if plans.exists(folder) else None
+        plan = plan_file.load(folder) if plan_file.exists(folder) else None
     except StorageError:  # written by another version: the records suffice for the figures
         plan = None
     return MeasuredRun(folder, records, plan)

@@ -19,7 +19,7 @@ from offload.reports.pictures.drawing import Picture
 from offload.reports.pictures.style import PALETTE, SHAPES
 from offload.reports.pictures.texts import Key
 from offload.reports.rows import Row
-from offload.reports.tables import summary, text_table
+from offload.reports.tables import formats, labels, text_table
 from offload.units import percent
 
 MOST_LINES = 160  # lines in a picture: with more values, only the table is shown
@@ -52,17 +52,17 @@ def _rate(row: Row) -> Value | None:
     if value is None or row.problem is not None:
         return None
     low, high = (None, None) if found is None else (found.low, found.high)
-    return Value(value, summary.rate(row), low, high)
+    return Value(value, formats.rate(row), low, high)
 
 
 def _p99(row: Row) -> Value | None:
     value = row.quantile(0.99)
-    return None if value is None else Value(value, summary.time(value))
+    return None if value is None else Value(value, formats.time(value))
 
 
 def _memory(row: Row) -> Value | None:
     value = row.memory_pss_mib
-    return None if value is None else Value(value, summary.memory(value))
+    return None if value is None else Value(value, formats.memory(value))
 
 
 def _gil(row: Row) -> Value | None:
@@ -98,7 +98,7 @@ def _of_cases(runs: Sequence[MeasuredRun], value_of: Callable[[Row], Value | Non
     found: Values = {}
     for number_of_run, run in enumerate(runs):
         for row in run.rows:
-            name = f"{summary.case_name(row.first)}, {row.first.case.users} users"
+            name = f"{labels.case_name(row.first)}, {row.first.case.users} users"
             if (value := value_of(row)) is not None:
                 found.setdefault(name, [None] * len(runs))[number_of_run] = value
     return found

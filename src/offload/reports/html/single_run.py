@@ -23,7 +23,7 @@ from offload.reports.html.parts import (
 )
 from offload.reports.html.run import MeasuredRun
 from offload.reports.rows import Row
-from offload.reports.tables import summary
+from offload.reports.tables import formats, labels, summary
 from offload.units import seconds
 
 CASE, REQUESTED = "Server,task", "Requested"
@@ -89,7 +89,7 @@ def _rates(run: MeasuredRun, group: Sequence[Row], name: str) -> Panel:
         published = row.long.result.rate if row.long else None
         rows.append(
             (
-                text(summary.case_name(row.first)),
+                text(labels.case_name(row.first)),
                 count(row.first.case.users),
                 rate(row.first.case.asked_rate),
                 rate(row.rate) if has_figures else text("not available"),
@@ -123,7 +123,7 @@ def _latency(run: MeasuredRun, group: Sequence[Row], name: str) -> Panel | None:
             bound = row.at_least_s
             cells = [_time(value, bound) for value in known]
             load = (count(row.first.case.users), rate(row.first.case.asked_rate))
-            rows.append((text(summary.case_name(row.first)), *load, *cells))
+            rows.append((text(labels.case_name(row.first)), *load, *cells))
     if not rows:
         return None
     own = table(
@@ -138,7 +138,7 @@ def _latency(run: MeasuredRun, group: Sequence[Row], name: str) -> Panel | None:
 def _memory(run: MeasuredRun, group: Sequence[Row], name: str) -> Panel | None:
     rows = [
         (
-            text(summary.case_name(row.first)),
+            text(labels.case_name(row.first)),
             count(row.first.server.workers),
             _mib(row.memory_pss_mib),
         )
@@ -160,7 +160,7 @@ def _gil(run: MeasuredRun) -> Iterator[Panel]:
 
 def _gil_held(run: MeasuredRun, group: Sequence[Row], name: str) -> Panel | None:
     rows = [
-        (text(summary.case_name(row.first)), share(row.gil_hold))
+        (text(labels.case_name(row.first)), share(row.gil_hold))
         for row in group
         if row.gil_hold is not None
     ]
@@ -171,7 +171,7 @@ def _gil_held(run: MeasuredRun, group: Sequence[Row], name: str) -> Panel | None
 
 def _loop_lag(run: MeasuredRun, group: Sequence[Row], name: str) -> Panel | None:
     rows = [
-        (text(summary.case_name(row.first)), count(row.first.case.users), _lag(lag))
+        (text(labels.case_name(row.first)), count(row.first.case.users), _lag(lag))
         for row in group
         if (lag := row.loop_lag_p99_ms) is not None
     ]
@@ -242,11 +242,11 @@ def _spread(values: Sequence[float]) -> tuple[float, float, float]:
 
 def _time(value: float | None, bound: float | None) -> Cell:
     least = "\u2265 " if value is not None and bound is not None and value >= bound else ""
-    return number(f"{least}{summary.time(value)}", value)
+    return number(f"{least}{formats.time(value)}", value)
 
 
 def _mib(value: float | None) -> Cell:
-    return number(summary.memory(value), value)
+    return number(formats.memory(value), value)
 
 
 def _lag(value: float | None) -> Cell:

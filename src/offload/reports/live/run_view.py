@@ -12,11 +12,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from offload.bench.experiments import progress_file, progress_rows
-from offload.bench.experiments.progress_file import RunProgress
-from offload.bench.experiments.progress_rows import CaseRows
-from offload.bench.planning import plan as plans
-from offload.bench.planning import time_budget
+from offload.bench.experiments.progress import case_rows, progress_file
+from offload.bench.experiments.progress.case_rows import CaseRows
+from offload.bench.experiments.progress.progress_file import RunProgress
+from offload.bench.planning import plan_file, time_budget
 from offload.bench.planning.plan import Plan
 from offload.bench.records import journal
 from offload.bench.records.lines import from_line
@@ -119,9 +118,9 @@ class RunView:
         return View(
             state,
             step,
-            progress_rows.HEAD,
-            tuple((row.name, now or progress_rows.UNKNOWN, *row.cells) for row, now in rows),
-            progress_rows.NUMBERS,
+            case_rows.HEAD,
+            tuple((row.name, now or case_rows.UNKNOWN, *row.cells) for row, now in rows),
+            case_rows.NUMBERS,
             tuple(n for n, now in enumerate(shown) if now),
             phase,
             phase_ends,
@@ -147,7 +146,7 @@ class RunView:
 
 def _plan_of(folder: Path) -> Plan | None:
     try:
-        return plans.load(folder) if plans.exists(folder) else None
+        return plan_file.load(folder) if plan_file.exists(folder) else None
     except StorageError:  # of another version
         return None
 

@@ -9,7 +9,7 @@ from offload.bench.records.record import Record
 from offload.flags import CANNOT_LOAD
 from offload.reports import provenance
 from offload.reports.rows import Row
-from offload.reports.tables import summary, text_table
+from offload.reports.tables import formats, text_table
 
 GIL_ON = "GIL on"
 MOST = 50  # characters of a case
@@ -87,7 +87,7 @@ def _cell(row: Row) -> str:
     if row.problem is not None:
         return "cannot load" if row.problem.kind == CANNOT_LOAD else "not available"
     mark = f"{GIL_ON}, " if provenance.gil_enabled_by(row.first) else ""
-    return f"{mark}{summary.rate(row)}"
+    return f"{mark}{formats.rate(row)}"
 
 
 def _notes(rows: Sequence[Row]) -> Iterator[str]:

@@ -8,7 +8,7 @@ from tabulate import tabulate
 
 from offload.reports import warnings
 from offload.reports.rows import Row
-from offload.reports.tables import summary
+from offload.reports.tables import formats, labels
 from offload.units import percent
 
 HEAD = (
@@ -48,7 +48,7 @@ def table(rows: Sequence[Row], style: str = "simple") -> str:
 def notes(rows: Sequence[Row]) -> str:
     """List the warnings of each row; empty if there are none."""
     lines = [
-        f"* {summary.label(row.first)}, {row.first.case.users} users: {note}"
+        f"* {labels.label(row.first)}, {row.first.case.users} users: {note}"
         for row in rows
         for note in ([str(row.problem)] if row.problem else warnings.row_warnings(row))
     ]
@@ -56,8 +56,8 @@ def notes(rows: Sequence[Row]) -> str:
 
 
 def _line(row: Row, literal: str) -> list[str]:
-    settings = summary.load_settings(row)
-    label = summary.label(row.first, literal) + (f"  ({settings})" if settings else "")
+    settings = formats.load_settings(row)
+    label = labels.label(row.first, literal) + (f"  ({settings})" if settings else "")
     case = [label, str(row.first.case.users)]
     if row.problem is not None:
         return [*case, "not available", *("-",) * (len(HEAD) - 3)]
@@ -65,16 +65,16 @@ def _line(row: Row, literal: str) -> list[str]:
     ceiling = row.ceiling
     return [
         *case,
-        summary.rate(row),
-        "-" if published is None else summary.number(published),
-        summary.share(row.availability, 2),
-        summary.time(row.response_mean_s),
-        summary.memory(row.memory_pss_mib),
-        summary.kinds(row),
+        formats.rate(row),
+        "-" if published is None else formats.number(published),
+        formats.share(row.availability, 2),
+        formats.time(row.response_mean_s),
+        formats.memory(row.memory_pss_mib),
+        formats.kinds(row),
         "-" if row.listen_overflows is None else str(row.listen_overflows),
         "-" if row.loop_lag_p99_ms is None else f"{row.loop_lag_p99_ms:.1f} ms",
-        summary.share(row.gil_hold),
+        formats.share(row.gil_hold),
         "-"
         if ceiling is None
-        else f"{ceiling.kind} {summary.number(ceiling.rate)} {percent(row.reached or 0)}",
+        else f"{ceiling.kind} {formats.number(ceiling.rate)} {percent(row.reached or 0)}",
     ]

@@ -69,8 +69,8 @@ def facts() -> dict[str, object]:
     """Return the facts for the ready line: the address, or None and the reason."""
     found = find()
     if isinstance(found, str):
-        return {"gil_word": None, "gil_word_why": found}
-    return {"gil_word": asdict(found)}
+        return {"gil_address": None, "gil_address_error": found}
+    return {"gil_address": asdict(found)}
 
 
 def _state() -> tuple[str, int]:

@@ -123,7 +123,7 @@ def record_facts(workers: Sequence[WorkerFacts]) -> None:
     for _, state, _ in workers:
         probe.note_gil(state)
     if addresses := [address for _, _, address in workers if address is not None]:
-        probe.facts["worker_gil_words"] = addresses
+        probe.facts["worker_gil_addresses"] = addresses
 
 
 def handshake(task: str) -> WorkerReport:

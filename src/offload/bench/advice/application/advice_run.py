@@ -13,6 +13,7 @@ from offload.bench.advice.candidates import AROUND_S, SUITE, WINDOW_S
 from offload.bench.analysis import comparison
 from offload.bench.experiments.block import MANY_ROUNDS, measure_round
 from offload.bench.planning import plan as plans
+from offload.bench.planning import plan_file
 from offload.bench.planning.plan import Plan
 from offload.bench.records import journal
 from offload.bench.records.record import WINDOW, Record
@@ -57,7 +58,7 @@ class AdviceRun:
         """Return the place of a case in the plan; add a new case to the plan."""
         if case not in self.cases:
             self.cases.append(case)
-            plans.save(self.plan, self.folder)
+            plan_file.save(self.plan, self.folder)
         return self.cases.index(case)
 
     def keep(self, found: Sequence[Record]) -> None:

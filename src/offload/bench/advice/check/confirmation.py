@@ -19,6 +19,7 @@ from offload.bench.advice.strategies import size_of
 from offload.bench.analysis import comparison
 from offload.bench.experiments.run import run
 from offload.bench.planning import plan as plans
+from offload.bench.planning import plan_file
 from offload.bench.planning.blocks import Block
 from offload.bench.planning.plan import Plan
 from offload.bench.records import journal
@@ -54,10 +55,10 @@ def measure(
     report: Report,
 ) -> dict[str, Confirmation]:
     """Measure what is missing in `folder`, and return the confirmation of each choice by task."""
-    if not plans.exists(folder):
+    if not plan_file.exists(folder):
         folder.mkdir(exist_ok=True)
-        plans.save(plan(truths, answers, users), folder)
-    planned = plans.load(folder)
+        plan_file.save(plan(truths, answers, users), folder)
+    planned = plan_file.load(folder)
     for _ in run(planned, folder):
         pass
     _measure_response_times(planned, answers, folder, report)

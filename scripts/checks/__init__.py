@@ -1,0 +1,1 @@
+"""Measure what the docs promise: effects on servers, error rates, predicted rates."""

@@ -1,0 +1,24 @@
+"""The committed run from which all pages take their ratios, so that each pair has one ratio."""
+
+from __future__ import annotations
+
+from offload.bench.records import journal
+from offload.reports.gil import effects
+from offload.reports.gil.effects import Effect
+from offload.reports.rows import rows
+from offload.reports.tables import measurement
+from scripts.script import ROOT
+
+RESULTS = ROOT / "results"
+RUN = "example-tornado" if (RESULTS / "example-tornado").exists() else "example"
+
+
+def gil_effects() -> list[Effect]:
+    """Return the GIL effects of the run, the largest ratio first."""
+    return effects.effects(rows(journal.read(RESULTS / RUN)))
+
+
+def measured_where() -> str:
+    """Return the date and the machine of the run, as the end of a sentence."""
+    sentence = measurement.when(rows(journal.read(RESULTS / RUN)))
+    return f"{sentence[0].lower()}{sentence[1:]}"

@@ -1,0 +1,64 @@
+"""Measure the executors, and write the tables to docs/executors.rst; --check only compares.
+
+`python -m scripts.pages.executors_table` measures both parts, in about 20 minutes. With `pools` or
+`http` it measures only that part, and takes the other one from docs/executors.json; `-` measures
+nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from offload.bench.experiments.hops import Hop
+from offload.bench.pools.summary import Cell
+from offload.reports.tables import hops, pools
+from scripts.pages.table import main
+from scripts.script import ROOT, run
+
+DOCUMENT, FIGURES = ROOT / "docs" / "executors.rst", ROOT / "docs" / "executors.json"
+PARTS = {"http": ["http=yes", "format=json"], "pools": ["format=json"]}
+Values = dict[str, Any]
+
+
+def update_part(part: str) -> None:
+    """Measure one part, and keep the figures of the other."""
+    found = {**_figures(), part: _measure(part)}
+    FIGURES.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
+
+
+def _figures() -> dict[str, Values]:
+    return json.loads(FIGURES.read_text()) if FIGURES.exists() else {}
+
+
+def _measure(part: str) -> Values:
+    """Run the command, and return the JSON that it prints."""
+    command = [Path(sys.executable).with_name("fab"), f"bench_executors:{','.join(PARTS[part])}"]
+    print(f"{part}: {command[-1]}", file=sys.stderr)
+    completed = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=False)
+    if completed.returncode:
+        sys.exit(f"{command[-1]} ended with exit code {completed.returncode}")
+    return json.loads(completed.stdout)
+
+
+def _tables() -> Iterator[str]:
+    if not (found := _figures()):
+        yield "Not measured yet: ``python -m scripts.pages.executors_table`` does."
+    if part := found.get("http"):
+        servers = [Hop(**values) for values in part["servers"]]
+        yield "**Over HTTP.** " + hops.text(servers, part["missing"], part["environment"], "rst")
+    if part := found.get("pools"):
+        cells = [Cell(**values) for values in part["cells"]]
+        yield "**The pools alone.** " + pools.text(cells, part["pools"], part["environment"], "rst")
+
+
+if __name__ == "__main__":
+    run(
+        lambda arguments: main(
+            arguments, DOCUMENT, FIGURES, lambda: "\n\n".join(_tables()), PARTS, update_part
+        )
+    )

@@ -1,0 +1,179 @@
+"""Update the generated parts of README.rst and docs/ from the committed records.
+
+`python -m scripts.pages.readme` writes README.rst, docs/claims.rst, docs/reference.rst,
+docs/record.rst, docs/effects.svg, the servers of docs/gil.rst and the corpus of docs/advice.rst.
+With --check it only compares.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from offload.bench.advice import answer
+from offload.bench.claims import suite_verdicts
+from offload.bench.claims.evaluate import ClaimVerdict
+from offload.bench.planning import plan_file
+from offload.bench.records import journal
+from offload.bench.stats import paired_test
+from offload.cli import suite_claims
+from offload.errors import GateError
+from offload.registry import catalog
+from offload.reports.advice import answer_text
+from offload.reports.claims import by_source
+from offload.reports.gil import effects, effects_svg, on_and_off
+from offload.reports.gil.effects import Effect
+from offload.reports.rows import rows
+from offload.reports.tables import formats, measurement, text_table
+from offload.suites import tornado
+from scripts.pages import record_fields, reference
+from scripts.pages.committed import RESULTS, RUN, gil_effects
+from scripts.pages.table import between
+from scripts.script import ROOT, run
+
+INDENT = "    "
+AWAITED = "loop, split"  # name of a claim
+SLEEP, PARSE, SHORT = "sleep_sync", "network_https_cpu_bound_sync", "simplehash_sync"
+
+
+def pages() -> Mapping[Path, str]:
+    """Return the current text of every page that has generated parts."""
+    found = gil_effects()
+    evaluated = _claims()
+    tornado_verdicts = {one.claim: one for _, one in evaluated["tornado"]}
+    docs = ROOT / "docs"
+    return {
+        ROOT / "README.rst": _with(
+            ROOT / "README.rst",
+            advice=_advice,
+            answer=lambda: _answer(found),
+            strategies=lambda: _strategies(found, tornado_verdicts),
+        ),
+        docs / "claims.rst": _with(docs / "claims.rst", claims=lambda: by_source.rst(evaluated)),
+        docs / "reference.rst": _with(
+            docs / "reference.rst",
+            commands=reference.commands,
+            servers=reference.servers,
+            tasks=reference.tasks,
+            drivers=reference.drivers,
+            suites=reference.suites,
+        ),
+        docs / "record.rst": _with(docs / "record.rst", record=record_fields.rst),
+        docs / "advice.rst": _with(docs / "advice.rst", corpus=reference.corpus),
+        docs / "gil.rst": _with(docs / "gil.rst", servers=_on_and_off),
+        docs / "effects.svg": effects_svg.svg(found),
+    }
+
+
+def _with(page: Path, **parts: Callable[[], str]) -> str:
+    text = page.read_text()
+    for mark, part in parts.items():
+        text = between(text, mark, [part()])
+    return text
+
+
+def _answer(found: Sequence[Effect]) -> str:
+    """Return the GIL effects as fab quick prints them, and the machine of their run."""
+    published = {case.task for case in tornado.PUBLISHED}
+    own = [effect for effect in found if effect.threads.first.case.task in published]
+    width = text_table.WIDTH - len(INDENT)
+    lines = [
+        part
+        for line in effects.table(own).splitlines()
+        for part in textwrap.wrap(line, width, subsequent_indent="  ", drop_whitespace=False)
+    ]
+    measured = [row for effect in own for row in (effect.threads, effect.processes)]
+    return f"::\n\n{textwrap.indent(chr(10).join(lines), INDENT)}\n\n{measurement.where(measured)}"
+
+
+def _advice() -> str:
+    """Return the answer of fab advise for the example function, from its run."""
+    folder = RESULTS / "example-advise"
+    question, planned = answer.load(folder), plan_file.load(folder)
+    found = answer.evaluate(question, planned, journal.read(folder))
+    _require(found.is_measured and found.disturbed is None, folder.name)
+    text = answer_text.text(found, width=text_table.WIDTH - len(INDENT))
+    return f"::\n\n{textwrap.indent(text, INDENT)}"
+
+
+def _on_and_off() -> str:
+    """Return the servers of a free-threaded build with the GIL on and off, from their run."""
+    folder = RESULTS / "example-free_threading"
+    if not folder.exists():
+        return "Not measured yet: ``fab run_suite:free_threading,quick=yes``."
+    measured = rows(journal.read(folder))
+    found = on_and_off.pairs(measured)
+    return f"{on_and_off.table(found, 'rst')}\n\n{measurement.where(measured)}"
+
+
+def _strategies(found: Sequence[Effect], verdicts: Mapping[str, ClaimVerdict]) -> str:
+    """Return the recommended strategies, each with a reason in figures of the run.
+
+    Raise GateError if the figures do not support a reason.
+    """
+    by_task = {effect.threads.first.case.task: effect for effect in found}
+    sleep, parse, short = (_effect(by_task, task) for task in (SLEEP, PARSE, SHORT))
+    awaited = verdicts[AWAITED]
+    _require((awaited.low or 0.0) > 1, AWAITED)
+    _require(sleep.verdict.outcome not in (paired_test.FASTER, paired_test.SLOWER), SLEEP)
+    _require(parse.verdict.outcome == paired_test.FASTER, PARSE)
+    _require(short.verdict.outcome == paired_test.SLOWER, SHORT)
+    known = [row.memory_pss_mib for row in (sleep.threads, sleep.processes)]
+    memory = (
+        "" if None in known else ", but use {1} instead of {0}".format(*map(formats.memory, known))
+    )
+    return text_table.listing(
+        [
+            "The task awaits: ``loop``. One thread serves all users. An awaited sleep has "
+            f"{awaited.here:.1f} times the rate of a sleep that blocks the loop.",
+            "The task only waits, in blocking calls: ``threads``. Processes have the same rate "
+            f"(``{SLEEP}``: {sleep.ratio:.2f}x){memory}.",
+            "The task computes in Python: ``processes``. Threads share one GIL, each process has "
+            f"its own (``{PARSE}``: {parse.ratio:.2f}x).",
+            "The task takes microseconds: ``loop`` or ``threads``. Passing it to a process takes "
+            f"longer than the task itself (``{SHORT}``: {short.ratio:.2f}x).",
+        ]
+    )
+
+
+def _effect(by_task: Mapping[str, Effect], task: str) -> Effect:
+    _require(task in by_task, task)
+    return by_task[task]
+
+
+def _require(is_supported: bool, what: str) -> None:
+    if not is_supported:
+        reason = f"the figures of {what} in results/ do not support the README's advice"
+        raise GateError(reason, "correct _strategies in python -m scripts.pages.readme")
+
+
+def _claims() -> Mapping[str, Sequence[by_source.Evaluated]]:
+    """Evaluate each suite from its committed run; a suite without a run has audits only."""
+    found = {}
+    for folder in sorted(RESULTS.glob("example-*"), key=lambda each: each.name != RUN):
+        records = journal.read(folder)
+        for suite in {*suite_claims.measured_suites(records)} & catalog.suites().keys():
+            verdicts = suite_verdicts.evaluate_suite(suite, records, folder.name)
+            if not verdicts:  # the suite has no published claims
+                continue
+            claims = [claim for _, claim in suite_verdicts.published_claims([suite])]
+            found[suite] = [*zip(claims, verdicts, strict=True)]
+    return found
+
+
+def main(arguments: list[str]) -> int | str:
+    """Write the pages, or with --check report the outdated pages."""
+    stale = []
+    for page, text in pages().items():
+        if not page.exists() or page.read_text() != text:
+            stale.append(str(page.relative_to(ROOT)))
+            if arguments != ["--check"]:
+                page.write_text(text)
+    if arguments == ["--check"] and stale:
+        return f"{', '.join(stale)}: not up to date with the committed records: run make readme"
+    return 0
+
+
+if __name__ == "__main__":
+    run(main)

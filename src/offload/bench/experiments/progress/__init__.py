@@ -1,0 +1,1 @@
+"""Progress of a run: on the terminal, and in a file for the live page."""

@@ -1,0 +1,150 @@
+"""Progress on stderr: a table of the rows so far on a terminal, else a plain line for each step."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from offload.bench.analysis.comparison import rate_of
+from offload.bench.experiments.progress import progress_file
+from offload.bench.experiments.progress.case_rows import CaseRows
+from offload.bench.experiments.progress.table import ProgressTable
+from offload.bench.planning import round_times, schedule, time_budget
+from offload.bench.planning.plan import Plan
+from offload.bench.records.record import Record
+from offload.bench.records.run_records import by_round
+
+
+class Progress:
+    """Show the progress of a run: a table on a terminal, else a line for each step.
+
+    With a `folder` its file is replaced at each phase, for the live page. The terminal is updated
+    once a second, from texts that are ready: phases only set fields and never wait for it.
+    """
+
+    def __init__(self, plan: Plan, records: list[Record], folder: Path | None = None) -> None:
+        self._plan, self._records, self._folder = plan, records, folder
+        self._place, self._name, self._retry = "", "", ""
+        left_s, now = self._expected_s(), time.time()
+        self._ends = time.monotonic() + left_s
+        self._now = progress_file.own("starting", "start", now, now + left_s)
+        self._console = Console(stderr=True, highlight=False)
+        self._rows = CaseRows(plan.cases)
+        if self._console.is_terminal:
+            self._rows.add(records)
+        table = ProgressTable(self._rows.rows, self._phase_of, self._line)
+        self._live = Live(table, console=self._console, transient=True, refresh_per_second=1)
+
+    def __enter__(self) -> Progress:
+        self._write()
+        if self._console.is_terminal:
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._console.is_terminal:
+            self._live.stop()
+        if self._folder is not None:
+            progress_file.remove(self._folder)
+
+    def begin(self, place: str, name: str, places: Sequence[int] = ()) -> None:
+        """Start a round of a block, or a long run, of the cases at `places` in the plan."""
+        self._place, self._name = place, name
+        self._ends = time.monotonic() + self._expected_s()
+        self._now = replace(self._now, step=f"{place}: {name}", places=tuple(places))
+        if not self._console.is_terminal:
+            print(f"{self._line()}", file=sys.stderr, flush=True)
+
+    def phase(self, name: str, expected: float, loaded: int | None = None) -> None:
+        """Start a phase that may take `expected` seconds; only the case at `loaded` is loaded."""
+        now, ends = time.time(), self._ends - time.monotonic()
+        self._now = replace(
+            self._now, phase=name, phase_ends=now + expected, ends=now + ends, loaded=loaded
+        )
+        self._write()
+
+    def retry(self, reasons: Sequence[str]) -> None:
+        """Add the reasons of a retry to its result, when it is printed."""
+        self._retry = f", measured again: {'; '.join(reasons)}"
+
+    def done(self, found: Sequence[Record]) -> None:
+        """Print the rate of each measured case, or the reason if it has none.
+
+        On a terminal the table has the rates, and only retries and problems have a line.
+        """
+        if self._console.is_terminal:
+            self._rows.add(found)
+        retry = self._retry if found[0].trial.attempt > 1 else ""
+        rates = []
+        places = list(dict.fromkeys(record.trial.place for record in found))
+        for place in places:
+            own = [record for record in found if record.trial.place == place]
+            rate = next(iter(by_round(own, rate_of).values()), None)
+            shown = "no rate" if rate is None else f"{rate:.2f}/s"
+            name = f"{self._plan.cases[place or 0].name} " if len(places) > 1 else ""
+            rates.append(f"{name}{own[-1].problem or shown}")
+        if self._console.is_terminal and not retry and not any(r.problem for r in found):
+            return
+        line = f"[{self._place}] {self._name}: {', '.join(rates)}{retry}"
+        self._console.print(line, markup=False, soft_wrap=True)
+
+    def _expected_s(self) -> float:
+        """Estimate the remaining time in s, including all rounds until the next analysis."""
+        plan, records = self._plan, self._records
+        times = round_times.expected(plan, records)
+        rounds = sum(times[due.block] for due in schedule.due(plan, records))
+        if (left := time_budget.left_for_rounds_s(plan, records)) is not None:
+            rounds = min(rounds, max(0.0, left))
+        return rounds + time_budget.long_runs_s(plan, records)
+
+    def _phase_of(self, place: int) -> str:
+        return self._now.phase_of(place)
+
+    def _line(self) -> str:
+        place = f"[{self._place}] {self._name}"
+        rest = f"at least {duration(max(0.0, self._ends - time.monotonic()))} left"
+        if not self._console.is_terminal:
+            return f"{place}; {rest}"
+        left = max(0.0, self._now.phase_ends - time.time())
+        return f"{place}: {self._now.phase}, {left:.0f} s; {rest}"
+
+    def _write(self) -> None:
+        if self._folder is not None:
+            progress_file.write(self._folder, self._now)
+
+
+@contextmanager
+def live(line: Callable[[], str]) -> Iterator[None]:
+    """Show a line that is updated once a second, on a terminal only."""
+    console = Console(stderr=True, highlight=False)
+    with ExitStack() as stack:
+        if console.is_terminal:
+            shown = Live(
+                get_renderable=lambda: Text(line()),
+                console=console,
+                transient=True,
+                refresh_per_second=1,
+            )
+            stack.enter_context(shown)
+        yield
+
+
+def duration(seconds: float) -> str:
+    """Format a duration: `40 s`, `3 min`."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min"
+
+
+def expected_s(plan: Plan, rounds: int) -> float:
+    """Estimate the duration of a new run in s if each block needs `rounds` rounds."""
+    whole = rounds * sum(round_times.expected(plan, [])) + time_budget.long_runs_s(plan, [])
+    return whole if plan.budget_s is None else min(whole, plan.budget_s)

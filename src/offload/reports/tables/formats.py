@@ -1,0 +1,97 @@
+"""The figures of a row as text: rates, times, memory, shares, and how requests ended."""
+
+from __future__ import annotations
+
+from offload import units
+from offload.bench.records.record import TEST, Record
+from offload.reports.rows import Row
+from offload.units import percent
+
+MIN_HALF_WIDTH = 0.001  # smallest half-width that is shown
+MS = 0.01  # s: shorter times are shown with a resolution of 10 us
+
+
+def kinds(row: Row) -> str:
+    """Format the failed requests by kind: `3 timeout, 1 5xx`."""
+    parts = [f"{count} {kind}" for kind, count in row.failed.items()]
+    return ", ".join(parts) or ("0" if row.completed is not None else "-")
+
+
+def percentiles(record: Record) -> str:
+    """Format the response times of one load with its load model; empty if unknown.
+
+    Requests that timed out are counted with their timeout: such times are lower bounds.
+    """
+    names = {"p50": "p50", "p90": "p90", "p95": "p95", "p99": "p99", "p999": "p99.9", "max": "max"}
+    response = record.result.response
+    known = [
+        f"{shown} {'>= ' if response.is_bound(value) else ''}{time(value)}"
+        for name, shown in names.items()
+        if (value := getattr(response, f"{name}_s")) is not None
+    ]
+    if len(known) < len(names):  # siege reports only the maximum
+        return ""
+    since = (
+        "from the intended start"
+        if record.load.model == "open"
+        else "waiting users send no requests"
+    )
+    return f"Response times, {record.load.model} loop ({since}): {', '.join(known)}"
+
+
+def outcome(record: Record) -> str:
+    """Describe how the requests of one load ended: `300 completed, failed: 3 timeout`."""
+    result = record.result
+    if result.completed is None:
+        return ""
+    failed = [f"{count} {kind}" for kind, count in result.failed.items() if count]
+    share_text = ""
+    if result.availability is not None:
+        share_text = f"; availability {percent(result.availability, 2)}"
+    return f"{result.completed} completed, failed: {', '.join(failed) or 'none'}{share_text}"
+
+
+def rate(row: Row) -> str:
+    """Format a rate with its interval, `14.27 +-0.4 %`; one run has none: `14.27 once`."""
+    if row.rate is None:
+        return "-"
+    estimate = row.estimate
+    if estimate is None or estimate.half_width is None:
+        return f"{number(row.rate)} once"
+    width = max(estimate.half_width, MIN_HALF_WIDTH) * 100
+    return f"{number(row.rate)} +-{width:.{1 if width < 10 else 0}f} %"
+
+
+def load_settings(row: Row) -> str:
+    """Format the load settings of a single load test; empty for rows of a benchmark."""
+    record = row.first
+    if record.trial.kind != TEST:
+        return ""
+    rate = None if record.case.asked_rate is None else f"{record.case.asked_rate:g}/s requested"
+    think = f"think {record.case.think_s:g} s" if record.case.think_s else None
+    parts = (record.load.driver, rate, think, "kept" if record.case.keep_alive else None)
+    return ", ".join(part for part in parts if part)
+
+
+def number(rate: float) -> str:
+    """Format a rate with up to two decimal places: `14.27`, `142.7`, `1427`."""
+    return units.number(rate)
+
+
+def time(seconds: float | None) -> str:
+    """Format a time in s or ms."""
+    if seconds is None:
+        return "-"
+    if seconds >= 0.1:
+        return f"{seconds:.2f} s"
+    return f"{seconds * 1000:.{1 if seconds >= MS else 2}f} ms"
+
+
+def memory(mib: float | None) -> str:
+    """Format an amount of memory."""
+    return "-" if mib is None else f"{mib:.{1 if mib < 100 else 0}f} MiB"
+
+
+def share(value: float | None, digits: int = 0) -> str:
+    """Format a share in percent."""
+    return "-" if value is None else percent(value, digits)

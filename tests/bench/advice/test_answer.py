@@ -1,0 +1,252 @@
+"""The answer is chosen by the measured rates, and reports how certain it is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from offload.bench.advice import answer, certainty, latency
+from offload.bench.advice.answer import Answer
+from offload.bench.advice.strategies import STRATEGIES, Size
+from offload.errors import StorageError
+from offload.loads.engine.figures.histogram import histogram
+from offload.reports.advice import answer_json, answer_text, reasons
+from tests.bench.advice.answers import (
+    CASE,
+    PYTHON,
+    QUESTION,
+    WILD,
+    answered,
+    loads,
+    measured,
+    planned,
+    times,
+)
+from tests.bench.advice.probes import model
+from tests.bench.advice.scenarios import SCENARIOS, SLEEP
+from tests.records import changed, new_record
+
+
+def asked(*rates: float, sizes: Sequence[Size] = (), **values: object) -> Answer:
+    """Return the answer to candidates with these rates."""
+    plan = planned(*sizes or (("prefork", 2), ("pipes", 2), ("threads", 2))[: len(rates)])
+    found = {place: times(rate) for place, rate in enumerate(rates)}
+    return answer.evaluate(QUESTION, plan, measured(plan, found, **values))
+
+
+def words(found: Answer) -> str:
+    """Return the text of an answer in one line."""
+    return " ".join(answer_text.text(found).split())
+
+
+def test_the_fastest_candidate_is_chosen_beyond_doubt() -> None:
+    found = asked(30.0, 40.0, 20.0)
+    assert (found.chosen.strategy, found.chosen.workers, found.tie) == ("pipes", 2, ("pipes",))
+    assert [each.strategy for each in found.others] == ["prefork", "threads"]
+    ratio = found.others[1].compared
+    assert ratio is not None and ratio.verdict.ratio == pytest.approx(0.5)
+    assert found.sure == certainty.SURE
+
+
+def test_of_equal_candidates_the_simplest_is_chosen() -> None:
+    found = asked(40.0, 39.8, 20.0)
+    assert (found.chosen.strategy, set(found.tie)) == ("pipes", {"prefork", "pipes"})
+    assert found.sure == certainty.TIE
+    assert "no clear difference between prefork and pipes; pipes is the simplest." in words(found)
+    sizes = asked(40.0, 39.9, sizes=(("pipes", 4), ("pipes", 2)))
+    assert (sizes.chosen.workers, sizes.tie) == (2, ("pipes",))
+    assert sizes.sure == certainty.SURE
+
+
+def test_a_difference_that_is_not_certain_is_not_ignored() -> None:
+    found = answered(PYTHON, {("prefork", 2): 40.0, ("pipes", 2): 34.0}, factors=WILD)
+    assert (found.chosen.strategy, found.tie) == ("prefork", ("prefork",))
+    assert found.sure == certainty.LIKELY
+    assert "Certainty: Likely. pipes x2 may be as fast" in words(found)
+
+
+def test_a_disturbed_measurement_has_no_verdict() -> None:
+    found = asked(40.0, 20.0, others_cpu=0.5)
+    assert found.disturbed is not None
+    assert found.sure == certainty.DISTURBED
+    text = words(found)
+    assert text.startswith("No advice for quote: other processes used 50 % of the machine's CPU.")
+    assert "Certainty: Unknown, because the measurement was disturbed." in text
+    assert "Why:" not in text and "Serve it" not in text
+
+
+def test_without_any_figure_the_prediction_answers() -> None:
+    plan = planned(("prefork", 2), ("pipes", 2))
+    found = answer.evaluate(QUESTION, plan, [])
+    assert (found.is_measured, found.chosen.strategy) == (False, "processes")
+    assert (found.chosen.rate.value, found.sure) == (None, certainty.PREDICTED)
+    assert "Predicted rate" in words(found)
+    assert "for quote, by prediction." in words(found)
+    assert "Measure it: fab advise:quote" in words(found)
+
+
+def test_a_candidate_that_did_not_start_is_left_out_and_reported() -> None:
+    rates = {("prefork", 2): 0.0, ("pipes", 2): 40.0}
+    found = answered(PYTHON, rates, problem="it died: check its log")
+    assert (found.chosen.strategy, found.others) == ("pipes", ())
+    values = json.loads(answer_json.as_json(found))
+    assert values["flags"] == ["it died: check its log"]
+    first = {"strategy": "prefork", "workers": 2, "why": "failed", "problem": values["flags"][0]}
+    assert first.items() <= values["not_measured"][0].items()
+    assert "Not measured: prefork x2 (failed: it died" in words(found)
+
+
+def test_if_no_candidate_started_the_prediction_reports_why() -> None:
+    found = answered(PYTHON, {("prefork", 2): 0.0, ("pipes", 2): 0.0}, problem="it died")
+    assert (found.is_measured, len(found.failures)) == (False, 2)
+    text = words(found)
+    assert "Not measured: prefork x2 (failed: it died) and pipes x2 (failed: it died)." in text
+    assert "Find out why the servers failed, and repeat: fab advise:quote" in text
+
+
+def test_response_times_below_capacity_are_part_of_the_answer() -> None:
+    rates = {("prefork", 2): 20.0, ("pipes", 2): 40.0}
+    found = answered(PYTHON, rates, p95_s=(0.5, 0.7))
+    first, _ = found.percentiles
+    assert first.value == 0.5
+    assert first.low is not None and first.high is not None and first.low < 0.5 < first.high < 1.0
+    assert (found.memory_mib, found.memories_mib) == (84.0, (80.0, 84.0))
+    text = words(found)
+    assert "Response time: p95 is 500 ms (482 to 522 ms) at 50 % load (20/s) and 700 ms" in text
+    assert "80 to 84 MiB" in text
+
+
+def test_a_percentile_that_is_a_lower_bound_is_marked_and_keeps_no_limit() -> None:
+    plan = planned(("prefork", 2), ("pipes", 2))
+    records = measured(plan, {0: times(20.0), 1: times(40.0)})
+    for record in loads(plan, 1, (2.0, 2.0), (2.0, 2.0)):
+        records.append(changed(record, at_least_s=2.0, histogram=histogram([2.0] * 99)))
+    found = answer.evaluate(replace(QUESTION, p99_s=3.0), plan, records)
+    text = words(found)
+    assert "p95 is >= 2 s at 50 % load (20/s) and >= 2 s at 80 % load (32/s)." in text
+    assert "p99: >= 2 s at 50 % load and >= 2 s at 80 % load: the limit of 3 s is not met." in text
+    [first, _] = json.loads(answer_json.as_json(found))["p95_s"]
+    assert first["at_least_s"] == 2.0 <= first["low"]
+    assert latency.Percentile(1.0, None, None, 2.0).is_bound(2.0) is False
+
+
+def test_a_required_p99_is_met_up_to_a_load() -> None:
+    found = answered(PYTHON, {("prefork", 2): 40.0, ("pipes", 2): 20.0}, p99_s=0.1)
+    limit = "the limit of 100 ms is met up to 50 % load (20/s)."
+    assert f"p99: 79.6 ms at 50 % load and 114 ms at 80 % load: {limit}" in words(found)
+
+
+def test_a_percentile_of_few_responses_has_no_upper_limit() -> None:
+    few = changed(new_record(CASE, "run"), response_p95_s=0.5, histogram={"-70": 9, "-60": 1})
+    found = latency.percentile(few)
+    assert (found.value, found.high) == (0.5, None)
+    assert latency.percentile(new_record(CASE, "run")) == latency.Percentile(None, None, None)
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_the_text_has_at_most_30_lines_of_100_columns(name: str) -> None:
+    found = SCENARIOS[name]()
+    lines = answer_text.text(found, Path("results/20260101-000000-advise")).splitlines()
+    assert len(lines) <= 30
+    assert max(map(len, lines)) <= 100
+    assert lines[0].startswith("Use " if found.disturbed is None else "No advice")
+    assert lines[-1] == "Records: results/20260101-000000-advise"
+
+
+@pytest.mark.parametrize("name", [name for name in SCENARIOS if name != "disturbed"])
+def test_no_strategy_is_missing_without_a_reason(name: str) -> None:
+    found = SCENARIOS[name]()
+    rows = {option.strategy for option in (found.chosen, *found.others)}
+    reasoned = {each["strategy"] for each in answer_json.as_dict(found)["not_measured"]}
+    assert rows | reasoned == {*STRATEGIES}
+    sentence = words(found).partition("Not measured: ")[2].partition(". ")[0]
+    assert all(strategy in sentence for strategy in reasoned)
+
+
+def test_a_strategy_that_was_not_measured_has_its_prediction_and_the_reason() -> None:
+    text = words(asked(40.0, 20.0))
+    assert (
+        "Not measured: processes x2 (predicted 38.99/s), loop (predicted 19.79/s, one call at a "
+        "time) and threads x2 (predicted 19.71/s, the threads share one GIL). Only the best "
+        "predictions are measured."
+    ) in text
+    text = words(SCENARIOS["a limit of memory on processes"]())
+    assert "processes (needs more than 39 MiB)" in text
+    assert "pipes x1 (predicted 4.97/s, more need more than 60 MiB)" in words(
+        SCENARIOS["a limit of memory"]()
+    )
+    assert "The measurement was interrupted." in words(SCENARIOS["interrupted"]())
+
+
+def test_what_is_special_about_the_function_is_a_warning() -> None:
+    found = SCENARIOS["unsafe in threads, fails, leaks and more"]()
+    warning = words(found).partition("Warning: ")[2].partition(" Certainty: ")[0]
+    for part in ("not thread-safe", "2 % of the calls failed: ValueError: x", "may leak", "1.95 s"):
+        assert part in warning
+    assert "threads (not thread-safe)" in words(found)
+
+
+def test_a_coroutine_that_blocks_its_loop_by_waiting_is_reported() -> None:
+    found = SCENARIOS["a coroutine that blocks"]()
+    assert "The coroutine blocks its event loop for 19.7 ms" in words(found)
+    assert any("coroutine that awaits" in sentence for sentence in reasons.changes(found))
+    awaits = SCENARIOS["loop is best for a coroutine"]()
+    assert [*reasons.warnings(awaits), *reasons.changes(awaits)] == []
+
+
+def test_the_size_beyond_which_nothing_is_gained_has_its_reason() -> None:
+    sentences = {name: " ".join(reasons.sentences(build())) for name, build in SCENARIOS.items()}
+    for name, sentence in (
+        ("processes are best for Python", "More than 2 processes gained nothing in this measure"),
+        ("threads are best for waiting", "More than 25 threads gain nothing with 25 users."),
+        ("a tie", "By the prediction, more than 2 processes gain nothing."),
+        ("predicted", "More than 25 processes gain nothing with 25 users."),
+    ):
+        assert sentence in sentences[name]
+    memory = replace(QUESTION, probe=SLEEP, memory_mib=60.0)
+    plan = planned(("prefork", 4), question=memory)
+    found = answer.evaluate(memory, plan, measured(plan, {0: times(19.0)}))
+    assert "More than 4 processes need more than 60 MiB." in [*reasons.sentences(found)]
+
+
+def test_a_prediction_that_is_far_off_is_no_reason_to_trust_others() -> None:
+    found = words(SCENARIOS["waits and computes"]())
+    assert "% above the measured rate: do not rely on predictions here." in found
+    rate = model(SLEEP).predict("threads", 25).rate
+    found = words(answered(SLEEP, {("threads", 25): rate, ("pipes", 25): 0.9 * rate}))
+    assert f"Prediction: {rate:.1f}/s for threads x25, as measured." in found
+
+
+def test_the_reasons_name_what_limits_the_rivals() -> None:
+    found = asked(40.0, 39.0, 20.0)
+    text = " ".join(reasons.sentences(found))
+    assert "it holds the GIL for 100 % of that time" in text
+    assert "threads x2 is slower: the threads share one GIL." in text
+    assert any("free-threaded" in line for line in reasons.changes(found))
+
+
+def test_json_has_the_documented_keys() -> None:
+    found = json.loads(answer_json.as_json(asked(40.0, 30.0, 20.0)))
+    keys = "strategy workers rate rate_low rate_high p95_s memory_mib tie alternatives "
+    keys += "not_measured predicted_rate sure why flags handler"
+    assert found.keys() >= {*keys.split()}
+    assert found["rate_low"] < found["rate"] < found["rate_high"]
+    assert (found["handler"], found["alternatives"][0]["verdict"]) == (None, "slower")
+
+
+def test_a_saved_question_is_read_again(tmp_path: Path) -> None:
+    answer.save(QUESTION, tmp_path)
+    assert answer.load(tmp_path) == QUESTION
+
+
+@pytest.mark.parametrize("content", ["", "{}", '{"probe": 1, "overheads": {}, "users": 1}', "[]"])
+def test_a_damaged_question_is_one_line(tmp_path: Path, content: str) -> None:
+    (tmp_path / answer.FILE).write_text(content)
+    with pytest.raises(StorageError, match="repeat"):
+        answer.load(tmp_path)
+    with pytest.raises(StorageError, match="No such file"):
+        answer.load(tmp_path / "missing")

@@ -1,0 +1,61 @@
+"""Functions that cannot be advised on end the command with one line and an exit code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from offload.cli.answers import check_advice
+from offload.errors import DisturbedError, RunError
+from tests.bench.advice.answers import PYTHON, answered
+from tests.commands import fab
+
+BAD = """
+import os, sys, time
+def raises(): raise ValueError("no quote\\nfor 7")
+def ends(): os._exit(3)
+def exits(): sys.exit(3)
+def number(): return 7
+def needs(symbol): return symbol
+NAME = "quote"
+def fails_often(calls=[]):
+    calls.append(1)
+    time.sleep(0.01)
+    if len(calls) % 2: raise ValueError("odd")
+"""
+
+
+def test_without_a_measured_server_the_answer_is_an_error() -> None:
+    sizes = [("prefork", 2), ("pipes", 2)]
+    check_advice(answered(PYTHON, dict.fromkeys(sizes, 40.0)))
+    with pytest.raises(RunError, match=r"^no server was measured \(it died\): find the cause and "):
+        check_advice(answered(PYTHON, dict.fromkeys(sizes, 0.0), problem="it died"))
+    with pytest.raises(DisturbedError, match=r"^no verdict: "):
+        check_advice(answered(PYTHON, dict.fromkeys(sizes, 40.0), values={"others_cpu": 0.9}))
+
+
+@pytest.mark.server
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    ("task", "code", "message"),
+    [
+        ("bad:raises", 5, "every call failed: bad:raises raised ValueError: no quote\\nfor 7: fix"),
+        ("bad:ends", 5, "calling bad:ends ended the process (exit code 3): make the function"),
+        ("bad:exits", 5, "every call failed: bad:exits raised SystemExit: 3: fix"),
+        ("bad:number", 5, "every call failed: bad:number returned int: a task returns bytes"),
+        ("bad:needs", 2, "'bad:needs' needs symbol: give it arguments as needs(@file.json)"),
+        ("bad:NAME", 2, "'NAME' in bad is not a function: name one"),
+        ("bad:number()", 2, "'bad:number()' does not name a function: a task of your own is"),
+        ("bad:fails_often", 5, "no server was measured (answered 500: bad:fails_often raised"),
+    ],
+)
+def test_a_function_that_cannot_be_advised_on_is_one_line(
+    task: str, code: int, message: str, tmp_path: Path
+) -> None:
+    (tmp_path / "bad.py").write_text(BAD)
+    said = fab(f"advise:{task},path={tmp_path},users=2,budget=30", timeout=200)
+    assert (said.returncode, "Traceback" in said.stderr) == (code, False), said
+    errors = [line for line in said.stderr.splitlines() if line.startswith("error: ")]
+    assert [line.startswith(f"error: {message}") for line in errors] == [True], errors

@@ -1,0 +1,183 @@
+"""The model predicts the rate of each strategy from the costs of one call."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from offload.bench.advice import model as models
+from offload.bench.advice.model import Model, Prediction, shared_rate
+from offload.bench.advice.probe import PROCESSES, THREADS, Probe
+from tests.bench.advice.probes import CORES, OVERHEADS, coroutine, model, point, probe
+
+SLEEP = probe(wait_s=0.2, cpu_s=0.0005, hold=0.002)
+PYTHON = probe(wait_s=0.0, cpu_s=0.05, hold=1.0)
+HASH = probe(wait_s=0.0, cpu_s=0.05, hold=0.01)
+TINY = probe(wait_s=0.0, cpu_s=0.00001, hold=1.0)
+MIXED = probe(wait_s=0.05, cpu_s=0.05, hold=0.5)
+
+
+def best_size(known: Probe, strategy: str) -> Prediction:
+    found = model(known).best_size(strategy)
+    assert found is not None
+    return found
+
+
+SLEEPERS = {  # the overheads of calls that wait are twice as large
+    name: replace(each, waiting=each.scaled(2.0)) if name != "loop" else each
+    for name, each in OVERHEADS.items()
+}
+
+
+def test_up_to_one_worker_per_core_the_rate_is_exact() -> None:
+    assert shared_rate(1, 2, 0.1, 0.1) == pytest.approx(5)
+    assert shared_rate(2, 2, 0.1, 0.1) == pytest.approx(10)
+    assert shared_rate(50, 2, 0.0, 0.1) == pytest.approx(20)
+    assert shared_rate(7, 2, 0.1, 0.0) == pytest.approx(70)
+
+
+def test_more_workers_follow_the_repairman_model_half_way() -> None:
+    # Two workers, one core, wait = CPU = 1 s: the core is idle with probability 1/5.
+    assert shared_rate(2, 1, 1.0, 1.0) == pytest.approx((1.0 * 0.8) ** 0.5)
+    rates = [shared_rate(n, 2, 0.9, 0.1) for n in range(1, 65)]
+    assert rates == sorted(rates)
+    assert 19 < rates[-1] <= 20
+
+
+def test_waiting_calls_need_as_many_threads_as_users() -> None:
+    best = best_size(SLEEP, "threads")
+    assert (best.workers, best.limit) == (25, models.USERS)
+    assert best.rate == pytest.approx(25 / 0.2012, rel=0.01)
+    four = model(SLEEP).predict("threads", 4)
+    assert (four.rate, four.limit) == (pytest.approx(4 / 0.2012, rel=0.01), models.WORKERS)
+
+
+def test_threads_of_pure_python_share_one_gil() -> None:
+    threads, pipes = best_size(PYTHON, "threads"), best_size(PYTHON, "pipes")
+    assert (threads.limit, pipes.limit) == (models.GIL, models.CPU)
+    assert threads.rate == pytest.approx(20, rel=0.1)
+    assert (pipes.rate, pipes.workers) == (pytest.approx(2 / 0.0509, rel=0.02), CORES)
+
+
+def test_threads_of_work_without_the_gil_use_all_cores() -> None:
+    threads = best_size(HASH, "threads")
+    assert (threads.rate, threads.limit) == (pytest.approx(2 / 0.0509, rel=0.02), models.CPU)
+
+
+def test_a_tiny_call_is_not_worth_any_hand_off() -> None:
+    ranking = model(TINY).ranking()
+    assert [each.strategy for each in ranking[:2]] == ["prefork", "loop"]
+    assert model(TINY).predict("processes", 2).limit == models.SERVER
+
+
+def test_a_mixture_needs_more_workers_than_cores() -> None:
+    assert best_size(MIXED, "pipes").workers > CORES
+    assert model(MIXED).predict("pipes", 2).rate == pytest.approx(2 / 0.1006, rel=0.02)
+
+
+def test_a_coroutine_that_awaits_needs_no_workers() -> None:
+    best = model(coroutine(0.2, 0.0005, 25)).predict("loop", 1)
+    assert (best.rate, best.limit) == (pytest.approx(25 / 0.201, rel=0.02), models.USERS)
+
+
+def test_a_coroutine_that_blocks_is_limited_like_any_call_on_the_loop() -> None:
+    blocking = coroutine(0.2, 0.0005, 25)
+    last = point("loop", 25, 1 / 0.2005, 0.0005)
+    blocking = probe(0.2, 0.0005, is_coroutine=True, points=(*blocking.points[:-1], last))
+    found = model(blocking).predict("loop", 1)
+    assert (found.rate, found.limit) == (pytest.approx(5, rel=0.05), models.TASK)
+
+
+def test_a_lock_that_limits_threads_is_not_mistaken_for_the_gil() -> None:
+    locked = (point(THREADS, 2, 20, 0.001), point(THREADS, 25, 20, 0.001))
+    free = (point(PROCESSES, 2, 40, 0.001), point(PROCESSES, 8, 160, 0.001))
+    known = probe(wait_s=0.049, cpu_s=0.001, hold=0.02, points=locked + free)
+    found = model(known).predict("threads", 8)
+    assert (found.limit, found.rate) == (models.EXTERNAL, pytest.approx(20, rel=0.05))
+    assert model(known).predict("pipes", 8).limit == models.WORKERS
+
+
+def test_calls_that_wait_for_a_busy_core_are_not_mistaken_for_a_lock() -> None:
+    busy = tuple(
+        point(PROCESSES, n, 10, 0.05, queued_s=0.7 * n / 10) for n in (2, 8)
+    )  # another program uses half of the machine
+    known = probe(0.0, 0.05, hold=1.0)
+    known = probe(0.0, 0.05, hold=1.0, points=(*known.of_kind(THREADS), *busy))
+    assert model(known).predict("pipes", 2).limit == models.CPU
+
+
+def test_no_size_is_larger_than_the_number_of_users() -> None:
+    for strategy in ("threads", "processes", "pipes", "prefork"):
+        assert max(model(SLEEP, users=3).sizes(strategy)) == 3
+    assert model(SLEEP, users=1).sizes("threads") == [1]
+
+
+def test_a_limit_of_memory_excludes_what_does_not_fit() -> None:
+    limited = Model(SLEEP, OVERHEADS, 25, memory_mib=100.0)
+    assert limited.sizes("pipes") == [1, 2]  # 20 + 12 + 9 MiB, and 15 for each worker
+    assert limited.sizes("threads")[-1] == 25
+    none = Model(SLEEP, OVERHEADS, 25, memory_mib=30.0)
+    assert (none.best_size("pipes"), none.ranking()) == (None, [])
+
+
+def test_a_busy_core_takes_longer_for_the_same_work() -> None:
+    """Two threads of one core: each is slower while the other computes."""
+    few = tuple(p for p in probe(0.09, 0.01).points if p.count == CORES)  # the cores were idle
+    slower, faster = (
+        model(probe(0.09, 0.01, points=few, crowding=crowding)).predict("pipes", 25)
+        for crowding in (1.5, 1.0)
+    )
+    assert (slower.limit, slower.rate / faster.rate) == (models.CPU, pytest.approx(0.72, abs=0.05))
+    computes = probe(wait_s=0.0, cpu_s=0.05, crowding=1.5)  # what the probe has measured counts
+    assert model(computes).predict("pipes", 2).rate == pytest.approx(2 / 0.0509, rel=0.02)
+
+
+def test_threads_are_not_considered_if_results_are_wrong_in_threads() -> None:
+    threads = tuple(point(THREADS, p.count, p.rate, 0.05, results=3) for p in HASH.of_kind(THREADS))
+    unsafe = probe(0.0, 0.05, points=(*threads, *HASH.of_kind(PROCESSES)))
+    assert "threads" not in {each.strategy for each in model(unsafe).ranking()}
+    varying = probe(0.0, 0.05, points=unsafe.points, results=3)  # results always differ
+    assert "threads" in {each.strategy for each in model(varying).ranking()}
+
+
+def test_processes_cost_memory_and_threads_hardly_any() -> None:
+    found = model(PYTHON)
+    threads, one, two = (
+        found.predict(strategy, n).memory_mib or 0.0
+        for strategy, n in (("threads", 8), ("pipes", 1), ("pipes", 2))
+    )
+    assert (threads, two - one) == (pytest.approx(32.8), pytest.approx(15))
+    assert model(probe(0, 1, base_mib=None)).predict("loop", 1).memory_mib is None
+
+
+def test_a_call_that_waits_has_the_overhead_of_workers_that_sleep() -> None:
+    """A worker that sleeps has wake-ups of its own in each request."""
+    waits, computes = probe(wait_s=0.005, cpu_s=0.0001), probe(wait_s=0.0, cpu_s=0.0005)
+    for strategy in ("threads", "processes", "pipes", "prefork"):
+        with_sleep = model(waits, overheads=SLEEPERS).predict(strategy, 25).rate
+        without = model(waits).predict(strategy, 25).rate
+        assert with_sleep / without == pytest.approx(0.5, abs=0.1)
+        assert model(computes, overheads=SLEEPERS).predict(strategy, 2) == model(computes).predict(
+            strategy, 2
+        )
+
+
+def test_a_wait_that_is_shorter_than_a_turn_of_the_loop_lets_no_worker_sleep() -> None:
+    found = SLEEPERS["threads"]
+    assert found.of_call(0.0006) is found
+    assert found.of_call(0.0008) is found.waiting
+    assert OVERHEADS["threads"].of_call(1.0) is OVERHEADS["threads"]  # it is unknown
+
+
+def test_a_coroutine_waits_without_its_worker() -> None:
+    awaits = coroutine(0.005, 0.0001, 25)
+    for strategy, workers in (("loop", 1), ("prefork", 2)):
+        expected = model(awaits).predict(strategy, workers)
+        assert model(awaits, overheads=SLEEPERS).predict(strategy, workers) == expected
+
+
+def test_the_overhead_uses_the_cores_that_the_calls_share() -> None:
+    known = model(probe(wait_s=0.02, cpu_s=0.0014)).predict("prefork", 25)
+    assert known.rate == pytest.approx(shared_rate(25, CORES, 0.02, 0.0014 + 0.0007))
+    assert known.limit == models.CPU

@@ -1,0 +1,29 @@
+"""The slots of a server are those of all its processes; only one of them reports its own."""
+
+from __future__ import annotations
+
+from offload.bench.analysis import capacity
+from offload.bench.records.record import WINDOW
+from offload.suites import Case
+from tests.records import changed, new_record
+
+PREFORK = Case("prefork", "sleep_short_sync", settings={"processes": 4})
+FACTS = {"kind": WINDOW, "slots": 1, "slot_s": 0.05, "alone_s": 0.05}
+
+
+def test_processes_that_report_one_slot_each_have_several() -> None:
+    record = changed(new_record(PREFORK, "run"), rate=79.0, **FACTS)
+    assert capacity.exceeded(record, [record]) is None
+    assert capacity.of_case(record, [record], in_flight=25.0) is not None
+    fast = changed(record, rate=82.0)
+    found = capacity.exceeded(fast, [fast])
+    assert found is not None
+    assert round(found.rate) == 80
+
+
+def test_workers_in_one_process_are_its_slots() -> None:
+    threads = Case("threads", "sleep_short_sync", settings={"workers": 4})
+    record = changed(new_record(threads, "run"), rate=79.0, **{**FACTS, "slots": 4}, workers=4)
+    assert capacity.exceeded(record, [record]) is None
+    fast = changed(record, rate=82.0)
+    assert capacity.exceeded(fast, [fast]) is not None

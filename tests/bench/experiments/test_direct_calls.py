@@ -1,0 +1,33 @@
+"""Direct calls measure a task in several workers, or report why it cannot run there."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from offload.bench.experiments import speed_up
+from offload.bench.experiments.direct_calls import direct
+from offload.errors import StartError
+
+pytestmark = pytest.mark.server
+
+
+def test_sleeps_in_four_workers_are_four_times_as_many_as_in_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(speed_up, "SECONDS", 0.35)  # seven sleeps
+    with direct("sleep_short_sync", 4, None, None, {}) as running:
+        found = speed_up.speed_ups(running, 4, ("threads", "processes"))
+    assert 4 / 2 < found["threads"].ratio < 4 * 2
+    assert 4 / 2 < found["processes"].ratio < 4 * 2
+    assert found["threads"].switches < 50
+
+
+def test_workers_that_cannot_start_have_a_reason_and_others_still_run() -> None:
+    if sys.version_info >= (3, 14):
+        pytest.skip("this Python has interpreters")
+    with direct("noop_sync", 1, None, None, {}) as running:
+        with pytest.raises(StartError, match=r"interpreters need Python 3\.14"):
+            running.call("interpreters", 1, 0.1)
+        assert running.call("threads", 1, 0.01).rate > 0

@@ -1,0 +1,114 @@
+"""Progress: measured rates, reasons for retries, and the expected remaining time."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from offload.bench.experiments.progress import display as module
+from offload.bench.experiments.progress.display import Progress, expected_s
+from offload.bench.planning.blocks import Block
+from offload.bench.planning.plan import Plan
+from offload.bench.planning.round_times import GUESS
+from offload.bench.planning.time_budget import LONG_RUN_OVERHEAD_S
+from offload.bench.records.record import LONG, WINDOW, Record
+from offload.suites import Case
+from tests.records import changed, new_record
+
+CASES = (Case("threads", "noop_sync"), Case("processes", "noop_sync"), Case("loop", "sleep_sync"))
+BLOCKS = (Block((0, 1), ((0, 1),)), Block((2,)))
+PLAN = Plan("measure", CASES, seed=7, driver=None, quick=True, blocks=BLOCKS)
+
+
+def window(place: int, rate: float, order: int = 1, number: int = 1, **values: object) -> Record:
+    record = changed(new_record(CASES[place], "run"), kind=WINDOW, block=int(place == 2))
+    phases = {"start": 1.0, "load": 2.0}
+    made = {"place": place, "round": number, "order": order, "rate": rate, "phases": phases}
+    return changed(record, **made, **values)
+
+
+def left_s(line: str) -> float:
+    found = re.search(r"at least ([\d.]+) (s|min) left", line)
+    assert found is not None, line
+    return float(found[1]) * (60 if found[2] == "min" else 1)
+
+
+def test_a_round_is_one_line_with_the_rate_of_each_case(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = Progress(PLAN, [])
+    progress.begin("round 1", PLAN.title(0))
+    progress.done(
+        [window(0, 100.0), window(0, 144.0, 2), window(1, 50.0, problem="it died"), window(1, 60.0)]
+    )
+    progress.begin("round 1", PLAN.title(1))
+    progress.done([window(2, 7.0)])
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].startswith("[round 1] 2 servers with noop_sync; at least ")
+    assert lines[1] == (
+        "[round 1] 2 servers with noop_sync: 3/noop_sync 120.00/s, 4/noop_sync 60.00/s"
+    )
+    assert lines[3] == "[round 1] 2/sleep_sync: 7.00/s"
+
+
+def test_a_case_without_a_rate_shows_why(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = Progress(PLAN, [])
+    progress.begin("round 1", PLAN.title(1))
+    progress.done([window(2, 0.0, problem="the server died")])
+    progress.done([window(2, 0.0)])
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.partition(": ")[2] for line in lines[1:]] == ["the server died", "no rate"]
+
+
+def test_a_round_that_is_retried_shows_why(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = Progress(PLAN, [])
+    progress.begin("round 1", PLAN.title(1))
+    progress.done([window(2, 7.0)])
+    progress.retry(["31 % of the machine's CPU went to other processes"])
+    progress.done([window(2, 8.0, attempt=2)])
+    progress.done([window(2, 8.0, number=2)])
+    lines = capsys.readouterr().err.splitlines()[1:]
+    assert ["again" in line for line in lines] == [False, True, False]
+    assert lines[1].endswith(
+        "8.00/s, measured again: 31 % of the machine's CPU went to other processes"
+    )
+
+
+def test_the_time_left_is_a_guess_until_a_block_was_measured(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module.time, "monotonic", lambda: 0.0)
+    records: list[Record] = []
+    progress = Progress(PLAN, records)
+    progress.begin("round 1", PLAN.title(0))
+    assert left_s(capsys.readouterr().err) == 3 * (2 * GUESS + GUESS)
+    records += [window(0, 100.0), window(1, 100.0)]  # 5 s
+    progress.begin("round 1", PLAN.title(1))
+    assert left_s(capsys.readouterr().err) == 2 * 5.0 + 3 * GUESS
+
+
+def test_the_remaining_time_is_within_the_budget(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module.time, "monotonic", lambda: 0.0)
+    long_s = sum(case.seconds + LONG_RUN_OVERHEAD_S for case in CASES)
+    plan = replace(PLAN, driver="builtin", budget_s=long_s + 11.0)
+    progress = Progress(plan, [])
+    progress.begin("round 1", plan.title(0))
+    assert left_s(capsys.readouterr().err) == pytest.approx(long_s + 11.0, abs=1)
+    long = changed(new_record(CASES[0], "run"), kind=LONG, place=0, phases={"load": 20.0})
+    Progress(plan, [long]).begin("long run", CASES[1].name)
+    left = long_s - CASES[0].seconds - LONG_RUN_OVERHEAD_S
+    assert left_s(capsys.readouterr().err) == pytest.approx(left + 13.0, abs=1)
+
+
+def test_a_run_prints_its_expected_duration_first() -> None:
+    assert expected_s(PLAN, rounds=3) == 3 * 3 * GUESS
+    assert expected_s(replace(PLAN, budget_s=10.0), rounds=3) == 10.0
+    long_s = sum(case.seconds + LONG_RUN_OVERHEAD_S for case in CASES)
+    assert expected_s(replace(PLAN, driver="builtin"), rounds=3) == 9 * GUESS + long_s
+
+
+@pytest.mark.parametrize(("seconds", "words"), [(0.4, "0 s"), (89.0, "89 s"), (90.0, "2 min")])
+def test_a_duration_is_in_seconds_or_minutes(seconds: float, words: str) -> None:
+    assert module.duration(seconds) == words

@@ -1,0 +1,94 @@
+"""A suite is evaluated by its newest complete run; newer incomplete runs are reported."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from offload.bench.planning import plan, plan_file, runs
+from offload.bench.planning.blocks import Block
+from offload.bench.records import journal
+from offload.errors import StorageError
+from offload.suites import Case
+from tests.records import changed, new_record
+
+CASES = (Case("threads", "noop_sync"), Case("loop", "noop_sync"))
+PLAN = plan.Plan("tornado", CASES, seed=1, driver=None, blocks=(Block((0, 1)),))
+
+
+def made(second: int, *rates: float | None) -> Path:
+    folder = journal.RESULTS / f"20260101-00000{second}-tornado"
+    folder.mkdir(parents=True)
+    plan_file.save(PLAN, folder)
+    for case, rate in zip(CASES, rates, strict=False):
+        record = changed(new_record(case, folder.name, None), suite="tornado", rate=rate)
+        journal.append(folder, record)
+    return folder
+
+
+def chosen() -> tuple[Path | None, list[str]]:
+    found, lacks = runs.newest_of("tornado")
+    return (None if found is None else found.folder), lacks
+
+
+def test_the_newest_whole_run_counts() -> None:
+    assert chosen() == (None, [])
+    made(1, 14.2, 3.5)
+    newer = made(2, 14.3, None)
+    assert chosen() == (newer, [])
+
+
+def test_an_unfinished_or_failed_run_does_not_replace_a_whole_one() -> None:
+    whole = made(1, 14.2, 3.5)
+    made(2, None, None)
+    made(3, 14.2)
+    assert chosen() == (
+        whole,
+        [
+            "20260101-000003-tornado is unfinished: fab resume:20260101-000003-tornado",
+            "20260101-000002-tornado has no figures",
+        ],
+    )
+
+
+def test_without_a_whole_run_an_unfinished_one_counts_and_reports_it() -> None:
+    failed, unfinished = made(1, None, None), made(2, 14.2)
+    assert chosen()[0] == unfinished
+    journal.append(made(3), changed(new_record(CASES[0], "", None), suite="another"))
+    assert chosen()[0] == unfinished
+    assert len(chosen()[1]) == 2
+    (unfinished / journal.FILE).unlink()
+    (journal.RESULTS / "20260101-000003-tornado" / journal.FILE).unlink()
+    assert chosen() == (failed, ["20260101-000001-tornado has no figures"])
+
+
+def test_a_run_of_cases_that_differ_only_in_their_time_is_whole() -> None:
+    folder = made(1, 14.2, 3.5)
+    plan_file.save(replace(PLAN, cases=(*CASES, replace(CASES[0], seconds=99.0))), folder)
+    assert chosen() == (folder, [])
+
+
+def test_resume_finds_the_newest_run_that_is_unfinished() -> None:
+    with pytest.raises(StorageError, match="no unfinished run"):
+        runs.newest_unfinished()
+    interrupted = made(1, 14.2)
+    for name in ("20260101-000002-finished", "example", "example-granian"):
+        folder = journal.RESULTS / name
+        folder.mkdir()
+        plan_file.save(plan.Plan("measure", (), seed=1, driver=None), folder)
+    load_tests = journal.new_run("z")  # later than the others, and without a plan
+    machine = {"cpu": "a CPU"}
+    journal.append(load_tests, new_record(CASES[0], load_tests.name, None, environment=machine))
+    assert (load_tests / plan_file.FILE).is_file()
+    assert runs.newest_unfinished() == interrupted
+
+
+def test_a_run_whose_time_is_over_is_finished_unless_it_lacks_a_long_run() -> None:
+    folder = made(1, 14.2, 3.5)
+    plan_file.save(replace(PLAN, budget_s=0.0), folder)
+    with pytest.raises(StorageError, match="no unfinished run"):
+        runs.newest_unfinished()
+    plan_file.save(replace(PLAN, budget_s=0.0, driver="builtin"), folder)
+    assert runs.newest_unfinished() == folder

@@ -1,0 +1,328 @@
+"""The due rounds depend on the plan and the records alone."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from offload.bench.planning import plan_file, round_times, time_budget
+from offload.bench.planning.blocks import Block
+from offload.bench.planning.plan import Plan
+from offload.bench.planning.schedule import (
+    Round,
+    due,
+    is_finished,
+    is_steady,
+    long_runs_due,
+    places_of,
+)
+from offload.bench.records.record import LONG, WINDOW, Record
+from offload.errors import StorageError
+from offload.suites import Case
+from tests.records import changed, new_record
+
+CASES = (Case("threads", "sleep_sync"), Case("processes", "sleep_sync"), Case("loop", "noop_sync"))
+BLOCKS = (Block((0, 1), ((0, 1),)), Block((2,)))
+PLAN = Plan("measure", CASES, seed=7, driver=None, quick=True, blocks=BLOCKS)
+LONG_RUNS = replace(PLAN, driver="builtin")
+CALM, WILD = [14.0, 14.01, 14.02] * 14, [10.0, 20.0, 15.0] * 14
+Rates = dict[int, list[float]]
+
+
+def windows(plan: Plan, each: Round, records: list[Record], **values: Any) -> list[Record]:
+    """Return the windows of a round: one of each case, alike but for their place."""
+    return [
+        changed(
+            new_record(plan.cases[place], "run"),
+            **{"kind": WINDOW, "block": each.block, "round": each.number, "place": place},
+            **{"quick": plan.quick, "target": plan.target, "phases": {"load": 1.0}, **values},
+        )
+        for place in places_of(plan, each.block, records)
+    ]
+
+
+def run(plan: Plan, value: Callable[[int, int], dict[str, Any]]) -> list[Record]:
+    """Follow a plan to its end, with values by place and round."""
+    records: list[Record] = []
+    while todo := due(plan, records):
+        for each in todo:
+            if is_finished(plan, each.block, records):
+                continue
+            made = windows(plan, each, records)
+            records += [changed(r, **value(r.trial.place or 0, each.number)) for r in made]
+    return records
+
+
+def rounds(records: list[Record]) -> dict[int | None, int]:
+    return Counter(block for block, _ in {(r.trial.block, r.trial.round) for r in records})
+
+
+def by_rates(rates: Rates) -> Callable[[int, int], dict[str, Any]]:
+    return lambda place, number: {"rate": rates[place][number - 1]}
+
+
+def test_all_blocks_have_their_first_rounds_at_random_before_their_second_ones() -> None:
+    orders = [due(replace(PLAN, seed=seed), []) for seed in range(20)]
+    for order in orders:
+        assert [each.number for each in order if each.block == 0] == [1, 2, 3]
+        assert Counter(each.block for each in order) == {0: 3, 1: 3}
+        assert [each.number for each in order] == [1, 1, 2, 2, 3, 3]
+    assert len({tuple(order) for order in orders}) > 3
+    assert due(PLAN, []) == due(PLAN, [])
+
+
+def test_finished_rounds_are_not_due() -> None:
+    first, *rest = due(PLAN, [])
+    assert {*due(PLAN, windows(PLAN, first, [], rate=14.0))} == {*rest}
+
+
+def test_a_block_ends_at_the_analysis_at_which_every_ratio_has_a_verdict() -> None:
+    twice = [2 * rate for rate in CALM]
+    assert rounds(run(PLAN, by_rates({0: CALM, 1: twice, 2: CALM}))) == {0: 3, 1: 3}
+    assert rounds(run(PLAN, by_rates({0: CALM, 1: WILD, 2: CALM}))) == {0: 7, 1: 3}
+
+
+def test_a_disturbance_of_the_first_analysis_may_end() -> None:
+    same = {0: CALM, 1: CALM, 2: CALM}
+    for last, expected in ((3, 5), (7, 5)):  # the last disturbed round
+
+        def found(place: int, number: int, last: int = last) -> dict[str, Any]:
+            others = 0.5 if place != 2 and number <= last else 0.0
+            return {"rate": same[place][number], "others_cpu": others}
+
+        assert rounds(run(PLAN, found)) == {0: expected, 1: 3}
+
+
+def test_more_rounds_are_useless_if_the_load_tool_limits_the_rates() -> None:
+    bound = ("client-bound: busy: use driver=h2load",)
+    found = run(PLAN, lambda place, number: {"rate": CALM[number], "flags": bound})
+    assert rounds(found)[0] == 3
+
+
+def test_a_verdict_needs_the_ratio_and_not_the_rates() -> None:
+    twice = [2 * rate for rate in WILD]
+    found = by_rates({0: WILD, 1: twice, 2: WILD})
+    assert rounds(run(PLAN, found)) == {0: 3, 1: 7}
+    assert rounds(run(replace(PLAN, target=0.01), found)) == {0: 7, 1: 7}
+
+
+def test_a_wide_ratio_has_more_rounds_if_time_remains() -> None:
+    """Its verdict comes first, and rounds of undecided blocks come before."""
+    cases = (*CASES[:2], Case("threads", "noop_sync"), Case("processes", "noop_sync"))
+    blocks = (Block((0, 1), ((0, 1),)), Block((2, 3), ((2, 3),)))
+    plan = replace(PLAN, cases=cases, blocks=blocks, budget_s=1000.0)
+    far = [5.0 * rate for rate in (14, 17.4, 14)] * 14
+    wide = {0: CALM, 1: far, 2: CALM, 3: CALM}  # 1.9x to 15x at the first analysis
+    assert rounds(run(plan, by_rates(wide))) == {0: 9, 1: 3}
+    wider = {**wide, 1: [rate * (1.5 if n % 2 else 1) for n, rate in enumerate(far)]}
+    assert rounds(run(plan, by_rates(wider))) == {0: 14, 1: 3}
+    assert rounds(run(replace(plan, budget_s=None), by_rates(wide))) == {0: 3, 1: 3}
+    undecided = {**wide, 3: WILD}
+    order = [
+        (record.trial.block, record.trial.round)
+        for record in run(plan, by_rates(undecided))
+        if (record.trial.round or 0) > 3 and record.trial.place in (0, 2)
+    ]
+    assert order[:8] == [*((1, n) for n in range(4, 8)), *((0, n) for n in range(4, 8))]
+    assert {block for block, _ in order[8:]} == {0, 1}  # then all blocks have more
+
+
+def test_a_ratio_without_a_verdict_has_more_rounds_until_the_budget_ends() -> None:
+    plan, found = replace(PLAN, blocks=BLOCKS[:1]), by_rates({0: WILD, 1: CALM})
+    assert rounds(run(plan, found)) == {0: 7}
+    assert rounds(run(replace(plan, budget_s=1000.0), found)) == {0: 14}
+    assert rounds(run(replace(plan, quick=False, budget_s=1000.0), found)) == {0: 40}
+
+
+def test_a_budget_moves_the_last_level_to_the_last_analysis() -> None:
+    plan = replace(PLAN, budget_s=1000.0)
+    levels = [PLAN.stopping_level(7), plan.stopping_level(7), plan.stopping_level(14)]
+    assert levels == [0.040, 0.005, 0.040]
+    assert replace(PLAN, rounds=1).stopping_level(1) == 0.040
+
+
+def test_one_window_of_a_case_suffices_if_both_have_the_same_rate_in_every_round() -> None:
+    def measured(number: int, *changes: float) -> list[Record]:
+        return [
+            changed(record, rate=14.0 * change)
+            for change in changes
+            for record in windows(PLAN, Round(0, number), [])
+        ]
+
+    assert not is_steady(PLAN, 0, [])
+    assert not is_steady(PLAN, 0, measured(1, 1.0))  # it has one window
+    assert is_steady(PLAN, 0, measured(1, 1.0, 1.01))
+    assert is_steady(PLAN, 0, [*measured(1, 1.0, 1.01), *measured(2, 1.5)])
+    assert not is_steady(PLAN, 0, measured(1, 1.0, 1.03))
+    assert not is_steady(PLAN, 0, [*measured(1, 1.0, 1.01), *measured(2, 1.0, 1.03)])
+
+
+def test_time_limits_the_rounds_of_quick_only() -> None:
+    limited = replace(PLAN, budget_s=500.0)
+    assert time_budget.limits_rounds(limited)
+    assert not time_budget.limits_rounds(PLAN)
+    assert not time_budget.limits_rounds(replace(limited, quick=False))
+
+
+def test_without_quick_up_to_forty_rounds_are_analysed_at_four_counts() -> None:
+    plan = replace(PLAN, quick=False)
+    assert rounds(run(plan, by_rates({0: CALM, 1: WILD, 2: CALM}))) == {0: 40, 1: 5}
+
+
+def test_a_case_without_a_rate_in_two_rounds_is_not_measured_again() -> None:
+    def dies(place: int, number: int) -> dict[str, Any]:
+        return {"problem": "it died"} if place == 1 else {"rate": CALM[number]}
+
+    records = run(replace(PLAN, blocks=(Block((0, 1, 2)),)), dies)
+    assert Counter(r.trial.place for r in records) == {0: 3, 1: 2, 2: 3}
+
+
+def test_a_case_whose_server_dies_in_two_rounds_is_not_tried_again() -> None:
+    def found(place: int, number: int) -> dict[str, Any]:  # it completes some requests before
+        return {"rate": CALM[number], "problem": "the server died" if place == 2 else None}
+
+    records = run(PLAN, found)
+    assert rounds(records) == {0: 3, 1: 2}
+    assert places_of(PLAN, 1, records) == []
+
+
+def test_a_block_of_which_no_pair_is_left_ends() -> None:
+    found = run(PLAN, lambda place, number: {"rate": None if place == 1 else CALM[number]})
+    assert rounds(found) == {0: 2, 1: 3}
+    none = run(PLAN, lambda *_: {"problem": "not available: no network"})
+    assert rounds(none) == {0: 2, 1: 2}
+
+
+def test_the_rates_of_a_block_that_lost_a_case_may_reach_their_target() -> None:
+    block = Block((0, 1, 2), ((0, 1),))
+    plan = replace(PLAN, blocks=(block,), target=0.05)
+    rate = {0: 14.0, 1: 28.0, 2: None}
+    found = run(plan, lambda place, number: {"rate": rate[place] and rate[place] + number / 100})
+    assert rounds(found) == {0: 3}
+
+
+def test_a_case_with_a_new_rate_is_measured_further() -> None:
+    records: list[Record] = []
+    for number, rate in enumerate((None, 14.0, None), start=1):
+        records += windows(PLAN, Round(1, number), [], rate=rate)
+    assert places_of(PLAN, 1, records) == [2]
+
+
+def test_a_block_that_was_loaded_for_long_enough_ends_at_an_analysis() -> None:
+    noisy = by_rates({0: CALM, 1: WILD, 2: WILD})
+    found = run(PLAN, lambda place, number: {**noisy(place, number), "phases": {"load": 15.0}})
+    assert rounds(found) == {0: 5, 1: 5}
+    slow = run(PLAN, lambda place, number: {"rate": WILD[number] / 15, "phases": {"load": 20.0}})
+    assert rounds(slow)[1] == 7
+
+
+def test_rounds_that_are_left_out_are_not_due() -> None:
+    left_out: set[Round] = set()
+    while todo := due(PLAN, [], left_out):
+        left_out |= {*todo}
+    assert Counter(each.block for each in left_out) == {0: 7, 1: 7}
+
+
+def test_every_case_has_one_long_run_but_what_was_never_available() -> None:
+    assert long_runs_due(PLAN, []) == []
+    assert long_runs_due(LONG_RUNS, []) == [0, 1, 2]
+    away = "not available: no network"
+    records = [
+        changed(new_record(CASES[0], "run"), kind=LONG, place=0),
+        changed(new_record(CASES[1], "run"), kind=WINDOW, place=1, problem=away),
+        changed(new_record(CASES[2], "run"), kind=WINDOW, place=2, problem=away),
+        changed(new_record(CASES[2], "run"), kind=WINDOW, place=2, rate=14.0),
+    ]
+    assert long_runs_due(LONG_RUNS, records) == [2]
+
+
+def test_the_time_left_for_rounds_is_without_what_was_used_and_the_long_runs() -> None:
+    plan = replace(LONG_RUNS, budget_s=500.0)
+    assert time_budget.left_for_rounds_s(PLAN, []) is None
+    long_s = sum(case.seconds + time_budget.LONG_RUN_OVERHEAD_S for case in CASES)
+    assert time_budget.left_for_rounds_s(plan, []) == pytest.approx(500 - long_s)
+    phases = {"start": 1.0, "prime": 0.5, "load": 2.0, "stop": 0.5}
+    records = windows(plan, Round(0, 1), [], rate=14.0, phases=phases)
+    assert time_budget.left_for_rounds_s(plan, records) == pytest.approx(494 - long_s)
+    assert round_times.expected(plan, records) == [6.0, round_times.GUESS]
+    together = plan.blocks[0]
+    apart = replace(plan, blocks=(replace(together, apart=True),))
+    assert round_times.expected(apart, records) == [8.0]
+    retried = records + [changed(record, attempt=2) for record in records]
+    assert time_budget.left_for_rounds_s(plan, retried) == pytest.approx(488 - long_s)
+
+
+def test_each_case_of_a_block_that_is_apart_starts_and_stops_in_its_own_time() -> None:
+    apart = replace(PLAN, blocks=(Block((0, 1), ((0, 1),), apart=True),), budget_s=100.0)
+    phases = {"start": 1.0, "prime": 0.5, "load": 2.0, "stop": 0.5}
+    records = windows(apart, Round(0, 1), [], rate=14.0, phases=phases)
+    assert round_times.expected(apart, records) == [8.0]
+    assert time_budget.left_for_rounds_s(apart, records) == pytest.approx(92)
+
+
+def test_a_run_whose_time_is_over_has_no_more_than_its_long_runs() -> None:
+    for budget_s, expected in ((0.0, False), (5.0, True), (None, True)):
+        assert time_budget.has_more(replace(PLAN, budget_s=budget_s), []) is expected
+    assert time_budget.has_more(replace(LONG_RUNS, budget_s=0.0), [])
+
+
+def test_a_plan_is_kept_and_read_back(tmp_path: Path) -> None:
+    plan_file.save(LONG_RUNS, tmp_path)
+    assert plan_file.load(tmp_path) == LONG_RUNS
+
+
+def test_a_block_is_named_by_what_its_cases_share() -> None:
+    assert PLAN.title(0) == "2 servers with sleep_sync"
+    assert PLAN.title(1) == CASES[2].name
+    mixed = replace(PLAN, blocks=(Block((0, 2)),))
+    assert mixed.title(0) == "2 servers with sleep_sync, ..."
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"cases": [{}]}', '{"cases": [], "seed": 1}'])
+def test_what_is_no_plan_is_reported_in_one_line(tmp_path: Path, text: str) -> None:
+    (tmp_path / plan_file.FILE).write_text(text)
+    with pytest.raises(StorageError, match="not a plan of a run"):
+        plan_file.load(tmp_path)
+
+
+BROKEN: dict[str, dict[str, Any]] = {
+    "it has no blocks: another version wrote it": {"blocks": None},
+    "it has users: another version wrote it": {"users": 25},
+    "a block has cases (0, 3), but there are 3": {"blocks": [{"cases": [0, 3]}]},
+    "has pairs ((0, 2),)": {"blocks": [{"cases": [0, 1], "pairs": [[0, 2]]}]},
+    "has pairs ((0,),)": {"blocks": [{"cases": [0, 1], "pairs": [[0]]}]},
+    "plan.budget_s='long' is not of type float": {"budget_s": "long"},
+    "plan.rounds='1.5' is not of type int": {"rounds": 1.5},
+    "it has no rounds": {"rounds": 0},
+    "plan.cases='ab' is not of type tuple": {"cases": "ab"},
+}
+
+
+@pytest.mark.parametrize("words", BROKEN)
+def test_a_plan_that_cannot_be_run_is_reported_in_one_line(words: str, tmp_path: Path) -> None:
+    plan_file.save(PLAN, tmp_path)
+    path = tmp_path / plan_file.FILE
+    values = {**json.loads(path.read_text()), **BROKEN[words]}
+    path.write_text(
+        json.dumps({key: value for key, value in values.items() if key != "blocks" or value})
+    )
+    with pytest.raises(StorageError, match=re.escape(words)):
+        plan_file.load(tmp_path)
+
+
+def test_a_folder_without_a_plan_has_none_and_a_damaged_plan_counts(tmp_path: Path) -> None:
+    assert not plan_file.exists(tmp_path / "no_folder")
+    assert not plan_file.exists(tmp_path)
+    (tmp_path / plan_file.FILE).write_text("{}")  # of load tests
+    assert not plan_file.exists(tmp_path)
+    (tmp_path / plan_file.FILE).write_text("damaged")
+    assert plan_file.exists(tmp_path)
+    plan_file.save(PLAN, tmp_path)
+    assert plan_file.exists(tmp_path)

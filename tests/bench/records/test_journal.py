@@ -1,0 +1,117 @@
+"""Records are durable, one per line, and read back unchanged."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from offload.bench.records import journal
+from offload.bench.records.lines import from_line, to_line
+from offload.errors import StorageError
+from tests import ROOT
+from tests.records import changed, record_of
+
+RECORD = record_of(
+    "run", "threads", "sleep_sync", 25, "fab run_server:3,sleep_sync", "2026-01-01T00:00"
+)
+WRITE = """
+import sys
+from pathlib import Path
+from offload.bench.records import journal
+from offload.bench.records.lines import from_line
+from tests.records import changed
+record = from_line(sys.argv[3])
+for n in range(40):
+    journal.append(Path(sys.argv[1]), changed(record, order=n, task=sys.argv[2], output="x" * 9000))
+"""
+
+
+def test_a_record_reads_back_as_it_was_written(tmp_path: Path) -> None:
+    record = changed(RECORD, rate=14.2, failed={"timeout": 1, "5xx": None}, flags=("a: b",))
+    journal.append(tmp_path, record)
+    assert journal.read(tmp_path) == [record]
+
+
+def test_the_machine_of_a_run_is_stored_once_in_run_json(tmp_path: Path) -> None:
+    machines = {"cpu": "one", "cores": 2}, {"cpu": "other", "cores": 4}
+    for machine in (*machines, machines[0]):
+        journal.append(tmp_path, changed(RECORD, environment=machine))
+    assert [r.environment for r in journal.read(tmp_path)] == [*machines, machines[0]]
+    assert '"cpu"' not in (tmp_path / journal.FILE).read_text()
+    assert (tmp_path / "run.json").read_text().count('"cpu"') == 2
+
+
+def test_schema_is_first_and_unknown_fields_are_ignored() -> None:
+    line = to_line(RECORD)
+    assert line.startswith('{"schema": 3, ')
+    assert from_line(line[:-1] + ', "newer": 1}').case.task == "sleep_sync"
+
+
+@pytest.mark.parametrize("line", ["", "{", "[]", "3", '{"schema": 3, "trial": {}}'])
+def test_an_invalid_record_is_a_value_error(line: str) -> None:
+    with pytest.raises(ValueError):
+        from_line(line)
+
+
+def test_a_phase_that_is_no_number_is_a_value_error() -> None:
+    with pytest.raises(ValueError, match=r"phases\.load='long' is not of type float"):
+        from_line(to_line(changed(RECORD, phases={"load": "long"})))
+
+
+def test_a_torn_last_line_is_skipped_and_the_next_record_is_on_a_new_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    journal.append(tmp_path, RECORD)
+    with (tmp_path / journal.FILE).open("a") as file:
+        file.write('{"schema": 3, "trial": "to')
+    journal.append(tmp_path, changed(RECORD, order=2))
+    assert [record.trial.order for record in journal.read(tmp_path)] == [None, 2]
+    assert "records.jsonl:2 is not a record" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_eight_concurrent_writers_lose_nothing(tmp_path: Path) -> None:
+    words = [sys.executable, "-c", WRITE, str(tmp_path)]
+    writers = [subprocess.Popen([*words, str(n), to_line(RECORD)], cwd=ROOT) for n in range(8)]
+    assert [writer.wait(60) for writer in writers] == [0] * 8
+    read = {(record.case.task, record.trial.order) for record in journal.read(tmp_path)}
+    assert read == {(str(n), m) for n in range(8) for m in range(40)}
+
+
+def test_two_runs_of_one_second_have_folders_of_their_own() -> None:
+    assert len({journal.new_run("x") for _ in range(5)}) == 5
+
+
+def test_the_newest_run_is_found_and_none_reports_what_to_do() -> None:
+    with pytest.raises(StorageError, match="fab quick"):
+        journal.newest()
+    folder = journal.new_run("x")
+    journal.append(folder, RECORD)
+    assert journal.newest() == folder
+
+
+@pytest.mark.parametrize("name", ["nosuch", "..", "/etc", ""])
+def test_an_unknown_run_is_one_line(name: str) -> None:
+    with pytest.raises(StorageError, match="no run"):
+        journal.named(name)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_an_unreadable_run_reports_what_to_do(tmp_path: Path) -> None:
+    journal.append(tmp_path, RECORD)
+    (tmp_path / journal.FILE).chmod(0)
+    with pytest.raises(StorageError, match="check permissions and disk space"):
+        journal.read(tmp_path)
+
+
+def test_a_results_folder_that_is_a_file_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(journal, "RESULTS", tmp_path / "file")
+    with pytest.raises(StorageError, match="Not a directory"):
+        journal.new_run("x")

@@ -1,0 +1,135 @@
+"""A verdict follows from its interval and the effect size; the numbers agree with scipy."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import numpy as np
+import pytest
+
+from offload.bench.stats import holm, paired_test, sequential
+from offload.bench.stats.paired_test import additional_pairs, adjust_verdicts, compare
+from tests.bench.stats.oracle import stats
+
+Z = [-1.0, -0.5, 0.0, 0.5, 1.0]  # five log-ratios, to be moved and stretched
+
+
+def pairs(ratio: float, sd: float, times: int = 1) -> list[tuple[float, float]]:
+    return [(80.0, 80 * ratio * math.exp(sd * z)) for z in Z * times]
+
+
+@pytest.mark.parametrize(
+    ("word", "ratio", "sd"),
+    [
+        ("faster", 1.1, 0.02),
+        ("slower", 0.9, 0.02),
+        ("same", 1.0, 0.01),
+        ("same", 1.01, 0.004),  # excludes 1 too: sure of a difference that is inside the effect
+        ("tiny", 1.015, 0.009),
+        ("tiny", 1 / 1.015, 0.009),
+        ("unresolved", 1.0, 0.1),
+        ("unresolved", 1.1, 0.1),
+        ("unresolved", 1.01, 0.01),
+    ],
+)
+def test_the_word_is_the_methods(word: str, ratio: float, sd: float) -> None:
+    assert word == compare(pairs(ratio, sd)).outcome
+
+
+def test_with_a_larger_effect_a_small_difference_is_the_same() -> None:
+    small = pairs(1.03, 0.01)
+    assert [compare(small, effect=e).outcome for e in (0.02, 0.05)] == ["faster", "same"]
+
+
+def test_the_interval_and_p_are_scipys() -> None:
+    a, b = np.log(pairs(1.1, 0.05, 2)).T
+    theirs = stats.ttest_rel(b, a)
+    low, high = np.exp(theirs.confidence_interval(1 - sequential.NORMAL.level))
+    ours = compare(pairs(1.1, 0.05, 2))
+    assert (ours.low, ours.high, ours.p) == pytest.approx((low, high, theirs.pvalue), rel=1e-9)
+
+
+def test_the_ratio_is_b_over_a() -> None:
+    assert compare([(40, 80)] * 5).ratio == pytest.approx(2)
+
+
+def test_exchanging_a_and_b_turns_the_verdict_round() -> None:
+    there = compare(pairs(1.021, 0.005))
+    back = compare([(b, a) for a, b in pairs(1.021, 0.005)])
+    assert (there.outcome, back.outcome) == ("faster", "slower")
+    assert there.low == pytest.approx(1 / back.high)
+
+
+def test_equal_pairs_are_the_same_without_doubt() -> None:
+    ours = compare([(80.0, 80.0)] * 5)
+    assert (ours.outcome, ours.ratio, ours.p, ours.more_pairs) == ("same", 1, 1, 0)
+
+
+def test_an_unresolved_verdict_reports_how_many_pairs_would_settle_it() -> None:
+    ours = compare(pairs(1.0, 0.1, 2))
+    expected = math.ceil((2.1 * ours.sd / 0.02) ** 2) - 10
+    assert (ours.more_pairs, ours.pairs) == (expected, 10)
+
+
+def test_an_unresolved_verdict_wants_one_more_pair_at_least() -> None:
+    assert additional_pairs(0.01, 40) == 1
+
+
+@pytest.mark.parametrize(("few", "ratio"), [([], None), ([(2, 3)], 1.5)])
+def test_less_than_two_pairs_are_unresolved(few: list, ratio: float | None) -> None:
+    ours = compare(few)
+    known = (ours.outcome, ours.low, ours.high, ours.p, ours.more_pairs)
+    assert known == ("unresolved", None, None, None, None)
+    assert ours.ratio == pytest.approx(ratio)
+
+
+@pytest.mark.parametrize("rate", [0, -1, math.inf, math.nan])
+def test_a_rate_that_is_no_number_above_0_is_a_value_error(rate: float) -> None:
+    with pytest.raises(ValueError, match="above 0"):
+        compare([(80.0, rate)])
+
+
+@pytest.mark.parametrize("shares", [{"alpha": 0}, {"alpha": 1}, {"effect": 0}])
+def test_impossible_shares_are_a_value_error(shares: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match="shares"):
+        compare(pairs(1, 0.01), **shares)
+
+
+def test_holm_rejects_as_his_procedure_does() -> None:
+    # 0.010 <= 0.05/4, 0.013 <= 0.05/3, 0.03 > 0.05/2 stops: 0.04 fails although it is below 0.05
+    assert holm.rejected([0.04, 0.010, 0.03, 0.013], 0.05) == [False, True, False, True]
+
+
+def test_holm_changes_nothing_for_one_verdict() -> None:
+    assert [holm.rejected([p], sequential.NORMAL.level) for p in (0.039, 0.041)] == [
+        [True],
+        [False],
+    ]
+
+
+def test_holm_of_nothing_is_nothing() -> None:
+    assert holm.rejected([], 0.05) == []
+
+
+def test_a_difference_that_does_not_survive_the_others_is_unresolved() -> None:
+    doubtful, clear, same = pairs(1.06, 0.044), pairs(1.1, 0.005), pairs(1, 0.01)
+    alone = [compare(p) for p in (doubtful, clear, same, same)]
+    assert [v.outcome for v in alone] == ["faster", "faster", "same", "same"]
+    corrected = adjust_verdicts(alone)
+    assert [v.outcome for v in corrected] == ["unresolved", "faster", "same", "same"]
+    assert corrected[0].more_pairs == additional_pairs(alone[0].sd, 5)
+
+
+def test_a_table_without_pairs_stays_as_it_is() -> None:
+    none = [compare([]), compare([(1, 2)])]
+    assert adjust_verdicts(none) == none
+
+
+def test_ten_identical_cases_are_called_different_in_5_percent_of_tables() -> None:
+    rng, wrong = random.Random(6), 0
+    for _ in range(300):
+        logs = [[rng.gauss(0, 0.1) for _ in range(10)] for _ in range(10)]
+        table = adjust_verdicts([compare([(1, math.exp(x)) for x in row]) for row in logs])
+        wrong += any(v.outcome in (paired_test.FASTER, paired_test.SLOWER) for v in table)
+    assert wrong / 300 <= 0.05

@@ -1,0 +1,271 @@
+"""A process that calls a task survives it or reports how it ended, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from offload.bench.advice import probe
+from offload.bench.experiments.direct_calls import direct
+from offload.bench.target import calling_process
+from offload.bench.target.calling_process import CallingProcess
+from offload.errors import RunError, StartError, UsageError
+from offload.registry import places
+from tests import ROOT
+from tests.waiting import read_line, wait_until
+
+pytestmark = pytest.mark.server
+
+PROBE = "offload.serving.task_probe"
+SHOP = """
+import os, signal, sys, tempfile, threading, time
+def reads(): return sys.stdin.read()
+def prints(): print("{}"); return "x"
+def exits(): os._exit(3)
+def kills(): os.kill(os.getpid(), signal.SIGKILL)
+def kills_its_group(): os.killpg(0, signal.SIGKILL)
+def writes():
+    for number in range(3, 12):
+        try: os.write(number, b"7\\njunk\\n")
+        except OSError: pass
+def forks():
+    if not os.fork():
+        time.sleep(25)
+        os._exit(0)
+CONTENT, PATH = open("shop.py").read(), os.environ["PATH"]
+def moves(): os.chdir("/"); os.environ.clear()
+def stops_the_clock(): time.monotonic = lambda: 0.0
+def removes_the_clock(): time.monotonic = None
+def removes_its_folder():
+    os.chdir(tempfile.mkdtemp())
+    os.rmdir(os.getcwd())
+def computes():
+    while True: pass
+def waits_in_threads():
+    if threading.current_thread() is not threading.main_thread(): time.sleep(25)
+"""
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Work in a folder with shop.py."""
+    (tmp_path / "shop.py").write_text(SHOP)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def temporary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder of temporary files for one test; its path is short enough for a socket's."""
+    with tempfile.TemporaryDirectory(prefix="t-") as folder:
+        monkeypatch.setenv("TMPDIR", folder)
+        monkeypatch.setattr(tempfile, "tempdir", folder)
+        yield Path(folder)
+
+
+@contextmanager
+def calling(task: str, ready_s: float = 20.0) -> Iterator[CallingProcess]:
+    with calling_process.start(
+        PROBE, task, python=None, path=None, environment={}, ready_s=ready_s
+    ) as running:
+        yield running
+
+
+def measured(running: CallingProcess, kind: str, count: int = 1, s: float = 15.0) -> dict[str, Any]:
+    return running.request(json.dumps({"kind": kind, "count": count, "seconds": 0.0}), s)
+
+
+@pytest.mark.usefixtures("shop")
+def test_a_task_that_reads_stdin_reads_nothing() -> None:
+    with calling("shop:reads") as running:
+        for _ in range(2):
+            found = measured(running, "first")
+            assert (found["failed"], found["body_bytes"]) == (0, 0)
+
+
+@pytest.mark.usefixtures("shop")
+def test_what_a_task_prints_is_no_result() -> None:
+    with direct("shop:prints", 1, None, None, {}) as running:
+        assert running.call("threads", 1, 0.01).rate > 0
+
+
+@pytest.mark.usefixtures("shop")
+@pytest.mark.parametrize(
+    ("task", "how"),
+    [
+        ("exits", r"calling shop:exits ended the process \(exit code 3\)"),
+        ("kills", r"calling shop:kills ended the process \(SIGKILL\)"),
+        ("kills_its_group", r"calling shop:kills_its_group ended the process \(SIGKILL\)"),
+        ("writes", "shop:writes wrote to the pipe of its calling process"),
+    ],
+)
+def test_a_process_that_a_task_ends_reports_how(task: str, how: str, temporary: Path) -> None:
+    with calling(f"shop:{task}") as running, pytest.raises(RunError, match=how) as raised:
+        probe._call(running, "first", 1, 0.0)
+    assert raised.value.exit_code == 5
+    assert not [*temporary.iterdir()]
+
+
+@pytest.mark.usefixtures("shop")
+def test_a_process_that_a_task_forked_ends_and_nobody_waits_for_it() -> None:
+    with calling("shop:forks") as running:
+        assert measured(running, "first")["done"] == 1
+        family = psutil.Process(running.pid).children(recursive=True)
+        began = time.monotonic()
+    assert time.monotonic() - began < 15
+    assert family
+    assert wait_until(lambda: not any(map(_runs, family)))  # SIGKILL takes a moment
+
+
+def _runs(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+@pytest.mark.usefixtures("shop")
+def test_a_task_may_change_the_folder_and_the_environment() -> None:
+    with calling("shop:moves") as running:
+        assert measured(running, "first")["failed"] == 0
+        assert measured(running, "processes", 2)["failed"] == 0
+
+
+@pytest.mark.usefixtures("shop")
+@pytest.mark.parametrize(
+    "task",
+    [
+        "removes_the_clock",
+        *(
+            pytest.param(task, marks=pytest.mark.slow)
+            for task in ("stops_the_clock", "removes_its_folder")
+        ),
+    ],
+)
+def test_a_task_may_replace_the_clock_and_remove_its_folder(task: str) -> None:
+    with calling(f"shop:{task}") as running:
+        for kind in ("first", "crowding", "threads", "processes"):
+            found = measured(running, kind, 2)
+            assert found.get("failed", 0) == 0
+
+
+def test_a_task_may_replace_the_clock_by_its_import(shop: Path) -> None:
+    (shop / "frozen.py").write_text("import time\ntime.monotonic = None\ndef quote(): pass")
+    with calling("frozen:quote") as running:
+        assert running.facts["import_s"] > 0
+        for kind in ("first", "crowding", "threads", "processes"):
+            assert measured(running, kind, 2).get("failed", 0) == 0
+
+
+def test_a_task_may_be_beside_modules_called_as_any_other(shop: Path) -> None:
+    names = {name for name in sys.stdlib_module_names if name[0] != "_"}
+    for name in {"errors", "offload", "pipepool", "tasks", *names} - {*sys.builtin_module_names}:
+        (shop / f"{name}.py").write_text(f"OWN = {len(name)}")
+    (shop / "own.py").write_text(
+        "import errors, queue, statistics, tasks\n"
+        "def quote(): return str(errors.OWN + queue.OWN + statistics.OWN + tasks.OWN)"
+    )
+    with calling("own:quote") as running:
+        for kind in ("first", "crowding", "threads", "processes"):
+            found = measured(running, kind, 2)
+            assert found.get("failed", 0) == 0
+
+
+@pytest.mark.usefixtures("shop")
+def test_a_process_that_must_be_ended_leaves_no_file(temporary: Path) -> None:
+    with calling("shop:waits_in_threads") as running:
+        measured(running, "crowding", 2)
+        with pytest.raises(StartError, match="did not end within 1 s"):
+            measured(running, "threads", 2, s=1.0)
+    assert not [*temporary.iterdir()]
+
+
+@contextmanager
+def computing(shop: Path) -> Iterator[tuple[subprocess.Popen[bytes], psutil.Process]]:
+    """Start a parent whose child computes in a task, and yield both."""
+    code = (
+        "import sys\nfrom tests.bench.target.test_calling_process import calling, measured\n"
+        "with calling('shop:computes') as running:\n"
+        "    print(running.pid, flush=True)\n"
+        "    measured(running, 'first', s=60.0)\n"
+    )
+    path = {"PYTHONPATH": os.pathsep.join([str(ROOT), *places.import_path().values()])}
+    parent = subprocess.Popen(
+        [sys.executable, "-c", code], cwd=shop, env=os.environ | path, stdout=subprocess.PIPE
+    )
+    try:
+        child = psutil.Process(int(read_line(parent.stdout)))
+        assert wait_until(lambda: child.cpu_times().user > 0.5)
+        yield parent, child
+    finally:
+        parent.kill()
+        parent.communicate(timeout=20)
+
+
+@pytest.mark.usefixtures("temporary")  # a parent that is killed leaves files there
+def test_it_ends_with_its_parent_while_the_task_computes(shop: Path) -> None:
+    with computing(shop) as (parent, child):
+        parent.kill()
+        parent.communicate(timeout=20)
+        ended = wait_until(lambda: not _runs(child), 5)
+        if not ended:
+            child.kill()
+        assert ended
+
+
+def test_the_files_of_a_killed_parent_are_removed_by_the_next_one(
+    shop: Path, temporary: Path
+) -> None:
+    with computing(shop) as (parent, _):
+        parent.kill()
+        parent.communicate(timeout=20)
+    [stale] = temporary.iterdir()
+    assert f"-{parent.pid}-" in stale.name
+    foreign = [temporary / f"calls-{os.getpid()}-own", temporary / "calls-list"]
+    for folder in foreign:
+        folder.mkdir()
+    with calling("shop:prints") as running:
+        assert measured(running, "first")["failed"] == 0
+        assert not stale.exists()
+    assert {*temporary.iterdir()} == {*foreign}
+
+
+@pytest.mark.parametrize(
+    ("code", "ready_s", "how"),
+    [
+        ("os._exit(2)", 20.0, r"importing shop:quote ended the process \(exit code 2\)"),
+        pytest.param(
+            "time.sleep(60)",
+            8.0,
+            "importing shop:quote did not end within 8 s",
+            marks=pytest.mark.slow,
+        ),
+    ],
+)
+def test_an_import_that_does_not_end_well_is_named_with_the_last_printed_line(
+    code: str, ready_s: float, how: str, shop: Path
+) -> None:
+    lines = ["import os, sys, time", "print('connecting', file=sys.stderr, flush=True)", code]
+    (shop / "shop.py").write_text("\n".join(lines))
+    fix = "import it in python to find the cause"
+    expected = f"^{how}; its last line is 'connecting': {fix}$"
+    with pytest.raises(StartError, match=expected), calling("shop:quote", ready_s):
+        pass
+
+
+def test_an_error_of_the_command_line_stays_one(shop: Path) -> None:
+    with pytest.raises(UsageError, match=r"no 'quotes' in shop: the file lists them all"):
+        (shop / "shop.py").write_text(SHOP + "\n".join(f"def own_{n}(): pass" for n in range(9)))
+        with calling("shop:quotes"):
+            pass

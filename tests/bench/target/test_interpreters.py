@@ -1,0 +1,73 @@
+"""Interpreters are found by label, and the label sets the GIL of a free-threaded build."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from offload.bench.target import interpreters, server
+from offload.errors import UsageError
+from offload.suites import Case
+
+pytestmark = pytest.mark.usefixtures("no_other_python")
+
+
+@pytest.fixture(autouse=True)
+def _named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONS", f"3.99t={sys.executable}")
+
+
+@pytest.fixture
+def _free(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take the named one for a free-threaded build."""
+    facts = {"version": [3, 99, 0], "free_threaded": True, "gil_enabled": False}
+    monkeypatch.setattr(interpreters, "_probe", lambda _: facts)
+
+
+@pytest.mark.usefixtures("_free")
+@pytest.mark.parametrize(
+    ("word", "added"),
+    [("3.99t", {}), ("3.99t-gil", {"PYTHON_GIL": "1"}), ("3.99t-nogil", {"PYTHON_GIL": "0"})],
+)
+def test_a_free_threaded_build_is_named_with_its_gil(word: str, added: dict[str, str]) -> None:
+    words, environment = server.command(Case("sync", "noop_sync", python=word), 0)
+    assert (words[0], environment) == (sys.executable, added)
+
+
+def test_the_gil_of_a_normal_build_cannot_be_switched() -> None:
+    with pytest.raises(UsageError, match=r"the GIL of '3\.99t' cannot be switched"):
+        interpreters.find("3.99t-nogil")
+
+
+def test_a_path_may_end_like_a_gil_suffix(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONS", f"mine-gil={sys.executable}")
+    assert (interpreters.find("mine-gil"), interpreters.environment("mine-gil")) == (
+        sys.executable,
+        {},
+    )
+
+
+def test_missing_pythons_of_a_list_are_omitted(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert interpreters.filter_installed(["3.99t", "3.98"]) == ["3.99t"]
+    assert capsys.readouterr().err.startswith("left out: no Python at '3.98': fab pythons shows")
+    with pytest.raises(UsageError, match=r"no Python at '3\.98'"):
+        interpreters.filter_installed(["3.98"])
+
+
+def test_a_python_that_is_named_twice_is_measured_once() -> None:
+    assert interpreters.filter_installed(["3.99t", "3.99t"]) == ["3.99t"]
+
+
+@pytest.mark.parametrize("path", ["/nope/python3", __file__, "/bin/false"])
+def test_a_broken_name_is_not_used_for_another_python(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = ".".join(map(str, sys.version_info[:2]))
+    monkeypatch.setenv("PYTHONS", f"{name}={path}")
+    with pytest.raises(UsageError, match=f"no Python at '{path}': fix PYTHONS"):
+        interpreters.find(name)
+    assert interpreters.broken_names() == {name: path}
+    assert name not in [python.name for python in interpreters.find_all()]

@@ -1,0 +1,101 @@
+"""Packages of servers in another Python, and the rows of a missing Python."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from offload.bench.target import interpreters, packages
+from offload.errors import UsageError
+from offload.registry import catalog, places, requirements
+from offload.suites import Case
+from tests.rounds import measure_window
+
+pytestmark = pytest.mark.usefixtures("no_other_python")
+
+
+@pytest.mark.parametrize("name", catalog.servers())
+def test_what_a_server_needs_can_be_installed_for_another_python(name: str) -> None:
+    needs = catalog.find_server(name).needs
+    assert len(requirements.lines_for(needs)) == len(
+        {requirements.PROVIDED_BY.get(n, n) for n in needs}
+    )
+
+
+@pytest.mark.parametrize(
+    ("server", "task", "expected"),
+    [
+        ("threads", "noop_sync", ()),
+        ("threads", "offload.corpus.images:thumbnail", ("PIL", "segno")),
+        ("uvicorn_h11", "offload.corpus.tables:pandas_report", ("uvicorn", "pandas")),
+        ("threads", "own:f", ("yaml",)),
+    ],
+)
+def test_packages_of_the_task_are_installed_with_the_servers(
+    server: str, task: str, expected: tuple[str, ...], tmp_path: Path, monkeypatch: Any
+) -> None:
+    needed: list[tuple[str, ...]] = []
+    (tmp_path / "own.py").write_text("PACKAGES = 'yaml'\ndef f(): pass")
+    monkeypatch.setattr(
+        packages, "environment", lambda _python, needs, _work: needed.append(needs) or {}
+    )
+    packages.environment_for(Case(server, task, path=str(tmp_path)), "other")
+    assert set(expected) <= set(needed[0])
+
+
+def test_a_python_too_old_for_the_servers_is_reported() -> None:
+    with pytest.raises(UsageError, match=r"python=3\.10: servers run in 3\.11 or newer"):
+        interpreters.find("3.10")
+
+
+def test_a_missing_python_is_reported_in_its_row() -> None:
+    case = Case("threads", "noop_sync", python="3.99")
+    record = measure_window(case)
+    assert record.is_unavailable
+    assert "no Python at '3.99'" in str(record.problem)
+
+
+def test_a_failed_installation_is_retried_by_the_next_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    network = {"up": False}
+    attempts: list[str] = []
+
+    def succeeds(words: list[str], seconds: float) -> bool:
+        if "install" not in words:
+            return False
+        attempts.append(words[-1])
+        return network["up"] or words[-1].startswith("tornado")
+
+    monkeypatch.setattr(packages, "_succeeds", succeeds)
+    monkeypatch.setattr(packages, "_our_pip", lambda: ["pip"])
+    monkeypatch.setattr(packages, "_folder", lambda *_: tmp_path)
+    monkeypatch.setattr(packages, "_failed", {})
+    every = len(packages.ALWAYS)
+    packages.environment("other")
+    packages.environment("other")
+    assert len(attempts) == every  # once in one command
+    network["up"] = True
+    monkeypatch.setattr(packages, "_failed", {})  # as in another process
+    packages.environment("other")
+    assert len(attempts) == every + every - 1  # all but tornado, which is installed
+    packages.environment("other")
+    assert len(attempts) == every + every - 1
+
+
+def test_an_application_has_its_own_packages_and_needs_those_of_its_server_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    imported: list[str] = []
+
+    def succeeds(words: list[str], seconds: float) -> bool:
+        imported.append(words[-1])
+        return True
+
+    monkeypatch.setattr(packages, "_succeeds", succeeds)
+    assert packages.environment("other", (), "app=shop:app") == places.import_path("other")
+    packages.environment("other", ("gunicorn",), "app=shop:app")
+    packages.environment("other", ("gunicorn",), "noop_sync")
+    assert imported == ["import gunicorn", "import tornado, gunicorn"]

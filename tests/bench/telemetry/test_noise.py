@@ -1,0 +1,62 @@
+"""A row reports CPU taken by other processes; a pool is checked against its own clocks."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psutil
+import pytest
+
+from offload.bench.analysis import disturbance
+from offload.bench.experiments.method_check import ACCURATE, truth
+from offload.bench.records.record import Record
+from offload.bench.telemetry import noise
+from offload.bench.trial import flags
+from tests.rounds import measure_window
+
+pytestmark = pytest.mark.server
+
+
+def measured_record() -> Record:
+    return measure_window(ACCURATE)
+
+
+@contextmanager
+def burning(cores: int) -> Iterator[None]:
+    """Keep cores busy with what is neither server nor load."""
+    burn = [sys.executable, "-c", "while True: pass"]
+    others = [subprocess.Popen(burn) for _ in range(cores)]
+    try:
+        yield
+    finally:
+        for other in others:
+            other.kill()
+            other.wait(20)
+
+
+def test_a_load_while_others_use_the_cpu_is_flagged() -> None:
+    with burning(max(1, (psutil.cpu_count() or 1) // 4)):
+        record = measured_record()
+    assert record.resources.host.others_cpu is not None
+    assert record.resources.host.others_cpu > disturbance.LONG_OTHERS
+    assert "others" in flags.kinds(record)
+    assert any("went to other processes" in why for why in flags.reasons(record, []).values())
+
+
+@pytest.mark.slow
+def test_noise_reports_cpu_that_other_processes_use() -> None:
+    with burning(psutil.cpu_count() or 1):
+        heard = noise.measure()
+    assert heard.others_cpu is not None
+    assert heard.others_cpu > 0.3
+
+
+@pytest.mark.slow
+@pytest.mark.timing
+def test_a_pool_serves_what_its_own_clocks_allow() -> None:
+    record = measured_record()
+    assert truth(record) == pytest.approx(4 / 0.05, rel=0.1)
+    assert record.result.rate == pytest.approx(truth(record), rel=0.03)

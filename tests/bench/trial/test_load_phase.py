@@ -1,0 +1,55 @@
+"""Each problem of a load is attributed to its cause."""
+
+from __future__ import annotations
+
+import pytest
+
+from offload.bench.records.record import Baseline, CaseFacts, HostUse, LoadFacts, Resources
+from offload.bench.trial import flags, load_phase, trial, workload
+from offload.bench.trial.warmup import FirstResponses
+from offload.loads import Figures
+from offload.suites import Request
+from tests.records import changed, record_of
+
+RECORD = record_of("run", "threads", "noop_sync", 25, "fab run_server:3,noop_sync", "2026-01-01")
+
+
+@pytest.fixture
+def four_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(load_phase.psutil, "cpu_count", lambda: 4)  # type: ignore[attr-defined]
+
+
+def test_the_cpu_of_all_load_processes_is_not_that_of_others(four_cores: None) -> None:
+    used = Resources(cpu_s=1.0, host=HostUse(busy_s=3.2, own_cpu_s=0.1))
+    tool = LoadFacts(cpu_s=1.9, busy=0.5)  # four processes, of which the busiest used 0.5 s
+    shown = load_phase._resources(used, Figures(elapsed_s=1.0, completed=9), tool)
+    assert shown.host.others_cpu == pytest.approx(0.05)  # 0.2 of 4 s
+
+
+@pytest.mark.parametrize(
+    ("task", "stable", "expected"),
+    [
+        ("noop_sync", True, "5a"),
+        ("noop_sync", False, None),
+        ("network_sync_external", True, None),
+        ("time:ctime", True, None),
+    ],
+)
+def test_the_load_expects_the_first_body_of_a_task_whose_bodies_do_not_change(
+    monkeypatch: pytest.MonkeyPatch, task: str, stable: bool, expected: str | None
+) -> None:
+    monkeypatch.setattr(trial, "prime", lambda *_: FirstResponses(0.1, b"x", "5a", stable))
+    case = CaseFacts("id", "threads", task, "fab run_server", 25)
+    before, _ = trial.measure_baseline(RECORD.trial, case, "http://127.0.0.1/", Request(), {})
+    load = workload.load("http://127.0.0.1/", case, before, Request())
+    assert load.response_sha256 == expected
+    load = workload.load("http://127.0.0.1/", case, Baseline(), Request())
+    assert load.response_sha256 is None
+
+
+def test_bodies_that_change_under_load_are_flagged_with_what_to_do() -> None:
+    [failures, bodies] = flags.trial_flags(changed(RECORD, failed={"body": 3, "timeout": 0}))
+    assert (failures.kind, bodies.kind) == ("failures", "bodies")
+    assert str(bodies.message) == "3 responses under load had another body than the first one"
+    assert "STABLE = False" in bodies.remedy
+    assert flags.trial_flags(changed(RECORD, failed={"body": 0})) == ()

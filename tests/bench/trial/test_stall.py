@@ -1,0 +1,96 @@
+"""Stalls of kept connections are detected, with real servers that stall or do not."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+
+import pytest
+
+from offload.bench.records.record import Record
+from offload.bench.trial import flags, stall
+from offload.bench.trial.warmup import prime
+from offload.suites import Case
+from tests.records import changed, new_record
+
+BODY = b"x" * 100
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n"
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers in one write, and keeps the connection."""
+
+    protocol_version = "HTTP/1.1"
+    writes: tuple[bytes, ...] = (HEAD + BODY,)
+    wbufsize = 0
+
+    def do_GET(self) -> None:
+        for data in self.writes:
+            self.wfile.write(data)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+class TwoWrites(Handler):
+    """Writes head and body apart."""
+
+    writes = (HEAD, BODY)
+
+
+class NoDelay(TwoWrites):
+    """Does so too, with TCP_NODELAY."""
+
+    disable_nagle_algorithm = True
+
+
+class Closing(Handler):
+    """Keeps no connection."""
+
+    protocol_version = "HTTP/1.0"
+    writes = (b"HTTP/1.0 200 OK\r\nContent-Length: 100\r\n\r\n" + BODY,)
+
+
+@contextmanager
+def serving(handler: type[Handler]) -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def probed(handler: type[Handler]) -> Record:
+    with serving(handler) as url:
+        alone_s = prime(url).alone_s
+        kept_s = stall.kept_s(url, alone_s)
+    case = Case("threads", "noop_sync", keep_alive=True)
+    return changed(new_record(case, "run", None), alone_s=alone_s, kept_s=kept_s)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere an ACK is delayed otherwise")
+def test_head_and_body_in_two_writes_stall() -> None:
+    record = probed(TwoWrites)
+    assert record.baseline.kept_s is not None and record.baseline.kept_s > 0.03
+    [flag] = flags.trial_flags(record)
+    assert flag.kind == "stall" and "TCP_NODELAY" in flag.remedy
+
+
+@pytest.mark.parametrize("handler", [Handler, NoDelay])
+def test_one_write_or_nodelay_does_not_stall(handler: type[Handler]) -> None:
+    record = probed(handler)
+    assert record.baseline.kept_s is not None
+    assert flags.trial_flags(record) == ()
+
+
+def test_the_stall_is_unknown_for_a_server_that_closes_connections() -> None:
+    assert probed(Closing).baseline.kept_s is None
+
+
+def test_a_slow_request_is_not_measured() -> None:
+    assert stall.kept_s("http://127.0.0.1:9/", alone_s=1.0) is None

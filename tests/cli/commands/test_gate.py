@@ -1,0 +1,258 @@
+"""`fab baseline` and `fab compare_runs`: the exit codes, formats and errors that CI uses."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from offload.bench.experiments import gate as gates
+from offload.bench.planning import plan_file
+from offload.bench.records import journal
+from offload.bench.target import environments
+from offload.cli.syntax import rewrite
+from offload.errors import DisturbedError, GateError
+from offload.reports.gate.formats import FORMATS
+from tests import ROOT
+from tests.bench.experiments.test_kept_runs import a_run
+from tests.bench.experiments.test_run import Measured
+from tests.bench.gates import THREADS, plan, rates, records
+from tests.commands import fab, fab_here
+
+
+def gate_run(ratio: float, ensure: str = "", rounds: int = 160, sd: float = 0.02) -> str:
+    """Write a finished run of a gate."""
+    made = plan(THREADS, ensure=ensure, budget_s=600.0)
+    folder = journal.new_run(made.suite)
+    plan_file.save(made, folder)
+    journal.append(folder, *records(made, rates(ratio, sd=sd), rounds, folder.name))
+    return folder.name
+
+
+@pytest.mark.parametrize(
+    ("ratio", "rounds", "code", "error"),
+    [
+        (1.0, 40, 0, ""),
+        (
+            0.8,
+            10,
+            1,
+            "error: 3/count_sync lost more than 5 % of the rate against ../main",
+        ),
+        (0.95, 160, 7, "error: No verdict on 3/count_sync against ../main"),
+    ],
+)
+def test_the_exit_code_is_the_verdict(ratio: float, rounds: int, code: int, error: str) -> None:
+    said = fab_here(f"resume:{gate_run(ratio, rounds=rounds)}")
+    report, *errors = said.stderr.splitlines()
+    assert (said.returncode, errors) == (code, [error] if error else [])
+    assert report.startswith("report: ")
+    assert said.stdout.startswith(("No loss of more than 5 % in 3/", "3/count_sync lost", "No v"))
+    assert "in every format: " in said.stdout
+
+
+def test_a_condition_that_does_not_hold_is_red() -> None:
+    said = fab_here(f"resume:{gate_run(1.0, 'rate(3/count_sync) > 500', 40)}")
+    assert said.returncode == GateError.exit_code == 1
+    assert said.stderr.splitlines()[1:] == [
+        "error: The condition does not hold: ensure=rate(3/count_sync) > 500"
+    ]
+    words = " ".join(said.stdout.split())
+    assert "ensure=rate(3/count_sync) > 500: does not hold; rate(3/count_sync) is " in words
+    said = fab_here(f"resume:{gate_run(1.0, ensure='rate(3/count_sync) > 100')}")
+    assert said.returncode == DisturbedError.exit_code == 7
+
+
+@pytest.mark.parametrize("style", FORMATS)
+def test_a_finished_gate_is_printed_again_in_any_format(style: str) -> None:
+    run = gate_run(0.8, rounds=10)
+    said = fab_here(f"resume:{run},format={style}")
+    assert said.returncode == 1
+    written = (journal.RESULTS / "gate" / FORMATS[style][0]).read_text()
+    assert said.stdout.startswith(written)
+    assert style == "text" or said.stdout == written
+
+
+def test_another_run_has_no_format_of_a_gate() -> None:
+    folder = a_run("run", (100.0, 100.0))
+    said = fab_here(f"resume:{folder.name},format=junit")
+    assert (said.returncode, said.stdout) == (2, "")
+    assert "no 'junit' in format=" in said.stderr
+
+
+@pytest.mark.parametrize(
+    ("rate", "speed_s", "code"), [(100.0, 0.03, 0), (50.0, 0.03, 1), (80.0, 0.04, 7)]
+)
+def test_kept_runs_are_compared_without_measuring(rate: float, speed_s: float, code: int) -> None:
+    a_run("baseline-main", (100.0, 100.0))
+    a_run("run", (100.0, rate), speed_s)
+    said = fab_here("compare_runs:main,run=run,format=json")
+    assert said.returncode == code
+    values = json.loads(said.stdout)
+    assert (values["baseline"], values["side_by_side"]) == ("baseline-main", False)
+    assert values["smallest_loss"] >= 0.05 - 1e-9
+    newest = fab_here("compare_runs:main,gate=5")
+    assert newest.returncode == code
+
+
+@pytest.mark.parametrize(
+    ("words", "code"), [("against=nosuch,cases=3/noop_sync", 2), ("nosuch", 6), ("main,gate=x", 2)]
+)
+def test_a_gate_that_fails_leaves_no_result_of_another_one(words: str, code: int) -> None:
+    a_run("baseline-main", (100.0, 100.0))
+    a_run("run", (100.0, 100.0))
+    assert fab_here("compare_runs:main,run=run").returncode == 0
+    folder = journal.RESULTS / "gate"
+    assert {path.name for path in folder.iterdir()} == {file for file, _ in FORMATS.values()}
+    assert fab_here(f"compare_runs:{words}").returncode == code
+    assert [*folder.iterdir()] == []
+
+
+def test_a_gate_is_resumed_only_with_the_sides_that_it_began_with(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    noise = rates(0.8, sd=0.02)
+    Measured(monkeypatch, lambda trial, place: noise(place, trial.round or 0))
+    monkeypatch.setattr(gates.origins, "differences", lambda *_: ["/here (def) instead of /other"])
+    run = gate_run(0.8, rounds=3)
+    said = fab_here(f"resume:{run}")
+    assert (said.returncode, said.stdout) == (2, "")
+    assert "at the start /here instead of /other, and now /here (def) instead" in said.stderr
+    assert journal.count(journal.RESULTS / run) == 6
+    monkeypatch.setattr(gates.origins, "differences", lambda *_: ["/here instead of /other"])
+    assert fab_here(f"resume:{run}").returncode == 1
+    assert journal.count(journal.RESULTS / run) == 20
+
+
+def test_the_limit_is_the_users() -> None:
+    a_run("baseline-main", (100.0, 100.0))
+    a_run("run", (100.0, 80.0))
+    codes = {limit: fab_here(f"compare_runs:main,gate={limit}").returncode for limit in (5, 30, 20)}
+    assert codes == {5: 1, 30: 0, 20: 7}
+
+
+WRONG = {
+    "compare_runs": (2, "no baseline given: use fab compare_runs:NAME, or against= and cases="),
+    "compare_runs:main": (6, "no run in"),
+    "compare_runs:main,gate=0": (2, "gate='0' is not a number from 0.1 to 90"),
+    "compare_runs:main,gate=x": (2, "gate='x' is not a number"),
+    "compare_runs:main,budget=1": (2, "budget='1' is not a time from 30 s"),
+    "compare_runs:main,format=xml": (2, "no 'xml' in format="),
+    "compare_runs:main,users=5": (2, "users= needs against="),
+    "compare_runs:main,ensure=1 < 2": (2, "names no figure of a case"),
+    "compare_runs:main,ensure=rte(3/quote) > 1": (2, "did you mean rate?"),
+    "compare_runs:main,ensure=rate(3/quote": (2, "is not an expression"),
+    "compare_runs:against=.": (2, "no cases given: use fab compare_runs:NAME, or cases="),
+    "compare_runs:nosuch,against=.": (6, "no baseline 'nosuch' in"),
+    "compare_runs:against=.,cases=3/noop_sink": (2, "did you mean noop_sync?"),
+    "compare_runs:against=.,cases=3": (2, "is not a case"),
+    "compare_runs:against=.,cases=3/noop_sync,run=x": (2, "run= excludes against="),
+    "compare_runs:against=.,cases=3/noop_sync,users=0": (2, "users='0'"),
+    "compare_runs:against=nosuch,cases=3/noop_sync": (2, "is not a folder, an interpreter"),
+    "compare_runs:against=.,cases=3/noop_sync,ensure=rate(4/noop_sync) > 1": (
+        2,
+        "no '4/noop_sync' in the cases of the gate: did you mean 3/noop_sync?",
+    ),
+    "baseline": (2, "no name given; existing baselines: none: use fab baseline:NAME"),
+    "baseline:main": (6, "no run in"),
+    "baseline:main,run=x": (6, "no run 'x'"),
+}
+
+
+@pytest.mark.parametrize("words", WRONG)
+def test_what_is_wrong_is_one_line_with_its_exit_code_and_leaves_no_run(words: str) -> None:
+    code, message = WRONG[words]
+    said = fab_here(words)
+    assert (said.returncode, said.stderr.count("\n"), said.stdout) == (code, 1, ""), said.stderr
+    assert message in said.stderr
+    assert [*journal.RESULTS.glob("*/*")] == []
+
+
+@pytest.mark.server
+def test_this_checkout_is_not_compared_with_itself() -> None:
+    said = fab_here("compare_runs:against=.,cases=3/noop_sync")
+    assert (said.returncode, said.stdout) == (2, "")
+    assert "3/noop_sync runs the same code on both sides" in said.stderr
+
+
+def test_a_condition_reaches_the_command_as_one_value() -> None:
+    """A shell passes it as one word; only commas separate values, and it needs none."""
+    condition = "rate(3/quote) > 100 and p99(4/quote) < 0.05"
+    typed = f'compare_runs:main,gate=5,ensure="{condition}"'
+    [word] = shlex.split(typed)
+    parameters = {"name": "", "gate": "5", "ensure": ""}
+    options = rewrite([word], {"compare_runs": parameters})
+    assert options == ["compare_runs", "--name=main", "--gate=5", f"--ensure={condition}"]
+
+
+def test_the_cases_of_a_kept_run_are_measured_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gates.origins, "differences", lambda *_: ["a instead of b"])
+    noise = rates(1.0, 0.8, sd=0.01)
+    measured = Measured(monkeypatch, lambda trial, place: noise(place, trial.round or 0))
+    a_run("baseline-main", (100.0, 100.0))
+    said = fab_here("compare_runs:main,against=.,format=json")
+    assert said.returncode == 1, said.stderr
+    values = json.loads(said.stdout)
+    cases = {case["case"]: case["verdict"] for case in values["cases"]}
+    assert cases == {"3/count_sync": "no loss", "4/count_sync": "loss"}
+    assert (values["side_by_side"], values["differences"]) == (True, ["a instead of b"])
+    assert {places: measured.places.count(places) for places in measured.places} == {
+        (0, 1): 5,
+        (1, 0): 5,
+        (2, 3): 5,
+        (3, 2): 5,
+    }
+    [folder] = journal.RESULTS.glob("*-gate")
+    assert plan_file.load(folder).budget_s == 600
+    only = fab_here("compare_runs:main,against=.,cases=threads/count_sync")
+    assert only.returncode == 0
+
+
+def test_a_version_of_a_package_reaches_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+    create = lambda requirement, *_: made.append(requirement) or sys.executable  # noqa: E731
+    monkeypatch.setattr(environments, "create", create)
+    said = fab_here("compare_runs:against=tornado==6.4,cases=3/noop_sync,users=2")
+    assert (said.returncode, made) == (2, ["tornado==6.4"])
+    assert "3/noop_sync runs the same code on both sides" in said.stderr
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Path:
+    """Copy this checkout; its task count_sync takes twice as long."""
+    folder = tmp_path / "other"
+    for part in ("src", "servers", "tasks", "pipepool/src"):
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / part, folder / part, symlinks=True, ignore=ignored)
+    task = folder / "tasks" / "known_difference.py"
+    text = task.read_text()
+    assert "STEPS = 400_000" in text
+    task.write_text(text.replace("STEPS = 400_000", "STEPS = 800_000"))
+    return folder
+
+
+@pytest.mark.timing
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_real_gate_is_green_against_a_slower_checkout_and_red_the_other_way(
+    other: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = "cases=3/count_sync,users=4,budget=120,gate=20,format=json"
+    codes = {"no loss": 0, "loss": 1, "disturbed": 7}  # others may use this machine now
+    better = fab(f"compare_runs:against={other},{words}", timeout=200)
+    [case] = json.loads(better.stdout)["cases"]
+    assert case["verdict"] in ("no loss", "disturbed"), better.stderr
+    assert better.returncode == codes[case["verdict"]]
+    assert case["ratio"] > 1.4
+    monkeypatch.setenv("PYTHONPATH", f"{other}/src:{other}/pipepool/src")
+    for name in ("fabfile.py", "requirements.txt"):
+        shutil.copy(ROOT / name, other / name)
+    worse = fab(f"compare_runs:against={ROOT},{words}", cwd=other, timeout=200)
+    [case] = json.loads(worse.stdout)["cases"]
+    assert case["verdict"] in ("loss", "disturbed"), worse.stderr
+    assert worse.returncode == codes[case["verdict"]]
+    assert case["ratio"] < 0.7

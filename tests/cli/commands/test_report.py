@@ -1,0 +1,131 @@
+"""`fab report` of the committed runs: all rows as text, JSON and reStructuredText."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections import Counter
+from typing import Any
+
+import docutils.core
+import docutils.nodes
+import pytest
+
+from offload.bench.records import journal
+from offload.reports import results_json
+from tests import ROOT
+from tests.commands import fab_here
+
+EXAMPLES = sorted(path.parent.name for path in (ROOT / "results").glob("*/run.json"))
+HEAD = ["Server,task", "Users", "Rate"]
+WIDE = 100
+SCHEMA = json.loads(results_json.SCHEMA.read_text())
+
+Table = list[list[str]]
+
+
+@pytest.fixture(autouse=True)
+def _committed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal, "RESULTS", ROOT / "results")
+
+
+@functools.cache
+def reported(run: str, form: str) -> str:
+    """Return the report of a committed run, which is the same for all tests."""
+    said = fab_here(f"report:{run},format={form}")
+    assert (said.returncode, said.stderr) == (0, "")
+    return said.stdout
+
+
+def tables(document: docutils.nodes.document) -> list[Table]:
+    return [
+        [
+            [entry.astext() for entry in row.findall(docutils.nodes.entry)]
+            for row in table.findall(docutils.nodes.row)
+        ]
+        for table in document.findall(docutils.nodes.table)
+    ]
+
+
+def parsed(text: str) -> docutils.nodes.document:
+    """Parse reStructuredText; whatever docutils would warn of is an exception."""
+    strict = {"report_level": 1, "halt_level": 2}
+    return docutils.core.publish_doctree(text, settings_overrides=strict)
+
+
+def has_the_rate(line: list[str], row: dict[str, Any]) -> bool:
+    """Whether a line of the table says the rate that JSON has, or that there is none."""
+    if row["rate"] is None or line[2].startswith("not "):
+        return row["rate"] is None and line[2].startswith("not ")
+    return float(line[2].split()[0]) == pytest.approx(row["rate"], rel=0.005)
+
+
+def test_there_are_committed_runs() -> None:
+    assert len(EXAMPLES) >= 6
+
+
+@pytest.mark.parametrize("run", EXAMPLES)
+def test_rst_is_valid_and_its_tables_have_every_row(run: str) -> None:
+    rows = json.loads(reported(run, "json"))["rows"]
+    shown = [table for table in tables(parsed(reported(run, "rst"))) if table[0][:3] == HEAD]
+    body = [line for _, *lines in shown for line in lines]
+    lines = [line for line in body if len(line) > 1]  # the others are details of a row
+    assert len(lines) == len(rows) > 0
+    assert len(body) >= len(lines) + sum(bool(row["request"]) for row in rows)
+    cases = [f"{row['server']},{row['task']}" for row in rows]
+    for line in lines:
+        own = [row for case, row in zip(cases, rows, strict=True) if line[0].startswith(case)]
+        own = [row for row in own if line[1] == str(row["users"])]
+        assert any(has_the_rate(line, row) for row in own), line
+    shown_cases = Counter(",".join(line[0].split(",")[:2]) for line in lines)
+    assert shown_cases == Counter(cases)
+
+
+@pytest.mark.parametrize("run", EXAMPLES)
+def test_rst_and_text_have_the_same_content(run: str) -> None:
+    rst = reported(run, "rst").replace("``", "").replace("\\@", "@")
+    words = [
+        [word for word in text.split() if word.strip("=-|")]
+        for text in (rst, reported(run, "text"))
+    ]
+    assert words[0] == words[1]
+
+
+@pytest.mark.parametrize("form", ["text", "rst"])
+@pytest.mark.parametrize("run", EXAMPLES)
+def test_no_line_of_a_report_is_wider_than_a_terminal(run: str, form: str) -> None:
+    lines = reported(run, form).splitlines()
+    assert len(lines) >= 15
+    assert [line for line in lines if len(line) > WIDE] == []
+
+
+@pytest.mark.parametrize("run", EXAMPLES)
+def test_wide_has_every_column(run: str) -> None:
+    printed = fab_here(f"report:{run},wide=yes").stdout
+    assert all(name in printed for name in ("Availability", "Overflows", "Loop lag", "Ceiling"))
+    rows = json.loads(reported(run, "json"))["rows"]
+    assert sum(line.startswith("fab run_server:") for line in printed.splitlines()) == len(rows)
+
+
+@pytest.mark.parametrize("run", EXAMPLES)
+def test_json_is_by_its_schema(run: str) -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    jsonschema.validate(json.loads(reported(run, "json")), SCHEMA)
+
+
+def test_json_has_the_effect_of_each_task_that_was_measured_in_threads_and_processes() -> None:
+    found = json.loads(reported("example-tornado", "json"))
+    effects = {effect["task"]: effect for effect in found["effects"]}
+    both = [
+        {row["task"] for row in found["rows"] if row["server"] == server and row["rate"]}
+        for server in ("threads", "processes")
+    ]
+    assert effects.keys() == both[0] & both[1] >= {"sleep_sync"}
+    assert len(found["effects"]) == len(effects)
+    assert all((e["one"], e["other"]) == ("threads", "processes") for e in effects.values())
+    slow = effects["network_https_cpu_bound_sync"]
+    assert 1.7 < slow["ratio_low"] < slow["ratio"] < slow["ratio_high"] < 2.3
+    assert (slow["verdict"], slow["rounds"]) == ("faster", 8)
+    assert effects["sleep_sync"]["verdict"] == "same"
+    assert found["machine"]["cores"] == 2

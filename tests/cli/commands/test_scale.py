@@ -1,0 +1,95 @@
+"""`fab scale`: rates by workers or users, with a fitted curve if there are enough points."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+
+import pytest
+
+from offload.bench.experiments import sweep
+from offload.bench.planning import blocks
+from offload.bench.planning.blocks import Block
+from offload.bench.planning.plan import Plan
+from offload.bench.stats.models import scaling
+from offload.cli.commands import questions
+from offload.errors import RunError
+from tests import ROOT
+from tests.commands import FAB, fab, fab_here
+from tests.waiting import read_line
+
+MANY = "+".join(map(str, range(1, 13)))
+REFUSED = "rates only, no model: 2 different N: "
+SLEEP_S = 0.05  # of a task that keeps one worker for so long, and no CPU
+
+
+def test_not_all_servers_of_a_long_sweep_are_started_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plans: list[Plan] = []
+
+    def planned(plan: Plan) -> None:
+        plans.append(plan)
+        raise RunError("planned")
+
+    monkeypatch.setattr(questions, "start_run", planned)
+    assert fab_here(f"scale:3/noop_sync,workers={MANY}").returncode == RunError.exit_code
+    fab_here("scale:3x2/noop_sync,users=1+2+3+4")
+    over_workers, over_users = plans
+    assert {place for block in over_workers.blocks for place in block.cases} == {*range(12)}
+    assert max(len(block.cases) for block in over_workers.blocks) == blocks.MOST
+    assert over_users.blocks == (Block((0, 1, 2, 3)),)
+    varied = [sweep.varied(plan.cases) for plan in plans]
+    assert varied == [sweep.WORKERS, sweep.USERS]
+
+
+def test_one_number_is_refused_because_it_varies_nothing() -> None:
+    for words in ("scale:3/noop_sync,workers=4", "scale:3x4/noop_sync,users=8"):
+        refused = fab_here(words)
+        assert (refused.returncode, "varies nothing" in refused.stderr) == (2, True), refused.stderr
+
+
+@pytest.mark.server
+def test_two_points_are_no_curve_which_is_reported_before_they_are_measured() -> None:
+    words = "scale:3/sleep_short_sync,workers=1+2,users=4"
+    run = subprocess.Popen([FAB, words], cwd=ROOT, stdout=-3, stderr=-1)
+    try:
+        assert read_line(run.stderr).startswith(REFUSED)
+        assert read_line(run.stderr).startswith("2 rows: rounds of short loads by builtin: ")
+    finally:
+        run.send_signal(signal.SIGINT)
+        _, rest = run.communicate(timeout=20)
+    assert run.returncode == 130, rest
+
+
+@pytest.mark.server
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_two_points_have_rates_and_no_model() -> None:
+    said = fab("scale:3/sleep_short_sync,workers=1+2,users=4,format=json", timeout=580)
+    found = json.loads(said.stdout)
+    assert [point["workers"] for point in found["points"]] == [1, 2]
+    assert (found["model"], "different" in found["refused"]) == (None, True)
+    assert said.stderr.startswith(REFUSED)
+
+
+@pytest.mark.timing
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_sleeping_workers_follow_the_knee_of_their_users() -> None:
+    """6 users keep up to 6 workers busy; of more, some always wait for a user."""
+    numbers = [1, 2, 3, 6, 9, 12]
+    over = "+".join(map(str, numbers))
+    said = fab(f"scale:3/sleep_short_sync,workers={over},users=6,format=json", timeout=880)
+    found = json.loads(said.stdout)
+    assert said.returncode == 0, said.stderr
+    assert "no model" not in said.stderr
+    assert [point["workers"] for point in found["points"]] == numbers
+    for point in found["points"]:
+        expected = min(point["workers"], 6) / SLEEP_S
+        assert point["rate_low"] <= point["rate"] <= point["rate_high"]
+        assert 0.5 * expected < point["rate"] < 1.05 * expected
+    assert (found["model"], found["refused"]) == (scaling.KNEE, None)
+    assert found["residual"] <= scaling.REFUSED
+    assert 4 < found["peak"] < 8

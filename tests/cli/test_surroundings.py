@@ -1,0 +1,130 @@
+"""Commands in unusual environments: closed streams, a full disk, no folder, other encodings."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from offload.bench.target import interpreters
+from offload.errors import MachineError, UsageError
+from offload.registry import places
+from tests import ROOT
+from tests.commands import FAB, CompletedCommand, free_port
+from tests.http_clients import get
+from tests.waiting import read_line
+
+OFFLOAD = "import sys; from offload.cli.program import main; sys.argv[0] = 'offload'; main()"
+
+
+def shell(command: str, folder: Path, **variables: str) -> CompletedCommand:
+    """Run a command of bash in a folder; OFFLOAD in it is the command `offload`."""
+    words = f'{sys.executable} -P -c "{OFFLOAD}"'
+    environment = {**os.environ, **places.import_path(), "RESULTS": str(folder / "r"), **variables}
+    return subprocess.run(
+        ["bash", "-c", command.replace("OFFLOAD", words)],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=50,
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.server
+def test_servers_start_without_standard_streams(tmp_path: Path) -> None:
+    """The task raises, so that the measurement ends with the first answer of its server."""
+    (tmp_path / "bad.py").write_text("def work():\n    raise ValueError('of the task')\n")
+    found = shell("OFFLOAD measure:3/bad.py:work,users=2,quick=yes <&- >&-", tmp_path)
+    assert found.returncode == 5, found.stderr
+    assert "of the task" in found.stderr
+    assert "Traceback" not in found.stderr
+
+
+@pytest.mark.server
+def test_a_full_disk_below_the_output_is_one_line(tmp_path: Path) -> None:
+    for words in ("list", "--help list", ""):
+        found = shell(f"OFFLOAD {words} > /dev/full", tmp_path)
+        assert found.stderr == "error: the output: No space left on device: write it elsewhere\n"
+        assert found.returncode == 6
+
+
+@pytest.mark.server
+def test_a_folder_that_was_removed_is_one_line(tmp_path: Path) -> None:
+    found = shell("mkdir gone; cd gone; rmdir ../gone; unset RESULTS; OFFLOAD report", tmp_path)
+    assert found.returncode == 3
+    assert found.stderr == "error: the current folder was removed: change to another one\n"
+
+
+@pytest.mark.server
+def test_a_locale_without_the_letters_of_a_folder_shows_them_escaped(tmp_path: Path) -> None:
+    results = str(tmp_path / "r\u00e9sults")
+    found = shell("OFFLOAD doctor", tmp_path, RESULTS=results, PYTHONIOENCODING="ascii")
+    assert "Traceback" not in found.stderr
+    assert "r\\xe9sults" in found.stdout
+
+
+@pytest.mark.server
+def test_a_server_under_nohup_outlives_its_terminal(tmp_path: Path) -> None:
+    port = free_port()
+    process = subprocess.Popen(
+        ["nohup", FAB, f"run_server:sync,noop_sync,port={port}"],
+        cwd=ROOT,
+        env={**os.environ, "RESULTS": str(tmp_path)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        assert "serves" in read_line(process.stderr)
+        process.send_signal(signal.SIGHUP)
+        assert get(f"http://127.0.0.1:{port}/")[0] == 200
+        process.terminate()
+        process.communicate(timeout=20)
+        assert process.returncode == 0
+    finally:
+        process.kill()
+        process.communicate(timeout=20)
+
+
+@pytest.mark.server
+def test_advice_that_is_interrupted_before_its_first_round_leaves_no_run(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [FAB, "advise:sleep_short_sync"],
+        cwd=ROOT,
+        env={**os.environ, "RESULTS": str(tmp_path)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        read_line(process.stderr)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=20)
+    finally:
+        process.kill()
+        process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert not [*tmp_path.iterdir()]
+
+
+def test_a_user_without_a_home_is_shown_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(_: int) -> None:
+        raise KeyError
+
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    monkeypatch.setattr(places, "CHECKOUT", None)
+    for name in ("HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(MachineError, match="set HOME or XDG_CACHE_HOME"):
+        places.cache()
+
+
+def test_a_python_of_a_missing_user_is_missing() -> None:
+    with pytest.raises(UsageError, match="no Python at '~no-such-user/python'"):
+        interpreters.find("~no-such-user/python")

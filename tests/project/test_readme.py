@@ -1,0 +1,327 @@
+"""README, CONTRIBUTING and docs/ contain only existing targets, commands, cases and paths."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import docutils.core
+import docutils.nodes
+import pytest
+
+from offload import errors
+from offload.bench.advice.latency import Percentile
+from offload.bench.analysis import application_causes, figures
+from offload.bench.analysis.application_signs import Signs
+from offload.bench.records import journal
+from offload.cli.syntax import parameter_defaults, rewrite
+from offload.errors import UsageError
+from offload.registry import catalog
+from offload.registry.places import PACKAGE
+from offload.reports.advice import answer_json
+from offload.reports.advice.application import answer_json as application_json
+from offload.reports.gate.formats import FORMATS
+from offload.reports.gil import effects
+from offload.reports.rows import rows
+from offload.suites import _module
+from tests import ROOT
+from tests.commands import fab_here
+
+DOCS = sorted((ROOT / "docs").rglob("*.rst"))
+OWN_PAGES = [page for page in DOCS if ".. include::" not in page.read_text()]
+PAGES = [ROOT / "README.rst", ROOT / "CONTRIBUTING.rst", *OWN_PAGES]
+SERVERS, TASKS = catalog.servers(), catalog.tasks()
+OPTION = re.compile(r"(?<![\w.])([a-z_]+)=")
+SIGNS = {name for name in vars(Signs) if name[0] != "_"} | {"application"}
+ADVICE = {
+    *re.findall(r'"(\w+)": ', Path(answer_json.__file__).read_text()),
+    *re.findall(r'"(\w+)": ', Path(application_json.__file__).read_text()),
+    *(kind.value for kind in application_causes.Kind),
+    *(each.name for each in dataclasses.fields(application_causes.Cause)),
+    *(each.name for each in dataclasses.fields(Percentile)),
+}
+GATE = {*figures.NAMES, *FORMATS}  # of compare_runs
+RECORD = set(re.findall(r"^``(\w+)`` ", (ROOT / "docs" / "record.rst").read_text(), re.M))
+OTHERS = {  # single words that are code, and none of ours
+    *("def", "fab", "serve", "x16"),
+    *("process", "forkserver", "process_vm_readv", "ptrace_scope"),
+    *("and", "or", "not", "allow_failure"),
+}
+MADE = {  # by commands and by make
+    *("results/results.txt", "results/gate/", "results/gate/gate.md", "results/gate/junit.xml"),
+    *(".venv/bin", ".venv/bin/activate"),
+}
+OF_A_RUN = {"claims.rst", "run.json", "records.jsonl"}  # in each committed run
+EXAMPLES = {  # files that a contributor would add
+    "tasks/total.py",
+    "servers/shortest.py",
+    "src/offload/loads/short_ab.py",
+    "src/offload/suites/short.py",
+    "orders.py",
+}
+OWN = ("path/", "src/", "shop.")  # what a user has
+
+
+def parse(page: Path) -> docutils.nodes.document:
+    quiet = {"report_level": 3, "halt_level": 3, "syntax_highlight": "none"}
+    return docutils.core.publish_doctree(page.read_text(), settings_overrides=quiet)
+
+
+@functools.cache
+def documents() -> dict[Path, docutils.nodes.document]:
+    return {page: parse(page) for page in PAGES}
+
+
+def texts(kind: type[docutils.nodes.Element]) -> list[str]:
+    return [node.astext() for document in documents().values() for node in document.findall(kind)]
+
+
+@functools.cache
+def blocks() -> list[str]:
+    return texts(docutils.nodes.literal_block)
+
+
+@functools.cache
+def words() -> list[str]:
+    return [" ".join(text.split()) for text in texts(docutils.nodes.literal)]
+
+
+@functools.cache
+def lines() -> list[str]:
+    in_blocks = [line for block in blocks() for line in block.splitlines()]
+    return [line.partition("#")[0].strip() for line in in_blocks] + words()
+
+
+@functools.cache
+def fab_lines() -> list[str]:
+    """List the arguments of every command that is shown."""
+    found = [re.search(r"(?:^|/)fab((?: [\w:,=/.@+*-]+)+)$", line) for line in lines()]
+    return sorted({" ".join(match[1].split()) for match in found if match})
+
+
+@pytest.fixture(scope="module")
+def commands() -> dict[str, object]:
+    from offload import cli as loaded
+
+    fab_here("--list")  # which imports the fabfile
+    return {name: parameter_defaults(task.body) for name, task in loaded.COMMANDS.items()}
+
+
+def test_every_page_shows_code_and_commands() -> None:
+    assert len(blocks()) >= 10
+    assert len(words()) >= 150
+    assert len(fab_lines()) >= 35
+
+
+def test_every_command_shown_can_be_typed(commands: dict[str, object]) -> None:
+    for line in fab_lines():
+        typed = line.removeprefix("--help ").split()
+        assert rewrite(typed, commands, {"--help", "--list"})[0] in commands, line
+
+
+def arguments(*names: str) -> list[tuple[str, dict[str, str], list[str]]]:
+    """Give command, named and other arguments of every line that has one of these commands."""
+    found = []
+    for line in fab_lines():
+        name, _, rest = line.partition(":")
+        if name in names and rest:
+            parts = rest.split(",")
+            named = dict(part.split("=", 1) for part in parts if OPTION.match(part))
+            found.append((name, named, [part for part in parts if not OPTION.match(part)]))
+    return found
+
+
+def is_placeholder(word: str) -> bool:
+    return word.isupper() or word.startswith(OWN)
+
+
+def test_every_server_and_task_of_a_command_exists() -> None:
+    seen = set()
+    for name, _, others in arguments("run_server", "measure", "compare", "scale", "gil"):
+        pairs = [others] if name == "run_server" else [other.split("/", 1) for other in others]
+        for pair in [["3", *others]] if name == "gil" else pairs:
+            server, *task = pair
+            if is_placeholder(server):
+                continue
+            catalog.find_server(re.sub(r"(?<=\w)(x\d+)?(@[\w.-]+)?$", "", server))
+            seen.add(server)
+            for each in (one for one in task if not is_placeholder(one)):
+                assert each in {**TASKS, **catalog.corpus()}
+                seen.add(each)
+    assert len(seen) >= 6
+
+
+def test_every_suite_group_and_run_of_a_command_exists() -> None:
+    suites = arguments("run_suite")
+    assert len(suites) >= 2
+    for _, named, [suite] in suites:
+        if is_placeholder(suite):
+            continue
+        for each in catalog.suites() if suite == "all" else [suite]:
+            groups = {"all", *_module.load(each).GROUPS}
+            assert named.get("rows", "all") in groups
+    shown = arguments("report", "claims")
+    runs = [run for _, named, others in shown for run in (named.get("run"), *others) if run]
+    assert runs
+    assert [run for run in runs if not (ROOT / "results" / run / "records.jsonl").is_file()] == []
+
+
+def test_every_name_is_one_of_ours(commands: dict[str, object]) -> None:
+    options = {option for each in commands.values() for option in each}
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]
+    lanes = {line.partition(":")[0] for line in settings["ini_options"]["markers"]}
+    ours = {
+        "offload",
+        *SERVERS,
+        *TASKS,
+        *catalog.drivers(),
+        *catalog.suites(),
+        *commands,
+        *options,
+        *lanes,
+        *SIGNS,
+        *ADVICE,
+        *GATE,
+        *RECORD,
+    }
+    named = {word for word in words() if re.fullmatch(r"[a-z][a-z0-9_]+", word)}
+    assert len(named & ours) >= 35
+    assert named - ours - OTHERS == set()
+    assert named >= OTHERS  # else they need not stand here
+    shown = {option for line in lines() for option in OPTION.findall(line)}
+    assert len(shown & options) >= 12
+    assert {option for word in words() for option in OPTION.findall(word)} - options <= {
+        "zero_copy_result",
+        "zero_copy_args",
+    }
+
+
+def test_every_numbered_server_has_its_number() -> None:
+    text = (ROOT / "docs" / "reference.rst").read_text()
+    numbered = {number: name for name, number in re.findall(r"^\* ``(\w+)`` \((\d)\):", text, re.M)}
+    assert numbered == {str(e.number): e.name for e in SERVERS.values() if e.number is not None}
+
+
+def test_the_reference_has_every_command_with_its_options(commands: dict[str, object]) -> None:
+    text = (ROOT / "docs" / "reference.rst").read_text()
+    for name, options in commands.items():
+        _, _, help_text = text.partition(f"\n**{name}**: ")
+        assert help_text, name
+        help_text = help_text.partition("\n**")[0]
+        for option in options:
+            assert re.search(rf"^    {option} +\S", help_text, re.MULTILINE), f"{name}: {option}"
+
+
+def test_the_reference_has_every_exit_code() -> None:
+    text = (ROOT / "docs" / "reference.rst").read_text().partition("Exit codes")[2]
+    text = text.partition("Servers\n---")[0]
+    listed = {int(code) for code in re.findall(r"^(\d+) ", text, re.MULTILINE)}
+    ours = {each.exit_code for each in [errors.UserError, *all_subclasses(errors.UserError)]}
+    assert listed == {0, 130, *ours}
+
+
+def all_subclasses(of: type[errors.UserError]) -> list[type[errors.UserError]]:
+    direct = of.__subclasses__()
+    own = [each for each in direct if each.__module__ == errors.__name__]
+    return [*own, *(one for each in own for one in all_subclasses(each))]
+
+
+def test_the_readme_can_be_read_in_a_minute() -> None:
+    lines = (ROOT / "README.rst").read_text().splitlines()
+    assert len(lines) <= 150
+    assert max(map(len, lines)) <= 100
+
+
+@pytest.mark.slow  # make check runs the same commands
+@pytest.mark.parametrize("script", ["readme", "gil_table", "executors_table"])
+def test_generated_parts_are_by_the_committed_records(script: str) -> None:
+    command = [sys.executable, "-m", f"scripts.pages.{script}", "--check"]
+    checked = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=50)
+    assert (checked.returncode, checked.stderr) == (0, "")
+
+
+def test_a_pair_has_one_ratio_in_every_page() -> None:
+    found = effects.effects(rows(journal.read(ROOT / "results" / "example-tornado")))
+    ratios = {each.threads.first.case.task: each.ratio for each in found}
+    assert len(ratios) >= 5
+    text = (ROOT / "README.rst").read_text().partition(".. answer-begin")[2]
+    answer = re.findall(r"^    (\w+) .* ([\d.]+)x \(", text, re.M)
+    claimed = re.findall(
+        r"\(4/(\w+)\s+over\s+3/(\w+)\)\n.*\n     - ([\d.]+)x \(",
+        (ROOT / "docs" / "claims.rst").read_text(),
+    )
+    shown = [*answer, *((one, ratio) for one, other, ratio in claimed if one == other)]
+    assert len(shown) >= 10
+    for task, ratio in shown:
+        assert ratio == f"{ratios[task]:.2f}", task
+    costs = re.findall(
+        r"^``(\w+)`` .* (-?[\d.]+) \(-?[\d.]+ to ", (ROOT / "docs" / "gil.rst").read_text(), re.M
+    )
+    shared = {task: float(cost) for task, cost in costs if task in ratios}
+    assert len(shared) >= 3
+    for task, cost in shared.items():
+        assert cost == pytest.approx(1 - 1 / ratios[task], abs=0.006), task
+    picture = (ROOT / "docs" / "effects.svg").read_text()
+    assert [task for task, ratio in ratios.items() if f">{ratio:.2f}x<" not in picture] == []
+
+
+def test_every_make_target_exists() -> None:
+    targets = set(re.findall(r"^([a-z][\w-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = {target for line in lines() for target in re.findall(r"\bmake ([a-z][\w-]*)$", line)}
+    assert named >= {"setup", "demo", "test", "check", "suites"}
+    assert named <= targets
+
+
+def paths() -> dict[str, Path]:
+    """Give every path that is named, with the file or folder it must be."""
+    found = {}
+    for line in lines():
+        for word in re.findall(r"(?<![\w/:=.~-])[\w.-]+(?:/[\w.*-]*)+(?![\w:@])", line):
+            top = word.partition("/")[0]
+            bases = [base for base in (ROOT, PACKAGE) if (base / top).is_dir()]
+            if bases and top != ".venv":
+                found[word] = bases[0] / word
+        for word in re.findall(r"^[\w-]+\.(?:txt|rst|py|json|jsonl)$", line):
+            found[word] = ROOT / word
+    for page, document in documents().items():
+        for node in document.findall(docutils.nodes.reference):
+            uri = node.get("refuri", "")
+            if uri and "://" not in uri:
+                found[f"{page.name}: {uri}"] = page.parent / uri.partition("#")[0]
+        for image in document.findall(docutils.nodes.image):
+            found[f"{page.name}: {image['uri']}"] = page.parent / image["uri"]
+    return found
+
+
+def test_every_path_named_is_there() -> None:
+    named = paths()
+    assert len(named) >= 25
+    for word in sorted(named.keys() - MADE - EXAMPLES):
+        path = named[word]
+        if word in OF_A_RUN:
+            path = ROOT / "results" / "example" / word
+        places = list(ROOT.glob(str(path.relative_to(ROOT)).replace("SUITE", "*")))
+        assert places or path.exists(), f"{word}: nothing there"
+
+
+def test_every_section_that_is_linked_is_there() -> None:
+    linked = []
+    for page, document in documents().items():
+        for node in document.findall(docutils.nodes.reference):
+            name, _, anchor = node.get("refuri", "").partition("#")
+            if name.endswith(".rst") and anchor:
+                other = documents()[(page.parent / name).resolve()]
+                linked.append(anchor)
+                assert anchor in other.ids, f"{page.name}: {name} has no section {anchor}"
+    assert len(linked) >= 5
+
+
+def test_what_does_not_exist_is_found(commands: dict[str, object]) -> None:
+    for line in ("measur:3/sleep_sync", "measure:3/sleep_sync,quik=yes"):
+        with pytest.raises(UsageError):
+            rewrite([line], commands)

@@ -1,0 +1,41 @@
+"""Run `python -m offload.servers` as a process, to test its output and its end."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+from tests import ROOT
+from tests.installed import require
+
+
+def begin(
+    name: str, *words: str, limit: str = "", module: str = "offload.servers", **environment: str
+) -> subprocess.Popen[str]:
+    """Start it; the test is skipped where the server cannot run."""
+    require(name)
+    return subprocess.Popen(
+        [
+            *(["prlimit", *limit.split()] if limit else []),
+            sys.executable,
+            "-P",
+            "-m",
+            module,
+            name,
+            *words,
+        ],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT}/src:{ROOT}/pipepool/src", **environment},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def said_by(process: subprocess.Popen[str]) -> tuple[int, list[str]]:
+    """Wait for its end; give its exit code and the lines that it said."""
+    try:
+        lines = process.communicate(timeout=30)[1].splitlines()
+    finally:
+        process.kill()
+    return process.returncode, lines

@@ -1,0 +1,144 @@
+"""Errors before a server listens: one line, an exit code of its own, and nothing left behind."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from offload.bench.target import handshake, server
+from offload.errors import StartError, UsageError, UserError
+from offload.registry import catalog, places
+from offload.suites import Case
+from tests import ROOT
+from tests.installed import EVERY, OWN, one_of_each_kind
+from tests.servers.lifecycle.command_line import begin, said_by
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.server
+Alive = Callable[[], list[psutil.Process]]
+Start = Callable[..., server.Server]
+
+
+def test_a_server_that_listens_without_a_message_is_reported_with_a_fix(
+    a_copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (a_copy / "servers" / "silent.py").write_text(
+        "import signal, socket\ndef serve(task: str, port: int) -> None:\n"
+        "    with socket.create_server(('127.0.0.1', port)):\n        signal.pause()\n"
+    )
+    monkeypatch.setattr(catalog, "FOLDER", a_copy / "src" / "offload")
+    monkeypatch.setattr(places, "CHECKOUT", a_copy)
+    monkeypatch.setattr(handshake, "READY", 5.0)
+    with pytest.raises(StartError, match=r"it listens but .*: call readiness\.announce"):
+        server.start(Case("silent", "noop_sync"), {})
+
+
+def test_threads_that_cannot_be_started_are_one_line() -> None:
+    # Large stacks: without room for one a thread is not created, rather than failing to begin.
+    limit = f"--as={4 << 30} --stack={1 << 30}"
+    process = begin("threads", "noop_sync", "0", limit=limit, SERVER_WORKERS="200")
+    code, lines = said_by(process)
+    assert (code, len(lines)) == (4, 1)
+    assert "200 workers do not start (can't start new thread)" in lines[0]
+
+
+@pytest.mark.usefixtures("own_temporary")  # without a file left it cannot remove its folder
+def test_processes_that_cannot_be_started_are_a_start_error(mark: Alive) -> None:
+    process = begin("processes", "noop_sync", "0", limit="--nofile=40", SERVER_WORKERS="100")
+    code, lines = said_by(process)
+    assert code == 4
+    assert any("100 workers do not start ([Errno 24] Too many open" in line for line in lines)
+    assert wait_until(lambda: not mark(), 5)
+
+
+@pytest.mark.parametrize("name", ["anyio_threads", "starlette_threads"])
+def test_a_worker_that_does_not_start_is_one_line(name: str, tmp_path: Path) -> None:
+    (tmp_path / "odd.py").write_text("raise BaseException('odd')\ndef f(): ...\n")
+    code, lines = said_by(begin(name, f"{tmp_path}/odd.py:f", "0", SERVER_WORKERS="1"))
+    assert (code, lines) == (4, ["error: a worker did not start: BaseException('odd')"])
+
+
+@pytest.mark.parametrize("name", one_of_each_kind(OWN))
+def test_facts_that_cannot_be_written_are_one_line(name: str, tmp_path: Path) -> None:
+    code, lines = said_by(begin(name, "noop_sync", "0", SERVER_FILE=f"{tmp_path}/no/8000.json"))
+    assert (code, len(lines)) == (6, 1)
+    assert "No such file or directory: fix its permissions" in lines[0]
+
+
+@pytest.mark.parametrize("name", ["sync", "processes"])
+def test_a_server_takes_as_many_files_as_it_may(name: str, tmp_path: Path) -> None:
+    file = tmp_path / "8000.json"
+    process = begin(name, "noop_sync", "0", limit="--nofile=64:2048", SERVER_FILE=str(file))
+    try:
+        assert wait_until(file.exists)
+        limits = psutil.Process(process.pid).rlimit(psutil.RLIMIT_NOFILE)
+        process.terminate()
+    finally:
+        code, _ = said_by(process)
+    assert (limits, code) == ((2048, 2048), 0)
+    assert not file.exists()
+
+
+@pytest.mark.parametrize("name", one_of_each_kind(OWN))
+def test_a_module_that_raises_when_imported_is_named_and_is_no_matter_of_the_port(
+    name: str, tmp_path: Path
+) -> None:
+    (tmp_path / "bad.py").write_text("\nraise PermissionError(13, 'denied')\ndef f(): ...\n")
+    code, lines = said_by(begin(name, f"{tmp_path}/bad.py:f", "0"))
+    assert (code, len(lines)) == (2, 1)
+    assert "PermissionError: [Errno 13] denied" in lines[0]
+    assert f"{tmp_path}/bad.py:2" in lines[0]
+    assert "port" not in lines[0].replace("import", "")
+
+
+@pytest.mark.parametrize("name", ["sync", "processes", "pipes"])
+def test_what_a_module_raises_is_reported_to_the_starter_of_the_server(
+    name: str, tmp_path: Path, start: Start
+) -> None:
+    (tmp_path / "bad.py").write_text("\n1/0\ndef f(): ...\n")
+    with pytest.raises(UserError, match=r"ZeroDivisionError.*bad\.py:2"):
+        start(name, f"{tmp_path}/bad.py:f")
+
+
+@pytest.mark.parametrize("name", one_of_each_kind(EVERY))
+def test_a_module_that_is_not_there_is_a_usage_error(name: str, start: Start) -> None:
+    with pytest.raises(UsageError, match="no_such_module"):
+        start(name, "no_such_module:f")
+
+
+@pytest.mark.parametrize("name", one_of_each_kind(EVERY))
+def test_a_busy_port_is_one_line(name: str) -> None:
+    with socket.socket() as busy:
+        busy.bind(("127.0.0.1", 0))
+        busy.listen()
+        code, lines = said_by(begin(name, "noop_sync", str(busy.getsockname()[1])))
+    assert (code, len(lines)) == (3, 1)
+    assert "Address already in use" in lines[0]
+
+
+def test_a_setting_it_does_not_take_is_refused(start: Start) -> None:
+    with pytest.raises(UsageError, match="sync has no setting workers=: it has backlog="):
+        start("sync", "noop_sync", workers=3)
+
+
+def test_a_server_that_dies_while_starting_is_a_start_error(tmp_path: Path, start: Start) -> None:
+    (tmp_path / "dies.py").write_text("import os\nos._exit(7)\ndef f(): ...\n")
+    with pytest.raises(StartError):
+        start("threads", f"{tmp_path}/dies.py:f")
+
+
+def test_the_command_reports_how_it_is_used() -> None:
+    said = subprocess.run(
+        [sys.executable, "-P", "-m", "offload.servers", "threads"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=20,
+    )
+    assert (said.returncode, said.stderr.count("\n")) == (2, 1)

@@ -1,0 +1,77 @@
+"""`processes`, beyond the contract: a worker crash costs no response and no server."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from offload.bench.target import server
+from tests.http_clients import background_requests, get
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.server
+
+STRICT = "STRICT" in os.environ  # as often and as long as the contract asks
+KILLS = 6 if STRICT else 2
+
+DEADLY = """
+import os
+def kills(): os._exit(1)
+"""
+
+
+@pytest.mark.parametrize(
+    "method", ["forkserver", pytest.param("spawn", marks=pytest.mark.slow), "fork"]
+)
+def test_workers_that_are_killed_cost_no_answer(method: str, start: Any) -> None:
+    running = start("processes", "sleep_sync", start_method=method)
+    with background_requests(running.url) as statuses:
+        for rebuilt in range(1, KILLS + 1):
+            answered = len(statuses)
+            assert wait_until(lambda n=answered: len(statuses) >= n + 8)  # all are at work
+            os.kill(facts(running)["worker_pids"][0], signal.SIGKILL)
+            assert wait_until(lambda n=rebuilt: facts(running).get("rebuilt") == n)
+    assert {*statuses} == {200}
+    pids = facts(running)["worker_pids"]
+    assert len(pids) == 4
+    assert [psutil.Process(pid).net_connections("inet") for pid in pids] == [[]] * 4
+
+
+def facts(running: Any) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(get(running.url + "resources/")[1])["facts"]
+    return found
+
+
+def test_a_worker_that_is_killed_while_idle_costs_no_answer(start: Any) -> None:
+    running = start("processes", "noop_sync", workers=2)
+    for _ in range(2):
+        pid = facts(running)["worker_pids"][0]
+        os.kill(pid, signal.SIGKILL)
+        assert wait_until(lambda pid=pid: not psutil.pid_exists(pid))
+        assert get(running.url) == (200, b"ok")
+    assert facts(running)["rebuilt"] == 2
+
+
+def test_a_server_with_a_dead_worker_ends_when_asked_to(start: Any, mark: Any) -> None:
+    running = start("processes", "noop_sync")
+    os.kill(facts(running)["worker_pids"][0], signal.SIGKILL)
+    began = time.monotonic()
+    server.stop(running)
+    assert (running.process.returncode, time.monotonic() - began < 6) == (0, True)
+    assert wait_until(lambda: not mark(), 10)
+
+
+def test_a_task_that_kills_its_worker_is_a_500_each_time(start: Any, tmp_path: Path) -> None:
+    (tmp_path / "deadly.py").write_text(DEADLY)
+    running = start("processes", f"{tmp_path}/deadly.py:kills", workers=2)
+    for _ in range(3):
+        status, body = get(running.url)
+        assert (status, body.count(b"\n")) == (500, 1)
+    assert get(running.url + "resources/")[0] == 200
