@@ -29,7 +29,7 @@ def test_not_all_servers_of_a_long_sweep_are_started_at_once(
 ) -> None:
     plans: list[Plan] = []
 
-    def planned(plan: Plan) -> None:
+    def planned(plan: Plan, is_opened: bool) -> None:
         plans.append(plan)
         raise RunError("planned")
 

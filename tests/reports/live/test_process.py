@@ -143,6 +143,11 @@ def test_the_command_serves_the_newest_run_until_nobody_needs_it(
         ("live", "", 6, "no run in "),
         ("live", "soon", 2, "LIVE_MINUTES='soon' is not a number from 0.01 to 1440"),
         ("watch:1,open=yes", "0", 2, "LIVE_MINUTES='0' is not a number"),
+        ("measure:3/noop_sync,open=yes", "0", 2, "LIVE_MINUTES='0' is not a number"),
+        ("compare:3/noop_sync,4/noop_sync,open=yes", "0", 2, "LIVE_MINUTES='0' is not a number"),
+        ("scale:3/noop_sync,workers=1+2+4+8,open=yes", "0", 2, "LIVE_MINUTES='0' is not a number"),
+        ("gil:noop_sync,open=yes", "0", 2, "LIVE_MINUTES='0' is not a number"),
+        ("compare_runs:main,open=yes", "", 2, "open= needs against=, which measures now"),
     ],
 )
 def test_a_wrong_word_is_one_line(
