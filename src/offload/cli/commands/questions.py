@@ -173,8 +173,8 @@ def scale(
         raise UsageError(f"{over}={numbers[0]} varies nothing", f"use a range: {over}=1..16")
     user_count = arguments.whole_number("users", users or "25", 1, 20_000) if workers else 1
     sent = case_options.request_of(request, method, body, header)
-    asked = case_options.complete(case_options.case(case, app), path, sent)
-    [one] = with_load([asked], user_count, keep_alive)
+    chosen = case_options.complete(case_options.case(case, app), path, sent)
+    [one] = with_load([chosen], user_count, keep_alive)
     cases = sweep.cases(one, over, numbers)
     if few := scaling.too_few(numbers):
         print(f"rates only, no model: {few}", file=sys.stderr)
