@@ -20,6 +20,7 @@ MOST = 1500  # s; 5 minutes alone
 
 @pytest.mark.server
 @pytest.mark.slow
+@pytest.mark.timing  # beside other tests, the time is not enough for three rounds
 @pytest.mark.timeout(MOST + 60)
 def test_quick_ends_by_itself_with_all_rows(mark: Callable[[], list[psutil.Process]]) -> None:
     said = fab("quick:driver=builtin", timeout=MOST)
