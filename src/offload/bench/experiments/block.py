@@ -5,7 +5,7 @@
 The cases have their first windows in a random order and their second ones in the reverse order, so
 that changes of the machine affect all cases alike. With one window per case, every second round has
 the reverse order of the round before. Every round starts new servers, because rates differ between
-starts of the same server. Idle servers use no CPU.
+starts of the same server. While one server is loaded, the others are idle and use no CPU.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ from offload.flags import TOO_SLOW, Flag, Problem
 from offload.suites import Case, Request
 from offload.upstream import Upstream
 
-READY_A_WORKER = 0.5  # s by which each worker of the block extends the timeout of the start
+READY_A_WORKER = 0.5  # s: added to the timeout of the start for each worker of the block
 
 
 @dataclass(frozen=True)
 class WindowDesign:
-    """Whether each case of a round has one window instead of two, and the length of a window.
+    """The windows of each case in a round: one instead of two, and their length.
 
     `beside_s` is the minimum length in s of a window in a block of several servers.
     """

@@ -1,4 +1,4 @@
-"""Maintain: interpreters, and checks of the method and of the executors."""
+"""The commands pythons, completion, check_method, bench_executors and check_executors."""
 
 from __future__ import annotations
 
