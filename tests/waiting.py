@@ -1,4 +1,4 @@
-"""Wait with a deadline for a condition or for a line of output."""
+"""Wait with a deadline for a condition, for the end of a process, or for a line of output."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import os
 import select
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import IO
+
+import psutil
 
 SECONDS = 20.0  # default timeout; enough on a busy machine
 
@@ -22,6 +25,14 @@ def wait_until(fact: Callable[[], object], seconds: float = SECONDS) -> bool:
             return False
         time.sleep(min(0.1, 0.01 + waited / 10))
     return True
+
+
+def is_running(process: psutil.Process | int) -> bool:
+    """Whether a process has not ended; a zombie has, although its parent did not notice it yet."""
+    with suppress(psutil.NoSuchProcess):
+        process = psutil.Process(process) if isinstance(process, int) else process
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False
 
 
 def read_line(stream: IO[str] | IO[bytes] | None, seconds: float = SECONDS) -> str:

@@ -304,4 +304,4 @@ def test_a_pool_works_after_many_crashes_while_workers_are_recycled() -> None:
         assert (stats.queued, stats.running) == (0, 0)
         assert stats.restarts >= 18
 
-    in_pool(test, 2, max_tasks_per_child=3)
+    in_pool(test, 2, max_tasks_per_child=3, preload=["pool_tests.calls"])

@@ -17,7 +17,7 @@ from tests.http_clients import get, in_threads
 from tests.installed import EXTERNAL_WORKERS, require
 from tests.servers.any_task import BEGINS
 from tests.servers.chosen import Chosen
-from tests.waiting import wait_until
+from tests.waiting import is_running, wait_until
 
 pytestmark = pytest.mark.server
 TRIES = 10  # for two requests to meet on a busy machine
@@ -105,7 +105,7 @@ def test_a_dirty_arbiter_ends_with_a_killed_server(start: Any, own_temporary: Pa
     arbiter.suspend()
     running.process.kill()
     try:
-        assert wait_until(lambda: not arbiter.is_running() and not worker.is_running(), 10)
+        assert wait_until(lambda: not is_running(arbiter) and not is_running(worker), 10)
     finally:
         for process in (arbiter, worker):
             with suppress(psutil.NoSuchProcess):

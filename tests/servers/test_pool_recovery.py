@@ -14,7 +14,7 @@ import pytest
 
 from offload.bench.target import server
 from tests.http_clients import background_requests, get
-from tests.waiting import wait_until
+from tests.waiting import is_running, wait_until
 
 pytestmark = pytest.mark.server
 
@@ -54,7 +54,7 @@ def test_a_worker_that_is_killed_while_idle_costs_no_answer(start: Any) -> None:
     for _ in range(2):
         pid = facts(running)["worker_pids"][0]
         os.kill(pid, signal.SIGKILL)
-        assert wait_until(lambda pid=pid: not psutil.pid_exists(pid))
+        assert wait_until(lambda pid=pid: not is_running(pid))
         assert get(running.url) == (200, b"ok")
     assert facts(running)["rebuilt"] == 2
 

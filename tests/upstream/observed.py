@@ -9,8 +9,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 
-import psutil
-
 from offload.upstream import Upstream, running
 from tests import ROOT
 from tests.waiting import read_line, wait_until
@@ -22,13 +20,6 @@ DEADLINE = 15.0  # seconds that a fact may take on a busy machine
 def until(fact: Callable[[], object]) -> None:
     """Wait until a fact is true; fail after DEADLINE."""
     assert wait_until(fact, DEADLINE), "not within the deadline"
-
-
-def is_gone(pid: int) -> bool:
-    """Tell whether a process has ended, if only its parent has yet to notice."""
-    with contextlib.suppress(psutil.NoSuchProcess):
-        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-    return True
 
 
 def is_free(url: str) -> bool:

@@ -19,8 +19,8 @@ from offload.upstream import nginx as _nginx
 from offload.upstream.__main__ import main
 from tests import ROOT
 from tests.commands import free_port
-from tests.upstream.observed import NO_NGINX, is_free, is_gone, served, until
-from tests.waiting import read_line
+from tests.upstream.observed import NO_NGINX, is_free, served, until
+from tests.waiting import is_running, read_line
 
 HOLDER = """
 import time
@@ -59,7 +59,7 @@ def test_closing_the_last_holding_ends_everything(folder: Path) -> None:
         supervisor = psutil.Process(holding.upstream.pid)
         processes = [supervisor, *supervisor.children(recursive=True)]
     assert running() is None
-    until(lambda: all(is_gone(process.pid) for process in processes))
+    until(lambda: not any(map(is_running, processes)))
     assert not (folder / "facts.json").exists()
 
 
@@ -89,14 +89,14 @@ def test_four_holders_at_once_start_one() -> None:
         for process, _ in found:
             process.kill()
             process.wait(10)
-    until(lambda: is_gone(found[0][1]))
+    until(lambda: not is_running(found[0][1]))
 
 
 def test_kill_9_of_the_holder_ends_it() -> None:
     process, pid = _holder()
     process.kill()
     process.wait(10)
-    until(lambda: is_gone(pid))
+    until(lambda: not is_running(pid))
     assert running() is None
 
 
@@ -109,11 +109,11 @@ def test_only_an_inherited_holding_survives_an_exec(inherits: str, survives: boo
             until(lambda: "upstream" not in " ".join(psutil.Process(process.pid).cmdline()))
             assert running() is not None
         else:
-            until(lambda: is_gone(pid))
+            until(lambda: not is_running(pid))
     finally:
         process.kill()
         process.wait(10)
-    until(lambda: is_gone(pid))
+    until(lambda: not is_running(pid))
 
 
 @needs_nginx
@@ -122,7 +122,7 @@ def test_kill_9_of_the_supervisor_leaves_no_nginx_and_the_next_hold_starts_anew(
     nginx = psutil.Process(holding.upstream.pid).children(recursive=True)
     assert len(nginx) >= 2
     os.kill(holding.upstream.pid, signal.SIGKILL)
-    until(lambda: all(is_gone(process.pid) for process in nginx))
+    until(lambda: not any(map(is_running, nginx)))
     assert running() is None
     with hold() as anew:
         assert anew.upstream.kind == "nginx"
@@ -132,7 +132,7 @@ def test_kill_9_of_the_supervisor_leaves_no_nginx_and_the_next_hold_starts_anew(
 def test_stale_facts_are_not_believed(folder: Path) -> None:
     holding = hold(0.01)
     os.kill(holding.upstream.pid, signal.SIGKILL)
-    until(lambda: is_gone(holding.upstream.pid))
+    until(lambda: not is_running(holding.upstream.pid))
     assert (folder / "facts.json").exists()
     assert running() is None
     with hold() as anew:
@@ -157,7 +157,7 @@ def test_signal_ends_the_one_that_a_user_started(
         children = psutil.Process(upstream.pid).children(recursive=True)
         process.send_signal(number)
         assert process.wait(10) == 0
-    assert all(is_gone(child.pid) for child in children)
+    assert not any(map(is_running, children))
     assert is_free(upstream.http)
     assert is_free(upstream.https)
     assert not (folder / "facts.json").exists()

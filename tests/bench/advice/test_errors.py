@@ -42,7 +42,7 @@ def test_without_a_measured_server_the_answer_is_an_error() -> None:
     ("task", "code", "message"),
     [
         ("bad:raises", 5, "every call failed: bad:raises raised ValueError: no quote\\nfor 7: fix"),
-        ("bad:ends", 5, "calling bad:ends ended the process (exit code 3): make the function"),
+        ("bad:ends", 5, "calling bad:ends ended the process (exit code 3): fix the function"),
         ("bad:exits", 5, "every call failed: bad:exits raised SystemExit: 3: fix"),
         ("bad:number", 5, "every call failed: bad:number returned int: a task returns bytes"),
         ("bad:needs", 2, "'bad:needs' needs symbol: give it arguments as needs(@file.json)"),

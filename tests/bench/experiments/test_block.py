@@ -25,7 +25,7 @@ from offload.suites import Case
 from tests.installed import OWN, POOLS, newest_other_python, one_of_each_kind, require
 from tests.records import value_of
 from tests.rounds import measure_cases, measure_window
-from tests.waiting import wait_until
+from tests.waiting import is_running, wait_until
 
 pytestmark = pytest.mark.server
 Alive = Callable[[], list[psutil.Process]]
@@ -52,7 +52,7 @@ class Loads:
         run = block.load_phase.run
 
         def watched(load: Any, driver: str, facts: Any, up: Any, neighbours: Sequence[int]) -> Any:
-            alive = all(psutil.pid_exists(pid) for pid in (int(facts["pid"]), *neighbours))
+            alive = all(map(is_running, (int(facts["pid"]), *neighbours)))
             self.seen.append((load.url, neighbours, alive))
             return run(load, driver, facts, up, neighbours)
 

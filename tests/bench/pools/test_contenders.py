@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import psutil
 import pytest
 
 from offload.bench.pools.contenders import process as contender_process
@@ -21,7 +20,7 @@ from offload.bench.pools.contenders.main import CLOSE_TIMEOUT
 from offload.bench.pools.contenders.process import ContenderProcess
 from offload.bench.pools.slices import children
 from tests import ROOT
-from tests.waiting import read_line, wait_until
+from tests.waiting import is_running, read_line, wait_until
 
 pytestmark = [pytest.mark.server, pytest.mark.timeout(150)]
 
@@ -46,14 +45,6 @@ COMMAND = (
     "--budget=0",
     "--quick",
 )
-
-
-def runs(pid: int) -> bool:
-    """Whether a process runs: a zombie does not."""
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
 
 
 @contextmanager
@@ -134,7 +125,7 @@ def test_each_pool_has_its_own_process_and_none_outlives_a_benchmark_that_is_kil
         in_groups = Counter(os.getpgid(pid) for pid in found)
         assert all(in_groups[pid] > 1 for pid in pids[:-1])
         running.kill()
-        assert wait_until(lambda: not any(map(runs, found)), 6 * CLOSE_TIMEOUT)
+        assert wait_until(lambda: not any(map(is_running, found)), 6 * CLOSE_TIMEOUT)
 
 
 @pytest.mark.parametrize(
@@ -156,4 +147,4 @@ def test_a_pool_that_does_not_end_is_killed_with_its_processes(
         os.kill(worker, signal.SIGSTOP)
     contender.close()
     assert len(workers) == 2
-    assert wait_until(lambda: not any(map(runs, (pid, *workers))))
+    assert wait_until(lambda: not any(map(is_running, (pid, *workers))))

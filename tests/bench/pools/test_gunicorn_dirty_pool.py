@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from offload.bench.pools.contenders.process import ContenderProcess
-from tests.waiting import wait_until
+from tests.waiting import is_running, wait_until
 
 pytestmark = [
     pytest.mark.server,
@@ -30,7 +30,7 @@ def test_it_runs_every_kind_of_payload_and_leaves_nothing() -> None:
             times, took, cpu = contender.request("slice", size, 4, 0.1)
             assert len(times) >= 4
             assert (took > 0, cpu > 0) == (True, True)
-        assert arbiter.is_running()
+        assert is_running(arbiter)
     finally:
         contender.close()
-    assert wait_until(lambda: not any(process.is_running() for process in pool), 10)
+    assert wait_until(lambda: not any(map(is_running, pool)), 10)

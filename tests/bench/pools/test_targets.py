@@ -31,12 +31,12 @@ def slices(pool: str, times: list[float]) -> list[Line]:
 @pytest.mark.parametrize(
     ("times", "passed"), [([6, 6.1, 5.9], True), ([3, 3.1, 2.9], False), ([3, 5, 7], None)]
 )
-def test_a_promise_is_kept_where_its_whole_interval_is(times: list[float], passed: object) -> None:
+def test_a_target_is_met_where_its_whole_interval_is(times: list[float], passed: object) -> None:
     lines = [*slices("process", [1, 1, 1]), *slices("PipePool", times)]
-    found = targets.check_promises(lines, [], True)
+    found = targets.check_targets(lines, [], True)
     assert (found[0].name, found[0].passed) == ("PipePool, no-op, 1 at once", passed)
     others = {(result.measured, result.passed) for result in found[1:]}
-    assert (len(found), others) == (len(targets.PROMISES) + 3, {("not measured", None)})
+    assert (len(found), others) == (len(targets.TARGETS) + 3, {("not measured", None)})
 
 
 def test_a_mixture_is_compared_round_by_round() -> None:
@@ -46,7 +46,7 @@ def test_a_mixture_is_compared_round_by_round() -> None:
         for pool, each in p99.items()
         for n, us in enumerate(each)
     ]
-    [found] = [c for c in targets.check_promises(lines, [], True) if c.measured != "not measured"]
+    [found] = [c for c in targets.check_targets(lines, [], True) if c.measured != "not measured"]
     assert (found.measured, found.passed) == ("2.00 (2.00 to 2.00)", True)
 
 
@@ -57,22 +57,22 @@ def test_chaos_may_lose_the_tasks_of_killed_workers_unless_they_are_retried(
     idempotent: bool, held: int, passed: bool
 ) -> None:
     chaos = {**CHAOS, "failed": 2, "held": held, "idempotent": idempotent}
-    found = targets.check_promises([chaos], [], True)
+    found = targets.check_targets([chaos], [], True)
     lost, again, kept = found[-5:-2]  # the last two are of servers
     assert (lost.measured, lost.passed) == ("2 of 270 tasks failed, 0 before the kills", passed)
     assert (again.passed, kept.passed) == (True, True)
 
 
-def test_a_task_that_failed_before_chaos_breaks_its_promise() -> None:
-    lost = targets.check_promises([{**CHAOS, "calm_failed": 1}], [], True)[-5]
+def test_a_task_that_failed_before_chaos_misses_its_target() -> None:
+    lost = targets.check_targets([{**CHAOS, "calm_failed": 1}], [], True)[-5]
     assert (lost.measured, lost.passed) == ("0 of 270 tasks failed, 1 before the kills", False)
 
 
 def test_a_second_in_which_nothing_ended_counts_against_the_chaos_test() -> None:
-    kept = targets.check_promises([{**CHAOS, "rates": [100.0] * 9 + [0.0]}], [], True)[-3]
+    kept = targets.check_targets([{**CHAOS, "rates": [100.0] * 9 + [0.0]}], [], True)[-3]
     assert (kept.measured[:4], kept.passed) == ("0.90", None)
 
 
-def test_a_promise_is_lower_where_workers_do_not_poll() -> None:
+def test_a_target_is_lower_where_workers_do_not_poll() -> None:
     lines = [*slices("process", [1, 1, 1]), *slices("PipePool", [4, 4.1, 3.9])]
-    assert targets.check_promises(lines, [], False)[0].passed is True
+    assert targets.check_targets(lines, [], False)[0].passed is True

@@ -23,7 +23,7 @@ from offload.bench.target.calling_process import CallingProcess
 from offload.errors import RunError, StartError, UsageError
 from offload.registry import places
 from tests import ROOT
-from tests.waiting import read_line, wait_until
+from tests.waiting import is_running, read_line, wait_until
 
 pytestmark = pytest.mark.server
 
@@ -125,14 +125,7 @@ def test_a_process_that_a_task_forked_ends_and_nobody_waits_for_it() -> None:
         began = time.monotonic()
     assert time.monotonic() - began < 15
     assert family
-    assert wait_until(lambda: not any(map(_runs, family)))  # SIGKILL takes a moment
-
-
-def _runs(process: psutil.Process) -> bool:
-    try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
+    assert wait_until(lambda: not any(map(is_running, family)))  # SIGKILL takes a moment
 
 
 @pytest.mark.usefixtures("shop")
@@ -218,7 +211,7 @@ def test_it_ends_with_its_parent_while_the_task_computes(shop: Path) -> None:
     with computing(shop) as (parent, child):
         parent.kill()
         parent.communicate(timeout=20)
-        ended = wait_until(lambda: not _runs(child), 5)
+        ended = wait_until(lambda: not is_running(child), 5)
         if not ended:
             child.kill()
         assert ended

@@ -44,7 +44,8 @@ def metered(
     """Look at a process that holds its GIL for a share of its time: what was read, what it says."""
     words = [python, "-m", "tests.bench.telemetry.gil_holder", str(share), str(seconds), how]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    holder = subprocess.Popen(words, cwd=ROOT, text=True, **pipes)  # type: ignore[call-overload]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}  # other Pythons lack the package
+    holder = subprocess.Popen(words, cwd=ROOT, text=True, env=environment, **pipes)  # type: ignore[call-overload]
     try:
         with GilSampler(json.loads(read_line(holder.stdout))) as meter:
             print(file=holder.stdin, flush=True)

@@ -204,7 +204,7 @@ def test_real_blocks_and_rounds_are_checked_to_their_end() -> None:
     assert f"records: {folder}\n" in said.stdout
     records = method_check.alone(journal.read(folder))
     assert len(records) == method_check.ACCURATE_ROUNDS + 10
-    [error] = re.findall(r"truth .+/s: ([+-][\d.]+)%", said.stdout)
+    [error] = re.findall(r"truth .+/s: ([+-][\d.]+) %", said.stdout)
     assert abs(float(error)) < 5  # 1 is required; others may use this machine now
     passed = set(found.values()) == {"passed"}
     assert said.returncode == (0 if passed else GateError.exit_code)

@@ -20,6 +20,7 @@ MOST = 1500  # s; 5 minutes alone
 
 @pytest.mark.server
 @pytest.mark.slow
+@pytest.mark.timing  # beside other tests, the time is not enough for three rounds
 @pytest.mark.timeout(MOST + 60)
 def test_quick_ends_by_itself_with_all_rows(mark: Callable[[], list[psutil.Process]]) -> None:
     said = fab("quick:driver=builtin", timeout=MOST)
@@ -38,12 +39,11 @@ def test_quick_ends_by_itself_with_all_rows(mark: Callable[[], list[psutil.Proce
     records = journal.read(run)
     for case in expected:
         own = [record for record in records if record.key == case.key]
-        long, *more = [record for record in own if record.trial.kind == LONG]
-        assert more == []
-        needs = catalog.find_task(case.task).needs
-        if "internet" in needs and long.result.rate is None:
-            assert "not available" in str(long.problem)
-            continue
+        is_remote = "internet" in catalog.find_task(case.task).needs
+        if is_remote and all(record.result.rate is None for record in own):
+            assert all("not available" in str(record.problem) for record in own)
+            continue  # without the internet, the case has no long run
+        [long] = [record for record in own if record.trial.kind == LONG]
         assert (long.load.driver, long.problem) == ("builtin", None)
         assert (long.result.rate or 0) > 0
         assert len({record.trial.round for record in own if record.trial.kind == WINDOW}) >= 3

@@ -33,7 +33,7 @@ def test_not_all_servers_of_a_long_sweep_are_started_at_once(
 ) -> None:
     plans: list[Plan] = []
 
-    def planned(plan: Plan) -> None:
+    def planned(plan: Plan, is_opened: bool) -> None:
         plans.append(plan)
         raise RunError("planned")
 
@@ -115,5 +115,5 @@ def test_sleeping_workers_follow_the_knee_of_their_users() -> None:
         assert point["rate_low"] <= point["rate"] <= point["rate_high"]
         assert 0.5 * expected < point["rate"] < 1.05 * expected
     assert (found["model"], found["refused"]) == (scaling.KNEE, None)
-    assert found["residual"] <= scaling.REFUSED
+    assert found["residual"] <= scaling.MAX_RESIDUAL
     assert 4 < found["peak"] < 8

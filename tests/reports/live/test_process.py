@@ -26,7 +26,7 @@ from offload.reports.live.pipe_view import MOST, PipeView
 from offload.reports.live.rows_pipe import RowsPipe
 from tests.commands import fab_here
 from tests.reports.live.serving import PLAN, Events, answer, finish, launched, new_run
-from tests.waiting import wait_until
+from tests.waiting import is_running, wait_until
 from tests.watched import SLEEPING, running
 
 pytestmark = pytest.mark.server
@@ -58,11 +58,7 @@ def test_a_run_with_twenty_streams_ends_without_waiting_and_its_page_survives_it
             stream.until(lambda view: view["has_report"])
         assert answer(page.url, "report")[2] == (folder / "report.html").read_bytes()
         stack.close()
-        assert wait_until(lambda: not _is_alive(process))
-
-
-def _is_alive(process: psutil.Process) -> bool:
-    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+        assert wait_until(lambda: not is_running(process))
 
 
 def test_rows_go_through_a_pipe_that_nobody_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,6 +139,11 @@ def test_the_command_serves_the_newest_run_until_nobody_needs_it(
         ("live", "", 6, "no run in "),
         ("live", "soon", 2, "LIVE_MINUTES='soon' is not a number from 0.01 to 1440"),
         ("watch:1,open=yes", "0", 2, "LIVE_MINUTES='0' is not a number"),
+        ("measure:3/noop_sync,open=yes", "0", 2, "LIVE_MINUTES='0' is not a number"),
+        ("compare:3/noop_sync,4/noop_sync,open=yes", "0", 2, "LIVE_MINUTES='0' is not a number"),
+        ("scale:3/noop_sync,workers=1..64,open=yes", "0", 2, "LIVE_MINUTES='0' is not a number"),
+        ("gil:noop_sync,open=yes", "0", 2, "LIVE_MINUTES='0' is not a number"),
+        ("compare_runs:main,open=yes", "", 2, "open= needs against=, which measures now"),
     ],
 )
 def test_a_wrong_word_is_one_line(

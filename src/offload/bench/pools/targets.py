@@ -30,7 +30,7 @@ MIN_HTTP_RATE = 1.6  # times the rate of the standard process pool over HTTP
 
 
 @dataclass(frozen=True)
-class Promise:
+class Target:
     """A pool is at least `times` as fast as another one, by rate or, with one task, by p50.
 
     `times_without_polling` is the target on machines where workers do not poll by default.
@@ -45,32 +45,32 @@ class Promise:
 
 
 # Without polling, only no-op, 1 KB, 1 MB and PipeExecutor were measured; the rest is estimated.
-PROMISES = (
-    Promise(POOL, REFERENCE, "no-op", 1, 4, 2.5),
-    Promise(POOL, REFERENCE, "no-op", 64, 15, 15),
-    Promise(POOL, REFERENCE, "1 KB", 1, 4, 2.2),
-    Promise(POOL, REFERENCE, "1 KB", 64, 15, 12),
-    Promise(POOL, REFERENCE, "100 KB", 1, 4, 3),
-    Promise(POOL, REFERENCE, "100 KB", 64, 8, 6),
-    Promise(POOL, REFERENCE, "100 KB result", 1, 4, 3),
-    Promise(POOL, REFERENCE, "100 KB result", 64, 8, 6),
-    Promise(POOL, REFERENCE, "1 MB", 1, 8, 6),
-    Promise(POOL, REFERENCE, "1 MB", 64, 3, 3),
-    Promise(POOL, REFERENCE, "1 MB result", 1, 5, 4),  # two copies, limited by memory bandwidth
-    Promise(POOL, REFERENCE, "1 MB result", 64, 3, 3),
-    Promise(ZERO_COPY_RESULT, REFERENCE, "1 MB result", 64, 15, 10),
-    Promise(POOL, REFERENCE, "10 MB", 1, 8, 6),
-    Promise(POOL, REFERENCE, "10 MB", 64, 8, 6),
-    Promise(EXECUTOR, REFERENCE, "no-op", 1, 2, 1.5),
-    Promise(EXECUTOR, REFERENCE, "no-op", 64, 3.2, 3.2),
-    Promise(POOL, SLEEPING, "no-op", 1, 1 / 2.5, 1 / 2.5),
-    Promise(POOL, AWAKE, "no-op", 1, 1 / 2.5, 1 / 5),
-    Promise(POOL, LOOP, "no-op", 64, 1 / 3, 1 / 3),
+TARGETS = (
+    Target(POOL, REFERENCE, "no-op", 1, 4, 2.5),
+    Target(POOL, REFERENCE, "no-op", 64, 15, 15),
+    Target(POOL, REFERENCE, "1 KB", 1, 4, 2.2),
+    Target(POOL, REFERENCE, "1 KB", 64, 15, 12),
+    Target(POOL, REFERENCE, "100 KB", 1, 4, 3),
+    Target(POOL, REFERENCE, "100 KB", 64, 8, 6),
+    Target(POOL, REFERENCE, "100 KB result", 1, 4, 3),
+    Target(POOL, REFERENCE, "100 KB result", 64, 8, 6),
+    Target(POOL, REFERENCE, "1 MB", 1, 8, 6),
+    Target(POOL, REFERENCE, "1 MB", 64, 3, 3),
+    Target(POOL, REFERENCE, "1 MB result", 1, 5, 4),  # two copies, limited by memory bandwidth
+    Target(POOL, REFERENCE, "1 MB result", 64, 3, 3),
+    Target(ZERO_COPY_RESULT, REFERENCE, "1 MB result", 64, 15, 10),
+    Target(POOL, REFERENCE, "10 MB", 1, 8, 6),
+    Target(POOL, REFERENCE, "10 MB", 64, 8, 6),
+    Target(EXECUTOR, REFERENCE, "no-op", 1, 2, 1.5),
+    Target(EXECUTOR, REFERENCE, "no-op", 64, 3.2, 3.2),
+    Target(POOL, SLEEPING, "no-op", 1, 1 / 2.5, 1 / 2.5),
+    Target(POOL, AWAKE, "no-op", 1, 1 / 2.5, 1 / 5),
+    Target(POOL, LOOP, "no-op", 64, 1 / 3, 1 / 3),
 )
 
 
-def measure_promises(quick: bool, workers: int, on_progress: Callable[[str], None]) -> list[Line]:
-    """Measure the pools of all promises; raise RunError if that fails."""
+def measure_targets(quick: bool, workers: int, on_progress: Callable[[str], None]) -> list[Line]:
+    """Measure the pools of all targets; raise RunError if that fails."""
     arguments = [
         f"--pools={','.join(POOLS)}",
         f"--mixture={MIXTURE[quick]}",
@@ -84,16 +84,16 @@ def is_polling(workers: int) -> bool:
     return configure(workers).setup.busy_wait > 0
 
 
-def check_promises(lines: Sequence[Line], servers: Sequence[Hop], polls: bool) -> list[CheckResult]:
-    """Check every promise with the lines of `measure_promises` and the servers' results over HTTP.
+def check_targets(lines: Sequence[Line], servers: Sequence[Hop], polls: bool) -> list[CheckResult]:
+    """Check every target with the lines of `measure_targets` and the servers' results over HTTP.
 
-    With `polls` workers poll before they sleep. The result of a promise without measurements is
+    With `polls` workers poll before they sleep. The result of a target without measurements is
     None.
     """
     slices = summary.group_slices(lines)
     chaos_tests = [line for line in lines if line["kind"] == "chaos"]
     return [
-        *(_times(promise, slices, polls) for promise in PROMISES),
+        *(_times(target, slices, polls) for target in TARGETS),
         _mixture(lines),
         *(result for chaos in chaos_tests for result in _chaos(chaos)),
         *_over_http(next((hop for hop in servers if hop.server == SERVER), None)),
@@ -101,14 +101,14 @@ def check_promises(lines: Sequence[Line], servers: Sequence[Hop], polls: bool) -
 
 
 def _times(
-    promise: Promise, slices: Mapping[tuple[str, int, str], list[Line]], polls: bool
+    target: Target, slices: Mapping[tuple[str, int, str], list[Line]], polls: bool
 ) -> CheckResult:
-    cell = promise.size, promise.concurrency
-    one, other = (slices.get((*cell, pool), []) for pool in (promise.pool, promise.other))
-    found = summary.performance_ratio(one, other, promise.concurrency)
-    what = f"{promise.pool}, {promise.size}, {promise.concurrency} at once"
-    minimum = promise.times if polls else promise.times_without_polling
-    return _check_minimum(what, found, minimum, f" times {promise.other}")
+    cell = target.size, target.concurrency
+    one, other = (slices.get((*cell, pool), []) for pool in (target.pool, target.other))
+    found = summary.performance_ratio(one, other, target.concurrency)
+    what = f"{target.pool}, {target.size}, {target.concurrency} at once"
+    minimum = target.times if polls else target.times_without_polling
+    return _check_minimum(what, found, minimum, f" times {target.other}")
 
 
 def _mixture(lines: Sequence[Line]) -> CheckResult:

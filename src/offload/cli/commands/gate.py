@@ -48,6 +48,7 @@ def compare_runs(
     ensure: str = "",
     users: str = "",
     budget: str = "600",
+    open: bool = False,  # noqa: A002
     format: str = "text",  # noqa: A002
 ) -> None:
     """Compare rates with a baseline, as a gate for CI: fab compare_runs:main,against=../main.
@@ -63,6 +64,7 @@ def compare_runs(
              with rate, ratio, mean, p50, p90, p95, p99 and p999 of a case; times in seconds
     users    with against= and without a baseline: concurrent users of each case; default: 25
     budget   seconds of measuring; default: 600
+    open     yes: show the run live in a browser: see fab live; needs against=
     format   text (default), json, markdown, junit (XML), bencher (Bencher Metric Format) or badge
              (JSON of shields.io); results/gate/ has all of them
 
@@ -85,12 +87,13 @@ def compare_runs(
         if run:
             raise UsageError("run= excludes against=, which measures now", "leave one out")
         planned = gates.gate_plan(_cases(name, cases, users), terms, seconds)
-        print_answer(planned, *start_run(planned), format)
+        print_answer(planned, *start_run(planned, open), format)
         return
     if not name:
         raise UsageError("no baseline given", "use fab compare_runs:NAME, or against= and cases=")
-    if users:
-        raise UsageError("users= needs against=, which measures now", "leave it out")
+    if users or open:
+        what = "users=" if users else "open="
+        raise UsageError(f"{what} needs against=, which measures now", "leave it out")
     folder = journal.named(run) if run else journal.newest()
     chosen = [word for word in cases.split("+") if word]
     print_gate(kept_runs.compare(baselines.find(name), folder, terms, chosen), format)

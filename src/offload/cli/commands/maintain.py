@@ -138,17 +138,17 @@ def _servers(quick: bool, workers: int) -> tuple[list[Hop], dict[str, str]]:
 
 @command("Maintain")
 def check_executors(context: Context, quick: bool = False) -> None:
-    """Check the promises of pipepool with 2 workers per pool, in 22 minutes.
+    """Check the performance targets of pipepool with 2 workers per pool, in 22 minutes.
 
-    quick  4 minutes, with intervals that are too wide for most promises
+    quick  4 minutes, with intervals that are too wide for most targets
     """
     from offload.bench.pools import targets
     from offload.bench.telemetry import host
     from offload.reports.tables import method_verdicts
 
-    lines = targets.measure_promises(quick, WORKERS, _print_progress)
+    lines = targets.measure_targets(quick, WORKERS, _print_progress)
     servers, missing = _servers(quick, WORKERS)
-    results = targets.check_promises(lines, servers, targets.is_polling(WORKERS))
+    results = targets.check_targets(lines, servers, targets.is_polling(WORKERS))
     print(f"{host.pool_conditions(WORKERS)}\n\n{method_verdicts.text(results)}")
     for why in missing.values():
         print(f"Left out: {why}.")
@@ -156,7 +156,7 @@ def check_executors(context: Context, quick: bool = False) -> None:
         details = [
             f"{result.name}: {result.measured}, required {result.required}" for result in failed
         ]
-        raise GateError(f"promises not met: {'; '.join(details)}", "repeat without other load")
+        raise GateError(f"targets not met: {'; '.join(details)}", "repeat without other load")
 
 
 def _print_progress(message: str) -> None:

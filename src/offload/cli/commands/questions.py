@@ -26,6 +26,7 @@ def measure(
     method: str = "",
     body: str = "",
     header: str = "",
+    open: bool = False,  # noqa: A002
     format: str = "text",  # noqa: A002
 ) -> None:
     """Measure one case until its rate is known to +-2 %: fab measure:3/sleep_sync.
@@ -50,6 +51,7 @@ def measure(
     method      the request's method; default: GET, with body POST
     body        the request's body, or with @FILE the content of a file
     header      'Name: value' to send, several as 'A: 1; B: 2'
+    open        yes: show the run live in a browser: see fab live
     format      text (default) or json
 
     The exit code is 5 if a server does not start or a task fails.
@@ -64,7 +66,8 @@ def measure(
     cases = with_load([one], user_count, keep_alive)
     one_block = (blocks.Block((0,)),)
     seed = plan.new_seed()
-    _, records = start_run(plan.Plan("measure", cases, seed, None, quick, share, blocks=one_block))
+    planned = plan.Plan("measure", cases, seed, None, quick, share, blocks=one_block)
+    _, records = start_run(planned, open)
     show(records, format)
 
 
@@ -82,6 +85,7 @@ def compare(
     method: str = "",
     body: str = "",
     header: str = "",
+    open: bool = False,  # noqa: A002
     format: str = "text",  # noqa: A002
 ) -> None:
     """Compare the rates of two cases: fab compare:3/sleep_sync,4/sleep_sync.
@@ -101,6 +105,7 @@ def compare(
     method      the request's method; default: GET, with body POST
     body        the request's body, or with @FILE the content of a file
     header      'Name: value' to send, several as 'A: 1; B: 2'
+    open        yes: show the run live in a browser: see fab live
     format      text (default) or json
 
     The exit code is 5 if a server does not start or a task fails, and 7 if other processes
@@ -117,7 +122,7 @@ def compare(
     user_count = arguments.whole_number("users", users, 1, 20_000)
     pair = with_load([first, second], user_count, keep_alive)
     plan = paired.comparison_plan("compare", pair[0], pair[1], quick)
-    folder, records = start_run(plan)
+    folder, records = start_run(plan, open)
     print_answer(plan, folder, records, format)
 
 
@@ -134,6 +139,7 @@ def scale(
     method: str = "",
     body: str = "",
     header: str = "",
+    open: bool = False,  # noqa: A002
     format: str = "text",  # noqa: A002
 ) -> None:
     """Find where more workers stop helping: fab scale:3/xml_lxml_sync,workers=1..16.
@@ -151,6 +157,7 @@ def scale(
     method      the request's method; default: GET, with body POST
     body        the request's body, or with @FILE the content of a file
     header      'Name: value' to send, several as 'A: 1; B: 2'
+    open        yes: show the run live in a browser: see fab live
     format      text (default) or json
     """
     from offload.bench.experiments import sweep
@@ -166,12 +173,12 @@ def scale(
         raise UsageError(f"{over}={numbers[0]} varies nothing", f"use a range: {over}=1..16")
     user_count = arguments.whole_number("users", users or "25", 1, 20_000) if workers else 1
     sent = case_options.request_of(request, method, body, header)
-    asked = case_options.complete(case_options.case(case, app), path, sent)
-    [one] = with_load([asked], user_count, keep_alive)
+    chosen = case_options.complete(case_options.case(case, app), path, sent)
+    [one] = with_load([chosen], user_count, keep_alive)
     cases = sweep.cases(one, over, numbers)
     if few := scaling.too_few(numbers):
         print(f"rates only, no model: {few}", file=sys.stderr)
     seed = plan.new_seed()
     planned = plan.Plan("scale", cases, seed, None, True, blocks=blocks.form(cases))
-    folder, records = start_run(planned)
+    folder, records = start_run(planned, open)
     print_answer(planned, folder, records, format)

@@ -59,6 +59,7 @@ def gil(
     method: str = "",
     body: str = "",
     header: str = "",
+    open: bool = False,  # noqa: A002
     format: str = "text",  # noqa: A002
 ) -> None:
     """Measure the cost of the GIL for a task, with advice: fab gil:xml_feedparser_sync.
@@ -76,6 +77,7 @@ def gil(
     method   the request's method; default: GET, with body POST
     body     the request's body, or with @FILE the content of a file
     header   'Name: value' to send, several as 'A: 1; B: 2'
+    open     yes: show the run live in a browser: see fab live
     format   text (default) or json
 
     The exit code is 5 if the task fails.
@@ -105,7 +107,7 @@ def gil(
     if app:
         threads, processes = gil_cost.application_cases(work, count, one)
     plan = paired.comparison_plan("gil", threads, processes, is_quick=True)
-    folder, records = start_run(plan)
+    folder, records = start_run(plan, open)
     print_answer(plan, folder, records, format)
 
 
