@@ -61,7 +61,7 @@ def newest_unfinished() -> Path:
 
 def is_due(planned: Plan, folder: Path) -> bool:
     """Whether a round or a long run of a plan is missing from its folder."""
-    return time_budget.has_more(planned, _records(folder))
+    return time_budget.has_more(planned, _records(planned, folder))
 
 
 def planned(run: str) -> Path:
@@ -71,8 +71,9 @@ def planned(run: str) -> Path:
     return folder if is_planned else journal.named(run)
 
 
-def _records(folder: Path) -> list[Record]:
-    return planned_records.read(folder) if (folder / journal.FILE).exists() else []
+def _records(planned: Plan, folder: Path) -> list[Record]:
+    known = (folder / journal.FILE).exists()
+    return planned_records.read(folder, planned) if known else []
 
 
 def read(folder: Path, suite: str) -> Run:
