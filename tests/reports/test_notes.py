@@ -80,6 +80,13 @@ def test_rows_with_too_few_rounds_are_named_with_the_remedy() -> None:
     ]
 
 
+def test_a_run_whose_time_was_over_is_not_to_be_resumed() -> None:
+    assert noted(*windows(RECORD, 10.0, 10.0), RECORD) == [
+        "fewer rounds than an analysis needs: threads,xml: "
+        "the time of the run was over: use fab measure"
+    ]
+
+
 def test_a_disturbed_effect_has_no_verdict_and_its_remedy_is_reported_once() -> None:
     pair = [*windows(RECORD, *STEADY), *windows(PROCESSES, *FASTER)]
     disturbed = [changed(record, others_cpu=0.45) for record in pair]

@@ -28,9 +28,7 @@ pytestmark = pytest.mark.server  # many ask the upstream
 # Eight parses at a time take seconds: by one parser in make test, by the others in test-all.
 LONG = {"xml_etree_sync", "xml_lxml_sync", *(n for n in NAMES if "cpu_bound" in n)}
 BLOCKING = [
-    pytest.param(n, marks=pytest.mark.slow if n in LONG else ())
-    for n in NAMES
-    if n.endswith("_sync")
+    pytest.param(n, marks=pytest.mark.slow if n in LONG else ()) for n in NAMES if "_async" not in n
 ]
 PROMISED = [
     "sleep_sync",

@@ -121,7 +121,7 @@ def test_a_window_with_neighbours_is_complete_except_for_its_memory(
         host = record.resources.host
         assert 0 < (host.python_s or 0) < 3
         assert 0 < (host.memory_s or 0) < 3
-        assert set(record.trial.phases) == {"start", "prime", "load", "stop"}
+        assert set(record.trial.phases) == {"start", "baseline", "load", "stop"}
         assert (record.server.life_cpu_s or 0) > 0
 
 
@@ -237,7 +237,7 @@ def test_what_a_server_completed_before_it_died_is_not_a_rate(
 
 @pytest.mark.parametrize(
     ("phase", "error"),
-    [("prime", KeyboardInterrupt), ("load", KeyboardInterrupt), ("load", RuntimeError)],
+    [("baseline", KeyboardInterrupt), ("load", KeyboardInterrupt), ("load", RuntimeError)],
 )
 def test_an_interrupted_round_leaves_no_process(
     phase: str, error: type[BaseException], mark: Alive

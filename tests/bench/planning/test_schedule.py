@@ -275,7 +275,7 @@ def test_the_time_left_for_rounds_is_without_what_was_used_and_the_long_runs() -
     assert time_budget.left_for_rounds_s(PLAN, []) is None
     long_s = sum(case.seconds + time_budget.LONG_RUN_OVERHEAD_S for case in CASES)
     assert time_budget.left_for_rounds_s(plan, []) == pytest.approx(500 - long_s)
-    phases = {"start": 1.0, "prime": 0.5, "load": 2.0, "stop": 0.5}
+    phases = {"start": 1.0, "baseline": 0.5, "load": 2.0, "stop": 0.5}
     records = windows(plan, Round(0, 1), [], rate=14.0, phases=phases)
     assert time_budget.left_for_rounds_s(plan, records) == pytest.approx(494 - long_s)
     assert round_times.expected(plan, records) == [6.0, round_times.GUESS]
@@ -288,7 +288,7 @@ def test_the_time_left_for_rounds_is_without_what_was_used_and_the_long_runs() -
 
 def test_each_case_of_a_block_that_is_apart_starts_and_stops_in_its_own_time() -> None:
     apart = replace(PLAN, blocks=(Block((0, 1), ((0, 1),), apart=True),), budget_s=100.0)
-    phases = {"start": 1.0, "prime": 0.5, "load": 2.0, "stop": 0.5}
+    phases = {"start": 1.0, "baseline": 0.5, "load": 2.0, "stop": 0.5}
     records = windows(apart, Round(0, 1), [], rate=14.0, phases=phases)
     assert round_times.expected(apart, records) == [8.0]
     assert time_budget.left_for_rounds_s(apart, records) == pytest.approx(92)

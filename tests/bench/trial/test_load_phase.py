@@ -38,7 +38,9 @@ def test_the_cpu_of_all_load_processes_is_not_that_of_others(four_cores: None) -
 def test_the_load_expects_the_first_body_of_a_task_whose_bodies_do_not_change(
     monkeypatch: pytest.MonkeyPatch, task: str, stable: bool, expected: str | None
 ) -> None:
-    monkeypatch.setattr(trial, "prime", lambda *_: FirstResponses(0.1, b"x", "5a", stable))
+    monkeypatch.setattr(
+        trial, "send_first_requests", lambda *_: FirstResponses(0.1, b"x", "5a", stable)
+    )
     case = CaseFacts("id", "threads", task, "fab run_server", 25)
     before, _ = trial.measure_baseline(RECORD.trial, case, "http://127.0.0.1/", Request(), {})
     load = workload.load("http://127.0.0.1/", case, before, Request())

@@ -14,7 +14,7 @@ from offload.bench.planning.blocks import Block
 from offload.bench.planning.plan import Plan
 from offload.bench.records.record import WINDOW, Record
 from offload.bench.stats.models import scaling
-from offload.cli.commands import questions
+from offload.cli.commands import cases
 from offload.errors import RunError
 from offload.reports.tables import scaling_table
 from offload.suites import Case
@@ -37,7 +37,7 @@ def test_not_all_servers_of_a_long_sweep_are_started_at_once(
         plans.append(plan)
         raise RunError("planned")
 
-    monkeypatch.setattr(questions, "start_run", planned)
+    monkeypatch.setattr(cases, "start_run", planned)
     assert fab_here(f"scale:3/noop_sync,workers={MANY}").returncode == RunError.exit_code
     fab_here("scale:3x2/noop_sync,users=1+2+3+4")
     over_workers, over_users = plans

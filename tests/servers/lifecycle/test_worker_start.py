@@ -6,12 +6,15 @@ import os
 import signal
 import subprocess
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
 import pytest
 
 from offload.bench.target import server
+from offload.errors import StartError
+from offload.serving.pools import pool_workers
 from offload.suites import Case
 from tests import ROOT
 from tests.http_clients import get, in_threads
@@ -120,3 +123,14 @@ def test_an_import_that_never_returns_ends_the_start_after_ten_seconds(
     assert (code, len(lines)) == (4, 1)
     assert "not ready within 10 s" in lines[0]
     assert wait_until(lambda: not mark(), 5)
+
+
+def test_an_executor_without_initializer_is_reported_with_its_remedy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pool_workers, "_barrier", None)
+    with (
+        ThreadPoolExecutor(1) as executor,
+        pytest.raises(StartError, match="not initialized: create it with init_thread"),
+    ):
+        pool_workers.start(executor, 1, "noop_sync")

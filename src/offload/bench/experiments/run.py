@@ -122,7 +122,7 @@ class ActiveRun:
         return bool(reasons)
 
     def _with_other_time(self, found: list[Record]) -> list[Record]:
-        """Add the phase `other` to the first record: the time since `since` in no other phase."""
+        """Add the phase `other` to the first record: the time since `since` outside all phases."""
         now = time.monotonic()
         known_s = sum(round_times.measured(self.plan, found).values())
         trial, other_s = found[0].trial, round(max(0.0, now - self.since - known_s), 3)

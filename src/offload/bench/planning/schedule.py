@@ -50,7 +50,7 @@ def due(plan: Plan, records: Sequence[Record], left_out: Iterable[Round] = ()) -
     own = by_block(records)
     undecided = blocks
     if plan.gate is None:
-        analysed = {n: _until_analysis(plan, n, own.get(n, [])) for n in blocks}
+        analysed = {n: _until_last_analysis(plan, n, own.get(n, [])) for n in blocks}
         undecided = [n for n in blocks if not is_decided(plan, n, analysed[n])]
     for candidates in (undecided, blocks):
         for count in plan.design_counts:
@@ -124,7 +124,7 @@ def _half_width(plan: Plan, number: int, records: Sequence[Record]) -> float:
     return max((math.inf if each is None else each for each in rates), default=math.inf)
 
 
-def _until_analysis(plan: Plan, number: int, records: Sequence[Record]) -> list[Record]:
+def _until_last_analysis(plan: Plan, number: int, records: Sequence[Record]) -> list[Record]:
     """Return the records of a block up to its last analysis.
 
     An interrupted run may have more rounds, but they do not change the decision of that analysis.
@@ -158,7 +158,8 @@ def is_finished(plan: Plan, number: int, records: Sequence[Record]) -> bool:
     own = [record for record in records if record.trial.block == number]
     if plan.gate is not None:
         return _is_gate_decided(plan, number, records)
-    analysed = _until_analysis(plan, number, own)
+    analysed = _until_last_analysis(plan, number, own)
+    # `own` ends a block whose cases are all hopeless, `analysed` one with rounds after its analysis
     if not (is_decided(plan, number, own) or is_decided(plan, number, analysed)):
         return False
     if plan.budget_s is None or _ends_at_next_analysis(plan, number, own):
@@ -194,7 +195,7 @@ def is_decided(plan: Plan, number: int, records: Sequence[Record]) -> bool:
 
 
 def _is_gate_decided(plan: Plan, number: int, records: Sequence[Record]) -> bool:
-    """Whether a gate's case has a final verdict, and so has the condition if it uses this case.
+    """Whether the verdict of a gate's case is final, and that of a condition which uses the case.
 
     A case that never has a rate on one side needs no further round.
     """

@@ -1,4 +1,4 @@
-"""Understand: show a run in a browser while it is measured."""
+"""The command live: show a run in a browser while it is measured."""
 
 from __future__ import annotations
 

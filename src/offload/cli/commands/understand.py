@@ -1,4 +1,4 @@
-"""Understand: print results, GIL costs, verdicts on published claims, and a running process."""
+"""The commands report, gil, claims and watch: results, GIL costs, verdicts, a process."""
 
 from __future__ import annotations
 
