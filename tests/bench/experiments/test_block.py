@@ -13,8 +13,10 @@ import psutil
 import pytest
 
 from offload import upstream
+from offload.bench.analysis.comparison import rate_of
 from offload.bench.experiments import block
 from offload.bench.records.record import Record
+from offload.bench.records.run_records import by_round
 from offload.bench.target import server
 from offload.bench.telemetry.sampler import ResourceSampler
 from offload.errors import StartError
@@ -208,6 +210,29 @@ def test_a_server_that_dies_in_the_middle_of_a_round_has_a_problem_and_the_other
     assert by_place[0][-1].problem.kind == LOAD
     assert [r.problem for r in by_place[1]] == [None, None]
     assert wait_until(lambda: not mark()), mark()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("end", "expected"),
+    [
+        ("os._exit(3)", "the server ended with exit code 3"),
+        ("os.kill(os.getpid(), 9)", "the server was ended by signal 9 (Killed)"),
+    ],
+)
+def test_what_a_server_completed_before_it_died_is_not_a_rate(
+    tmp_path: Path, end: str, expected: str
+) -> None:
+    """The load ends with its window, so too few requests fail for the load to fail."""
+    body = (
+        "import time, itertools\nnumbers = itertools.count(1)\n"
+        f"def work():\n    time.sleep(0.01)\n    if next(numbers) == 60:\n        {end}\n"
+    )
+    dying = Case("loop", own_task(tmp_path, body), users=2)
+    records = measure_cases(dying, THREADS, design=block.WindowDesign(True, beside_s=1.5))
+    assert [str(record.problem) for record in records] == [expected, "None"]
+    assert records[0].result.completed
+    assert by_round(records[:1], rate_of) == {}
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -76,6 +76,33 @@ def test_all_blocks_have_their_first_rounds_at_random_before_their_second_ones()
         assert [each.number for each in order] == [1, 1, 2, 2, 3, 3]
     assert len({tuple(order) for order in orders}) > 3
     assert due(PLAN, []) == due(PLAN, [])
+
+
+@pytest.mark.parametrize("budget_s", [None, 10_000.0, 0.0])
+def test_the_records_are_read_equally_often_with_many_blocks(budget_s: float | None) -> None:
+    """A run of 10,000 cases would otherwise be resumed after hours."""
+
+    class Counted(list[Record]):
+        reads = 0
+
+        def __iter__(self) -> Iterator[Record]:
+            self.reads += 1
+            return super().__iter__()
+
+    reads = []
+    for count in (4, 40):
+        cases = tuple(replace(CASES[n % 2], users=1 + n // 2) for n in range(2 * count))
+        blocks = tuple(Block((n, n + 1), ((n, n + 1),)) for n in range(0, 2 * count, 2))
+        plan = replace(PLAN, cases=cases, blocks=blocks, budget_s=budget_s)
+        records = Counted()
+        for block in range(count):
+            for number in (1, 2):
+                records.extend(windows(plan, Round(block, number), [], rate=WILD[number]))
+        records.reads = 0
+        due(plan, records)
+        time_budget.has_more(plan, records)
+        reads.append(records.reads)
+    assert reads[0] == reads[1]
 
 
 def test_finished_rounds_are_not_due() -> None:

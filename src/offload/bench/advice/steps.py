@@ -10,7 +10,7 @@ from pathlib import Path
 from offload.bench.advice import answer, candidates, constraints, latency, overhead, probe
 from offload.bench.advice.answer import Answer, Question
 from offload.bench.experiments.run import run
-from offload.bench.planning import plan_file
+from offload.bench.planning import plan_file, planned_records
 from offload.bench.planning.plan import Plan
 from offload.bench.records import journal
 from offload.bench.records.record import LONG, Record
@@ -95,7 +95,7 @@ def measure(question: Question, planned: Plan, folder: Path, report: Report) -> 
 
 
 def _records(folder: Path) -> list[Record]:
-    return journal.read(folder) if journal.count(folder) else []
+    return planned_records.read(folder) if journal.count(folder) else []
 
 
 def _has_latency(found: Answer) -> bool:

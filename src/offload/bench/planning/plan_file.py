@@ -68,10 +68,11 @@ def _validated_plan(values: dict[str, Any]) -> Plan:
     for case in values["cases"]:
         _check_names(Case, case)
     _check_values(plan)
+    places = {*range(len(plan.cases))}
     for block in plan.blocks:
         if not block.cases:
             raise ValueError("a block has no case")
-        if not {*block.cases} <= {*range(len(plan.cases))}:
+        if not {*block.cases} <= places:
             raise ValueError(f"a block has cases {block.cases}, but there are {len(plan.cases)}")
         if any(len(pair) != 2 or not {*pair} <= {*block.cases} for pair in block.pairs):
             raise ValueError(f"a block of cases {block.cases} has pairs {block.pairs}")

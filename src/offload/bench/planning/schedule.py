@@ -46,11 +46,12 @@ def due(plan: Plan, records: Sequence[Record], left_out: Iterable[Round] = ()) -
     """
     excluded = {(record.trial.block, record.trial.round) for record in records}
     excluded |= {(each.block, each.number) for each in left_out}
-    blocks = [n for n in range(len(plan.blocks)) if not is_finished(plan, n, records)]
+    blocks = unfinished(plan, records)
+    own = by_block(records)
     undecided = blocks
     if plan.gate is None:
-        own = {n: _until_last_analysis(plan, n, records) for n in blocks}
-        undecided = [n for n in blocks if not is_decided(plan, n, own[n])]
+        analysed = {n: _until_last_analysis(plan, n, own.get(n, [])) for n in blocks}
+        undecided = [n for n in blocks if not is_decided(plan, n, analysed[n])]
     for candidates in (undecided, blocks):
         for count in plan.design_counts:
             numbers = {
@@ -60,6 +61,36 @@ def due(plan: Plan, records: Sequence[Record], left_out: Iterable[Round] = ()) -
             if any(numbers.values()):
                 return _in_order(numbers, plan.seed)
     return _most_useful(plan, blocks, records, excluded)
+
+
+def has_more(plan: Plan, records: Sequence[Record], left_s: float | None) -> bool:
+    """Whether a round is due, also after others, and is expected to end within `left_s`.
+
+    None: unlimited.
+    """
+    times, own = round_times.expected(plan, records), by_block(records)
+    for block in unfinished(plan, records):
+        done = {record.trial.round for record in own.get(block, [])}
+        is_missing = any(number not in done for number in range(1, plan.counts[-1] + 1))
+        if is_missing and (left_s is None or times[block] <= left_s):
+            return True
+    return False
+
+
+def unfinished(plan: Plan, records: Sequence[Record]) -> list[int]:
+    """Return the numbers of the blocks that need further rounds."""
+    own, numbers = by_block(records), range(len(plan.blocks))
+    if plan.gate is not None:  # its condition uses the records of all blocks
+        return [n for n in numbers if not is_finished(plan, n, records)]
+    return [n for n in numbers if not is_finished(plan, n, own.get(n, []))]
+
+
+def by_block(records: Iterable[Record]) -> Mapping[int | None, list[Record]]:
+    """Return the records of each block."""
+    own: dict[int | None, list[Record]] = {}
+    for record in records:
+        own.setdefault(record.trial.block, []).append(record)
+    return own
 
 
 def _most_useful(
@@ -73,12 +104,12 @@ def _most_useful(
     A half-width w falls with the root of the number of rounds n, so one more round narrows it by
     about w / 2n.
     """
-    times = round_times.expected(plan, records)
+    times, own = round_times.expected(plan, records), by_block(records)
     gains: dict[Round, float] = {}
     for block in blocks:
         numbers = (n for n in range(1, plan.counts[-1] + 1) if (block, n) not in excluded)
         if (number := next(numbers, None)) is not None:
-            width = _half_width(plan, block, records)
+            width = _half_width(plan, block, own.get(block, []))
             gains[Round(block, number)] = width / (2 * number * times[block])
     return [max(gains, key=lambda each: gains[each])] if gains else []
 

@@ -22,6 +22,7 @@ from offload.bench.records.record import (
     Tasks,
 )
 from offload.bench.stats.models import operational_laws
+from offload.bench.target import server
 from offload.bench.telemetry.gil_sampler import GilSampler
 from offload.bench.telemetry.host import load_average
 from offload.bench.telemetry.sampler import ResourceSampler
@@ -69,6 +70,9 @@ def run(
     if ran.hung:  # siege hangs about once in 22 short runs
         ran, sampler, gil_sampler, tries = _run_sampled(load, driver, facts, upstream, neighbours)
         flags = (Flag("hung", f"{driver} was killed and run again"),)
+    problem = ran.result.problem
+    if facts is not None:  # requests that a server completed before it ended are not a rate
+        problem = server.ending(_pid(facts)) or problem
     measured = ran.result.figures
     window = (measured.window_began, measured.window_ended)
     report = _request_report(facts, load.url, *window)
@@ -102,7 +106,7 @@ def run(
         lines.built(Application, application, "application"),
         {key: report["facts"][key] for key in GIL if key in report.get("facts", {})},
         flags + ran.result.notes,
-        None if ran.result.problem is None else Problem(LOAD, ran.result.problem),
+        None if problem is None else Problem(LOAD, problem),
     )
 
 
@@ -145,12 +149,16 @@ def _run_sampled(
 ) -> tuple[LoadRun, ResourceSampler, GilSampler, int | None]:
     """Run the load once; return it with both samplers and the number of tries in the upstream."""
     tries = _tries(upstream)
-    pid = None if facts is None else int(str(facts["pid"]))
+    pid = None if facts is None else _pid(facts)
     ours = [*neighbours, *([] if upstream is None else [upstream.pid])]
     sampler = ResourceSampler(pid, ours, urlsplit(load.url).port, load.keep_alive)
     with sampler, GilSampler(gils.with_gils(facts or {})) as gil_sampler:
         ran = loads.run(load, driver)
     return ran, sampler, gil_sampler, _growth(tries, _tries(upstream))
+
+
+def _pid(facts: Facts) -> int:
+    return int(str(facts["pid"]))
 
 
 def _request_report(
@@ -168,8 +176,8 @@ def _others_cpu(used: Resources, elapsed_s: float, tool: LoadFacts) -> float | N
     cores = psutil.cpu_count()
     if None in parts or elapsed_s < SHORT or not cores:
         return None
-    busy, server, own, driver = (float(str(part)) for part in parts)
-    return round(max(0.0, busy - server - own - driver) / (elapsed_s * cores), 4)
+    busy, served, own, driver = (float(str(part)) for part in parts)
+    return round(max(0.0, busy - served - own - driver) / (elapsed_s * cores), 4)
 
 
 def _little_ratio(measured: Figures, load: Load) -> float | None:

@@ -65,8 +65,7 @@ def check_method(context: Context, blocks: str = "60", rounds: str = "", run: st
     To continue an interrupted check, use run= or fab resume.
     """
     from offload.bench.experiments import method_check
-    from offload.bench.planning import plan_file, runs
-    from offload.bench.records import journal
+    from offload.bench.planning import plan_file, planned_records, runs
 
     count = arguments.whole_number("blocks", blocks, 0, 10_000)
     wanted = rounds or ("0" if run else "300")
@@ -86,7 +85,7 @@ def check_method(context: Context, blocks: str = "60", rounds: str = "", run: st
     except KeyboardInterrupt:
         hint = f"continue with fab check_method:run={folder.name},rounds={alone}"
         raise Exit(f"interrupted: {hint}", code=130) from None
-    print_answer(planned, folder, journal.read(folder), "text")
+    print_answer(planned, folder, planned_records.read(folder), "text")
 
 
 @command("Maintain")

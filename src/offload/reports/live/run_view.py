@@ -15,7 +15,7 @@ from pathlib import Path
 from offload.bench.experiments.progress import case_rows, progress_file
 from offload.bench.experiments.progress.case_rows import CaseRows
 from offload.bench.experiments.progress.progress_file import RunProgress
-from offload.bench.planning import plan_file, time_budget
+from offload.bench.planning import plan_file, planned_records, time_budget
 from offload.bench.planning.plan import Plan
 from offload.bench.records import journal
 from offload.bench.records.lines import from_line
@@ -80,6 +80,8 @@ class RunView:
                 found.append(from_line(line.decode(errors="replace")))
             except ValueError:  # a torn line, or one of another version
                 continue
+        if self._plan is not None:
+            found = planned_records.of_plan(self._plan, found)
         self._records += found
         self._rows.add(found)
 

@@ -19,7 +19,7 @@ from offload.bench.advice.strategies import size_of
 from offload.bench.analysis import comparison
 from offload.bench.experiments.run import run
 from offload.bench.planning import plan as plans
-from offload.bench.planning import plan_file
+from offload.bench.planning import plan_file, planned_records
 from offload.bench.planning.blocks import Block
 from offload.bench.planning.plan import Plan
 from offload.bench.records import journal
@@ -105,4 +105,4 @@ def _places(planned: Plan, answers: Sequence[RecordedAnswer]) -> dict[int, Recor
 
 
 def _records(folder: Path) -> list[Record]:
-    return journal.read(folder) if journal.count(folder) else []
+    return planned_records.read(folder) if journal.count(folder) else []
