@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from offload.bench.records.record import Baseline, CaseFacts, HostUse, LoadFacts, Resources
+from offload.bench.telemetry import host_counters
 from offload.bench.trial import flags, load_phase, trial, workload
 from offload.bench.trial.warmup import FirstResponses
 from offload.loads import Figures
@@ -16,7 +17,7 @@ RECORD = record_of("run", "threads", "noop_sync", 25, "fab run_server:3,noop_syn
 
 @pytest.fixture
 def four_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(load_phase.psutil, "cpu_count", lambda: 4)  # type: ignore[attr-defined]
+    monkeypatch.setattr(host_counters, "cpu_count", lambda: 4)
 
 
 def test_the_cpu_of_all_load_processes_is_not_that_of_others(four_cores: None) -> None:

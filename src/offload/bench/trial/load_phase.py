@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
 
-import psutil
-
 from offload import loads
 from offload.bench.records import lines
 from offload.bench.records.application import Application
@@ -23,6 +21,7 @@ from offload.bench.records.record import (
 )
 from offload.bench.stats.models import operational_laws
 from offload.bench.target import server
+from offload.bench.telemetry import host_counters
 from offload.bench.telemetry.gil_sampler import GilSampler
 from offload.bench.telemetry.host import load_average
 from offload.bench.telemetry.sampler import ResourceSampler
@@ -173,11 +172,11 @@ def _request_report(
 def _others_cpu(used: Resources, elapsed_s: float, tool: LoadFacts) -> float | None:
     """Return the share of the machine's CPU that other processes took during the load."""
     parts = (used.host.busy_s, used.cpu_s, used.host.own_cpu_s, tool.cpu_s)
-    cores = psutil.cpu_count()
-    if None in parts or elapsed_s < SHORT or not cores:
+    if None in parts or elapsed_s < SHORT:
         return None
     busy, served, own, driver = (float(str(part)) for part in parts)
-    return round(max(0.0, busy - served - own - driver) / (elapsed_s * cores), 4)
+    available_s = elapsed_s * host_counters.cpu_count()
+    return round(max(0.0, busy - served - own - driver) / available_s, 4)
 
 
 def _little_ratio(measured: Figures, load: Load) -> float | None:
