@@ -66,7 +66,7 @@ NOISE = "from offload.bench.telemetry import noise; print(noise.measure().others
 @pytest.mark.slow
 @pytest.mark.skipif(len(USABLE) < 2, reason="needs two CPUs")
 def test_only_the_usable_cpus_count() -> None:
-    """A process on the same CPU uses half of it or more, and not a share of all CPUs."""
+    """A process on the same CPU uses it all while this one sleeps."""
     first, second, *_ = USABLE
     measured = {}
     for cpu in (first, second):
@@ -74,7 +74,7 @@ def test_only_the_usable_cpus_count() -> None:
             command = [sys.executable, "-c", PINNED.format(cpu=first) + NOISE]
             said = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
             measured[cpu] = float(said.stdout)
-    assert measured[first] > 0.5
+    assert measured[first] > 0.7  # the share of all CPUs would be 0.5 at most
     assert measured[second] < measured[first]
 
 
