@@ -53,7 +53,7 @@ def measure(
     open        yes: show the run live in a browser: see fab live
     format      text (default) or json
 
-    The exit code is 5 if a server does not start or a task fails.
+    The exit code is 5 if a server does not start or all its requests fail.
     """
     from offload.bench.planning import blocks, plan
 
@@ -108,8 +108,9 @@ def compare(
     open        yes: show the run live in a browser: see fab live
     format      text (default) or json
 
-    The exit code is 5 if a server does not start or a task fails, and 7 if other processes
-    disturbed the measurement.
+    The exit code is 5 if a server does not start or all its requests fail, and 7 if other processes
+    disturbed the measurement. If some requests fail, a line has their number; rates are of
+    completed requests.
     """
     from offload.bench.experiments import paired
 
