@@ -139,7 +139,8 @@ def test_a_task_that_blocks_is_cut_off(
     finally:
         process.kill()
     assert process.returncode == 0
-    assert said.splitlines()[-1].startswith("unfinished requests are dropped after ")
+    # a worker that was killed with its request may be logged after it
+    assert "\nunfinished requests are dropped after " in f"\n{said}"
     assert wait_until(lambda: not mark(), 5)
 
 
