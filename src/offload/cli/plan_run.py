@@ -138,7 +138,7 @@ def continue_run(plan: Plan, folder: Path) -> list[Record]:
         if not journal.count(folder):  # no round was finished
             raise
         raise type(error)(f"{error}; {_resume_hint(folder)}") from error
-    found = records or (planned_records.read(folder, plan) if journal.count(folder) else [])
+    found = records or planned_records.read_if_any(folder, plan)
     if found and plan.suite not in NOT_REPORTED:
         write_report(folder)
     return found

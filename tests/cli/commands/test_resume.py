@@ -161,7 +161,7 @@ def test_records_that_are_not_in_the_plan_are_ignored_with_one_warning() -> None
     ]
     journal.append(folder, *(changed(good, rate=1000.0, **change) for change in changes))
     path = folder / journal.FILE
-    warning = f"warning: {path}: 7 records are of no case, block or round of its plan, ignored\n"
+    warning = f"warning: {path}: 7 records are ignored: case, block or round is not in the plan\n"
     for command, before in zip(("report", "resume"), expected, strict=True):
         journal.warn_once.cache_clear()
         after = fab_here(f"{command}:{folder.name}")

@@ -36,7 +36,7 @@ def run(plan: Plan, folder: Path) -> Iterator[list[Record]]:
     prctl.adopt_orphans()
     with ExitStack() as stack:
         stack.enter_context(_lock(folder))  # before reading: another process may still add records
-        records = planned_records.read(folder, plan) if (folder / journal.FILE).exists() else []
+        records = planned_records.read_if_any(folder, plan)
         if not time_budget.has_more(plan, records) and interrupted_retry(plan, records) is None:
             return
         upstream = _hold_upstream(stack, plan.cases)

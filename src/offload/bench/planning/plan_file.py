@@ -1,4 +1,4 @@
-"""The plan of a run in its folder: saved, read back and validated, so that a run can be resumed."""
+"""Save, read and validate the plan in the folder of a run, so that the run can be resumed."""
 
 from __future__ import annotations
 
@@ -57,6 +57,17 @@ def load(folder: Path) -> Plan:
         raise StorageError(f"{path}: {error.strerror}: this run cannot be continued") from error
     except (ValueError, TypeError, AttributeError, RecursionError, UsageError) as error:
         raise StorageError(f"{path} is not a plan of a run by this version: {error}") from error
+
+
+def find(folder: Path) -> Plan | None:
+    """Return the plan of a run; None if it has none, or one that this version cannot read.
+
+    The records of such a run suffice for a report.
+    """
+    try:
+        return load(folder) if exists(folder) else None
+    except StorageError:
+        return None
 
 
 def _validated_plan(values: dict[str, Any]) -> Plan:

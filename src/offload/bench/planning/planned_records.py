@@ -1,7 +1,7 @@
-"""The records of a run that belong to its plan; others, which an edited file may have, are ignored.
+"""Read the records of a run, and ignore those that are not in its plan.
 
-A record of an unknown block or round would change which rounds are due, and one of an unknown case
-would add a row.
+An edited file may have such records. A record of an unknown block or round would change which
+rounds are due, and a record of an unknown case would add a row.
 """
 
 from __future__ import annotations
@@ -13,25 +13,29 @@ from offload.bench.planning import plan_file
 from offload.bench.planning.plan import Plan
 from offload.bench.records import journal
 from offload.bench.records.record import TEST, WINDOW, Record
-from offload.errors import StorageError
 
 
 def read(folder: Path, plan: Plan | None = None) -> list[Record]:
-    """Read the records of a run's plan; ignore others with one warning. Raise StorageError.
+    """Read the records that are in the plan of a run; warn once about others.
 
-    `plan` is by default the plan in the folder. Without a plan that this version can read, return
-    all records.
+    `plan` is by default the plan in the folder. If this version cannot read it, return all records.
+    Raise StorageError if the records cannot be read.
     """
     records = journal.read(folder)
-    plan = plan or _plan_of(folder)
+    plan = plan or plan_file.find(folder)
     if plan is None:
         return records
     known = of_plan(plan, records)
     if ignored := len(records) - len(known):
         what = "1 record is" if ignored == 1 else f"{ignored} records are"
         path = folder / journal.FILE
-        journal.warn_once(f"{path}: {what} of no case, block or round of its plan, ignored")
+        journal.warn_once(f"{path}: {what} ignored: case, block or round is not in the plan")
     return known
+
+
+def read_if_any(folder: Path, plan: Plan | None = None) -> list[Record]:
+    """Read the records that are in the plan of a run, which may have no records yet."""
+    return read(folder, plan) if (folder / journal.FILE).exists() else []
 
 
 def of_plan(plan: Plan, records: Sequence[Record]) -> list[Record]:
@@ -51,10 +55,3 @@ def _is_planned(plan: Plan, places: Sequence[frozenset[int]], record: Record) ->
     if not 0 <= trial.block < len(places) or trial.place not in places[trial.block]:
         return False
     return trial.round is not None and 1 <= trial.round <= plan.counts[-1]
-
-
-def _plan_of(folder: Path) -> Plan | None:
-    try:
-        return plan_file.load(folder) if plan_file.exists(folder) else None
-    except StorageError:  # written by another version: the records suffice for a report
-        return None

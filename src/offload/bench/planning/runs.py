@@ -61,7 +61,7 @@ def newest_unfinished() -> Path:
 
 def is_due(planned: Plan, folder: Path) -> bool:
     """Whether a round or a long run of a plan is missing from its folder."""
-    return time_budget.has_more(planned, _records(planned, folder))
+    return time_budget.has_more(planned, planned_records.read_if_any(folder, planned))
 
 
 def planned(run: str) -> Path:
@@ -69,11 +69,6 @@ def planned(run: str) -> Path:
     folder = journal.RESULTS / run
     is_planned = run == Path(run).name and journal.is_file(folder / plan_file.FILE)
     return folder if is_planned else journal.named(run)
-
-
-def _records(planned: Plan, folder: Path) -> list[Record]:
-    known = (folder / journal.FILE).exists()
-    return planned_records.read(folder, planned) if known else []
 
 
 def read(folder: Path, suite: str) -> Run:

@@ -46,7 +46,7 @@ def due(plan: Plan, records: Sequence[Record], left_out: Iterable[Round] = ()) -
     """
     excluded = {(record.trial.block, record.trial.round) for record in records}
     excluded |= {(each.block, each.number) for each in left_out}
-    blocks = unfinished(plan, records)
+    blocks = unfinished_blocks(plan, records)
     own = by_block(records)
     undecided = blocks
     if plan.gate is None:
@@ -64,12 +64,12 @@ def due(plan: Plan, records: Sequence[Record], left_out: Iterable[Round] = ()) -
 
 
 def has_more(plan: Plan, records: Sequence[Record], left_s: float | None) -> bool:
-    """Whether a round is due, also after others, and is expected to end within `left_s`.
+    """Whether a round that is due now or later is expected to end within `left_s`.
 
-    None: unlimited.
+    If `left_s` is None, there is no limit.
     """
     times, own = round_times.expected(plan, records), by_block(records)
-    for block in unfinished(plan, records):
+    for block in unfinished_blocks(plan, records):
         done = {record.trial.round for record in own.get(block, [])}
         is_missing = any(number not in done for number in range(1, plan.counts[-1] + 1))
         if is_missing and (left_s is None or times[block] <= left_s):
@@ -77,7 +77,7 @@ def has_more(plan: Plan, records: Sequence[Record], left_s: float | None) -> boo
     return False
 
 
-def unfinished(plan: Plan, records: Sequence[Record]) -> list[int]:
+def unfinished_blocks(plan: Plan, records: Sequence[Record]) -> list[int]:
     """Return the numbers of the blocks that need further rounds."""
     own, numbers = by_block(records), range(len(plan.blocks))
     if plan.gate is not None:  # its condition uses the records of all blocks
@@ -159,7 +159,7 @@ def is_finished(plan: Plan, number: int, records: Sequence[Record]) -> bool:
     if plan.gate is not None:
         return _is_gate_decided(plan, number, records)
     analysed = _until_last_analysis(plan, number, own)
-    # `own` ends a block whose cases are all hopeless, `analysed` one with rounds after its analysis
+    # `own` shows that no case can be measured; `analysed` excludes rounds after the last analysis
     if not (is_decided(plan, number, own) or is_decided(plan, number, analysed)):
         return False
     if plan.budget_s is None or _ends_at_next_analysis(plan, number, own):
@@ -195,9 +195,9 @@ def is_decided(plan: Plan, number: int, records: Sequence[Record]) -> bool:
 
 
 def _is_gate_decided(plan: Plan, number: int, records: Sequence[Record]) -> bool:
-    """Whether the verdict of a gate's case is final, and that of a condition which uses the case.
+    """Whether the verdict of a gate's case is final.
 
-    A case that never has a rate on one side needs no further round.
+    If the condition uses the case, its verdict must be final, too. A case that never has a rate on one side needs no further round.
     """
     assert plan.gate is not None
     own = [record for record in records if record.trial.block == number]

@@ -86,8 +86,5 @@ def read(folder: Path) -> MeasuredRun:
         raise StorageError(
             f"{folder.name} has no readable record", "choose another run by report:RUN"
         )
-    try:
-        plan = plan_file.load(folder) if plan_file.exists(folder) else None
-    except StorageError:  # written by another version: the records suffice for the figures
-        plan = None
+    plan = plan_file.find(folder)
     return MeasuredRun(folder, records, plan)
