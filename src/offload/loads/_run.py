@@ -129,8 +129,8 @@ def _wait_for_exit(
             pid, status, usage = os.wait4(process.pid, os.WNOHANG)
             if pid:
                 process.returncode = os.waitstatus_to_exitcode(status)
-                ending = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
-                return _Exit(usage.ru_utime + usage.ru_stime, ending)
+                number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
+                return _Exit(usage.ru_utime + usage.ru_stime, number)
             time.sleep(POLL)  # wait4 has no timeout
         return None
     finally:

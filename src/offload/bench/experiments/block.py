@@ -38,7 +38,7 @@ from offload.flags import TOO_SLOW, Flag, Problem
 from offload.suites import Case, Request
 from offload.upstream import Upstream
 
-READY_A_WORKER = 0.5  # s: added to the timeout of the start for each worker of the block
+READY_PER_WORKER = 0.5  # s that are added to the start timeout for each worker of the block
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ def _start(
     records: dict[int, list[Record]],
 ) -> dict[int, StartedServer]:
     """Launch the servers of all cases, then wait for each; add the records of those that fail."""
-    ready_s = handshake.READY + READY_A_WORKER * sum(map(blocks.workers, cases.values()))
+    ready_s = handshake.READY + READY_PER_WORKER * sum(map(blocks.workers, cases.values()))
     servers: dict[int, StartedServer] = {}
     for place, case in cases.items():
         needed = upstream if needs_upstream(case) else None

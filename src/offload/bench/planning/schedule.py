@@ -197,7 +197,8 @@ def is_decided(plan: Plan, number: int, records: Sequence[Record]) -> bool:
 def _is_gate_decided(plan: Plan, number: int, records: Sequence[Record]) -> bool:
     """Whether the verdict of a gate's case is final.
 
-    If the condition uses the case, its verdict must be final, too. A case that never has a rate on one side needs no further round.
+    If the condition uses the case, the verdict of the condition must be final, too. A case that
+    never has a rate on one side needs no further round.
     """
     assert plan.gate is not None
     own = [record for record in records if record.trial.block == number]

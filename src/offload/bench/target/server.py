@@ -131,7 +131,7 @@ def _popen(
     return Server(process, reading, log, ready_s)
 
 
-def ending(pid: int) -> str | None:
+def exit_reason(pid: int) -> str | None:
     """Return how a server's process ended, without reaping it; None while it runs."""
     try:
         found = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)

@@ -1,7 +1,7 @@
 """Counters of the machine: the resources that all its processes used (Linux).
 
-If this process may use only some CPUs (`taskset`), the times are those of these CPUs: what others
-do on the remaining ones does not disturb it.
+If `taskset` restricts this process to some CPUs, the CPU times are those of these CPUs, because
+processes on the other CPUs do not disturb it.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ TICK = os.sysconf("SC_CLK_TCK")  # Hz, the unit of /proc/stat
 def read() -> dict[str, float | None]:
     """Return counters since boot; None if the system does not report one.
 
-    `busy_s` is the CPU time of all usable CPUs together, `steal_s` what the hypervisor took of it,
-    `pressure_s` the time in which at least one thread waited for a CPU (PSI), `overflows` the
-    number of connections that full listen queues of all processes dropped.
+    `busy_s` is the CPU time of all usable CPUs together, `steal_s` the time when the hypervisor used
+    these CPUs, `pressure_s` the time in which at least one thread waited for a CPU (PSI),
+    `overflows` the number of connections that full listen queues of all processes dropped.
     """
     return {**_stat(), "pressure_s": _pressure_s(), "overflows": _overflows()}
 

@@ -71,7 +71,7 @@ def run(
         flags = (Flag("hung", f"{driver} was killed and run again"),)
     problem = ran.result.problem
     if facts is not None:  # requests that a server completed before it ended are not a rate
-        problem = server.ending(_pid(facts)) or problem
+        problem = server.exit_reason(_pid(facts)) or problem
     measured = ran.result.figures
     window = (measured.window_began, measured.window_ended)
     report = _request_report(facts, load.url, *window)

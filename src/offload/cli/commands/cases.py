@@ -109,7 +109,7 @@ def compare(
     format      text (default) or json
 
     The exit code is 5 if a server does not start or all its requests fail, and 7 if other processes
-    disturbed the measurement. If some requests fail, a line has their number; rates are of
+    disturbed the measurement. If some requests fail, a line reports their number; rates count only
     completed requests.
     """
     from offload.bench.experiments import paired
