@@ -31,7 +31,7 @@ from offload.suites import Case
 from scripts.script import ROOT, run
 
 SERVERS = ("gunicorn_gthread", "uvicorn_httptools", "granian_wsgi")
-TASK = f"{Path(__file__).with_name('half_held.py')}:half_held"
+TASK = f"{Path(__file__).with_name('gil_task.py')}:hold_gil"
 SECONDS = 8.0  # s of load of each server
 WITHIN = 0.05
 PAIRS, SLICE, WARM = 60, 0.8, 0.2  # s of each slice, and of the warm-up before it

@@ -59,7 +59,7 @@ def test_a_worker_that_is_killed_while_idle_costs_no_answer(start: Any) -> None:
     assert facts(running)["rebuilt"] == 2
 
 
-def test_a_server_with_a_dead_worker_ends_when_asked_to(start: Any, mark: Any) -> None:
+def test_a_server_with_a_dead_worker_ends_on_request(start: Any, mark: Any) -> None:
     running = start("processes", "noop_sync")
     os.kill(facts(running)["worker_pids"][0], signal.SIGKILL)
     began = time.monotonic()

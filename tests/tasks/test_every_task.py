@@ -85,14 +85,14 @@ def test_twins_return_the_same_bytes(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_task_reports_in_one_line_what_it_does(name: str) -> None:
+def test_the_summary_of_a_task_is_one_short_sentence(name: str) -> None:
     summary = catalog.tasks()[name].summary
     assert summary.endswith(".")
     assert 20 < len(summary) <= 93
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_task_is_async_only_by_its_name(name: str) -> None:
+def test_a_task_is_a_coroutine_exactly_if_its_name_contains_async(name: str) -> None:
     assert ("_async" in name) == inspect.iscoroutinefunction(tasks.resolve(name))
 
 

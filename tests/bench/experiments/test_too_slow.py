@@ -58,7 +58,7 @@ def test_users_wait_for_slots_if_their_number_is_known(
 
 
 @pytest.mark.server
-def test_a_real_case_is_reported_by_its_first_request_and_the_other_one_is_measured(
+def test_a_real_case_that_is_too_slow_is_left_out_and_the_other_one_is_measured(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(Load, "timeout", 0.01)  # of a request alone; sleep_short_sync takes longer

@@ -131,7 +131,9 @@ def column(page: Any, caption: str, head: str) -> list[str]:
     return [str(text) for text in found]
 
 
-def test_a_table_is_sorted_by_keyboard_and_reports_it(browser: Any, pages: dict[str, str]) -> None:
+def test_a_table_can_be_sorted_by_keyboard_and_reports_its_order(
+    browser: Any, pages: dict[str, str]
+) -> None:
     page, messages = opened(browser, pages["example-tornado"])
     caption, head = "Peak memory", "Memory"
     before = column(page, caption, head)

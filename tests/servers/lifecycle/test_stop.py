@@ -16,7 +16,7 @@ from tests.commands import can_listen
 from tests.installed import OWN, SERVERS, one_of_each_kind, require
 from tests.servers.chosen import ANY, FAULTS, Chosen, files_in, has_begun
 from tests.servers.lifecycle.command_line import begin
-from tests.servers.lifecycle.hurried import SECONDS
+from tests.servers.lifecycle.short_timeout import SECONDS
 from tests.waiting import read_line, wait_until
 
 pytestmark = pytest.mark.server
@@ -126,7 +126,9 @@ def test_a_task_that_blocks_is_cut_off(
     for key, value in files_in(tmp_path).items():
         monkeypatch.setenv(key, value)
     (tmp_path / "task").write_text(f"{FAULTS}:blocks_in_slices")
-    process = begin(name, ANY, "0", module="tests.servers.lifecycle.hurried", HURRIED="DRAIN")
+    process = begin(
+        name, ANY, "0", module="tests.servers.lifecycle.short_timeout", SHORT_TIMEOUT="DRAIN"
+    )
     try:
         port = int(read_line(process.stderr).rpartition(":")[2].partition("/")[0])
         with socket.create_connection(("127.0.0.1", port), timeout=20) as client:

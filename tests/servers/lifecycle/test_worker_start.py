@@ -19,7 +19,7 @@ from offload.suites import Case
 from tests import ROOT
 from tests.http_clients import get, in_threads
 from tests.installed import KINDS, POOLS, one_of_each_kind, require
-from tests.servers.lifecycle.command_line import begin, said_by
+from tests.servers.lifecycle.command_line import begin, wait_for_end
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.server
@@ -106,8 +106,14 @@ def test_an_import_that_never_returns_ends_the_start(
 ) -> None:
     (tmp_path / "blocks.py").write_text(BLOCKS)
     task = f"{tmp_path}/blocks.py:f"
-    code, lines = said_by(
-        begin(name, task, "0", module="tests.servers.lifecycle.hurried", HURRIED="DEADLINE")
+    code, lines = wait_for_end(
+        begin(
+            name,
+            task,
+            "0",
+            module="tests.servers.lifecycle.short_timeout",
+            SHORT_TIMEOUT="DEADLINE",
+        )
     )
     assert (code, len(lines)) == (4, 1)
     assert "not ready within 2 s" in lines[0]
@@ -119,7 +125,7 @@ def test_an_import_that_never_returns_ends_the_start_after_ten_seconds(
     tmp_path: Path, mark: Alive
 ) -> None:
     (tmp_path / "blocks.py").write_text(BLOCKS)
-    code, lines = said_by(begin("processes", f"{tmp_path}/blocks.py:f", "0"))
+    code, lines = wait_for_end(begin("processes", f"{tmp_path}/blocks.py:f", "0"))
     assert (code, len(lines)) == (4, 1)
     assert "not ready within 10 s" in lines[0]
     assert wait_until(lambda: not mark(), 5)

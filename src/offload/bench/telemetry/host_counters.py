@@ -17,8 +17,8 @@ TICK = os.sysconf("SC_CLK_TCK")  # Hz, the unit of /proc/stat
 def read() -> dict[str, float | None]:
     """Return counters since boot; None if the system does not report one.
 
-    `busy_s` is the CPU time of all usable CPUs together, `steal_s` the time when the hypervisor used
-    these CPUs, `pressure_s` the time in which at least one thread waited for a CPU (PSI),
+    `busy_s` is the CPU time of all usable CPUs together, `steal_s` the time when the hypervisor
+    used these CPUs, `pressure_s` the time in which at least one thread waited for a CPU (PSI),
     `overflows` the number of connections that full listen queues of all processes dropped.
     """
     return {**_stat(), "pressure_s": _pressure_s(), "overflows": _overflows()}

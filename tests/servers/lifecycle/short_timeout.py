@@ -1,4 +1,4 @@
-"""`python -m offload.servers` with one timeout of 2 s instead of 10 s: HURRIED is its name."""
+"""Run `python -m offload.servers` with one timeout of 2 s; SHORT_TIMEOUT has its name."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from offload.serving.pools import pool_workers
 SECONDS = 2.0
 
 if __name__ == "__main__":
-    if os.environ["HURRIED"] == "DRAIN":
+    if os.environ["SHORT_TIMEOUT"] == "DRAIN":
         stop_signal.DRAIN = SECONDS
     else:
-        pool_workers.DEADLINE = SECONDS  # before others take it from there
+        pool_workers.DEADLINE = SECONDS  # before other modules import it
     from offload.serving.main import main
 
     sys.exit(main(sys.argv[1:]))
