@@ -35,7 +35,7 @@ PARSER = Parser(contexts=collection().to_contexts())
 
 
 def called(words: list[str]) -> list[tuple[str, dict[str, Any]]]:
-    """Give the commands that Fabric's parser finds in rewritten words, with all their values."""
+    """Return the commands that Fabric's parser finds in rewritten words, with all their values."""
     found = PARSER.parse_argv(rewrite(words, PARAMETERS))
     return [(each.name, each.as_kwargs) for each in found]
 

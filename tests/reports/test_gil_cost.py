@@ -72,7 +72,7 @@ def cost(
     )
 
 
-def test_json_has_the_promised_figures() -> None:
+def test_json_has_the_documented_figures() -> None:
     values = json.loads(gil_cost.as_json(cost()))
     expected = (0.95, 0.99, 0.75, 1.0, 1.0, 4.0, 0.75, 0.5, 0.8, 0.75, 30.0)
     assert [values[key] for key in KEYS.split()] == pytest.approx(expected)

@@ -28,7 +28,7 @@ every = pytest.mark.parametrize("name", SERVERS)
 
 @pytest.fixture
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Give a place for a database of this test's own."""
+    """Return a path for a database of this test."""
     path = tmp_path / "own.sqlite3"
     monkeypatch.setenv("OCTOPUS_DB", str(path))
     return path

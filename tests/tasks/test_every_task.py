@@ -30,7 +30,7 @@ LONG = {"xml_etree_sync", "xml_lxml_sync", *(n for n in NAMES if "cpu_bound" in 
 BLOCKING = [
     pytest.param(n, marks=pytest.mark.slow if n in LONG else ()) for n in NAMES if "_async" not in n
 ]
-PROMISED = [
+DOCUMENTED = [
     "sleep_sync",
     "sleep_async",
     "sleep_async_split",
@@ -67,8 +67,8 @@ PROMISED = [
 ]
 
 
-def test_every_promised_name_is_a_task() -> None:
-    assert set() == set(PROMISED) - set(NAMES)
+def test_every_documented_name_is_a_task() -> None:
+    assert set() == set(DOCUMENTED) - set(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -115,7 +115,7 @@ def test_sleep_takes_its_280_ms(name: str) -> None:
 
 def test_split_sleeps_overlap_on_one_loop_and_blocking_ones_do_not() -> None:
     async def ends_apart(name: str) -> list[float]:
-        """Give the times between the ends of four that are begun together."""
+        """Return the times between the ends of four calls that start together."""
 
         async def end() -> float:
             await tasks.acall(name)

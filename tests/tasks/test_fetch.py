@@ -25,8 +25,8 @@ By = Callable[[str], bytes]
 
 @contextmanager
 def answering(answer: bytes, is_reset: bool = False) -> Iterator[tuple[str, list[bytes]]]:
-    """Answer each request alike, then close; give the address and the requests so far."""
-    asked: list[bytes] = []
+    """Send each request the same response, then close; yield the address and the requests."""
+    requests: list[bytes] = []
 
     def accepted() -> socket.socket:
         connection = listener.accept()[0]
@@ -35,7 +35,7 @@ def answering(answer: bytes, is_reset: bool = False) -> Iterator[tuple[str, list
 
     def serve() -> None:
         while request := (connection := accepted()).recv(65536):
-            asked.append(request)
+            requests.append(request)
             connection.sendall(answer)
             if is_reset:
                 linger = struct.pack("ii", 1, 0)
@@ -48,9 +48,9 @@ def answering(answer: bytes, is_reset: bool = False) -> Iterator[tuple[str, list
         thread = threading.Thread(target=serve)
         thread.start()
         try:
-            yield f"127.0.0.1:{listener.getsockname()[1]}", asked
+            yield f"127.0.0.1:{listener.getsockname()[1]}", requests
         finally:
-            socket.create_connection(listener.getsockname()).close()  # asks nothing: the end
+            socket.create_connection(listener.getsockname()).close()  # no request: the server ends
             thread.join(10)
 
 
@@ -121,10 +121,10 @@ def test_proxy_that_refuses_is_reported(monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.parametrize(("status", "tries"), [(500, _retry.TRIES), (404, 1), (503, 1)])
 def test_only_a_500_is_tried_again(status: int, tries: int) -> None:
-    with answering(f"HTTP/1.1 {status} No\r\n{END}0\r\n\r\n".encode()) as (host, asked):
+    with answering(f"HTTP/1.1 {status} No\r\n{END}0\r\n\r\n".encode()) as (host, requests):
         with pytest.raises(FetchFailed):
             asyncio.run(_retry.retry_transient(afetch)(f"http://{host}/"))
-        assert len(asked) == tries
+        assert len(requests) == tries
 
 
 @pytest.mark.slow
@@ -148,10 +148,10 @@ def test_retries_in_several_threads_do_not_disturb_each_other() -> None:
 
 
 def test_reset_is_tried_again() -> None:
-    with answering(b"H", is_reset=True) as (host, asked):
+    with answering(b"H", is_reset=True) as (host, requests):
         with pytest.raises(FetchFailed):
             asyncio.run(_retry.retry_transient(afetch)(f"http://{host}/"))
-        assert len(asked) == _retry.TRIES
+        assert len(requests) == _retry.TRIES
 
 
 def test_timeout_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:

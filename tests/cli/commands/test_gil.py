@@ -48,7 +48,7 @@ def computing(results: Path) -> dict[str, Any]:
 
 
 def figures(said: CompletedCommand) -> dict[str, float | None]:
-    """Give the first number of each line of the table."""
+    """Return the first number of each line of the table."""
     found = {}
     for line in said.stdout.splitlines():
         if match := LINE.match(line):

@@ -65,7 +65,7 @@ def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def opened(browser: Any, url: str, **settings: Any) -> tuple[Any, list[str]]:
-    """Open a page offline; return it, and the list of what its console will say."""
+    """Open a page offline; return it, and the list of its console messages."""
     context = browser.new_context(offline=True, **settings)
     context.set_default_timeout(60_000)
     page, messages = context.new_page(), list[str]()

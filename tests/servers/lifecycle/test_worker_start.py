@@ -37,7 +37,7 @@ MOMENTS = [
 
 @pytest.fixture
 def imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], set[int]]:
-    """Make importing SLOW take long; calling it gives the processes whose import began or ended."""
+    """Make importing SLOW take long; calling it lists the processes whose import began or ended."""
     monkeypatch.setenv("IMPORTS", str(tmp_path))
     monkeypatch.setenv("IMPORT_SECONDS", "1.5")
     return lambda what: {int(p.name.partition("-")[2]) for p in tmp_path.glob(f"{what}-*")}

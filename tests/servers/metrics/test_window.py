@@ -33,7 +33,7 @@ def window_report(
 
 
 def loaded(running: server.Server, users: int) -> dict[str, Any]:
-    """Have each user ask once, all together, and give what the server tells of that time.
+    """Send one request of each user at once; return what the server reports on that time.
 
     `elapsed_s` is added: how long it was. Slots were idle before it.
     """
@@ -113,7 +113,7 @@ def test_the_cpu_of_a_task_is_what_it_used_and_not_what_it_slept(any_server: Cho
     assert window["tasks"] == 2
     assert 0.1 <= window["task_cpu_s"] < 0.3
     assert window["slot_s"] > 0.2
-    assert 0 <= window["task_queued_s"] <= window["task_s"]  # it is asked how long tasks queue
+    assert 0 <= window["task_queued_s"] <= window["task_s"]  # the load requests queue times
 
 
 @pytest.mark.server
