@@ -19,6 +19,7 @@ from types import FrameType
 from typing import NoReturn
 
 DRAIN = 10.0  # s for the requests that were accepted before the signal
+DROPPED = 1  # exit code if requests are unfinished after DRAIN: that is no success
 SAME = 0.5  # s: a second signal this soon is a duplicate (a terminal signals the whole group)
 
 

@@ -10,7 +10,7 @@ import multiprocessing
 import threading
 from typing import Any
 
-from offload.serving.applications import asgi
+from offload.serving.applications import asgi, wsgi
 from offload.serving.frameworks.octopus import database
 from offload.serving.lifecycle import worker_ready
 from offload.serving.pools import pool_workers
@@ -23,7 +23,7 @@ def graphene_wsgi() -> Any:
 
     application = get_wsgi_application()
     worker_ready.report()
-    return application
+    return wsgi.HostChecked(application)
 
 
 def graphene_asgi() -> Any:
@@ -43,7 +43,7 @@ class _Async:
         _set_up(paths)
         from django.core.asgi import get_asgi_application
 
-        self._application = get_asgi_application()
+        self._application = asgi.HostChecked(get_asgi_application())
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":
