@@ -1,20 +1,29 @@
-"""`python -m offload.servers` with one timeout of 2 s instead of 10 s: HURRIED is its name."""
+"""`python -m offload.servers` with a shorter timeout: HURRIED is its name."""
 
 from __future__ import annotations
 
 import os
 import sys
 
-from offload.serving.lifecycle import stop_signal
+from offload.serving.lifecycle import drain, stop_signal
 from offload.serving.pools import pool_workers
+from offload.serving.protection import deadlines
 
-SECONDS = 2.0
+SECONDS = 2.0  # instead of 10
+REQUEST = 1.0  # instead of 10
+SENDING = 0.5  # instead of 2
 
 if __name__ == "__main__":
-    if os.environ["HURRIED"] == "DRAIN":
-        stop_signal.DRAIN = SECONDS
-    else:
-        pool_workers.DEADLINE = SECONDS  # before others take it from there
+    # before others take them from there
+    match os.environ["HURRIED"]:
+        case "DRAIN":
+            stop_signal.DRAIN = SECONDS
+        case "DEADLINE":
+            pool_workers.DEADLINE = SECONDS
+        case "REQUEST":
+            deadlines.REQUEST = REQUEST
+        case "SENDING":
+            drain.SENDING = SENDING
     from offload.serving.main import main
 
     sys.exit(main(sys.argv[1:]))

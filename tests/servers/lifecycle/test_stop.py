@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from offload.bench.target import server
+from offload.serving.lifecycle import stop_signal
 from tests.commands import can_listen
 from tests.installed import OWN, SERVERS, one_of_each_kind, require
 from tests.servers.chosen import ANY, FAULTS, Chosen, files_in, has_begun
@@ -138,7 +139,7 @@ def test_a_task_that_blocks_is_cut_off(
         assert time.monotonic() - began >= SECONDS
     finally:
         process.kill()
-    assert process.returncode == 0
+    assert process.returncode == stop_signal.DROPPED
     assert said.splitlines()[-1].startswith("unfinished requests are dropped after ")
     assert wait_until(lambda: not mark(), 5)
 
@@ -153,7 +154,8 @@ def test_a_task_that_blocks_for_a_minute_is_cut_off_after_ten_seconds(
     assert wait_until(lambda: running.process.poll() is not None, 14)
     assert time.monotonic() - began > 7
     server.stop(running)
-    assert (running.process.returncode, running.ending["ended"]) == (0, True)
+    assert running.process.returncode == stop_signal.DROPPED
+    assert running.ending["ended"] is True
     assert wait_until(lambda: not mark(), 5)
 
 
