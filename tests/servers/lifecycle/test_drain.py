@@ -23,7 +23,7 @@ pytestmark = pytest.mark.server
 
 CUT_OFF = 10.0  # s after a stop signal
 OF_UVICORN = ("uvicorn_h11", "uvicorn_httptools")
-UNDER_LOAD = ("loop", *OF_UVICORN, "hypercorn", "waitress")
+UNDER_LOAD = ("loop", "prefork", *OF_UVICORN, "hypercorn", "waitress")
 LARGE = 'def large(): return "x" * 16_000_000\n'
 CLIENTS = 4
 
