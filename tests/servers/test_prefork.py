@@ -147,9 +147,9 @@ sys.exit(main.main(["prefork", "noop_sync", "0"]))
 
 
 def test_a_start_that_fails_leaves_no_process(mark: Callable[[], list[psutil.Process]]) -> None:
-    process = run(NEVER_READY, SERVER_PROCESSES="2", SERVER_READY_S="0.5")
-    error = read_line(process.stderr)
-    assert process.wait(20) == 4
+    with run(NEVER_READY, SERVER_PROCESSES="2", SERVER_READY_S="0.5") as process:
+        error = read_line(process.stderr)
+        assert process.wait(20) == 4
     assert "the processes were not ready" in error
     left = mark()
     for each in left:
