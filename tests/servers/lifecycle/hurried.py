@@ -6,11 +6,12 @@ import os
 import sys
 
 from offload.serving.lifecycle import drain, stop_signal
-from offload.serving.pools import pool_workers
+from offload.serving.pools import pool_workers, recovery
 from offload.serving.protection import deadlines
 
 SECONDS = 2.0  # instead of 10
 REQUEST = 1.0  # instead of 10
+READY = 0.7  # instead of 10
 SENDING = 0.5  # instead of 2
 
 if __name__ == "__main__":
@@ -22,6 +23,8 @@ if __name__ == "__main__":
             pool_workers.DEADLINE = SECONDS
         case "REQUEST":
             deadlines.REQUEST = REQUEST
+        case "READY":
+            recovery.READY = READY
         case "SENDING":
             drain.SENDING = SENDING
     from offload.serving.main import main

@@ -120,7 +120,20 @@ def test_workers_end_with_a_killed_server(method: str | None, at_work: AtWork, m
     assert can_listen(int(str(running.facts["port"])))
 
 
-@pytest.mark.parametrize("name", one_of_each_kind(OWN))
+@pytest.mark.usefixtures("own_temporary")
+@pytest.mark.parametrize("method", ["forkserver", "spawn", "fork", None])
+def test_workers_that_hold_the_gil_end_with_a_killed_server(
+    method: str | None, at_work: AtWork, mark: Alive
+) -> None:
+    settings = {} if method is None else {"start_method": method}
+    name = "processes" if method else "pipes"
+    running, _ = at_work(name, f"{FAULTS}:holds_the_gil", workers=2, **settings)
+    assert len(mark()) > 2
+    running.process.kill()
+    assert wait_until(lambda: not mark(), 6)  # s: 2 are allowed
+
+
+@pytest.mark.parametrize("name", one_of_each_kind([*OWN, "uvicorn_workers"]))
 def test_a_task_that_blocks_is_cut_off(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: Alive
 ) -> None:

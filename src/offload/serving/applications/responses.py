@@ -40,11 +40,11 @@ def from_task(timed: task_clock.TimedResult) -> Answer:
     return Answer(200, "text/html; charset=utf-8", outcome)
 
 
-def from_error(error: Exception) -> Answer:
-    """Return 500 with the error in one line, and log it."""
+def from_error(error: Exception, status: int = 500) -> Answer:
+    """Return the error in one line, and log it."""
     probe.response_counts["failed"] += 1
     log.failure(str(error))
-    return _plain(500, log.escaped(str(error)))
+    return _plain(status, log.escaped(str(error)))
 
 
 def refusal(method: str | None, host: str | None) -> Answer | None:

@@ -20,6 +20,7 @@ from offload.serving.lifecycle import drain, ports, readiness
 from offload.serving.lifecycle.stop_signal import stop
 from offload.serving.metrics import loop_lag, probe
 from offload.serving.metrics.task_clock import TimedResult
+from offload.serving.pools.recovery import PoolUnavailable
 
 LIMITS = {"idle_connection_timeout": 10.0, "body_timeout": 10.0, "max_body_size": 1 << 20}
 
@@ -94,6 +95,8 @@ class _Handler(RequestHandler):
     async def _answer(self) -> responses.Answer:
         try:
             return responses.from_task(await self.run())
+        except PoolUnavailable as error:
+            return responses.from_error(error, 503)
         except BrokenProcessPool as error:
             return responses.from_error(error)
 

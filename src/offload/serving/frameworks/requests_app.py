@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import threading
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -14,8 +13,8 @@ from fastapi import FastAPI, Request, Response
 
 from offload.serving.applications import asgi, responses
 from offload.serving.frameworks import upstream_wait
+from offload.serving.lifecycle import parent_watch
 from offload.serving.metrics import probe, task_clock
-from offload.serving.pools import pool_workers
 
 POOL = 16  # threads behind to_thread: the default on the published machine's 12 CPU threads
 
@@ -57,7 +56,7 @@ def application() -> asgi.Asgi:
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     """Set up a process: it ends with its parent, and has one thread pool and one session."""
-    threading.Thread(target=pool_workers.end_with_parent, daemon=True).start()
+    parent_watch.start()
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(POOL))
     timeout = aiohttp.ClientTimeout(total=upstream_wait.TIMEOUT)
     async with aiohttp.ClientSession(timeout=timeout) as session:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import signal
 import socket
-import threading
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager
 from typing import Any
@@ -16,10 +16,9 @@ from uvicorn.supervisors import Multiprocess
 
 from offload.errors import StartError, UserError
 from offload.serving.applications import asgi, user_worker
-from offload.serving.lifecycle import drain, ports, readiness, worker_ready
+from offload.serving.lifecycle import drain, parent_watch, ports, readiness, worker_ready
 from offload.serving.lifecycle.stop_signal import stop
 from offload.serving.metrics import probe
-from offload.serving.pools import pool_workers
 
 POLL = 0.01  # s
 NAME = "SERVER_NAME"  # the variable with the server's name for supervised processes
@@ -66,7 +65,7 @@ def supervise_task(task: str, port: int, backlog: int, processes: int) -> None:
 
 def task_application() -> asgi.Asgi:
     """Create the application of a supervised process, which ends with the supervisor."""
-    threading.Thread(target=pool_workers.end_with_parent, daemon=True).start()
+    parent_watch.start()
     task = os.environ[worker_ready.TASK]
     probe.facts.update(probe.identity(), server=os.environ[NAME], task=task)
     return user_worker.create(asgi.create, task)
@@ -153,7 +152,12 @@ class _Server(uvicorn.Server):
 
 
 class _Supervisor(Multiprocess):
-    """A supervisor that announces readiness once all workers serve, and forwards stop signals."""
+    """A supervisor that announces readiness once all workers serve, and limits their drain."""
+
+    def __init__(self, config: uvicorn.Config, sockets: list[socket.socket]) -> None:
+        super().__init__(config, sockets)
+        stop.listen_again()
+        stop.set_callback(lambda: self.signal_queue.append(signal.SIGTERM))
 
     def init_processes(self) -> None:
         super().init_processes()

@@ -38,6 +38,10 @@ class Stop:
         process has ended.
         """
         self._late = late
+        self.listen_again()
+
+    def listen_again(self) -> None:
+        """Handle both signals, after a library has set its own handlers."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._handle)
 

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import importlib
 import multiprocessing
-import threading
 from typing import Any
 
 from offload.serving.applications import asgi, wsgi
 from offload.serving.frameworks.octopus import database
-from offload.serving.lifecycle import worker_ready
-from offload.serving.pools import pool_workers
+from offload.serving.lifecycle import parent_watch, worker_ready
 
 
 def graphene_wsgi() -> Any:
@@ -48,7 +46,7 @@ class _Async:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":
             if multiprocessing.parent_process() is not None:  # a worker of uvicorn's supervisor
-                threading.Thread(target=pool_workers.end_with_parent, daemon=True).start()
+                parent_watch.start()
             await asgi.lifespan(receive, send)
         else:
             await self._application(scope, receive, send)
