@@ -100,6 +100,7 @@ def test_a_pool_that_cannot_be_rebuilt_is_a_503_until_it_can(
         module="tests.servers.lifecycle.hurried",
         HURRIED="READY",
         SERVER_WORKERS="1",
+        SERVER_IDEMPOTENT="yes",
     )
     try:
         port = int(read_line(process.stderr).rpartition(":")[2].partition("/")[0])

@@ -151,7 +151,7 @@ def test_the_workers_of_nginx_are_not_root(folder: Path) -> None:
         assert 0 not in {number for worker in workers for number in worker.uids()}
         temporary = (folder / "nginx").resolve()
         assert temporary.is_dir()
-    assert not temporary.exists()
+    until(lambda: not temporary.exists())
     assert (folder / "nginx.log").exists()
 
 

@@ -40,7 +40,7 @@ def serve(application: Asgi, port: int, backlog: int) -> None:
         raise serving.error
 
 
-class _Loop(uvloop.Loop):  # type: ignore[misc]
+class _Loop(uvloop.Loop):
     """An event loop that can close its servers and abort its connections.
 
     hypercorn closes its listener only together with the connections, and waits for slow clients.
@@ -48,10 +48,12 @@ class _Loop(uvloop.Loop):  # type: ignore[misc]
 
     def __init__(self) -> None:
         super().__init__()
-        self._servers: list[asyncio.Server] = []
+        self._servers: list[asyncio.AbstractServer] = []
         self._protocols: weakref.WeakSet[Any] = weakref.WeakSet()
 
-    async def create_server(self, factory: Callable[[], Any], *args: Any, **settings: Any) -> Any:
+    async def create_server(  # type: ignore[override, unused-ignore]
+        self, factory: Callable[[], Any], *args: Any, **settings: Any
+    ) -> Any:
         def create_protocol() -> Any:
             protocol = factory()
             self._protocols.add(protocol)

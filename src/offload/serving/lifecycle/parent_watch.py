@@ -25,7 +25,9 @@ def start() -> None:
     parent = multiprocessing.parent_process()
     assert parent is not None, "a worker process has a parent"
     _request_signal(parent.sentinel)
-    threading.Thread(target=_wait, args=(parent.sentinel,), name="parent-watch", daemon=True).start()
+    threading.Thread(
+        target=_wait, args=(parent.sentinel,), name="parent-watch", daemon=True
+    ).start()
 
 
 def _request_signal(pipe: int) -> None:

@@ -69,7 +69,7 @@ class Pool:
         """Do nothing: the pool was started before the loop."""
 
     async def __aexit__(self, *_: object) -> None:
-        """Let a running recovery fail, and wait for it: cancelling it would leave workers behind."""
+        """Let a running recovery fail, and wait: cancelling it would leave workers behind."""
         self._is_ending = True
         while self._recovery is not None:
             _kill_workers()  # they may never get ready
@@ -126,7 +126,13 @@ class Pool:
                     )
                     async with asyncio.timeout(until - time.monotonic()):
                         reports = await asyncio.gather(*map(asyncio.wrap_future, handshakes))
-                except (BrokenProcessPool, OSError, EOFError, UserError, BrokenBarrierError) as error:
+                except (
+                    BrokenProcessPool,
+                    OSError,
+                    EOFError,
+                    UserError,
+                    BrokenBarrierError,
+                ) as error:
                     if isinstance(error, TimeoutError) or self._is_ending:
                         break
                     continue
