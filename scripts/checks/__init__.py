@@ -1,1 +1,1 @@
-"""Measure what the docs promise: effects on servers, error rates, predicted rates."""
+"""Check what the docs promise and what the tests detect: effects, error rates, mutations."""

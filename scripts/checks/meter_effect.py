@@ -2,7 +2,7 @@
 
 Usage: python -m scripts.checks.meter_effect [TASK]
 
-A server with 4 threads is loaded in 120 pairs of slices. One slice of each pair is with the meter
+A server with 4 threads is loaded in 120 pairs of slices. One slice of each pair is with the sampler
 and one without, in random order. The test passes (exit code 0) if the 95 % interval of the ratio of
 their rates contains 1 and is within 3 %. It takes about 7 minutes, and needs a quiet machine.
 """
@@ -55,18 +55,18 @@ def main(arguments: list[str]) -> int:
     return 0 if passed else 1
 
 
-def _pair(load: Load, facts: dict[str, object], meter_first: bool) -> tuple[float, float]:
+def _pair(load: Load, facts: dict[str, object], on_first: bool) -> tuple[float, float]:
     """Return the rates without and with the sampler, in requests/s."""
-    first, second = (_rate(load, facts if on else None) for on in (meter_first, not meter_first))
-    return (second, first) if meter_first else (first, second)
+    first, second = (_rate(load, facts if on else None) for on in (on_first, not on_first))
+    return (second, first) if on_first else (first, second)
 
 
 def _rate(load: Load, facts: dict[str, object] | None) -> float:
-    with GilSampler(facts) if facts is not None else nullcontext() as meter:
+    with GilSampler(facts) if facts is not None else nullcontext() as sampler:
         ran = loads.run(load, "builtin")
-    found = None if meter is None else meter.between(None, None)
+    found = None if sampler is None else sampler.between(None, None)
     if found is not None and found.late is None:  # late samples count, too
-        sys.exit(f"the meter read nothing: {found.why}")
+        sys.exit(f"the sampler read nothing: {found.why}")
     return ran.result.figures.rate or sys.exit(f"no rate: {ran.result.problem}")
 
 

@@ -2,11 +2,11 @@
 
 Usage: python -m scripts.checks.watch_effect [SERVER]
 
-For SERVER, or gunicorn, uvicorn and granian, rho of `fab watch` is compared with rho of the meter
-under the same load; the worker itself found the address that the meter reads. Then a server with
-4 threads is loaded in 60 pairs of slices. It is watched in one slice of each pair, in random order.
-The exit code is 0 if each rho differs by at most 0.05, and if the 95 % interval of the ratio does
-not exclude 0.98 of the rate without watching. It takes about 3 minutes.
+For SERVER, or gunicorn, uvicorn and granian, rho of `fab watch` is compared with rho of the sampler
+under the same load; the worker itself reports the GIL address that the sampler reads. Then a server
+with 4 threads is loaded in 60 pairs of slices. It is watched in one slice of each pair, in random
+order. The exit code is 0 if each rho differs by at most 0.05, and if the 95 % interval of the ratio
+does not exclude 0.98 of the rate without watching. It takes about 3 minutes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from offload.suites import Case
 from scripts.script import ROOT, run
 
 SERVERS = ("gunicorn_gthread", "uvicorn_httptools", "granian_wsgi")
-TASK = f"{Path(__file__).with_name('half_held.py')}:half_held"
+TASK = f"{Path(__file__).with_name('gil_task.py')}:hold_gil"
 SECONDS = 8.0  # s of load of each server
 WITHIN = 0.05
 PAIRS, SLICE, WARM = 60, 0.8, 0.2  # s of each slice, and of the warm-up before it
@@ -54,7 +54,7 @@ def _agrees(name: str) -> bool:
     try:
         inside = json.loads(get(running.url))
         load = Load(running.url, users=2, seconds=SECONDS, keep_alive=True)
-        with _Watching(running) as watching, GilSampler(inside) as meter:
+        with _Watching(running) as watching, GilSampler(inside) as sampler:
             loads.run(load, "builtin")
             readings = [json.loads(line) for line in watching.end()]
     finally:
@@ -63,7 +63,7 @@ def _agrees(name: str) -> bool:
     found = [(each["time"], _rho(each, pid)) for each in readings if each["type"] == "reading"]
     whole = [rho for _, rho in found[1:-1]]  # the load covers these seconds entirely
     monotonic = time.monotonic() - time.time()
-    own = meter.between(found[0][0] + monotonic, found[-2][0] + monotonic)
+    own = sampler.between(found[0][0] + monotonic, found[-2][0] + monotonic)
     watched = sum(whole) / len(whole)
     print(f"{name}: rho of the sampler {own.share or own.why}, of watch {watched:.4f}", flush=True)
     return own.share is not None and abs(own.share - watched) <= WITHIN

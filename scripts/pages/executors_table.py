@@ -47,7 +47,7 @@ def _measure(part: str) -> Values:
 
 def _tables() -> Iterator[str]:
     if not (found := _figures()):
-        yield "Not measured yet: ``python -m scripts.pages.executors_table`` does."
+        yield "Not measured yet: run ``python -m scripts.pages.executors_table``."
     if part := found.get("http"):
         servers = [Hop(**values) for values in part["servers"]]
         yield "**Over HTTP.** " + hops.text(servers, part["missing"], part["environment"], "rst")

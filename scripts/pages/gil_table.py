@@ -112,7 +112,7 @@ def _elsewhere(task: str, kind: str, names: list[str]) -> Values:
 
 def _lines() -> Iterator[str]:
     if not (found := [*_figures().values()]):
-        yield "Not measured yet: ``python -m scripts.pages.gil_table`` does."
+        yield "Not measured yet: run ``python -m scripts.pages.gil_table``."
         return
     committed = {one.threads.first.case.task: one.verdict for one in gil_effects()}
     found = [{**one, **_cost(committed.get(one["task"]))} for one in found]

@@ -145,7 +145,7 @@ def _effect(by_task: Mapping[str, Effect], task: str) -> Effect:
 def _require(is_supported: bool, what: str) -> None:
     if not is_supported:
         reason = f"the figures of {what} in results/ do not support the README's advice"
-        raise GateError(reason, "correct _strategies in python -m scripts.pages.readme")
+        raise GateError(reason, "correct _strategies in scripts/pages/readme.py")
 
 
 def _claims() -> Mapping[str, Sequence[by_source.Evaluated]]:

@@ -31,7 +31,7 @@ def no_other_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(interpreters, "FOLDER", tmp_path / "no_pythons")
 
 
-class Word:
+class SimulatedGil:
     """A simulated GIL of this process, which the test locks and switches."""
 
     def __init__(self, locked: int = 0) -> None:

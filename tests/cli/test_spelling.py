@@ -78,7 +78,7 @@ def test_a_wrong_word_is_named_with_what_to_do(words: list[str], message: str) -
         rewrite(words, COMMANDS)
 
 
-def said(*words: str) -> tuple[int, str, str]:
+def run_command(*words: str) -> tuple[int, str, str]:
     done = fab_here(*words)
     return done.returncode, done.stdout, done.stderr
 
@@ -94,16 +94,16 @@ def said(*words: str) -> tuple[int, str, str]:
     ],
 )
 def test_help_takes_every_spelling_of_a_command(words: list[str]) -> None:
-    code, help_, errors = said("--help", "run_server")
+    code, help_, errors = run_command("--help", "run_server")
     assert (code, "Serve a task with a server until Ctrl-C" in help_, errors) == (0, True, "")
-    assert said(*words) == (code, help_, errors)
+    assert run_command(*words) == (code, help_, errors)
 
 
 def test_help_of_an_unknown_command_is_one_line_with_a_suggestion() -> None:
     line = "error: no 'run-sever' in the commands: did you mean run_server?\n"
-    assert said("--help", "run-sever") == (2, "", line)
+    assert run_command("--help", "run-sever") == (2, "", line)
     line = "error: no 'xyz' in the commands: fab --list lists them all\n"
-    assert said("--help", "xyz") == said("xyz") == (2, "", line)
+    assert run_command("--help", "xyz") == run_command("xyz") == (2, "", line)
 
 
 @pytest.mark.server

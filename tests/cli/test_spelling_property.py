@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from invoke import Collection, ParseError, Parser
 
 from offload.cli import COMMANDS
-from offload.cli.commands import benchmark, load_test, maintain, questions, serve, start, understand
+from offload.cli.commands import benchmark, cases, load_test, maintain, serve, start, understand
 from offload.cli.syntax import NO, YES, parameter_defaults, rewrite
 from offload.errors import UsageError
 from tests.properties import examples
 
-assert [benchmark, load_test, maintain, questions, serve, start, understand]  # each has commands
+assert [benchmark, cases, load_test, maintain, serve, start, understand]  # each has commands
 
 PARAMETERS = {name: parameter_defaults(task.body) for name, task in COMMANDS.items()}
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters=","), max_size=12)
@@ -35,7 +35,7 @@ PARSER = Parser(contexts=collection().to_contexts())
 
 
 def called(words: list[str]) -> list[tuple[str, dict[str, Any]]]:
-    """Give the commands that Fabric's parser finds in rewritten words, with all their values."""
+    """Return the commands that Fabric's parser finds in rewritten words, with all their values."""
     found = PARSER.parse_argv(rewrite(words, PARAMETERS))
     return [(each.name, each.as_kwargs) for each in found]
 

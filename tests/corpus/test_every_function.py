@@ -60,7 +60,7 @@ def test_a_function_returns_the_same_bytes_in_every_process(
 
 
 @pytest.mark.parametrize("name", ENTRIES)
-def test_a_function_reports_in_one_line_what_it_does(name: str) -> None:
+def test_the_summary_of_a_function_is_one_short_sentence(name: str) -> None:
     summary = ENTRIES[name].summary
     assert summary.endswith(".")
     assert len(summary) <= 93

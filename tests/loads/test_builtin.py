@@ -43,7 +43,7 @@ BAD = {
 }
 
 
-def asked(server: Server, path: str, **more: object) -> Load:
+def load_of(server: Server, path: str, **more: object) -> Load:
     return replace(Load(server.url(path), users=3, seconds=None, requests=9), **more)  # type: ignore[arg-type]
 
 
@@ -57,23 +57,23 @@ def counted(load: Load) -> tuple[int | None, dict[str, int | None]]:
 def test_an_answer_is_completed_however_it_ends(
     server: Server, path: str, keep_alive: bool
 ) -> None:
-    assert counted(asked(server, path, keep_alive=keep_alive)) == (9, {})
+    assert counted(load_of(server, path, keep_alive=keep_alive)) == (9, {})
 
 
 @pytest.mark.parametrize(("path", "kind"), BAD.items())
 def test_a_failure_is_counted_by_its_kind(server: Server, path: str, kind: str) -> None:
-    assert counted(asked(server, path)) == (0, {kind: 9})
+    assert counted(load_of(server, path)) == (0, {kind: 9})
 
 
 def test_an_answer_that_differs_from_the_last_is_read_anew(server: Server) -> None:
-    load = asked(server, "/alternate", users=1, requests=10, keep_alive=True)
+    load = load_of(server, "/alternate", users=1, requests=10, keep_alive=True)
     assert counted(load) == (5, {"5xx": 5})
 
 
 def test_a_request_over_its_time_is_a_timeout_and_one_in_flight_is_unfinished(
     server: Server,
 ) -> None:
-    load = asked(server, "/hang", requests=None, seconds=1.5, timeout=1.0)
+    load = load_of(server, "/hang", requests=None, seconds=1.5, timeout=1.0)
     assert counted(load) == (0, {"timeout": 3, "unfinished": 3})
 
 
@@ -110,7 +110,7 @@ def test_a_batch_of_all_users_that_fails_does_not_end_the_load(users: int, failu
 
 def test_every_request_the_server_saw_is_in_the_sum(server: Server) -> None:
     before = server.requests["/pool"]
-    measured = run_here(asked(server, "/pool", requests=None, seconds=1.0, users=9))
+    measured = run_here(load_of(server, "/pool", requests=None, seconds=1.0, users=9))
     counted = (measured.figures.completed or 0) + sum(
         n or 0 for n in measured.figures.failed.values()
     )
@@ -120,18 +120,18 @@ def test_every_request_the_server_saw_is_in_the_sum(server: Server) -> None:
 
 
 @pytest.mark.parametrize(("keep_alive", "connections"), [(True, 3), (False, 30)])
-def test_connections_are_kept_only_when_asked(
+def test_connections_are_kept_only_on_request(
     server: Server, keep_alive: bool, connections: int
 ) -> None:
     before = server.accepts["/"]
-    run_here(asked(server, "/", requests=30, keep_alive=keep_alive))
+    run_here(load_of(server, "/", requests=30, keep_alive=keep_alive))
     assert server.accepts["/"] - before == connections
 
 
 def test_a_warm_up_ends_when_every_user_was_answered_and_leaves_nothing_in_flight(
     server: Server,
 ) -> None:
-    load = asked(server, "/pool", requests=None, seconds=0.1, each=1, users=9)
+    load = load_of(server, "/pool", requests=None, seconds=0.1, each=1, users=9)
     measured = run_here(load)
     assert measured.figures.completed == 9
     assert 3 * SLOT_S - 0.01 <= (measured.figures.elapsed_s or 0) < 30 * SLOT_S
@@ -139,12 +139,12 @@ def test_a_warm_up_ends_when_every_user_was_answered_and_leaves_nothing_in_fligh
 
 def test_the_rate_of_a_pool_is_slots_over_time(server: Server) -> None:
     before = len(server.slots_s)
-    rate = run_here(asked(server, "/pool", requests=None, seconds=1.5, users=8)).figures.rate
+    rate = run_here(load_of(server, "/pool", requests=None, seconds=1.5, users=8)).figures.rate
     assert rate == pytest.approx(server.pool_rate(before), rel=0.3)
 
 
 def test_users_think_before_they_ask_again(server: Server) -> None:
-    measured = run_here(asked(server, "/", requests=30, think=0.1))
+    measured = run_here(load_of(server, "/", requests=30, think=0.1))
     assert (measured.figures.elapsed_s or 0) > 9 * 0.1 * 0.75  # 9 thoughts each, on average 0.1 s
     assert (measured.figures.response.p50_s or 1) < 0.05
 
@@ -155,10 +155,10 @@ def test_https_is_verified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     authority.issue_cert("127.0.0.1").configure_cert(context)
     authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
     with Server(context) as secure:
-        assert counted(asked(secure, "/")) == (0, {"tls": 9})
-        assert counted(asked(secure, "/", ca=str(tmp_path / "ca.pem"))) == (9, {})
+        assert counted(load_of(secure, "/")) == (0, {"tls": 9})
+        assert counted(load_of(secure, "/", ca=str(tmp_path / "ca.pem"))) == (9, {})
         monkeypatch.setenv("UPSTREAM_CA", str(tmp_path / "ca.pem"))
-        assert counted(asked(secure, "/")) == (9, {})
+        assert counted(load_of(secure, "/")) == (9, {})
 
 
 def test_quantiles_are_samples_by_nearest_rank() -> None:
@@ -193,7 +193,7 @@ def test_a_request_that_timed_out_belongs_in_the_quantiles() -> None:
 
 
 def test_a_load_of_timeouts_alone_has_quantiles_and_no_mean(server: Server) -> None:
-    load = asked(server, "/hang", requests=None, seconds=1.5, timeout=1.0)
+    load = load_of(server, "/hang", requests=None, seconds=1.5, timeout=1.0)
     response = run_here(load).figures.response
     assert (response.mean_s, response.p50_s, response.at_least_s) == (None, 1.0, 1.0)
 

@@ -67,7 +67,7 @@ def test_a_failure_is_counted_by_its_kind(name: str, kind: str, count: int) -> N
     assert (measured.figures.response.mean_s, measured.figures.response.max_s) == (None, None)
 
 
-def test_what_was_never_asked_is_a_problem_and_no_failed_request() -> None:
+def test_requests_that_were_never_sent_are_a_problem_and_no_failed_requests() -> None:
     assert recorded("refused").problem == "h2load sent 0 of 9: connections failed"
     assert recorded("reset").problem == "h2load sent 3 of 30: connections failed"
     assert recorded("refused").figures.failed["refused"] is None
@@ -93,7 +93,7 @@ def test_the_words_are_those_of_the_load() -> None:
     assert argv == ("h2load", "--h1", *words.split())
 
 
-def test_fewer_requests_than_users_are_asked_by_fewer_users() -> None:
+def test_fewer_requests_than_users_are_sent_by_fewer_users() -> None:
     measured = recorded("good", users=40)
     assert measured.notes == (Flag("users", "30 sent requests instead of 40"),)
 

@@ -133,7 +133,7 @@ def test_a_warm_up_is_not_offered(server: Server) -> None:
 
 @contextmanager
 def stalling(period: float, stall: float) -> Iterator[str]:
-    """Give the address of a server that answers at once, except for `stall` s in every `period`."""
+    """Yield the address of a server that responds at once except in `stall` s of each `period`."""
     stop, ready, ports = threading.Event(), threading.Event(), []
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -18,8 +18,13 @@ from offload.registry import catalog
 from tests.properties import examples
 
 TESTS = Path(__file__).parents[1]
-PARSERS = ("siege", "ab", "h2load", "wrk", "locust", "builtin")  # with recorded outputs
 EVERY = tuple(catalog.drivers())
+FOLDERS = (TESTS / "data", TESTS / "loads" / "data")
+PARSERS = tuple(
+    name
+    for name in EVERY  # those with recorded outputs
+    if name == "builtin" or any((folder / name).is_dir() for folder in FOLDERS)
+)
 LOAD = Load("http://127.0.0.1/", users=3, seconds=2.0, keep_alive=True)
 BUILTIN = {
     "figures": {
@@ -33,8 +38,8 @@ BUILTIN = {
 RECORDED = {
     name: [
         (out.read_text(), out.with_suffix(".err").read_text())
-        for folder in (TESTS / "data" / name, TESTS / "loads" / "data" / name)
-        for out in sorted(folder.glob("*.out"))
+        for folder in FOLDERS
+        for out in sorted((folder / name).glob("*.out"))
     ]
     for name in PARSERS
 } | {"builtin": [(json.dumps(BUILTIN, indent=1), "")]}

@@ -27,7 +27,7 @@ def test_the_shares_add_up() -> None:
     assert len({part.seed for part in parts}) == 3
 
 
-def test_all_requests_are_asked_once(server: Server) -> None:
+def test_all_requests_are_sent_once(server: Server) -> None:
     before, connections = server.requests["/"], server.accepts["/"]
     measured = loads.run(replace(LOAD, url=server.url("/")), "builtin").result
     assert measured.figures.completed == server.requests["/"] - before == 100

@@ -37,7 +37,7 @@ def pool(workers: int, slot: float, users: int, length: float) -> Requests:
 def errors(
     workers: int, slot: float, users: int, seen: Requests, length: float
 ) -> tuple[float, float]:
-    """Give the worst relative error of spreading and of counting, over windows anywhere."""
+    """Return the worst relative error of spreading and of counting, over windows anywhere."""
     truth, warm = workers / slot, 2 * users * slot / workers
     spread, count = [], []
     for _ in range(100):

@@ -97,6 +97,17 @@ def test_a_tool_that_fails_leaves_its_words(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.server
+def test_a_tool_that_is_killed_is_reported_with_its_signal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without it, the message would be about the missing output, and not about its cause."""
+    killed = "import os; os.kill(os.getpid(), 9)"
+    monkeypatch.setattr(siege, "command", lambda load: Command((sys.executable, "-c", killed)))
+    monkeypatch.setattr(siege, "TOOL", sys.executable)
+    ran = loads.run(LOAD, "siege")
+    assert ran.result.problem == "siege was ended by signal 9 (Killed)"
+    assert (ran.hung, ran.result.figures.rate) == (False, None)
+
+
+@pytest.mark.server
 def test_the_tools_own_cpu_time_is_known(server: Server) -> None:
     ran = loads.run(Load(server.url("/"), users=2, seconds=0.3), "builtin")
     assert ran.driver_cpu_s is not None and 0 < ran.driver_cpu_s < 10
@@ -113,7 +124,7 @@ def test_how_busy_a_tool_was_is_of_the_cores_that_its_threads_can_use(
     monkeypatch.setattr(siege, "parse", lambda *_: LoadResult(figures))
     monkeypatch.setattr(siege, "TOOL", sys.executable)
     monkeypatch.setattr(_run.cores, "available", lambda: 4)
-    monkeypatch.setattr(_run, "_wait_for_exit", lambda *_: 0.6)  # s of CPU
+    monkeypatch.setattr(_run, "_wait_for_exit", lambda *_: _run._Exit(0.6))
     assert loads.run(replace(LOAD, users=25), "siege").driver_busy == pytest.approx(share)
 
 

@@ -61,7 +61,7 @@ def test_the_histogram_has_every_time(server: Server) -> None:
 
 
 def how_busy(server: Server) -> tuple[float, float]:
-    """Give how busy the tool is with few requests and with as many as it can ask."""
+    """Return how busy the tool is with few requests and with as many as it can send."""
     load = replace(LOAD, url=server.url("/pool"))
     idle = loads.run(load, "builtin").result  # as a process of its own, without the server's CPU
     load = replace(LOAD, url=server.url(), keep_alive=True)

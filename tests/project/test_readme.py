@@ -126,7 +126,7 @@ def test_every_command_shown_can_be_typed(commands: dict[str, object]) -> None:
 
 
 def arguments(*names: str) -> list[tuple[str, dict[str, str], list[str]]]:
-    """Give command, named and other arguments of every line that has one of these commands."""
+    """Return command, named and other arguments of every line that has one of these commands."""
     found = []
     for line in fab_lines():
         name, _, rest = line.partition(":")
@@ -282,7 +282,7 @@ def test_every_make_target_exists() -> None:
 
 
 def paths() -> dict[str, Path]:
-    """Give every path that is named, with the file or folder it must be."""
+    """Return every path that is named, with the file or folder that it must be."""
     found = {}
     for line in lines():
         for word in re.findall(r"(?<![\w/:=.~-])[\w.-]+(?:/[\w.*-]*)+(?![\w:@])", line):

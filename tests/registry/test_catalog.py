@@ -87,7 +87,7 @@ def test_an_alias_is_a_task_and_a_private_function_is_none() -> None:
 
 
 @pytest.mark.parametrize("word", ["{}/shop.py", "{}/shop.py:"])
-def test_a_file_without_its_function_is_requested_it(tmp_path: Path, word: str) -> None:
+def test_for_a_file_without_a_function_its_functions_are_listed(tmp_path: Path, word: str) -> None:
     (tmp_path / "shop.py").write_text("def quote(): 1\nasync def price(): 1\ndef _own(): 1\n")
     file = f"{tmp_path}/shop.py"
     with pytest.raises(UsageError) as caught:

@@ -1,4 +1,4 @@
-"""Verdicts are one line each, and the promised fields as JSON."""
+"""Verdicts are one line each, and the documented fields as JSON."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_an_audit_shows_its_ceiling() -> None:
     assert "76.54/s  at most 40.00/s" in verdicts.text([AUDIT])
 
 
-def test_json_has_the_promised_fields() -> None:
+def test_json_has_the_documented_fields() -> None:
     [row] = json.loads(verdicts.as_json([AUDIT]))
     first = ["suite", "claim", "published", "here", "low", "high", "verdict", "reason"]
     assert list(row) == [*first, "unit", "figure", "says", "run"]

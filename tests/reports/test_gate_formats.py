@@ -319,3 +319,21 @@ def test_an_interval_without_an_upper_end_is_printed() -> None:
 def test_an_undecided_case_has_advice_that_helps(sd: float, words: str) -> None:
     """A gate has at most 160 rounds, so that a longer one would not decide what needs more."""
     assert words in " ".join(formats.render(result(1.0, sd=sd), "text").split())
+
+
+def test_failed_loads_of_each_side_are_reported() -> None:
+    """The rates are those of the other loads, so each format reports how many are left out."""
+    made, noise = plan(THREADS), rates(1.0)
+
+    def values(place: int, number: int) -> dict[str, Any]:
+        failed = number <= 1 + place
+        return {**noise(place, number), **({"problem": "the server ended"} if failed else {})}
+
+    found = evaluate(made, records(made, values, 20), Path("/results/run"))
+    left_out = "of 20 loads failed and are left out: the server ended"
+    expected = [
+        f"problem: {THREADS.name} in the baseline: 1 {left_out}",
+        f"problem: {THREADS.name} now: 2 {left_out}",
+    ]
+    assert gate_json.as_dict(found)["flags"] == expected
+    assert all(line in " ".join(formats.render(found, "text").split()) for line in expected)

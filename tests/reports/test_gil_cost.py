@@ -72,7 +72,7 @@ def cost(
     )
 
 
-def test_json_has_the_promised_figures() -> None:
+def test_json_has_the_documented_figures() -> None:
     values = json.loads(gil_cost.as_json(cost()))
     expected = (0.95, 0.99, 0.75, 1.0, 1.0, 4.0, 0.75, 0.5, 0.8, 0.75, 30.0)
     assert [values[key] for key in KEYS.split()] == pytest.approx(expected)
@@ -253,10 +253,14 @@ def test_an_import_that_turned_the_gil_on_is_reported() -> None:
     assert text.startswith("xml, 4 workers, Python 3.13.5t: importing lxml.etree turned the GIL on")
 
 
-def test_flags_are_reported_once_with_the_number_of_records() -> None:
-    found = cost(flags=("others: 31 % of the CPU: end them",))
-    quiet = changed(RECORD, flags=())
-    found = replace(found, cases=replace(found.cases, records=(found.window, quiet)))
-    expected = "others: 31 % of the CPU: end them (1 of 2 records)"
-    assert gil_cost.text(found).splitlines()[-2] == expected
-    assert json.loads(gil_cost.as_json(found))["flags"] == [expected]
+def test_flags_and_failed_loads_are_reported_once_with_the_number_of_windows() -> None:
+    found = cost(place=0, flags=("others: 31 % of the CPU: end them",))
+    quiet = changed(RECORD, place=0, flags=())
+    failed = changed(quiet, place=1, problem="the server ended")
+    found = replace(found, cases=replace(found.cases, records=(found.window, quiet, failed)))
+    expected = [
+        "problem: 4/noop_sync: 1 of 1 loads failed and are left out: the server ended",
+        "others: 31 % of the CPU: end them (1 of 3 windows)",
+    ]
+    assert gil_cost.text(found).splitlines()[-3:-1] == expected
+    assert json.loads(gil_cost.as_json(found))["flags"] == expected

@@ -7,10 +7,16 @@ from pathlib import Path
 import pytest
 
 from offload.bench.records import journal
+from offload.reports.results_txt import results_txt
 from tests import ROOT
 from tests.commands import fab_here
 
 GOLDEN = sorted((Path(__file__).parent / "golden").glob("*.txt"))
+COMMITTED = [
+    path
+    for path in sorted((ROOT / "results").glob("*/results.txt"))
+    if path.parent.name.startswith(("example", "reference"))
+]
 
 
 def test_each_committed_run_has_its_report() -> None:
@@ -22,3 +28,9 @@ def test_each_committed_run_has_its_report() -> None:
 def test_a_committed_run_is_reported_as_before(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal, "RESULTS", ROOT / "results")
     assert fab_here(f"report:{path.stem}").stdout == path.read_text()
+
+
+@pytest.mark.parametrize("path", COMMITTED, ids=lambda path: path.parent.name)
+def test_a_committed_results_txt_is_by_the_current_code(path: Path) -> None:
+    assert len(COMMITTED) >= 7
+    assert results_txt(journal.read(path.parent)) == path.read_text()

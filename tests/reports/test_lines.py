@@ -41,7 +41,11 @@ def cells(line: str) -> list[str]:
 
 
 def compared_by(*rates: tuple[float, float], **changes: Any) -> ComparedCases:
-    own = [changed(RECORD, kind=WINDOW, rate=rate, **changes) for both in rates for rate in both]
+    own = [
+        changed(RECORD, **{"kind": WINDOW, "place": place, "rate": rate, **changes})
+        for both in rates
+        for place, rate in enumerate(both)
+    ]
     cases = Case("threads", "noop_sync"), Case("processes", "noop_sync")
     found = Comparison(paired_test.compare(rates))
     means = [geometric_mean(own) for own in zip(*rates, strict=True)] or [None, None]

@@ -80,6 +80,13 @@ def test_rows_with_too_few_rounds_are_named_with_the_remedy() -> None:
     ]
 
 
+def test_a_run_whose_time_was_over_is_not_to_be_resumed() -> None:
+    assert noted(*windows(RECORD, 10.0, 10.0), RECORD) == [
+        "fewer rounds than an analysis needs: threads,xml: "
+        "the time of the run was over: use fab measure"
+    ]
+
+
 def test_a_disturbed_effect_has_no_verdict_and_its_remedy_is_reported_once() -> None:
     pair = [*windows(RECORD, *STEADY), *windows(PROCESSES, *FASTER)]
     disturbed = [changed(record, others_cpu=0.45) for record in pair]
@@ -107,7 +114,9 @@ def test_a_client_bound_rate_is_a_lower_limit() -> None:
         (1, "Pools of 1 workers on 2 cores: fewer workers than cores."),
     ],
 )
-def test_a_pool_that_is_no_match_for_the_cores_reports_it(workers: int, words: str) -> None:
+def test_the_line_about_a_pool_compares_its_workers_with_the_cores(
+    workers: int, words: str
+) -> None:
     here = changed(RECORD, workers=workers, environment={**RECORD.environment, "cores": 2})
     assert measurement.where(rows([here])).splitlines()[-1] == words
 
@@ -149,7 +158,7 @@ def test_servers_that_differ_in_the_strategy_alone_are_not() -> None:
     assert variables.sentences(rows([RECORD, PROCESSES])) == []
 
 
-def test_every_task_reports_what_it_does_in_a_few_words() -> None:
+def test_the_short_description_of_a_task_has_two_to_four_words() -> None:
     for task in catalog.tasks().values():
         if not task.summary.startswith("Alias of "):
             assert 2 <= len(task.short.split()) <= 4, task.name

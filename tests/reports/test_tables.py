@@ -247,11 +247,11 @@ def test_what_a_python_cannot_load_is_printed_as_such() -> None:
     assert "* threads/xml in 3.13t: tasks/xml.py needs lxml" in text
 
 
-def test_json_rows_have_the_promised_fields() -> None:
+def test_json_rows_have_the_documented_fields() -> None:
     [row] = json.loads(json_rows.as_json([RECORD]))
-    promised = "server task users workers driver availability rate response_mean_s memory_pss_mib"
+    documented = "server task users workers driver availability rate response_mean_s memory_pss_mib"
     interval = "rate_low rate_high resolved response_p50_s response_p99_s model flags"
-    assert {*promised.split(), *interval.split(), "completed", "failed", "problem"} <= set(row)
+    assert {*documented.split(), *interval.split(), "completed", "failed", "problem"} <= set(row)
     assert (row["failed"], row["availability"], row["problem"]) == (3, 0.99, None)
     assert json.loads(json_rows.as_json([AWAY]))[0]["failed"] is None
 

@@ -62,7 +62,7 @@ def lines(printed: str) -> dict[str, list[str]]:
 
 
 @pytest.mark.slow
-def test_every_kind_is_measured_once_and_each_promise_has_a_line(
+def test_every_kind_is_measured_once_and_each_requirement_has_a_line(
     script: ModuleType,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -102,7 +102,7 @@ def test_every_kind_is_measured_once_and_each_promise_has_a_line(
 @pytest.mark.parametrize(
     ("same", "lost", "broken"), [(0.8, 0.88, "A/A, red"), (1.0, 1.0, "a loss")]
 )
-def test_a_broken_promise_fails(
+def test_a_missed_requirement_fails(
     script: ModuleType,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

@@ -185,7 +185,7 @@ def test_without_apt_get_no_python_is_made_and_one_line_reports_it(
     assert sorted(pythons.glob("*")) == before
 
 
-def test_which_python_is_requested(run: Run) -> None:
+def test_without_a_version_the_usage_is_printed(run: Run) -> None:
     said = run("python_from_debian")
     assert (said.returncode != 0, said.stderr.count("\n")) == (True, 1)
     assert "which Python? scripts/install/python_from_debian 3.14" in said.stderr

@@ -17,7 +17,7 @@ BEGINS, ENDS = "begins\n", "ends\n"
 
 
 def any_task() -> Any:
-    """Give what the task gives: its result, its error, or what is to be awaited."""
+    """Run the task: return its result or an awaitable, or raise its error."""
     function = tasks.resolve(Path(os.environ["ANY_TASK"]).read_text())
     _note(BEGINS)
     awaited = False

@@ -46,7 +46,7 @@ class Chosen:
         return self.running
 
     def answer(self, task: str) -> tuple[int, bytes]:
-        """Give a task's answer."""
+        """Return the response of a task."""
         return get(self.choose(task).url)
 
     def events(self) -> list[str]:
@@ -59,7 +59,7 @@ class Chosen:
 
 
 def files_in(folder: Path) -> dict[str, str]:
-    """Give the environment of a server that runs ANY, with its files in a folder."""
+    """Return the environment of a server that runs ANY, with its files in a folder."""
     return {"ANY_TASK": str(folder / "task"), "ANY_EVENTS": str(folder / "events")}
 
 

@@ -19,7 +19,7 @@ from offload.serving.frameworks.octopus import database
 from offload.suites import Request
 from tests import ROOT
 from tests.commands import fab, fab_here
-from tests.servers.lifecycle.command_line import begin, said_by
+from tests.servers.lifecycle.command_line import begin, wait_for_end
 
 pytestmark = pytest.mark.server
 SERVERS = [name for name in catalog.servers() if name.startswith("django_")]
@@ -28,7 +28,7 @@ every = pytest.mark.parametrize("name", SERVERS)
 
 @pytest.fixture
 def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Give a place for a database of this test's own."""
+    """Return a path for a database of this test."""
     path = tmp_path / "own.sqlite3"
     monkeypatch.setenv("OCTOPUS_DB", str(path))
     return path
@@ -97,7 +97,7 @@ def test_a_folder_that_cannot_be_written_is_one_line(monkeypatch: pytest.MonkeyP
 @every
 def test_without_it_a_server_reports_how_to_build_it(name: str, own: Path) -> None:
     line = f"error: no octopus database at {own}: fab build_octopus_db"
-    assert said_by(begin(name, "noop_sync", "0")) == (3, [line])
+    assert wait_for_end(begin(name, "noop_sync", "0")) == (3, [line])
 
 
 @every

@@ -61,7 +61,7 @@ def test_a_worker_that_is_killed_while_idle_costs_no_answer(start: Any) -> None:
     assert facts(running)["rebuilt"] == 2
 
 
-def test_a_server_with_a_dead_worker_ends_when_asked_to(start: Any, mark: Any) -> None:
+def test_a_server_with_a_dead_worker_ends_on_request(start: Any, mark: Any) -> None:
     running = start("processes", "noop_sync")
     os.kill(facts(running)["worker_pids"][0], signal.SIGKILL)
     began = time.monotonic()
@@ -97,8 +97,8 @@ def test_a_pool_that_cannot_be_rebuilt_is_a_503_until_it_can(
         "processes",
         f"{tmp_path}/blocks.py:pid",
         "0",
-        module="tests.servers.lifecycle.hurried",
-        HURRIED="READY",
+        module="tests.servers.lifecycle.short_timeout",
+        SHORT_TIMEOUT="READY",
         SERVER_WORKERS="1",
         SERVER_IDEMPOTENT="yes",
     )

@@ -17,7 +17,7 @@ import pytest
 
 from tests import ROOT
 from tests.http_clients import get
-from tests.servers.lifecycle.command_line import said_by
+from tests.servers.lifecycle.command_line import wait_for_end
 from tests.waiting import read_line, wait_until
 
 pytestmark = pytest.mark.server
@@ -131,7 +131,7 @@ def test_a_process_that_was_reaped_gets_no_signal() -> None:
     process = run(STOPPED_AT_REAP, SERVER_PROCESSES="2")
     assert "serves" in read_line(process.stderr)
     os.kill(psutil.Process(process.pid).children()[0].pid, signal.SIGKILL)
-    code, lines = said_by(process)
+    code, lines = wait_for_end(process)
     assert (code, [line for line in lines if "is replaced" not in line]) == (0, [])
 
 
@@ -165,6 +165,6 @@ import sys
 from offload.serving import main
 sys.exit(main.main(["prefork", "{tmp_path}/crashes.py:answers", "0"]))
 """
-    code, lines = said_by(run(program, SERVER_PROCESSES="2"))
+    code, lines = wait_for_end(run(program, SERVER_PROCESSES="2"))
     assert (code, len(lines)) == (4, 1)
     assert "a process ended while it started (exit code 1)" in lines[0]

@@ -50,9 +50,9 @@ def test_the_twin_of_loop_awaits(start: Start) -> None:
 
 @pytest.mark.server
 def test_a_busy_port_is_one_line_of_a_twin(start: Start) -> None:
-    from tests.servers.lifecycle.command_line import begin, said_by
+    from tests.servers.lifecycle.command_line import begin, wait_for_end
 
     port = str(start("plain_threads", "noop_sync").facts["port"])
-    code, lines = said_by(begin("plain_threads", "noop_sync", port))
+    code, lines = wait_for_end(begin("plain_threads", "noop_sync", port))
     assert (code, len(lines)) == (3, 1)
     assert f"port {port}: Address already in use" in lines[0]

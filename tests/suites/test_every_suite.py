@@ -12,6 +12,7 @@ import pytest
 from offload import upstream
 from offload.bench.records import lines
 from offload.bench.target import server
+from offload.bench.trial import workload
 from offload.bench.trial.warmup import get
 from offload.registry import catalog
 from offload.suites import Case
@@ -82,7 +83,9 @@ def test_the_requests_of_a_claim_are_answered_with_the_same_content(suite: Modul
             running = server.start(alike[0], held.upstream.environment())
             try:
                 for case in alike:
-                    contents[case.key] = suite.extract(get(running.url, case.request))
+                    contents[case.key] = suite.extract(
+                        get(workload.url(running.url, case.request), case.request)
+                    )
             finally:
                 server.stop(running)
     here = [

@@ -40,7 +40,7 @@ MISTAKES = {
 
 @pytest.fixture
 def suites_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Give the folder of suites of a project whose other files are the real ones."""
+    """Return the folder of suites of a project whose other files are the real ones."""
     for path in catalog.FOLDER.iterdir():
         if path.name != "suites":
             (tmp_path / path.name).symlink_to(path)

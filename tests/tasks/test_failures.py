@@ -15,7 +15,7 @@ import pytest
 
 from offload import tasks
 
-HERE = Path(__file__).with_name("wrongdoers.py")
+HERE = Path(__file__).with_name("failing_tasks.py")
 WRONGS = {
     "value_error": "ValueError: text",
     "system_exit": "SystemExit: 3",

@@ -25,8 +25,8 @@ By = Callable[[str], bytes]
 
 @contextmanager
 def answering(answer: bytes, is_reset: bool = False) -> Iterator[tuple[str, list[bytes]]]:
-    """Answer each request alike, then close; give the address and the requests so far."""
-    asked: list[bytes] = []
+    """Send each request the same response, then close; yield the address and the requests."""
+    requests: list[bytes] = []
 
     def accepted() -> socket.socket:
         connection = listener.accept()[0]
@@ -35,7 +35,7 @@ def answering(answer: bytes, is_reset: bool = False) -> Iterator[tuple[str, list
 
     def serve() -> None:
         while request := (connection := accepted()).recv(65536):
-            asked.append(request)
+            requests.append(request)
             connection.sendall(answer)
             if is_reset:
                 linger = struct.pack("ii", 1, 0)
@@ -48,13 +48,13 @@ def answering(answer: bytes, is_reset: bool = False) -> Iterator[tuple[str, list
         thread = threading.Thread(target=serve)
         thread.start()
         try:
-            yield f"127.0.0.1:{listener.getsockname()[1]}", asked
+            yield f"127.0.0.1:{listener.getsockname()[1]}", requests
         finally:
-            socket.create_connection(listener.getsockname()).close()  # asks nothing: the end
+            socket.create_connection(listener.getsockname()).close()  # no request: the server ends
             thread.join(10)
 
 
-def said(by: By, url: str) -> str:
+def error_of(by: By, url: str) -> str:
     with pytest.raises(FetchFailed) as caught:
         by(url)
     assert caught.value.__cause__ is not None
@@ -64,7 +64,7 @@ def said(by: By, url: str) -> str:
 @BOTH
 def test_unknown_host_is_reported(by: By) -> None:
     expected = r"no\.such\.invalid could not be reached: (name resolution failed \(.+\)|timed out)"
-    assert re.fullmatch(expected, said(by, "https://no.such.invalid/"))
+    assert re.fullmatch(expected, error_of(by, "https://no.such.invalid/"))
 
 
 @BOTH
@@ -72,14 +72,14 @@ def test_refusal_is_reported(by: By) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         host = f"127.0.0.1:{closed.getsockname()[1]}"
-        assert said(by, f"http://{host}/") == f"{host} could not be reached: connection refused"
+        assert error_of(by, f"http://{host}/") == f"{host} could not be reached: connection refused"
 
 
 @BOTH
 def test_reset_is_reported(by: By) -> None:
     with answering(b"H", is_reset=True) as (host, _):
         expected = f"{host} could not be reached: connection reset by peer"
-        assert said(by, f"http://{host}/") == expected
+        assert error_of(by, f"http://{host}/") == expected
 
 
 @BOTH
@@ -87,14 +87,14 @@ def test_timeout_is_reported(by: By, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_fetch, "TIMEOUT", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         host = f"127.0.0.1:{silent.getsockname()[1]}"
-        assert said(by, f"http://{host}/") == f"{host} could not be reached: timed out"
+        assert error_of(by, f"http://{host}/") == f"{host} could not be reached: timed out"
 
 
 @BOTH
 def test_unknown_certificate_is_reported(by: By, held: Upstream) -> None:
     host = held.https.removeprefix("https://")
     expected = f"{host} could not be reached: certificate verify failed ("
-    assert said(by, f"{held.https}/page.html").startswith(expected)
+    assert error_of(by, f"{held.https}/page.html").startswith(expected)
 
 
 @BOTH
@@ -102,13 +102,13 @@ def test_unknown_certificate_is_reported(by: By, held: Upstream) -> None:
 def test_status_is_reported_without_a_password_of_the_url(by: By, status: int) -> None:
     with answering(f"HTTP/1.1 {status} No\r\n{END}0\r\n\r\n".encode()) as (host, _):
         expected = f"{host} returned status {status}"
-        assert said(by, f"http://user:secret@{host}/") == expected
+        assert error_of(by, f"http://user:secret@{host}/") == expected
 
 
 @BOTH
 def test_answer_that_is_no_http_is_reported(by: By) -> None:
     with answering(b"SSH-2.0\r\n\r\n") as (host, _):
-        assert said(by, f"http://{host}/").startswith(f"{host} could not be reached: ")
+        assert error_of(by, f"http://{host}/").startswith(f"{host} could not be reached: ")
 
 
 def test_proxy_that_refuses_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -116,15 +116,15 @@ def test_proxy_that_refuses_is_reported(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.delenv("no_proxy", raising=False)
     monkeypatch.delenv("NO_PROXY", raising=False)
     expected = "example.com could not be reached through the proxy: connection refused"
-    assert said(fetch, "http://example.com/") == expected
+    assert error_of(fetch, "http://example.com/") == expected
 
 
 @pytest.mark.parametrize(("status", "tries"), [(500, _retry.TRIES), (404, 1), (503, 1)])
 def test_only_a_500_is_tried_again(status: int, tries: int) -> None:
-    with answering(f"HTTP/1.1 {status} No\r\n{END}0\r\n\r\n".encode()) as (host, asked):
+    with answering(f"HTTP/1.1 {status} No\r\n{END}0\r\n\r\n".encode()) as (host, requests):
         with pytest.raises(FetchFailed):
             asyncio.run(_retry.retry_transient(afetch)(f"http://{host}/"))
-        assert len(asked) == tries
+        assert len(requests) == tries
 
 
 @pytest.mark.slow
@@ -148,10 +148,10 @@ def test_retries_in_several_threads_do_not_disturb_each_other() -> None:
 
 
 def test_reset_is_tried_again() -> None:
-    with answering(b"H", is_reset=True) as (host, asked):
+    with answering(b"H", is_reset=True) as (host, requests):
         with pytest.raises(FetchFailed):
             asyncio.run(_retry.retry_transient(afetch)(f"http://{host}/"))
-        assert len(asked) == _retry.TRIES
+        assert len(requests) == _retry.TRIES
 
 
 def test_timeout_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ PARSERS = [_feedparser.parse, _lxml.parse, _etree.parse]
 
 
 def _seconds(parse: Callable[[bytes], bytes], body: bytes) -> tuple[float, bytes]:
-    """Give the CPU time of a parse, which is little changed by who else uses the machine."""
+    """Return the CPU time of a parse; other processes change it only a little."""
     start = time.thread_time()
     try:
         answer = parse(body)

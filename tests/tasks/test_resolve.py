@@ -24,7 +24,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def _said(name: str) -> str:
+def _error_of(name: str) -> str:
     with pytest.raises(UsageError) as caught:
         tasks.resolve(name)
     assert "\n" not in str(caught.value)
@@ -36,7 +36,7 @@ def test_resolved_once() -> None:
 
 
 def test_near_name_is_suggested() -> None:
-    assert _said("slep_sync") == "no 'slep_sync' in tasks/: did you mean sleep_sync?"
+    assert _error_of("slep_sync") == "no 'slep_sync' in tasks/: did you mean sleep_sync?"
 
 
 def test_function_of_a_package_is_found_in_the_task_path(own: Path) -> None:
@@ -64,7 +64,7 @@ def test_a_module_may_be_called_tasks(own: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_module_called_offload_is_pointed_to_the_file_form(own: Path) -> None:
-    assert "use the file instead, path/to/offload.py:function" in _said("offload:quote")
+    assert "use the file instead, path/to/offload.py:function" in _error_of("offload:quote")
 
 
 def test_file_is_executed_once_by_many_threads(own: Path) -> None:
@@ -82,36 +82,36 @@ def test_own_task_files_can_be_named_by_path() -> None:
 
 
 def test_missing_module_is_named(own: Path) -> None:
-    assert _said("no_such.module:quote").startswith("no module 'no_such.module': ")
+    assert _error_of("no_such.module:quote").startswith("no module 'no_such.module': ")
 
 
 def test_missing_function_is_named_with_the_nearest(own: Path) -> None:
     (own / "near.py").write_text("def quote(): pass")
-    assert _said("near:qoute").endswith("in near: did you mean quote?")
+    assert _error_of("near:qoute").endswith("in near: did you mean quote?")
 
 
 def test_the_functions_of_a_users_file_are_not_in_fab_list(own: Path) -> None:
     (own / "many.py").write_text("\n".join(f"def own_{n}(): pass" for n in range(20)))
-    assert _said("many:quote") == "no 'quote' in many: the file lists them all"
+    assert _error_of("many:quote") == "no 'quote' in many: the file lists them all"
 
 
 def test_a_file_of_a_package_is_named_as_its_part(own: Path) -> None:
     (own / "part_a.py").write_text("from . import values\ndef quote(): pass")
-    said = _said(f"{own}/part_a.py:quote")
+    said = _error_of(f"{own}/part_a.py:quote")
     assert said.endswith(": name it as a part of its package, package.part_a:function")
 
 
 def test_a_colon_in_a_path_is_refused(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (own / "co:lon").mkdir()
     (own / "co:lon" / "shop.py").write_text("def quote(): pass")
-    assert "has several colons" in _said(f"{own}/co:lon/shop.py:quote")
+    assert "has several colons" in _error_of(f"{own}/co:lon/shop.py:quote")
     monkeypatch.chdir(own / "co:lon")
-    assert "has a colon: rename" in _said("shop.py:quote")
+    assert "has a colon: rename" in _error_of("shop.py:quote")
 
 
 def test_what_is_no_function_is_reported(own: Path) -> None:
     (own / "plain.py").write_text("PRICE = 7")
-    assert _said("plain:PRICE") == "'PRICE' in plain is not a function: name one"
+    assert _error_of("plain:PRICE") == "'PRICE' in plain is not a function: name one"
 
 
 @pytest.mark.parametrize(
@@ -126,14 +126,14 @@ def test_what_is_no_function_is_reported(own: Path) -> None:
 def test_failing_import_is_reported_with_its_line(own: Path, code: str, expected: str) -> None:
     path = own / "failing.py"
     path.write_text(code)
-    assert expected.format(path) in _said(f"{path}:quote")
+    assert expected.format(path) in _error_of(f"{path}:quote")
     sys.modules.pop("failing", None)
-    assert expected.format(path) in _said("failing:quote")
+    assert expected.format(path) in _error_of("failing:quote")
 
 
 @pytest.mark.parametrize("name", ["../x:f", ".x:f", "a b:f", "a;b:f", "os.path::f", "-c:f", " :f"])
 def test_hostile_name_is_refused(name: str) -> None:
-    assert _said(name)
+    assert _error_of(name)
 
 
 def _said_of_a_task_file(folder: Path, code: str) -> str:
@@ -179,7 +179,7 @@ def test_a_function_of_the_corpus_is_a_task_by_its_name_and_by_its_file() -> Non
     ],
 )
 def test_an_unknown_function_of_the_corpus_is_one_line(name: str, said: str) -> None:
-    assert _said(f"offload.corpus.{name}") == f"no {name!r} in offload.corpus: {said}"
+    assert _error_of(f"offload.corpus.{name}") == f"no {name!r} in offload.corpus: {said}"
 
 
 def test_missing_library_of_a_task_file_is_an_environment_error(tmp_path: Path) -> None:
@@ -226,7 +226,7 @@ def test_a_user_may_have_files_of_any_name(own: Path) -> None:
 )
 def test_a_function_that_needs_arguments_is_refused(own: Path, name: str, needs: str) -> None:
     (own / "shop_args.py").write_text("def quote(item, count, colour='red', *, size=1): pass")
-    assert _said(name).startswith(f"{name!r} needs {needs}: ")
+    assert _error_of(name).startswith(f"{name!r} needs {needs}: ")
 
 
 def test_arguments_with_defaults_are_fine(own: Path) -> None:

@@ -23,7 +23,7 @@ def until(fact: Callable[[], object]) -> None:
 
 
 def is_free(url: str) -> bool:
-    """Tell whether nobody listens at the port of a URL."""
+    """Whether nobody listens at the port of a URL."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", int(url.rpartition(":")[2]))) != 0
 

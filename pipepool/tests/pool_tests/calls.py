@@ -193,7 +193,7 @@ def print_twice(word: str) -> None:
 
 
 def act(kind: str, path: str, number: int, seconds: float = 0.0) -> int:
-    """Append the number to a file, and end as `kind` says."""
+    """Append the number to a file, and end in the way of `kind`."""
     note(path, str(number), seconds)
     match kind:
         case "crashes":

@@ -124,6 +124,7 @@ def check(plan: Plan) -> None:
 def continue_run(plan: Plan, folder: Path) -> list[Record]:
     """Measure the due rounds and long runs of a plan; return all records."""
     from offload.bench.experiments.run import run
+    from offload.bench.planning import planned_records
     from offload.bench.records import journal
     from offload.reports import publish
 
@@ -137,7 +138,7 @@ def continue_run(plan: Plan, folder: Path) -> list[Record]:
         if not journal.count(folder):  # no round was finished
             raise
         raise type(error)(f"{error}; {_resume_hint(folder)}") from error
-    found = records or (journal.read(folder) if journal.count(folder) else [])
+    found = records or planned_records.read_if_any(folder, plan)
     if found and plan.suite not in NOT_REPORTED:
         write_report(folder)
     return found

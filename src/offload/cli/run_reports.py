@@ -40,7 +40,7 @@ def target(names: Sequence[str]) -> Path | None:
 
 def show(found: Sequence[Path], form: str, wide: bool) -> None:
     """Print the results of runs; raise UserError."""
-    from offload.bench.records import journal
+    from offload.bench.planning import planned_records
     from offload.reports import results_json, results_txt
     from offload.reports.gil import effects, effects_svg
     from offload.reports.printable import printable
@@ -50,7 +50,7 @@ def show(found: Sequence[Path], form: str, wide: bool) -> None:
         raise UsageError("a picture shows one run", "use run= or format=html")
     texts, objects = [], []
     for folder in found:
-        records = journal.read(folder)
+        records = planned_records.read(folder)
         if not records:
             what = f"{folder} has no readable record"
             raise StorageError(what, "choose another run by report:RUN")

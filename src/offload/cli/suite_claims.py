@@ -37,9 +37,12 @@ def evaluate_suites(
 
 def select_suites(suite: str, run: str) -> list[str]:
     """Return the suites to evaluate: one, all, or those of a run; raise UsageError if none."""
+    from offload.bench.planning import planned_records
     from offload.bench.records import journal
 
-    known = measured_suites(journal.read(journal.named(run))) if run else [*catalog.suites()]
+    known = [*catalog.suites()]
+    if run:
+        known = measured_suites(planned_records.read(journal.named(run)))
     requested = [catalog.find_suite(suite).name] if suite else known
     if found := [name for name in requested if name in known]:
         return found

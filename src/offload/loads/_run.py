@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import IO
@@ -32,6 +32,14 @@ VERSION = re.compile(r"\d+(\.\d+)+\S*")
 OUTPUT = 1_000_000  # characters of a tool's output that are kept; siege prints fewer
 
 
+@dataclass(frozen=True)
+class _Exit:
+    """The CPU time in s of a tool that has ended, and the signal that ended it, if any."""
+
+    cpu_s: float
+    signal: int | None = None
+
+
 def run(load: Load, name: str) -> LoadRun:
     """Run a load once; a tool that hangs is killed, and its output is kept."""
     driver = check(load, name)
@@ -44,21 +52,26 @@ def run(load: Load, name: str) -> LoadRun:
         argv = tuple(argument.replace("{folder}", folder) for argument in command.argv)
         added = {k: v.replace("{folder}", folder) for k, v in command.environment.items()}
         with Path(folder, "stdout").open("w+b") as out, Path(folder, "stderr").open("w+b") as err:
-            cpu_s = _wait_for_exit(argv, added, out, err, _deadline(load))
+            exited = _wait_for_exit(argv, added, out, err, _deadline(load))
             stdout, stderr = _text(out), _text(err)
     output = "\n".join(text for text in (_printable(stderr), _printable(stdout)) if text)
     output = load.message.mask(output)
-    if cpu_s is None:
+    if exited is None:
         problem = f"{name} hung and was killed after {_deadline(load):.0f} s"
         result = LoadResult(problem=problem)
     else:
         result = check_figures(driver.parse(stdout, stderr, load), name)
         if result.problem is not None:
-            result = replace(result, problem=load.message.mask(result.problem))
+            problem = result.problem
+            if exited.signal is not None:  # its output is incomplete
+                description = signal.strsignal(exited.signal)
+                problem = f"{name} was ended by signal {exited.signal} ({description})"
+            result = replace(result, problem=load.message.mask(problem))
     if load.message.headers:  # without the secrets
         shown = driver.command(replace(load, message=load.message.masked()))
         argv = tuple(argument.replace("{folder}", folder) for argument in shown.argv)
     model = "open" if load.arrivals else "closed"
+    cpu_s = None if exited is None else exited.cpu_s
     used_s = cpu_s if result.driver_cpu_s is None else result.driver_cpu_s
     return LoadRun(
         name,
@@ -68,7 +81,7 @@ def run(load: Load, name: str) -> LoadRun:
         used_s,
         output,
         model,
-        hung=cpu_s is None,
+        hung=exited is None,
         driver_busy=busy_share(command, load, result, used_s),
     )
 
@@ -97,8 +110,8 @@ def _wait_for_exit(
     out: IO[bytes],
     err: IO[bytes],
     deadline: float,
-) -> float | None:
-    """Run the tool to its end and return its CPU time in s; None if it had to be killed."""
+) -> _Exit | None:
+    """Run the tool to its end; return None if it had to be killed after its deadline."""
     try:
         process = subprocess.Popen(
             (*_die_with_parent(), *argv),
@@ -116,7 +129,8 @@ def _wait_for_exit(
             pid, status, usage = os.wait4(process.pid, os.WNOHANG)
             if pid:
                 process.returncode = os.waitstatus_to_exitcode(status)
-                return usage.ru_utime + usage.ru_stime
+                number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
+                return _Exit(usage.ru_utime + usage.ru_stime, number)
             time.sleep(POLL)  # wait4 has no timeout
         return None
     finally:

@@ -31,7 +31,7 @@ def text(cases: ComparedCases) -> str:
     """Render the verdict with its ratio, interval and rates."""
     names = cases.one.name, cases.other.name
     verdict = lines(names, cases.comparison, cases.rates)
-    return "\n".join([*verdict, *_flags(cases), f"records: {cases.folder}"])
+    return "\n".join([*verdict, *flags(cases), f"records: {cases.folder}"])
 
 
 def lines(
@@ -111,16 +111,15 @@ def as_json(cases: ComparedCases) -> str:
             "at_least": cases.comparison.at_least,
             "disturbed": cases.comparison.disturbed and str(cases.comparison.disturbed),
             "rates": cases.rates,
-            "flags": _flags(cases),
+            "flags": flags(cases),
             "records": str(cases.folder),
         },
         indent=2,
     )
 
 
-def _flags(cases: ComparedCases) -> list[str]:
-    failed: list[str] = []
-    for place, case in enumerate((cases.one, cases.other)):
-        if found := warnings.failed_loads(RunRecords(cases.records).at(place).records):
-            failed.append(f"problem: {case.name}: {found}")
-    return [*failed, *warnings.count_flags(cases.records, "windows")]
+def flags(cases: ComparedCases) -> list[str]:
+    """Return the warnings on the windows of two compared cases."""
+    own = RunRecords(cases.records)
+    named = (cases.one.name, cases.other.name)
+    return warnings.of_cases((name, own.at(place).records) for place, name in enumerate(named))

@@ -59,8 +59,13 @@ def _rows(rows: Sequence[Row]) -> Iterator[str]:
     yield from _grouped(known, _gil)
     yield from _grouped(known, lambda row: application.note(row.records))
     yield from _grouped(known, warnings.above_ceiling)
-    if few := [row for row in known if _is_cut_short(row)]:
-        yield f"fewer rounds than an analysis needs: {_names(few)}: fab resume continues the run"
+    short = [row for row in known if _is_cut_short(row)]
+    for few, remedy in (
+        ([row for row in short if row.long is None], "fab resume continues the run"),
+        ([row for row in short if row.long], "the time of the run was over: use fab measure"),
+    ):
+        if few:
+            yield f"fewer rounds than an analysis needs: {_names(few)}: {remedy}"
     tools = [(row, by) for row in known if (by := warnings.tool_difference(row)) is not None]
     if tools:
         driver = tools[-1][0].long

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from offload.bench.analysis import capacity
 from offload.bench.analysis.comparison import rate_of
@@ -29,6 +29,18 @@ def count_flags(records: Sequence[Record], what: str) -> list[str]:
     """
     kinds = _by_kind(records).values()
     return [f"{flags[-1]} ({len(flags)} of {len(records)} {what})" for flags in kinds]
+
+
+def of_cases(cases: Iterable[tuple[str, Sequence[Record]]]) -> list[str]:
+    """Return the warnings on the windows of several named cases.
+
+    These are the number of failed loads of each case, and the flags of all windows together.
+    """
+    named = [*cases]
+    failed = [(name, failed_loads(windows)) for name, windows in named]
+    problems = [f"problem: {name}: {found}" for name, found in failed if found is not None]
+    every = [record for _, windows in named for record in windows]
+    return [*problems, *count_flags(every, "windows")]
 
 
 def failed_loads(records: Sequence[Record]) -> str | None:

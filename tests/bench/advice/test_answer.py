@@ -31,7 +31,7 @@ from tests.bench.advice.scenarios import SCENARIOS, SLEEP
 from tests.records import changed, new_record
 
 
-def asked(*rates: float, sizes: Sequence[Size] = (), **values: object) -> Answer:
+def answer_of(*rates: float, sizes: Sequence[Size] = (), **values: object) -> Answer:
     """Return the answer to candidates with these rates."""
     plan = planned(*sizes or (("prefork", 2), ("pipes", 2), ("threads", 2))[: len(rates)])
     found = {place: times(rate) for place, rate in enumerate(rates)}
@@ -44,7 +44,7 @@ def words(found: Answer) -> str:
 
 
 def test_the_fastest_candidate_is_chosen_beyond_doubt() -> None:
-    found = asked(30.0, 40.0, 20.0)
+    found = answer_of(30.0, 40.0, 20.0)
     assert (found.chosen.strategy, found.chosen.workers, found.tie) == ("pipes", 2, ("pipes",))
     assert [each.strategy for each in found.others] == ["prefork", "threads"]
     ratio = found.others[1].compared
@@ -53,11 +53,11 @@ def test_the_fastest_candidate_is_chosen_beyond_doubt() -> None:
 
 
 def test_of_equal_candidates_the_simplest_is_chosen() -> None:
-    found = asked(40.0, 39.8, 20.0)
+    found = answer_of(40.0, 39.8, 20.0)
     assert (found.chosen.strategy, set(found.tie)) == ("pipes", {"prefork", "pipes"})
     assert found.sure == certainty.TIE
     assert "no clear difference between prefork and pipes; pipes is the simplest." in words(found)
-    sizes = asked(40.0, 39.9, sizes=(("pipes", 4), ("pipes", 2)))
+    sizes = answer_of(40.0, 39.9, sizes=(("pipes", 4), ("pipes", 2)))
     assert (sizes.chosen.workers, sizes.tie) == (2, ("pipes",))
     assert sizes.sure == certainty.SURE
 
@@ -70,7 +70,7 @@ def test_a_difference_that_is_not_certain_is_not_ignored() -> None:
 
 
 def test_a_disturbed_measurement_has_no_verdict() -> None:
-    found = asked(40.0, 20.0, others_cpu=0.5)
+    found = answer_of(40.0, 20.0, others_cpu=0.5)
     assert found.disturbed is not None
     assert found.sure == certainty.DISTURBED
     text = words(found)
@@ -168,7 +168,7 @@ def test_no_strategy_is_missing_without_a_reason(name: str) -> None:
 
 
 def test_a_strategy_that_was_not_measured_has_its_prediction_and_the_reason() -> None:
-    text = words(asked(40.0, 20.0))
+    text = words(answer_of(40.0, 20.0))
     assert (
         "Not measured: processes x2 (predicted 38.99/s), loop (predicted 19.79/s, one call at a "
         "time) and threads x2 (predicted 19.71/s, the threads share one GIL). Only the best "
@@ -222,7 +222,7 @@ def test_a_prediction_that_is_far_off_is_no_reason_to_trust_others() -> None:
 
 
 def test_the_reasons_name_what_limits_the_rivals() -> None:
-    found = asked(40.0, 39.0, 20.0)
+    found = answer_of(40.0, 39.0, 20.0)
     text = " ".join(reasons.sentences(found))
     assert "it holds the GIL for 100 % of that time" in text
     assert "threads x2 is slower: the threads share one GIL." in text
@@ -230,7 +230,7 @@ def test_the_reasons_name_what_limits_the_rivals() -> None:
 
 
 def test_json_has_the_documented_keys() -> None:
-    found = json.loads(answer_json.as_json(asked(40.0, 30.0, 20.0)))
+    found = json.loads(answer_json.as_json(answer_of(40.0, 30.0, 20.0)))
     keys = "strategy workers rate rate_low rate_high p95_s memory_mib tie alternatives "
     keys += "not_measured predicted_rate sure why flags handler"
     assert found.keys() >= {*keys.split()}

@@ -21,7 +21,7 @@ from offload.bench.trial.warmup import get
 from offload.loads import Load
 from offload.reports.gil import advice
 from offload.suites import Case
-from tests.bench.telemetry.test_gil_meter import TRIES, two_cores
+from tests.bench.telemetry.test_real_gils import TRIES, two_cores
 from tests.rounds import measure_window
 
 TASKS = Path(__file__).parents[1] / "telemetry" / "gil_tasks.py"
@@ -29,21 +29,21 @@ WITHIN = 0.03 if os.environ.get("STRICT") else 0.1  # STRICT=1 is for a quiet ma
 HOLDS = ("half_of_1_ms", "tenth_of_20_ms", "most_of_300_ms")
 Start = Callable[..., server.Server]
 pytestmark = pytest.mark.server
-# What is held all the time is found locked by every look, however late it comes.
+# A GIL that is held all the time is locked in every sample, however late the sample is.
 accept_late_samples = pytest.mark.usefixtures("accept_late_samples")
 
 
 def measured_record(
-    name: str, task: str, users: int, with_meter: bool = True, **settings: int
+    name: str, task: str, users: int, with_sampler: bool = True, **settings: int
 ) -> Record:
     case = Case(name, f"{TASKS}:{task}", users=users, settings=settings)
-    record = measure_window(case, with_gil=with_meter, at_least_s=0.5)
+    record = measure_window(case, with_gil=with_sampler, at_least_s=0.5)
     assert record.problem is None
     return record
 
 
 def assert_hold_is_known(name: str, task: str, start: Start) -> None:
-    """Compare the hold of a task with what it counted; skip when no core is free for a look."""
+    """Compare the hold of a task with what it counted; skip if no core is free for the sampler."""
     pool = {"workers": 1} if name in ("threads", "processes") else {}
     running = start(name, f"{TASKS}:{task}", **pool)
     for _ in range(TRIES):
@@ -122,7 +122,7 @@ def test_processes_that_compute_wait_for_no_gil() -> None:
 
 @accept_late_samples
 def test_a_round_without_the_gil_meter_has_a_utilisation_and_no_hold() -> None:
-    record = measured_record("threads", "half_of_1_ms", users=2, with_meter=False)
+    record = measured_record("threads", "half_of_1_ms", users=2, with_sampler=False)
     assert (record.gil.hold.value, record.tasks.queued_s, "alone" in record.trial.phases) == (
         None,
         None,

@@ -40,7 +40,7 @@ def test_the_verdict_on_a_share_depends_on_its_interval(
     assert (found.published, found.unit, found.figure) == (96.77, " %", "availability")
 
 
-def test_a_quick_run_is_too_short_to_report() -> None:
+def test_a_quick_run_is_too_short_for_a_verdict() -> None:
     for records in (None, [], [long(210, 7, quick=True)]):
         assert availability.evaluate_availability("a_suite", ONE, records).verdict == UNRESOLVED
 

@@ -13,8 +13,10 @@ import psutil
 import pytest
 
 from offload import upstream
+from offload.bench.analysis.comparison import rate_of
 from offload.bench.experiments import block
 from offload.bench.records.record import Record
+from offload.bench.records.run_records import by_round
 from offload.bench.target import server
 from offload.bench.telemetry.sampler import ResourceSampler
 from offload.errors import StartError
@@ -119,7 +121,7 @@ def test_a_window_with_neighbours_is_complete_except_for_its_memory(
         host = record.resources.host
         assert 0 < (host.python_s or 0) < 3
         assert 0 < (host.memory_s or 0) < 3
-        assert set(record.trial.phases) == {"start", "prime", "load", "stop"}
+        assert set(record.trial.phases) == {"start", "baseline", "load", "stop"}
         assert (record.server.life_cpu_s or 0) > 0
 
 
@@ -210,9 +212,32 @@ def test_a_server_that_dies_in_the_middle_of_a_round_has_a_problem_and_the_other
     assert wait_until(lambda: not mark()), mark()
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("end", "expected"),
+    [
+        ("os._exit(3)", "the server ended with exit code 3"),
+        ("os.kill(os.getpid(), 9)", "the server was ended by signal 9 (Killed)"),
+    ],
+)
+def test_what_a_server_completed_before_it_died_is_not_a_rate(
+    tmp_path: Path, end: str, expected: str
+) -> None:
+    """The load ends with its window, so too few requests fail for the load to fail."""
+    body = (
+        "import time, itertools\nnumbers = itertools.count(1)\n"
+        f"def work():\n    time.sleep(0.01)\n    if next(numbers) == 60:\n        {end}\n"
+    )
+    dying = Case("loop", own_task(tmp_path, body), users=2)
+    records = measure_cases(dying, THREADS, design=block.WindowDesign(True, beside_s=1.5))
+    assert [str(record.problem) for record in records] == [expected, "None"]
+    assert records[0].result.completed
+    assert by_round(records[:1], rate_of) == {}
+
+
 @pytest.mark.parametrize(
     ("phase", "error"),
-    [("prime", KeyboardInterrupt), ("load", KeyboardInterrupt), ("load", RuntimeError)],
+    [("baseline", KeyboardInterrupt), ("load", KeyboardInterrupt), ("load", RuntimeError)],
 )
 def test_an_interrupted_round_leaves_no_process(
     phase: str, error: type[BaseException], mark: Alive

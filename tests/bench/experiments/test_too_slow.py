@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from offload.bench.experiments.block import PrimedServer, StartedServer
+from offload.bench.experiments.block import ReadyServer, StartedServer
 from offload.bench.planning.blocks import Block
 from offload.bench.planning.plan import Plan
 from offload.bench.planning.schedule import due, is_finished, places_of
@@ -58,7 +58,7 @@ def test_users_wait_for_slots_if_their_number_is_known(
 
 
 @pytest.mark.server
-def test_a_real_case_is_reported_by_its_first_request_and_the_other_one_is_measured(
+def test_a_real_case_that_is_too_slow_is_left_out_and_the_other_one_is_measured(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(Load, "timeout", 0.01)  # of a request alone; sleep_short_sync takes longer
@@ -90,12 +90,12 @@ def test_a_case_that_is_too_slow_has_no_second_round() -> None:
 
 def test_a_load_that_failed_by_its_timeouts_reports_how_long_a_request_takes() -> None:
     started = cast(StartedServer, type("Started", (), {"facts": LOOP})())
-    primed = cast(Any, PrimedServer)(started, "", None, Baseline(alone_s=20.0), None, ())
+    ready = cast(Any, ReadyServer)(started, "", None, Baseline(alone_s=20.0), None, ())
     outcome = cast(Any, LoadOutcome)(
         None, Result(failed={"timeout": 9}), None, None, None, None, {}, (),
         Problem(LOAD, "not all users had a response within 85 s"),
     )  # fmt: skip
-    found = primed._with_explanation(outcome).problem
+    found = ready._with_explanation(outcome).problem
     assert found == Problem(
         TOO_SLOW,
         "not all users had a response within 85 s (a request takes 20 s alone, and there are 25 "
@@ -106,4 +106,4 @@ def test_a_load_that_failed_by_its_timeouts_reports_how_long_a_request_takes() -
         replace(outcome, result=Result(failed={"refused": 9})),
         replace(outcome, problem=None),
     ):
-        assert primed._with_explanation(other) is other
+        assert ready._with_explanation(other) is other

@@ -18,7 +18,7 @@ CASES = (Case("threads", "noop_sync"), Case("loop", "noop_sync"))
 PLAN = plan.Plan("tornado", CASES, seed=1, driver=None, blocks=(Block((0, 1)),))
 
 
-def made(second: int, *rates: float | None) -> Path:
+def new_run(second: int, *rates: float | None) -> Path:
     folder = journal.RESULTS / f"20260101-00000{second}-tornado"
     folder.mkdir(parents=True)
     plan_file.save(PLAN, folder)
@@ -35,15 +35,15 @@ def chosen() -> tuple[Path | None, list[str]]:
 
 def test_the_newest_whole_run_counts() -> None:
     assert chosen() == (None, [])
-    made(1, 14.2, 3.5)
-    newer = made(2, 14.3, None)
+    new_run(1, 14.2, 3.5)
+    newer = new_run(2, 14.3, None)
     assert chosen() == (newer, [])
 
 
 def test_an_unfinished_or_failed_run_does_not_replace_a_whole_one() -> None:
-    whole = made(1, 14.2, 3.5)
-    made(2, None, None)
-    made(3, 14.2)
+    whole = new_run(1, 14.2, 3.5)
+    new_run(2, None, None)
+    new_run(3, 14.2)
     assert chosen() == (
         whole,
         [
@@ -54,9 +54,9 @@ def test_an_unfinished_or_failed_run_does_not_replace_a_whole_one() -> None:
 
 
 def test_without_a_whole_run_an_unfinished_one_counts_and_reports_it() -> None:
-    failed, unfinished = made(1, None, None), made(2, 14.2)
+    failed, unfinished = new_run(1, None, None), new_run(2, 14.2)
     assert chosen()[0] == unfinished
-    journal.append(made(3), changed(new_record(CASES[0], "", None), suite="another"))
+    journal.append(new_run(3), changed(new_record(CASES[0], "", None), suite="another"))
     assert chosen()[0] == unfinished
     assert len(chosen()[1]) == 2
     (unfinished / journal.FILE).unlink()
@@ -65,7 +65,7 @@ def test_without_a_whole_run_an_unfinished_one_counts_and_reports_it() -> None:
 
 
 def test_a_run_of_cases_that_differ_only_in_their_time_is_whole() -> None:
-    folder = made(1, 14.2, 3.5)
+    folder = new_run(1, 14.2, 3.5)
     plan_file.save(replace(PLAN, cases=(*CASES, replace(CASES[0], seconds=99.0))), folder)
     assert chosen() == (folder, [])
 
@@ -73,7 +73,7 @@ def test_a_run_of_cases_that_differ_only_in_their_time_is_whole() -> None:
 def test_resume_finds_the_newest_run_that_is_unfinished() -> None:
     with pytest.raises(StorageError, match="no unfinished run"):
         runs.newest_unfinished()
-    interrupted = made(1, 14.2)
+    interrupted = new_run(1, 14.2)
     for name in ("20260101-000002-finished", "example", "example-granian"):
         folder = journal.RESULTS / name
         folder.mkdir()
@@ -86,7 +86,7 @@ def test_resume_finds_the_newest_run_that_is_unfinished() -> None:
 
 
 def test_a_run_whose_time_is_over_is_finished_unless_it_lacks_a_long_run() -> None:
-    folder = made(1, 14.2, 3.5)
+    folder = new_run(1, 14.2, 3.5)
     plan_file.save(replace(PLAN, budget_s=0.0), folder)
     with pytest.raises(StorageError, match="no unfinished run"):
         runs.newest_unfinished()

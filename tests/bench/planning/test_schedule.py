@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -76,6 +76,33 @@ def test_all_blocks_have_their_first_rounds_at_random_before_their_second_ones()
         assert [each.number for each in order] == [1, 1, 2, 2, 3, 3]
     assert len({tuple(order) for order in orders}) > 3
     assert due(PLAN, []) == due(PLAN, [])
+
+
+@pytest.mark.parametrize("budget_s", [None, 10_000.0, 0.0])
+def test_the_records_are_read_equally_often_with_many_blocks(budget_s: float | None) -> None:
+    """A run of 10,000 cases would otherwise be resumed after hours."""
+
+    class Counted(list[Record]):
+        reads = 0
+
+        def __iter__(self) -> Iterator[Record]:
+            self.reads += 1
+            return super().__iter__()
+
+    reads = []
+    for count in (4, 40):
+        cases = tuple(replace(CASES[n % 2], users=1 + n // 2) for n in range(2 * count))
+        blocks = tuple(Block((n, n + 1), ((n, n + 1),)) for n in range(0, 2 * count, 2))
+        plan = replace(PLAN, cases=cases, blocks=blocks, budget_s=budget_s)
+        records = Counted()
+        for block in range(count):
+            for number in (1, 2):
+                records.extend(windows(plan, Round(block, number), [], rate=WILD[number]))
+        records.reads = 0
+        due(plan, records)
+        time_budget.has_more(plan, records)
+        reads.append(records.reads)
+    assert reads[0] == reads[1]
 
 
 def test_finished_rounds_are_not_due() -> None:
@@ -248,7 +275,7 @@ def test_the_time_left_for_rounds_is_without_what_was_used_and_the_long_runs() -
     assert time_budget.left_for_rounds_s(PLAN, []) is None
     long_s = sum(case.seconds + time_budget.LONG_RUN_OVERHEAD_S for case in CASES)
     assert time_budget.left_for_rounds_s(plan, []) == pytest.approx(500 - long_s)
-    phases = {"start": 1.0, "prime": 0.5, "load": 2.0, "stop": 0.5}
+    phases = {"start": 1.0, "baseline": 0.5, "load": 2.0, "stop": 0.5}
     records = windows(plan, Round(0, 1), [], rate=14.0, phases=phases)
     assert time_budget.left_for_rounds_s(plan, records) == pytest.approx(494 - long_s)
     assert round_times.expected(plan, records) == [6.0, round_times.GUESS]
@@ -261,7 +288,7 @@ def test_the_time_left_for_rounds_is_without_what_was_used_and_the_long_runs() -
 
 def test_each_case_of_a_block_that_is_apart_starts_and_stops_in_its_own_time() -> None:
     apart = replace(PLAN, blocks=(Block((0, 1), ((0, 1),), apart=True),), budget_s=100.0)
-    phases = {"start": 1.0, "prime": 0.5, "load": 2.0, "stop": 0.5}
+    phases = {"start": 1.0, "baseline": 0.5, "load": 2.0, "stop": 0.5}
     records = windows(apart, Round(0, 1), [], rate=14.0, phases=phases)
     assert round_times.expected(apart, records) == [8.0]
     assert time_budget.left_for_rounds_s(apart, records) == pytest.approx(92)

@@ -86,7 +86,7 @@ def test_two_runs_of_one_second_have_folders_of_their_own() -> None:
     assert len({journal.new_run("x") for _ in range(5)}) == 5
 
 
-def test_the_newest_run_is_found_and_none_reports_what_to_do() -> None:
+def test_the_newest_run_is_found_and_without_a_run_the_error_has_a_fix() -> None:
     with pytest.raises(StorageError, match="fab quick"):
         journal.newest()
     folder = journal.new_run("x")

@@ -205,6 +205,7 @@ def test_what_a_crash_left_of_a_line_costs_that_line_alone_and_one_warning(
     with (tmp_path / journal.FILE).open("ab") as file:
         file.write(rest)
     journal.append(tmp_path, after)
+    journal.warn_once.cache_clear()
     assert journal.read(tmp_path) == [before, after]
     warnings = capsys.readouterr().err
     assert warnings.count("\n") == warnings.count("warning: ") == 1
@@ -217,10 +218,11 @@ def test_any_bytes_in_a_line_cost_no_other_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], record: Record, data: st.DataObject
 ) -> None:
     line = to_line(record).encode()
-    begin = data.draw(st.integers(len('{"schema": 3'), len(line)))
+    begin = data.draw(st.integers(len('{"schema": 3,'), len(line)))
     odd = data.draw(st.binary(min_size=1, max_size=3)).replace(b"\n", b"\r")
     mixed = line[:begin] + odd + line[begin + data.draw(st.integers(0, 9)) :]
     good = to_line(RECORD).encode()
+    journal.warn_once.cache_clear()
     read = kept(tmp_path, b"\n".join([good, mixed, good, b""]))
     warnings = capsys.readouterr().err
     assert [read[0], read[-1]] == [RECORD, RECORD]

@@ -29,7 +29,7 @@ def pairs(sd: float, seed: int = 2) -> list[tuple[float, float]]:
 
 @pytest.mark.parametrize("spread", [0.01, 0.02, 0.04])
 @pytest.mark.parametrize("design", [sequential.NORMAL, sequential.QUICK])
-def test_intervals_cover_what_they_promise(
+def test_intervals_have_their_nominal_coverage(
     design: sequential.SequentialDesign, spread: float
 ) -> None:
     result = coverage(simulated_rates(spread), runs=400, rng=random.Random(3), design=design)
@@ -37,7 +37,7 @@ def test_intervals_cover_what_they_promise(
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_hundred_runs_pass_as_the_method_asks(seed: int) -> None:
+def test_a_hundred_runs_pass_as_the_method_requires(seed: int) -> None:
     assert coverage(simulated_rates(0.025, seed), rng=random.Random(seed)).passed
 
 

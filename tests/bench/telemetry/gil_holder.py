@@ -19,7 +19,7 @@ DATA = bytes(1 << 20)
 
 
 def hold(seconds: float) -> float:
-    """Compute in Python for `seconds`; give how long it took."""
+    """Compute in Python for `seconds`; return how long it took."""
     began = monotonic()
     while monotonic() - began < seconds:
         pass
@@ -27,7 +27,7 @@ def hold(seconds: float) -> float:
 
 
 def release(seconds: float, how: str) -> None:
-    """Give the GIL up for `seconds`, asleep or in C."""
+    """Release the GIL for `seconds`, asleep or in C."""
     if how == "sleep":
         time.sleep(seconds)
         return
@@ -37,7 +37,7 @@ def release(seconds: float, how: str) -> None:
 
 
 def main(share: float, seconds: float, how: str) -> None:
-    """Alternate for `seconds`, and say what was held."""
+    """Alternate for `seconds`, and print the share that was held."""
     print(json.dumps(gil_address.facts()), flush=True)
     sys.stdin.readline()
     began, held = monotonic(), 0.0
@@ -50,7 +50,7 @@ def main(share: float, seconds: float, how: str) -> None:
         json.dumps({"share": held / (ended - began), **window, "gil": gil_state.enabled()}),
         flush=True,
     )
-    sys.stdin.readline()  # to be there until the last look
+    sys.stdin.readline()  # to live until the last sample
 
 
 if __name__ == "__main__":

@@ -16,56 +16,56 @@ import pytest
 
 from offload.bench.telemetry import gil_reader, gil_sampler
 from offload.bench.telemetry.gil_sampler import EVERY, GilSampler, Utilisation
-from tests.bench.conftest import Word
+from tests.bench.conftest import SimulatedGil
 from tests.waiting import wait_until
 
-ALWAYS = (0.0, 1e9)  # a window that has every look
+ALWAYS = (0.0, 1e9)  # a window that has every sample
 accept_late_samples = pytest.mark.usefixtures("accept_late_samples")
 
 
-def looked(meter: GilSampler, count: int) -> float:
-    """Wait for that many looks more; give a moment that lies before them."""
+def wait_for_samples(sampler: GilSampler, count: int) -> float:
+    """Wait for `count` more samples; return a time before them."""
     began = time.monotonic()
-    assert wait_until(lambda: meter.between(began, time.monotonic()).samples >= count)
+    assert wait_until(lambda: sampler.between(began, time.monotonic()).samples >= count)
     return began
 
 
 @accept_late_samples
 @pytest.mark.parametrize("held", range(4))
 def test_utilisation_of_several_workers_is_their_mean_and_within_tasks_any(held: int) -> None:
-    words = [Word(locked=int(place < held)) for place in range(3)]
-    with GilSampler({"worker_gil_addresses": [word.facts for word in words]}) as meter:
-        looked(meter, 5)
-    assert meter.between(*ALWAYS).share == pytest.approx(held / 3, abs=1e-4)
-    assert meter.during([ALWAYS]).share == min(held, 1)
+    gils = [SimulatedGil(locked=int(place < held)) for place in range(3)]
+    with GilSampler({"worker_gil_addresses": [gil.facts for gil in gils]}) as sampler:
+        wait_for_samples(sampler, 5)
+    assert sampler.between(*ALWAYS).share == pytest.approx(held / 3, abs=1e-4)
+    assert sampler.during([ALWAYS]).share == min(held, 1)
 
 
 @accept_late_samples
 def test_only_the_gils_of_a_pools_workers_are_sampled_not_the_servers() -> None:
-    server, worker = Word(locked=1), Word()
-    with GilSampler({**server.facts, "worker_gil_addresses": [worker.facts]}) as meter:
-        looked(meter, 5)
-    assert meter.between(*ALWAYS).share == 0.0
+    server, worker = SimulatedGil(locked=1), SimulatedGil()
+    with GilSampler({**server.facts, "worker_gil_addresses": [worker.facts]}) as sampler:
+        wait_for_samples(sampler, 5)
+    assert sampler.between(*ALWAYS).share == 0.0
 
 
 @accept_late_samples
 def test_a_window_has_its_own_samples_and_switches() -> None:
-    word = Word(locked=1)
-    with GilSampler(word.facts) as meter:
-        began = looked(meter, 10)
+    gil = SimulatedGil(locked=1)
+    with GilSampler(gil.facts) as sampler:
+        began = wait_for_samples(sampler, 10)
         ended = time.monotonic()
-        looked(meter, 1)  # none of before is still to be read
-        word.change(locked=0, switches=7)
-        began_free = looked(meter, 10)
+        wait_for_samples(sampler, 1)  # so that no earlier sample is still to be read
+        gil.change(locked=0, switches=7)
+        began_free = wait_for_samples(sampler, 10)
         ended_free = time.monotonic()
-    first, second = meter.between(began, ended), meter.between(began_free, ended_free)
+    first, second = sampler.between(began, ended), sampler.between(began_free, ended_free)
     assert (first.share, first.switches, second.share, second.switches) == (1.0, 0, 0.0, 0)
-    both = meter.between(began, ended_free)
+    both = sampler.between(began, ended_free)
     assert (0 < (both.share or 0) < 1, both.switches) == (True, 7)
-    parts = meter.during([(began, ended), (began_free, ended_free)])
+    parts = sampler.during([(began, ended), (began_free, ended_free)])
     assert parts.samples == first.samples + second.samples
     assert parts.share == pytest.approx(first.samples / parts.samples, abs=1e-4)
-    assert meter.between(began - 9, began - 8) == Utilisation(why=gil_sampler.NO_SAMPLE)
+    assert sampler.between(began - 9, began - 8) == Utilisation(why=gil_sampler.NO_SAMPLE)
 
 
 class Clock:
@@ -89,10 +89,10 @@ class Clock:
 
 def by_clock(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Utilisation:
     monkeypatch.setattr(gil_sampler, "time", clock)
-    word = Word(locked=1)
-    with GilSampler(word.facts) as meter:
+    gil = SimulatedGil(locked=1)
+    with GilSampler(gil.facts) as sampler:
         assert wait_until(lambda: clock.sleeps >= 1000)
-    return meter.between(None, None)
+    return sampler.between(None, None)
 
 
 def test_samples_in_time_count(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,10 +130,10 @@ def test_with_samples_late_by_a_real_clock_the_utilisation_is_unknown(
             stalled.set()
 
     monkeypatch.setattr(gil_sampler.time, "sleep", stalls)
-    word = Word(locked=1)
-    with GilSampler(word.facts) as meter:
+    gil = SimulatedGil(locked=1)
+    with GilSampler(gil.facts) as sampler:
         assert stalled.wait(20)
-    assert str(meter.between(None, None).why).endswith(gil_sampler.TOO_LATE)
+    assert str(sampler.between(None, None).why).endswith(gil_sampler.TOO_LATE)
 
 
 @pytest.mark.parametrize(
@@ -146,14 +146,14 @@ def test_with_samples_late_by_a_real_clock_the_utilisation_is_unknown(
         ({"worker_gil_addresses": [{"gil_address": None, "gil_address_error": "so"}]}, "so"),
     ],
 )
-def test_what_cannot_be_read_reports_why(facts: dict[str, Any], why: str) -> None:
-    with GilSampler(facts) as meter:
+def test_an_unreadable_gil_is_reported_with_its_reason(facts: dict[str, Any], why: str) -> None:
+    with GilSampler(facts) as sampler:
         pass
-    assert meter.between(0, 1) == meter.during([]) == Utilisation(why=why)
+    assert sampler.between(0, 1) == sampler.during([]) == Utilisation(why=why)
 
 
-def test_an_implausible_gil_address_is_not_used() -> None:
-    word = Word(locked=5)
-    with GilSampler(word.facts) as meter:
+def test_a_gil_with_an_implausible_value_is_not_used() -> None:
+    gil = SimulatedGil(locked=5)
+    with GilSampler(gil.facts) as sampler:
         pass
-    assert meter.between(0, 1).why == "layout not recognised: locked reads 5"
+    assert sampler.between(0, 1).why == "layout not recognised: locked reads 5"

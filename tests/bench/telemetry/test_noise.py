@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -24,10 +25,15 @@ def measured_record() -> Record:
     return measure_window(ACCURATE)
 
 
+USABLE = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+PINNED = "import os; os.sched_setaffinity(0, [{cpu}]); "
+
+
 @contextmanager
-def burning(cores: int) -> Iterator[None]:
-    """Keep cores busy with what is neither server nor load."""
-    burn = [sys.executable, "-c", "while True: pass"]
+def burning(cores: int, cpu: int | None = None) -> Iterator[None]:
+    """Keep cores, or one CPU, busy with what is neither server nor load."""
+    pin = "" if cpu is None else PINNED.format(cpu=cpu)
+    burn = [sys.executable, "-c", f"{pin}\nwhile True: pass"]
     others = [subprocess.Popen(burn) for _ in range(cores)]
     try:
         yield
@@ -52,6 +58,24 @@ def test_noise_reports_cpu_that_other_processes_use() -> None:
         heard = noise.measure()
     assert heard.others_cpu is not None
     assert heard.others_cpu > 0.3
+
+
+NOISE = "from offload.bench.telemetry import noise; print(noise.measure().others_cpu)"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(len(USABLE) < 2, reason="needs two CPUs")
+def test_only_the_usable_cpus_count() -> None:
+    """A process on the same CPU uses it all while this one sleeps."""
+    first, second, *_ = USABLE
+    measured = {}
+    for cpu in (first, second):
+        with burning(1, cpu):
+            command = [sys.executable, "-c", PINNED.format(cpu=first) + NOISE]
+            said = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+            measured[cpu] = float(said.stdout)
+    assert measured[first] > 0.7  # the share of all CPUs would be 0.5 at most
+    assert measured[second] < measured[first]
 
 
 @pytest.mark.slow

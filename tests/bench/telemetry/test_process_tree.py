@@ -20,7 +20,7 @@ FORKED = Case("processes", "noop_sync", settings={"workers": 6, "start_method": 
 
 
 def frames(pid: int) -> Iterator[int]:
-    """Give the physical pages of a process, as only root may (proc(5), pagemap)."""
+    """Return the physical pages of a process; only root may read them (proc(5), pagemap)."""
     folder = Path(f"/proc/{pid}")
     with (folder / "maps").open() as maps, (folder / "pagemap").open("rb", 0) as pagemap:
         for line in maps:

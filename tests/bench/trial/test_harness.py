@@ -28,7 +28,7 @@ has_all = pytest.mark.skipif(bool(MISSING[CASE.server]), reason="make suites")
 
 
 def alone(load: loads.Load) -> float:
-    """Give the rate that h2load reports of a load, started as a user does."""
+    """Return the rate of a load by h2load, started as users start it."""
     argv = h2load.command(load).argv
     completed = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=True)
     return h2load.parse(completed.stdout, completed.stderr, load).figures.rate or 0.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from offload.bench.records.record import Baseline, CaseFacts, HostUse, LoadFacts, Resources
+from offload.bench.telemetry import host_counters
 from offload.bench.trial import flags, load_phase, trial, workload
 from offload.bench.trial.warmup import FirstResponses
 from offload.loads import Figures
@@ -16,7 +17,7 @@ RECORD = record_of("run", "threads", "noop_sync", 25, "fab run_server:3,noop_syn
 
 @pytest.fixture
 def four_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(load_phase.psutil, "cpu_count", lambda: 4)  # type: ignore[attr-defined]
+    monkeypatch.setattr(host_counters, "cpu_count", lambda: 4)
 
 
 def test_the_cpu_of_all_load_processes_is_not_that_of_others(four_cores: None) -> None:
@@ -38,7 +39,9 @@ def test_the_cpu_of_all_load_processes_is_not_that_of_others(four_cores: None) -
 def test_the_load_expects_the_first_body_of_a_task_whose_bodies_do_not_change(
     monkeypatch: pytest.MonkeyPatch, task: str, stable: bool, expected: str | None
 ) -> None:
-    monkeypatch.setattr(trial, "prime", lambda *_: FirstResponses(0.1, b"x", "5a", stable))
+    monkeypatch.setattr(
+        trial, "send_first_requests", lambda *_: FirstResponses(0.1, b"x", "5a", stable)
+    )
     case = CaseFacts("id", "threads", task, "fab run_server", 25)
     before, _ = trial.measure_baseline(RECORD.trial, case, "http://127.0.0.1/", Request(), {})
     load = workload.load("http://127.0.0.1/", case, before, Request())

@@ -12,7 +12,7 @@ import pytest
 
 from offload.bench.records.record import Record
 from offload.bench.trial import flags, stall
-from offload.bench.trial.warmup import prime
+from offload.bench.trial.warmup import send_first_requests
 from offload.suites import Case
 from tests.records import changed, new_record
 
@@ -32,7 +32,7 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(data)
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 class TwoWrites(Handler):
@@ -67,7 +67,7 @@ def serving(handler: type[Handler]) -> Iterator[str]:
 
 def probed(handler: type[Handler]) -> Record:
     with serving(handler) as url:
-        alone_s = prime(url).alone_s
+        alone_s = send_first_requests(url).alone_s
         kept_s = stall.kept_s(url, alone_s)
     case = Case("threads", "noop_sync", keep_alive=True)
     return changed(new_record(case, "run", None), alone_s=alone_s, kept_s=kept_s)

@@ -14,10 +14,12 @@ import pytest
 
 from offload.bench.experiments import method_check
 from offload.bench.planning import plan_file
+from offload.bench.planning.blocks import Block
 from offload.bench.planning.plan import Plan
 from offload.bench.records import journal
 from offload.bench.records.record import WINDOW, Record
-from offload.errors import DisturbedError, GateError, RunError
+from offload.errors import DisturbedError, GateError, RunError, UsageError
+from offload.suites import Case
 from tests import ROOT
 from tests.commands import FAB, fab, fab_here
 from tests.records import changed, new_record
@@ -48,6 +50,16 @@ def a_run(factor: float, spread: Callable[[random.Random], float]) -> str:
             records.append(changed(made, rate=rate, slots=4, slot_s=0.05, completed=100))
     journal.append(folder, *records)
     return folder.name
+
+
+def test_a_run_of_another_suite_is_refused_and_not_continued() -> None:
+    folder = journal.new_run("measure")
+    case = Case("threads", "noop_sync")
+    plan_file.save(Plan("measure", (case,), 7, None, blocks=(Block((0,)),)), folder)
+    refused = fab_here(f"check_method:run={folder.name}")
+    assert refused.returncode == UsageError.exit_code
+    assert "is a run of measure, not of check_method" in refused.stderr
+    assert not journal.count(folder)
 
 
 @pytest.mark.parametrize("factor", [1.0, 1.05])
@@ -204,7 +216,7 @@ def test_real_blocks_and_rounds_are_checked_to_their_end() -> None:
     assert f"records: {folder}\n" in said.stdout
     records = method_check.alone(journal.read(folder))
     assert len(records) == method_check.ACCURATE_ROUNDS + 10
-    [error] = re.findall(r"truth .+/s: ([+-][\d.]+)%", said.stdout)
+    [error] = re.findall(r"truth .+/s: ([+-][\d.]+) %", said.stdout)
     assert abs(float(error)) < 5  # 1 is required; others may use this machine now
     passed = set(found.values()) == {"passed"}
     assert said.returncode == (0 if passed else GateError.exit_code)

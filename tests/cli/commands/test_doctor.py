@@ -34,7 +34,7 @@ def found() -> dict[str, tuple[str, str]]:
     return {each.name: (each.level, each.message) for each in doctor.findings()}
 
 
-def test_every_driver_and_what_a_run_needs_is_looked_at() -> None:
+def test_every_driver_and_what_a_run_needs_is_checked() -> None:
     names = {"descriptors", "cores", "results", "CPU of others", "timer", "memory", "Python"}
     assert names | {*catalog.drivers()} <= found().keys()
 

@@ -48,7 +48,7 @@ def computing(results: Path) -> dict[str, Any]:
 
 
 def figures(said: CompletedCommand) -> dict[str, float | None]:
-    """Give the first number of each line of the table."""
+    """Return the first number of each line of the table."""
     found = {}
     for line in said.stdout.splitlines():
         if match := LINE.match(line):
@@ -96,12 +96,12 @@ def test_computing_threads_wait_for_each_other(computing: dict[str, Any]) -> Non
     assert computing["gamma"] > 0.2
 
 
-def test_the_meter_distinguishes_tasks_that_sleep_and_tasks_that_compute(
+def test_the_sampler_distinguishes_tasks_that_sleep_and_tasks_that_compute(
     sleeping: CompletedCommand, computing: dict[str, Any]
 ) -> None:
     if computing["h"] is None:
-        pytest.skip(f"the GIL meter is not available now: {computing['unavailable']}")
+        pytest.skip(f"the GIL sampler is not available now: {computing['unavailable']}")
     assert computing["h"] > 0.8
     if why := re.search(r"^not known: .*h.*: (.+)$", sleeping.stdout, re.MULTILINE):
-        pytest.skip(f"the GIL meter is not available now: {why[1]}")
+        pytest.skip(f"the GIL sampler is not available now: {why[1]}")
     assert (figures(sleeping)["h"] or 0) < 0.2

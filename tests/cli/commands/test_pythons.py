@@ -23,9 +23,9 @@ LEFT_OUT = "left out: no Python at 'nosuch': fab pythons shows how to install it
 
 
 @pytest.fixture(autouse=True)
-def begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Have two names for this Python, of which `own` notes in a file with what it was begun."""
-    note, own = tmp_path / "begun", tmp_path / "own"
+def noting_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Have two names for this Python; `own` writes its arguments to the returned file."""
+    note, own = tmp_path / "arguments", tmp_path / "own"
     own.write_text(f'#!/bin/sh\necho "$@" >> {note}\nexec {sys.executable} "$@"\n')
     own.chmod(0o755)
     monkeypatch.setenv("PYTHONS", f"own={own}+other={sys.executable}")
@@ -38,11 +38,11 @@ def project(a_copy: Path) -> Path:
     return a_copy
 
 
-def test_a_server_runs_in_the_python_named(begun: Path) -> None:
+def test_a_server_runs_in_the_python_named(noting_python: Path) -> None:
     port = free_port()
     with served(f"run_server:3,noop_sync,python=own,port={port}"):
         assert get(f"http://127.0.0.1:{port}/")[0] == 200
-    assert re.search(r"\bthreads noop_sync\b", begun.read_text())
+    assert re.search(r"\bthreads noop_sync\b", noting_python.read_text())
 
 
 def test_every_row_is_run_in_every_python_that_is_here() -> None:
@@ -66,7 +66,7 @@ def test_no_python_that_is_here_is_one_line() -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_the_rows_of_a_python_have_its_figures(project: Path, begun: Path) -> None:
+def test_the_rows_of_a_python_have_its_figures(project: Path, noting_python: Path) -> None:
     words = "run_suite:mine,quick=yes,driver=builtin,target=50,pythons=own+nosuch,format=json"
     said = fab(words, cwd=project, timeout=580)
     assert said.returncode == 0, said.stderr
@@ -75,7 +75,9 @@ def test_the_rows_of_a_python_have_its_figures(project: Path, begun: Path) -> No
     commands = [f"fab run_server:{server},noop_sync,python=own" for server in (2, 3)]
     assert [row["command"] for row in rows] == commands
     assert all(row["rate"] > 0 and row["rounds"] >= 3 for row in rows)
-    assert begun.read_text().count(" noop_sync ") >= 2 * 4  # a long run and three rounds each
+    assert (
+        noting_python.read_text().count(" noop_sync ") >= 2 * 4
+    )  # a long run and three rounds each
     records = journal.read(journal.newest())
     assert {record.server.interpreter["python"] for record in records} == {sys.version.split()[0]}
 

@@ -143,3 +143,35 @@ def test_failed_loads_are_counted_beside_the_figures_of_the_others() -> None:
         known = " ".join(text.split())
         left_out = "1 of 4 loads failed and are left out: not available: it raised"
         assert left_out in known
+
+
+def test_records_that_are_not_in_the_plan_are_ignored_with_one_warning() -> None:
+    """Such a record would otherwise change the figures, or which rounds are due."""
+    folder = journal.RESULTS / a_run("compare")
+    expected = [fab_here(f"{command}:{folder.name}").stdout for command in ("report", "resume")]
+    good = journal.read(folder)[0]
+    changes: list[dict[str, Any]] = [
+        {"block": 1},
+        {"block": -1},
+        {"place": 2},
+        {"place": -1},
+        {"round": 8},
+        {"round": 0},
+        {"round": None},
+    ]
+    journal.append(folder, *(changed(good, rate=1000.0, **change) for change in changes))
+    path = folder / journal.FILE
+    warning = f"warning: {path}: 7 records are ignored: case, block or round is not in the plan\n"
+    for command, before in zip(("report", "resume"), expected, strict=True):
+        journal.warn_once.cache_clear()
+        after = fab_here(f"{command}:{folder.name}")
+        assert (after.stdout, after.stderr.count("warning")) == (before, 1)
+        assert warning in after.stderr
+
+
+def test_a_torn_record_is_reported_once_by_a_command_that_reads_it_repeatedly() -> None:
+    folder = journal.RESULTS / a_run("measure")
+    with (folder / journal.FILE).open("a") as file:
+        file.write('{"schema": 3, "tri\n')
+    after = fab_here(f"resume:{folder.name}")
+    assert (after.returncode, after.stderr.count("is not a record, skipped")) == (0, 1)

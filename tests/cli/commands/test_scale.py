@@ -12,11 +12,15 @@ from offload.bench.experiments import sweep
 from offload.bench.planning import blocks
 from offload.bench.planning.blocks import Block
 from offload.bench.planning.plan import Plan
+from offload.bench.records.record import WINDOW, Record
 from offload.bench.stats.models import scaling
-from offload.cli.commands import questions
+from offload.cli.commands import cases
 from offload.errors import RunError
+from offload.reports.tables import scaling_table
+from offload.suites import Case
 from tests import ROOT
 from tests.commands import FAB, fab, fab_here
+from tests.records import changed, new_record
 from tests.waiting import read_line
 
 MANY = "+".join(map(str, range(1, 13)))
@@ -33,7 +37,7 @@ def test_not_all_servers_of_a_long_sweep_are_started_at_once(
         plans.append(plan)
         raise RunError("planned")
 
-    monkeypatch.setattr(questions, "start_run", planned)
+    monkeypatch.setattr(cases, "start_run", planned)
     assert fab_here(f"scale:3/noop_sync,workers={MANY}").returncode == RunError.exit_code
     fab_here("scale:3x2/noop_sync,users=1+2+3+4")
     over_workers, over_users = plans
@@ -48,6 +52,26 @@ def test_one_number_is_refused_because_it_varies_nothing() -> None:
     for words in ("scale:3/noop_sync,workers=4", "scale:3x4/noop_sync,users=8"):
         refused = fab_here(words)
         assert (refused.returncode, "varies nothing" in refused.stderr) == (2, True), refused.stderr
+
+
+def test_failed_loads_of_each_point_are_reported() -> None:
+    """The rate of a point is that of its other loads; a point without others has none."""
+
+    def windows(users: int, failed: int) -> list[Record]:
+        good = changed(
+            new_record(Case("threads", "noop_sync", users=users), "run"),
+            **{"kind": WINDOW, "block": 0, "place": users, "rate": 100.0, "quick": True},
+        )
+        bad = changed(good, rate=None, problem="the server ended")
+        return [changed(bad if n <= failed else good, round=n) for n in (1, 2, 3)]
+
+    found = sweep.fit([*windows(1, 0), *windows(2, 1), *windows(4, 3)], sweep.USERS)
+    left_out = "loads failed and are left out: the server ended"
+    expected = [f"problem: users=2: 1 of 3 {left_out}", f"problem: users=4: 3 of 3 {left_out}"]
+    assert scaling_table.text(found).splitlines()[-2:] == expected
+    values = json.loads(scaling_table.as_json(found))
+    assert values["flags"] == expected
+    assert [point["rate"] for point in values["points"]] == [pytest.approx(100)] * 2 + [None]
 
 
 @pytest.mark.server
@@ -91,5 +115,5 @@ def test_sleeping_workers_follow_the_knee_of_their_users() -> None:
         assert point["rate_low"] <= point["rate"] <= point["rate_high"]
         assert 0.5 * expected < point["rate"] < 1.05 * expected
     assert (found["model"], found["refused"]) == (scaling.KNEE, None)
-    assert found["residual"] <= scaling.REFUSED
+    assert found["residual"] <= scaling.MAX_RESIDUAL
     assert 4 < found["peak"] < 8

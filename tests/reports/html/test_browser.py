@@ -65,7 +65,7 @@ def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def opened(browser: Any, url: str, **settings: Any) -> tuple[Any, list[str]]:
-    """Open a page offline; return it, and the list of what its console will say."""
+    """Open a page offline; return it, and the list of its console messages."""
     context = browser.new_context(offline=True, **settings)
     context.set_default_timeout(60_000)
     page, messages = context.new_page(), list[str]()
@@ -131,7 +131,9 @@ def column(page: Any, caption: str, head: str) -> list[str]:
     return [str(text) for text in found]
 
 
-def test_a_table_is_sorted_by_keyboard_and_reports_it(browser: Any, pages: dict[str, str]) -> None:
+def test_a_table_can_be_sorted_by_keyboard_and_reports_its_order(
+    browser: Any, pages: dict[str, str]
+) -> None:
     page, messages = opened(browser, pages["example-tornado"])
     caption, head = "Peak memory", "Memory"
     before = column(page, caption, head)

@@ -73,7 +73,7 @@ def test_a_run_writes_its_report_at_its_end(plan: Plan, capsys: pytest.CaptureFi
     assert printed.err.count("\n") == 1
 
 
-def test_without_the_package_that_draws_the_line_of_the_report_reports_it(
+def test_without_the_drawing_package_the_line_about_the_report_names_it(
     plan: Plan, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(drawing, "PACKAGE", "no_such_package")

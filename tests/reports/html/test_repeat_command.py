@@ -10,7 +10,7 @@ import pytest
 
 from offload.bench.planning.plan import Plan
 from offload.bench.records import journal
-from offload.cli.commands import benchmark, questions, start, understand
+from offload.cli.commands import benchmark, cases, start, understand
 from offload.errors import RunError
 from offload.reports.html import repeat_command, run
 from offload.reports.html.run import MeasuredRun
@@ -46,7 +46,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
         plans.append(plan)
         raise RunError("planned")
 
-    for module in (benchmark, questions, start, understand):
+    for module in (benchmark, cases, start, understand):
         monkeypatch.setattr(module, "start_run", start_run)
     return plans
 

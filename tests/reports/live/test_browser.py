@@ -25,7 +25,7 @@ REPORT = f"<!doctype html>{POLICY}<title>the report</title>"  # with the policy 
 
 
 def opened(browser: Any, url: str, **settings: Any) -> tuple[Any, list[str]]:
-    """Open a page; return it, and the list of what its console will say."""
+    """Open a page; return it, and the list of its console messages."""
     context = browser.new_context(**settings)
     context.set_default_timeout(60_000)
     page, messages = context.new_page(), list[str]()

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from offload.bench.experiments.progress import progress_file
+from offload.bench.planning import plan_file
 from offload.bench.records import journal
 from offload.bench.records.lines import to_line
 from offload.reports.live import feed
@@ -122,8 +123,9 @@ def test_hostile_names_are_text(url: str) -> None:
         assert events.next()["rows"][2][0] == f"2/{SCRIPT}"
 
 
-def test_records_and_phases_appear_while_they_are_written(folder: Path, url: str) -> None:
-    with Events(url) as events:
+def test_records_and_phases_appear_while_they_are_written(folder: Path) -> None:
+    plan_file.save(replace(PLAN, rounds=2), folder)
+    with served(RunView(folder)) as url, Events(url) as events:
         assert "Not measured completely" in events.next()["step"]
         progress_file.announce(folder)
         assert events.until(lambda view: view["state"] == "running")["phase"] == "start"

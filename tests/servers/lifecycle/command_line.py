@@ -32,8 +32,8 @@ def begin(
     )
 
 
-def said_by(process: subprocess.Popen[str]) -> tuple[int, list[str]]:
-    """Wait for its end; give its exit code and the lines that it said."""
+def wait_for_end(process: subprocess.Popen[str]) -> tuple[int, list[str]]:
+    """Wait for the end of a server; return its exit code and the lines on stderr."""
     try:
         lines = process.communicate(timeout=30)[1].splitlines()
     finally:

@@ -12,7 +12,7 @@ import pytest
 from offload.errors import UsageError
 from offload.serving import main
 from offload.serving.pools import pool_workers, recovery
-from tests.servers.lifecycle.command_line import begin, said_by
+from tests.servers.lifecycle.command_line import begin, wait_for_end
 
 LONG = "9" * 5000
 
@@ -57,7 +57,7 @@ def test_a_setting_within_bounds_is_read(
 
 @pytest.mark.server
 def test_a_server_reports_in_one_line_which_setting_is_out_of_bounds() -> None:
-    code, lines = said_by(begin("processes", "noop_sync", "0", SERVER_WORKERS="257"))
+    code, lines = wait_for_end(begin("processes", "noop_sync", "0", SERVER_WORKERS="257"))
     assert (code, len(lines)) == (2, 1)
     assert "workers='257' is not a whole number from 1 to 256" in lines[0]
 
@@ -70,7 +70,7 @@ def test_a_port_is_a_whole_number(port: str) -> None:
 @pytest.mark.server
 @pytest.mark.parametrize("port", ["65536", "http"])
 def test_a_port_out_of_bounds_is_a_usage_error(port: str) -> None:
-    code, lines = said_by(begin("threads", "noop_sync", port))
+    code, lines = wait_for_end(begin("threads", "noop_sync", port))
     assert (code, len(lines)) == (2, 1)
     assert "with a port from 0 to 65535" in lines[0]
 
@@ -121,5 +121,7 @@ def test_idempotent_is_yes_or_no(monkeypatch: pytest.MonkeyPatch) -> None:
         ("/a/shop.py:charge", "", False),
     ],
 )
-def test_a_users_task_runs_again_only_if_asked(task: str, idempotent: str, expected: bool) -> None:
+def test_a_users_task_runs_again_only_on_request(
+    task: str, idempotent: str, expected: bool
+) -> None:
     assert pool_workers.may_run_twice(task, idempotent) is expected

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.servers.lifecycle.command_line import begin
-from tests.servers.lifecycle.hurried import SENDING
+from tests.servers.lifecycle.short_timeout import SENDING
 from tests.waiting import read_line, wait_until
 
 pytestmark = pytest.mark.server
@@ -29,10 +29,10 @@ CLIENTS = 4
 
 
 @contextmanager
-def serving(name: str, task: str, hurried: str = "") -> Iterator[tuple[subprocess.Popen[str], int]]:
+def serving(name: str, task: str, timeout: str = "") -> Iterator[tuple[subprocess.Popen[str], int]]:
     """Run a server; return its process and its port."""
-    module = "tests.servers.lifecycle.hurried" if hurried else "offload.servers"
-    process = begin(name, task, "0", module=module, HURRIED=hurried)
+    module = "tests.servers.lifecycle.short_timeout" if timeout else "offload.servers"
+    process = begin(name, task, "0", module=module, SHORT_TIMEOUT=timeout)
     try:
         port = re.search(r"serves .*:(\d+)/", read_line(process.stderr))
         assert port is not None

@@ -17,7 +17,7 @@ from offload.registry import catalog, places
 from offload.suites import Case
 from tests import ROOT
 from tests.installed import EVERY, OWN, one_of_each_kind
-from tests.servers.lifecycle.command_line import begin, said_by
+from tests.servers.lifecycle.command_line import begin, wait_for_end
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.server
@@ -43,7 +43,7 @@ def test_threads_that_cannot_be_started_are_one_line() -> None:
     # Large stacks: without room for one a thread is not created, rather than failing to begin.
     limit = f"--as={4 << 30} --stack={1 << 30}"
     process = begin("threads", "noop_sync", "0", limit=limit, SERVER_WORKERS="200")
-    code, lines = said_by(process)
+    code, lines = wait_for_end(process)
     assert (code, len(lines)) == (4, 1)
     assert "200 workers do not start (can't start new thread)" in lines[0]
 
@@ -51,7 +51,7 @@ def test_threads_that_cannot_be_started_are_one_line() -> None:
 @pytest.mark.usefixtures("own_temporary")  # without a file left it cannot remove its folder
 def test_processes_that_cannot_be_started_are_a_start_error(mark: Alive) -> None:
     process = begin("processes", "noop_sync", "0", limit="--nofile=40", SERVER_WORKERS="100")
-    code, lines = said_by(process)
+    code, lines = wait_for_end(process)
     assert code == 4
     assert any("100 workers do not start ([Errno 24] Too many open" in line for line in lines)
     assert wait_until(lambda: not mark(), 5)
@@ -60,13 +60,15 @@ def test_processes_that_cannot_be_started_are_a_start_error(mark: Alive) -> None
 @pytest.mark.parametrize("name", ["anyio_threads", "starlette_threads"])
 def test_a_worker_that_does_not_start_is_one_line(name: str, tmp_path: Path) -> None:
     (tmp_path / "odd.py").write_text("raise BaseException('odd')\ndef f(): ...\n")
-    code, lines = said_by(begin(name, f"{tmp_path}/odd.py:f", "0", SERVER_WORKERS="1"))
+    code, lines = wait_for_end(begin(name, f"{tmp_path}/odd.py:f", "0", SERVER_WORKERS="1"))
     assert (code, lines) == (4, ["error: a worker did not start: BaseException('odd')"])
 
 
 @pytest.mark.parametrize("name", one_of_each_kind(OWN))
 def test_facts_that_cannot_be_written_are_one_line(name: str, tmp_path: Path) -> None:
-    code, lines = said_by(begin(name, "noop_sync", "0", SERVER_FILE=f"{tmp_path}/no/8000.json"))
+    code, lines = wait_for_end(
+        begin(name, "noop_sync", "0", SERVER_FILE=f"{tmp_path}/no/8000.json")
+    )
     assert (code, len(lines)) == (6, 1)
     assert "No such file or directory: fix its permissions" in lines[0]
 
@@ -80,7 +82,7 @@ def test_a_server_takes_as_many_files_as_it_may(name: str, tmp_path: Path) -> No
         limits = psutil.Process(process.pid).rlimit(psutil.RLIMIT_NOFILE)
         process.terminate()
     finally:
-        code, _ = said_by(process)
+        code, _ = wait_for_end(process)
     assert (limits, code) == ((2048, 2048), 0)
     assert not file.exists()
 
@@ -90,7 +92,7 @@ def test_a_module_that_raises_when_imported_is_named_and_is_no_matter_of_the_por
     name: str, tmp_path: Path
 ) -> None:
     (tmp_path / "bad.py").write_text("\nraise PermissionError(13, 'denied')\ndef f(): ...\n")
-    code, lines = said_by(begin(name, f"{tmp_path}/bad.py:f", "0"))
+    code, lines = wait_for_end(begin(name, f"{tmp_path}/bad.py:f", "0"))
     assert (code, len(lines)) == (2, 1)
     assert "PermissionError: [Errno 13] denied" in lines[0]
     assert f"{tmp_path}/bad.py:2" in lines[0]
@@ -117,7 +119,7 @@ def test_a_busy_port_is_one_line(name: str) -> None:
     with socket.socket() as busy:
         busy.bind(("127.0.0.1", 0))
         busy.listen()
-        code, lines = said_by(begin(name, "noop_sync", str(busy.getsockname()[1])))
+        code, lines = wait_for_end(begin(name, "noop_sync", str(busy.getsockname()[1])))
     assert (code, len(lines)) == (3, 1)
     assert "Address already in use" in lines[0]
 
@@ -133,7 +135,7 @@ def test_a_server_that_dies_while_starting_is_a_start_error(tmp_path: Path, star
         start("threads", f"{tmp_path}/dies.py:f")
 
 
-def test_the_command_reports_how_it_is_used() -> None:
+def test_without_a_task_the_usage_is_printed() -> None:
     said = subprocess.run(
         [sys.executable, "-P", "-m", "offload.servers", "threads"],
         cwd=ROOT,

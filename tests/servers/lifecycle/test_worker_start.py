@@ -6,17 +6,20 @@ import os
 import signal
 import subprocess
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psutil
 import pytest
 
 from offload.bench.target import server
+from offload.errors import StartError
+from offload.serving.pools import pool_workers
 from offload.suites import Case
 from tests import ROOT
 from tests.http_clients import get, in_threads
 from tests.installed import KINDS, POOLS, one_of_each_kind, require
-from tests.servers.lifecycle.command_line import begin, said_by
+from tests.servers.lifecycle.command_line import begin, wait_for_end
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.server
@@ -34,7 +37,7 @@ MOMENTS = [
 
 @pytest.fixture
 def imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], set[int]]:
-    """Make importing SLOW take long; calling it gives the processes whose import began or ended."""
+    """Make importing SLOW take long; calling it lists the processes whose import began or ended."""
     monkeypatch.setenv("IMPORTS", str(tmp_path))
     monkeypatch.setenv("IMPORT_SECONDS", "1.5")
     return lambda what: {int(p.name.partition("-")[2]) for p in tmp_path.glob(f"{what}-*")}
@@ -103,8 +106,14 @@ def test_an_import_that_never_returns_ends_the_start(
 ) -> None:
     (tmp_path / "blocks.py").write_text(BLOCKS)
     task = f"{tmp_path}/blocks.py:f"
-    code, lines = said_by(
-        begin(name, task, "0", module="tests.servers.lifecycle.hurried", HURRIED="DEADLINE")
+    code, lines = wait_for_end(
+        begin(
+            name,
+            task,
+            "0",
+            module="tests.servers.lifecycle.short_timeout",
+            SHORT_TIMEOUT="DEADLINE",
+        )
     )
     assert (code, len(lines)) == (4, 1)
     assert "not ready within 2 s" in lines[0]
@@ -116,7 +125,18 @@ def test_an_import_that_never_returns_ends_the_start_after_ten_seconds(
     tmp_path: Path, mark: Alive
 ) -> None:
     (tmp_path / "blocks.py").write_text(BLOCKS)
-    code, lines = said_by(begin("processes", f"{tmp_path}/blocks.py:f", "0"))
+    code, lines = wait_for_end(begin("processes", f"{tmp_path}/blocks.py:f", "0"))
     assert (code, len(lines)) == (4, 1)
     assert "not ready within 10 s" in lines[0]
     assert wait_until(lambda: not mark(), 5)
+
+
+def test_an_executor_without_initializer_is_reported_with_its_remedy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pool_workers, "_barrier", None)
+    with (
+        ThreadPoolExecutor(1) as executor,
+        pytest.raises(StartError, match="not initialized: create it with init_thread"),
+    ):
+        pool_workers.start(executor, 1, "noop_sync")

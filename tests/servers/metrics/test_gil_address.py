@@ -34,10 +34,10 @@ def test_every_python_finds_its_gil(name: str) -> None:
 
 @pytest.mark.server
 @pytest.mark.parametrize("method", ["forkserver", "spawn", "fork"])
-def test_every_worker_process_reports_its_own(method: str, start: Start) -> None:
+def test_every_worker_process_reports_the_address_of_its_gil(method: str, start: Start) -> None:
     facts = start("processes", "noop_sync", workers=3, start_method=method).facts
-    told = [worker["gil_address"]["pid"] for worker in facts["worker_gil_addresses"]]  # type: ignore[attr-defined]
-    assert sorted(told) == facts["worker_pids"]
+    pids = [worker["gil_address"]["pid"] for worker in facts["worker_gil_addresses"]]  # type: ignore[attr-defined]
+    assert sorted(pids) == facts["worker_pids"]
 
 
 def test_the_switch_interval_is_as_it_was() -> None:

@@ -24,14 +24,16 @@ on_each = pytest.mark.parametrize("any_server", one_of_each_kind(OWN), indirect=
 of_the_loop = pytest.mark.parametrize("any_server", ["loop"], indirect=True)
 
 
-def told(running: server.Server, begin: float, end: float, more: str = "") -> dict[str, Any]:
+def window_report(
+    running: server.Server, begin: float, end: float, more: str = ""
+) -> dict[str, Any]:
     status, body = get(f"{running.url}resources/?from={begin}&to={end}{more}")
     assert status == 200
     return json.loads(body)  # type: ignore[no-any-return]
 
 
 def loaded(running: server.Server, users: int) -> dict[str, Any]:
-    """Have each user ask once, all together, and give what the server tells of that time.
+    """Send one request of each user at once; return what the server reports on that time.
 
     `elapsed_s` is added: how long it was. Slots were idle before it.
     """
@@ -39,7 +41,7 @@ def loaded(running: server.Server, users: int) -> dict[str, Any]:
     began = time.monotonic()
     assert in_threads(users, lambda: get(running.url)[0]) == [200] * users
     ended = time.monotonic()
-    return {**told(running, began, ended), "elapsed_s": ended - began}
+    return {**window_report(running, began, ended), "elapsed_s": ended - began}
 
 
 @pytest.mark.timing
@@ -71,7 +73,9 @@ def test_the_timer_pauses_without_requests_and_goes_on_with_them(start: Start) -
     assert wait_until(lambda: switches() < 10)
     began = time.monotonic()
     assert get(running.url)[0] == 200
-    assert wait_until(lambda: told(running, began, time.monotonic())["loop_lag_p50_ms"] is not None)
+    assert wait_until(
+        lambda: window_report(running, began, time.monotonic())["loop_lag_p50_ms"] is not None
+    )
 
 
 @pytest.mark.timing
@@ -80,7 +84,7 @@ def test_a_hold_is_no_part_of_the_window_after_it(start: Start) -> None:
     assert loaded(running, users=4)["loop_lag_max_ms"] > 250
     began = time.monotonic()
     time.sleep(0.3)
-    assert told(running, began, time.monotonic())["loop_lag_p50_ms"] < 30
+    assert window_report(running, began, time.monotonic())["loop_lag_p50_ms"] < 30
 
 
 @pytest.mark.server
@@ -109,7 +113,7 @@ def test_the_cpu_of_a_task_is_what_it_used_and_not_what_it_slept(any_server: Cho
     assert window["tasks"] == 2
     assert 0.1 <= window["task_cpu_s"] < 0.3
     assert window["slot_s"] > 0.2
-    assert 0 <= window["task_queued_s"] <= window["task_s"]  # it is asked how long tasks queue
+    assert 0 <= window["task_queued_s"] <= window["task_s"]  # the load requests queue times
 
 
 @pytest.mark.server
@@ -118,7 +122,7 @@ def test_a_failed_task_is_timed_too(any_server: Chosen) -> None:
     running = any_server.choose(f"{FAULTS}:raises")
     began = time.monotonic()
     assert get(running.url)[0] == 500
-    assert told(running, began, time.monotonic())["tasks"] == 1
+    assert window_report(running, began, time.monotonic())["tasks"] == 1
 
 
 @pytest.mark.server
@@ -128,7 +132,7 @@ def test_a_slot_that_was_idle_begins_with_its_task(start: Start) -> None:
     for _ in range(2):
         get(running.url)
         time.sleep(2 * task_clock.IDLE)
-    window = told(running, began, time.monotonic())
+    window = window_report(running, began, time.monotonic())
     assert window["slot_s"] == window["task_s"] >= 0.05
 
 
@@ -142,7 +146,7 @@ def test_tasks_that_share_a_loop_have_no_slot_of_their_own(any_server: Chosen) -
 @pytest.mark.server
 @pytest.mark.parametrize("noop_server", OWN, indirect=True)
 def test_a_window_without_tasks_has_no_means(noop_server: server.Server) -> None:
-    window = told(noop_server, 1, 2)
+    window = window_report(noop_server, 1, 2)
     assert (window["tasks"], window["slot_s"], window["task_cpu_s"]) == (0, None, None)
 
 
@@ -176,9 +180,9 @@ def test_each_task_of_a_window_reports_when_it_began_and_ended(any_server: Chose
     began = time.monotonic()
     for _ in range(2):
         get(running.url)
-    one, other = told(running, began, time.monotonic(), "&each")["each"]
+    one, other = window_report(running, began, time.monotonic(), "&each")["each"]
     assert began < one[0] < one[1] < other[0] < other[1] < time.monotonic()
-    assert told(running, 1, 2, "&each")["each"] == []
+    assert window_report(running, 1, 2, "&each")["each"] == []
 
 
 @pytest.mark.server
@@ -187,4 +191,4 @@ def test_tasks_that_share_a_loop_are_not_reported_one_by_one(any_server: Chosen)
     running = any_server.choose("sleep_async_split")
     began = time.monotonic()
     loaded(running, users=3)
-    assert told(running, began, time.monotonic(), "&each")["each"] is None
+    assert window_report(running, began, time.monotonic(), "&each")["each"] is None

@@ -9,7 +9,7 @@ import pytest
 
 from tests.http_clients import get
 from tests.servers.lifecycle.command_line import begin
-from tests.servers.lifecycle.hurried import REQUEST
+from tests.servers.lifecycle.short_timeout import REQUEST
 from tests.waiting import read_line
 
 pytestmark = pytest.mark.server
@@ -20,9 +20,8 @@ BODY = b"GET / HTTP/1.0\r\nContent-Length: 1000\r\n\r\n"
 
 @pytest.mark.parametrize("first", [HEADERS, BODY], ids=["headers", "body"])
 def test_single_bytes_do_not_extend_the_deadline(first: bytes) -> None:
-    process = begin(
-        "sync", "noop_sync", "0", module="tests.servers.lifecycle.hurried", HURRIED="REQUEST"
-    )
+    module = "tests.servers.lifecycle.short_timeout"
+    process = begin("sync", "noop_sync", "0", module=module, SHORT_TIMEOUT="REQUEST")
     try:
         port = int(read_line(process.stderr).rpartition(":")[2].partition("/")[0])
         with socket.create_connection(("127.0.0.1", port), timeout=20) as slow:

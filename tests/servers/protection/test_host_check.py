@@ -10,7 +10,7 @@ import pytest
 from offload.bench.target import server
 from offload.errors import UsageError
 from offload.serving.protection import host_check
-from tests.servers.lifecycle.command_line import begin, said_by
+from tests.servers.lifecycle.command_line import begin, wait_for_end
 
 pytestmark = pytest.mark.server
 
@@ -57,7 +57,7 @@ def test_a_name_that_is_none_is_a_usage_error(text: str) -> None:
 
 
 def test_a_server_reports_a_wrong_name_in_one_line() -> None:
-    code, lines = said_by(begin("loop", "noop_sync", "0", SERVER_ALLOWED_HOSTS="a:1"))
+    code, lines = wait_for_end(begin("loop", "noop_sync", "0", SERVER_ALLOWED_HOSTS="a:1"))
     assert (code, len(lines)) == (2, 1)
     assert "allowed_hosts='a:1' is not a list of host names" in lines[0]
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from offload.bench.advice import answer, candidates, constraints, latency, overhead, probe
 from offload.bench.advice.answer import Answer, Question
 from offload.bench.experiments.run import run
-from offload.bench.planning import plan_file
+from offload.bench.planning import plan_file, planned_records
 from offload.bench.planning.plan import Plan
 from offload.bench.records import journal
-from offload.bench.records.record import LONG, Record
+from offload.bench.records.record import LONG
 from offload.bench.target.needed_upstream import hold_for
 from offload.bench.trial import builder
 from offload.suites import Case
@@ -84,18 +84,14 @@ def measure(question: Question, planned: Plan, folder: Path, report: Report) -> 
     try:
         for _ in run(planned, folder):
             pass
-        found = answer.evaluate(question, planned, _records(folder))
+        found = answer.evaluate(question, planned, planned_records.read_if_any(folder))
         if found.chosen.rate.value is not None and not _has_latency(found):
             report("response times of the best one below its capacity: 20 s")
             _measure_latency(found, planned, folder)
     except KeyboardInterrupt:
         is_interrupted = True
-    found = answer.evaluate(question, planned, _records(folder))
+    found = answer.evaluate(question, planned, planned_records.read_if_any(folder))
     return replace(found, is_interrupted=is_interrupted)
-
-
-def _records(folder: Path) -> list[Record]:
-    return journal.read(folder) if journal.count(folder) else []
 
 
 def _has_latency(found: Answer) -> bool:

@@ -12,7 +12,7 @@ from offload.bench.target.needed_upstream import needs_upstream
 from offload.bench.trial import builder, load_phase
 from offload.bench.trial.single_request import SingleRequest
 from offload.bench.trial.trial import build_record, is_stable
-from offload.bench.trial.warmup import GET, prime
+from offload.bench.trial.warmup import GET, send_first_requests
 from offload.errors import StartError
 from offload.loads import Load
 from offload.registry import catalog
@@ -62,7 +62,7 @@ def _baseline(url: str, case: Case, sent: Request) -> Baseline:
     down the next load by 5 %.
     """
     try:
-        first = prime(url, request=sent)
+        first = send_first_requests(url, request=sent)
     except StartError:  # the load counts these responses as failures
         return Baseline()
     return Baseline(

@@ -5,7 +5,7 @@
 The cases have their first windows in a random order and their second ones in the reverse order, so
 that changes of the machine affect all cases alike. With one window per case, every second round has
 the reverse order of the round before. Every round starts new servers, because rates differ between
-starts of the same server. Idle servers use no CPU.
+starts of the same server. While one server is loaded, the others are idle and use no CPU.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ from offload.flags import TOO_SLOW, Flag, Problem
 from offload.suites import Case, Request
 from offload.upstream import Upstream
 
-READY_A_WORKER = 0.5  # s by which each worker of the block extends the timeout of the start
+READY_PER_WORKER = 0.5  # s that are added to the start timeout for each worker of the block
 
 
 @dataclass(frozen=True)
 class WindowDesign:
-    """Whether each case of a round has one window instead of two, and the length of a window.
+    """The windows of each case in a round: one instead of two, and their length.
 
     `beside_s` is the minimum length in s of a window in a block of several servers.
     """
@@ -78,7 +78,7 @@ class StartedServer:
 
 
 @dataclass(frozen=True)
-class PrimedServer:
+class ReadyServer:
     """A server that has responded to its first requests."""
 
     started: StartedServer
@@ -140,11 +140,11 @@ def measure_round(
     with ExitStack() as stack:
         with phases.of("start", 1.0):
             servers = _start(stack, cases, trial, upstream, with_gil, records)
-        members: dict[int, PrimedServer] = {}
-        with phases.of("prime", float(len(servers))):
+        members: dict[int, ReadyServer] = {}
+        with phases.of("baseline", float(len(servers))):
             for place, started in servers.items():
                 try:
-                    members[place] = _prime(started, trial, with_gil)
+                    members[place] = _make_ready(started, trial, with_gil)
                 except UserError as error:
                     records[place] = [started.stop(trial, error)]
         for number, place in enumerate(_order(members, trial, design.has_one), start=1):
@@ -172,7 +172,7 @@ def _start(
     records: dict[int, list[Record]],
 ) -> dict[int, StartedServer]:
     """Launch the servers of all cases, then wait for each; add the records of those that fail."""
-    ready_s = handshake.READY + READY_A_WORKER * sum(map(blocks.workers, cases.values()))
+    ready_s = handshake.READY + READY_PER_WORKER * sum(map(blocks.workers, cases.values()))
     servers: dict[int, StartedServer] = {}
     for place, case in cases.items():
         needed = upstream if needs_upstream(case) else None
@@ -207,7 +207,7 @@ def _request_stops(servers: Sequence[Server]) -> None:
         server.request_stop(each)
 
 
-def _prime(started: StartedServer, trial: Trial, with_gil: bool) -> PrimedServer:
+def _make_ready(started: StartedServer, trial: Trial, with_gil: bool) -> ReadyServer:
     """Send the first requests to a server; `with_gil` also measures single requests."""
     url = workload.url(started.running.url, started.request)
     reported = started.running.facts
@@ -217,10 +217,10 @@ def _prime(started: StartedServer, trial: Trial, with_gil: bool) -> PrimedServer
         load = workload.alone(url, started.facts, started.request)
         alone = single_request.measure(load, reported, before)
     facts = builder.server_facts(reported)
-    return PrimedServer(started, url, facts, before, alone, flags)
+    return ReadyServer(started, url, facts, before, alone, flags)
 
 
-def _order(members: Mapping[int, PrimedServer], trial: Trial, has_one: bool) -> list[int]:
+def _order(members: Mapping[int, ReadyServer], trial: Trial, has_one: bool) -> list[int]:
     """Return the places of the cases in random order, then in reverse; a single place only once.
 
     With one window per case, an even round has the reverse order of the round before.

@@ -33,12 +33,13 @@ PASSED, RED = "no loss", "loss"  # verdicts of a whole gate, in addition to UNDE
 
 @dataclass(frozen=True)
 class GatedCase:
-    """A case of a gate: its verdict and its rates in requests/s."""
+    """A case of a gate: its verdict, its rates in requests/s, and its windows on both sides."""
 
     name: str
     verdict: CaseVerdict
     now: Estimate
     baseline: Estimate
+    sides: Sides
 
 
 @dataclass(frozen=True)
@@ -155,7 +156,7 @@ def gated_cases(
 ) -> list[GatedCase]:
     """Return the cases of a gate with their rates."""
     return [
-        GatedCase(name, verdict, rate.of_windows(own.now), rate.of_windows(own.baseline))
+        GatedCase(name, verdict, rate.of_windows(own.now), rate.of_windows(own.baseline), own)
         for name, own, verdict in zip(_names(cases), sides, verdicts, strict=True)
     ]
 

@@ -17,8 +17,7 @@ from offload.bench.analysis.comparison import rate_of
 from offload.bench.analysis.expression import Measured
 from offload.bench.analysis.gate import CaseVerdict, GateTerms, Sides
 from offload.bench.experiments.gate import GateResult, KeptRuns, check_baselines, gated_cases
-from offload.bench.planning import plan_file
-from offload.bench.records import journal
+from offload.bench.planning import plan_file, planned_records
 from offload.bench.records.record import WINDOW, Record
 from offload.bench.records.run_records import RunRecords, by_round, of_rate
 from offload.bench.stats import non_inferiority
@@ -40,7 +39,7 @@ def compare(baseline: Path, run: Path, terms: GateTerms, names: Sequence[str] = 
     Raise RunError if the runs have no case in common or were measured on different machines, and
     UsageError if they are the same run.
     """
-    before, now = journal.read(baseline), journal.read(run)
+    before, now = planned_records.read(baseline), planned_records.read(run)
     if {record.trial.run for record in before} & {record.trial.run for record in now}:
         what = f"{run.name} is the run that {baseline.name} was copied from"
         raise UsageError(what, "measure again, or name another run by run=")

@@ -13,7 +13,7 @@ from pathlib import Path
 from offload import prctl
 from offload.bench.experiments.block import MANY_ROUNDS, WindowDesign, measure_round
 from offload.bench.experiments.progress.display import Progress
-from offload.bench.planning import round_times, schedule, time_budget
+from offload.bench.planning import planned_records, round_times, schedule, time_budget
 from offload.bench.planning.plan import Plan
 from offload.bench.planning.schedule import Round
 from offload.bench.records import journal
@@ -36,7 +36,7 @@ def run(plan: Plan, folder: Path) -> Iterator[list[Record]]:
     prctl.adopt_orphans()
     with ExitStack() as stack:
         stack.enter_context(_lock(folder))  # before reading: another process may still add records
-        records = journal.read(folder) if (folder / journal.FILE).exists() else []
+        records = planned_records.read_if_any(folder, plan)
         if not time_budget.has_more(plan, records) and interrupted_retry(plan, records) is None:
             return
         upstream = _hold_upstream(stack, plan.cases)
@@ -70,17 +70,19 @@ class ActiveRun:
             self._measure(interrupted, 2)
             yield
         left_out: set[Round] = set()
-        while todo := schedule.due(self.plan, self.records, left_out):
+        while time_budget.has_more_rounds(self.plan, self.records):
+            if not (todo := schedule.due(self.plan, self.records, left_out)):
+                return
+            left_s, expected_s = self._times()
             for each in todo:
-                if schedule.is_finished(self.plan, each.block, self.records):
-                    continue  # its cases have become hopeless in the meantime
-                left_s = time_budget.left_for_rounds_s(self.plan, self.records)
-                expected_s = round_times.expected(self.plan, self.records)[each.block]
-                if left_s is not None and expected_s > left_s:
+                if left_s is not None and expected_s[each.block] > left_s:
                     left_out.add(each)
                     continue
+                if schedule.is_finished(self.plan, each.block, self.records):
+                    continue  # its cases have become hopeless in the meantime
                 if self._measure(each, 1) and _can_retry(self.plan, self.records, each):
                     self._measure(each, 2)
+                left_s, expected_s = self._times()
                 yield
 
     def long_runs(self) -> Iterator[None]:
@@ -96,6 +98,11 @@ class ActiveRun:
             )
             self._keep([record])
             yield
+
+    def _times(self) -> tuple[float | None, Sequence[float]]:
+        """Return the time that is left for rounds, and the expected time of each block's round."""
+        left_s = time_budget.left_for_rounds_s(self.plan, self.records)
+        return left_s, round_times.expected(self.plan, self.records)
 
     def _measure(self, each: Round, attempt: int) -> bool:
         """Measure one round; return whether its flags are a reason to retry it."""
@@ -115,7 +122,7 @@ class ActiveRun:
         return bool(reasons)
 
     def _with_other_time(self, found: list[Record]) -> list[Record]:
-        """Add the phase `other` to the first record: the time since `since` in no other phase."""
+        """Add the phase `other` to the first record: the time since `since` outside all phases."""
         now = time.monotonic()
         known_s = sum(round_times.measured(self.plan, found).values())
         trial, other_s = found[0].trial, round(max(0.0, now - self.since - known_s), 3)

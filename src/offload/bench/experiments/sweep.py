@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from offload.bench.analysis import rate
@@ -22,13 +22,14 @@ WORKERS, USERS = "workers", "users"
 class Sweep:
     """The rates of one case `over` workers or users, and the choice of a model.
 
-    `points` are (number, estimate of the rate in requests/s), in ascending order.
+    `points` are (number, estimate of the rate in requests/s), in ascending order, and `windows` are
+    the windows of each number.
     """
 
     over: str
     points: tuple[tuple[int, Estimate], ...]
     choice: Choice
-    records: tuple[Record, ...]
+    windows: Mapping[int, Sequence[Record]]
 
 
 def cases(case: Case, over: str, numbers: Sequence[int]) -> tuple[Case, ...]:
@@ -62,7 +63,7 @@ def fit(records: Sequence[Record], over: str) -> Sweep:
     known = [(float(number), e.value) for number, e in points if e.value is not None]
     if not known:
         raise RunError("no window of the sweep has a rate", "fab report prints the reasons")
-    return Sweep(over, points, scaling.choose(known), tuple(records))
+    return Sweep(over, points, scaling.choose(known), found)
 
 
 def _workers(record: Record) -> int | None:

@@ -92,7 +92,8 @@ def _groups(cases: Sequence[Case], pairs: Sequence[Pair]) -> list[list[int]]:
     group_of = [*range(len(cases))]
     for one, other in (*same_work, *pairs):
         low, high = sorted((group_of[one], group_of[other]))
-        group_of = [low if group == high else group for group in group_of]
+        if low != high:
+            group_of = [low if group == high else group for group in group_of]
     groups: dict[int, list[int]] = {}
     for place, group in enumerate(group_of):
         groups.setdefault(group, []).append(place)

@@ -1,4 +1,4 @@
-"""The plan of a run in its folder: saved, read back and validated, so that a run can be resumed."""
+"""Save, read and validate the plan in the folder of a run, so that the run can be resumed."""
 
 from __future__ import annotations
 
@@ -59,6 +59,17 @@ def load(folder: Path) -> Plan:
         raise StorageError(f"{path} is not a plan of a run by this version: {error}") from error
 
 
+def find(folder: Path) -> Plan | None:
+    """Return the plan of a run; None if it has none, or one that this version cannot read.
+
+    The records of such a run suffice for a report.
+    """
+    try:
+        return load(folder) if exists(folder) else None
+    except StorageError:
+        return None
+
+
 def _validated_plan(values: dict[str, Any]) -> Plan:
     """Build a plan from the values of its file; raise ValueError if it cannot be run."""
     if "blocks" not in values:
@@ -68,10 +79,11 @@ def _validated_plan(values: dict[str, Any]) -> Plan:
     for case in values["cases"]:
         _check_names(Case, case)
     _check_values(plan)
+    places = {*range(len(plan.cases))}
     for block in plan.blocks:
         if not block.cases:
             raise ValueError("a block has no case")
-        if not {*block.cases} <= {*range(len(plan.cases))}:
+        if not {*block.cases} <= places:
             raise ValueError(f"a block has cases {block.cases}, but there are {len(plan.cases)}")
         if any(len(pair) != 2 or not {*pair} <= {*block.cases} for pair in block.pairs):
             raise ValueError(f"a block of cases {block.cases} has pairs {block.pairs}")

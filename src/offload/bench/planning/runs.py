@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from offload.bench.planning import plan_file, time_budget
+from offload.bench.planning import plan_file, planned_records, time_budget
 from offload.bench.planning.plan import Plan
 from offload.bench.records import journal
 from offload.bench.records.record import Record
@@ -61,7 +61,7 @@ def newest_unfinished() -> Path:
 
 def is_due(planned: Plan, folder: Path) -> bool:
     """Whether a round or a long run of a plan is missing from its folder."""
-    return time_budget.has_more(planned, _records(folder))
+    return time_budget.has_more(planned, planned_records.read_if_any(folder, planned))
 
 
 def planned(run: str) -> Path:
@@ -71,13 +71,9 @@ def planned(run: str) -> Path:
     return folder if is_planned else journal.named(run)
 
 
-def _records(folder: Path) -> list[Record]:
-    return journal.read(folder) if (folder / journal.FILE).exists() else []
-
-
 def read(folder: Path, suite: str) -> Run:
     """Read a run's records of a suite."""
-    records = [record for record in journal.read(folder) if record.trial.suite == suite]
+    records = [record for record in planned_records.read(folder) if record.trial.suite == suite]
     run = Run(folder, records, None)
     if not _is_finished(run):
         return Run(folder, records, f"is unfinished: fab resume:{folder.name}")

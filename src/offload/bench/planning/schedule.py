@@ -46,11 +46,12 @@ def due(plan: Plan, records: Sequence[Record], left_out: Iterable[Round] = ()) -
     """
     excluded = {(record.trial.block, record.trial.round) for record in records}
     excluded |= {(each.block, each.number) for each in left_out}
-    blocks = [n for n in range(len(plan.blocks)) if not is_finished(plan, n, records)]
+    blocks = unfinished_blocks(plan, records)
+    own = by_block(records)
     undecided = blocks
     if plan.gate is None:
-        own = {n: _until_analysis(plan, n, records) for n in blocks}
-        undecided = [n for n in blocks if not is_decided(plan, n, own[n])]
+        analysed = {n: _until_last_analysis(plan, n, own.get(n, [])) for n in blocks}
+        undecided = [n for n in blocks if not is_decided(plan, n, analysed[n])]
     for candidates in (undecided, blocks):
         for count in plan.design_counts:
             numbers = {
@@ -60,6 +61,36 @@ def due(plan: Plan, records: Sequence[Record], left_out: Iterable[Round] = ()) -
             if any(numbers.values()):
                 return _in_order(numbers, plan.seed)
     return _most_useful(plan, blocks, records, excluded)
+
+
+def has_more(plan: Plan, records: Sequence[Record], left_s: float | None) -> bool:
+    """Whether a round that is due now or later is expected to end within `left_s`.
+
+    If `left_s` is None, there is no limit.
+    """
+    times, own = round_times.expected(plan, records), by_block(records)
+    for block in unfinished_blocks(plan, records):
+        done = {record.trial.round for record in own.get(block, [])}
+        is_missing = any(number not in done for number in range(1, plan.counts[-1] + 1))
+        if is_missing and (left_s is None or times[block] <= left_s):
+            return True
+    return False
+
+
+def unfinished_blocks(plan: Plan, records: Sequence[Record]) -> list[int]:
+    """Return the numbers of the blocks that need further rounds."""
+    own, numbers = by_block(records), range(len(plan.blocks))
+    if plan.gate is not None:  # its condition uses the records of all blocks
+        return [n for n in numbers if not is_finished(plan, n, records)]
+    return [n for n in numbers if not is_finished(plan, n, own.get(n, []))]
+
+
+def by_block(records: Iterable[Record]) -> Mapping[int | None, list[Record]]:
+    """Return the records of each block."""
+    own: dict[int | None, list[Record]] = {}
+    for record in records:
+        own.setdefault(record.trial.block, []).append(record)
+    return own
 
 
 def _most_useful(
@@ -73,12 +104,12 @@ def _most_useful(
     A half-width w falls with the root of the number of rounds n, so one more round narrows it by
     about w / 2n.
     """
-    times = round_times.expected(plan, records)
+    times, own = round_times.expected(plan, records), by_block(records)
     gains: dict[Round, float] = {}
     for block in blocks:
         numbers = (n for n in range(1, plan.counts[-1] + 1) if (block, n) not in excluded)
         if (number := next(numbers, None)) is not None:
-            width = _half_width(plan, block, records)
+            width = _half_width(plan, block, own.get(block, []))
             gains[Round(block, number)] = width / (2 * number * times[block])
     return [max(gains, key=lambda each: gains[each])] if gains else []
 
@@ -93,7 +124,7 @@ def _half_width(plan: Plan, number: int, records: Sequence[Record]) -> float:
     return max((math.inf if each is None else each for each in rates), default=math.inf)
 
 
-def _until_analysis(plan: Plan, number: int, records: Sequence[Record]) -> list[Record]:
+def _until_last_analysis(plan: Plan, number: int, records: Sequence[Record]) -> list[Record]:
     """Return the records of a block up to its last analysis.
 
     An interrupted run may have more rounds, but they do not change the decision of that analysis.
@@ -127,7 +158,8 @@ def is_finished(plan: Plan, number: int, records: Sequence[Record]) -> bool:
     own = [record for record in records if record.trial.block == number]
     if plan.gate is not None:
         return _is_gate_decided(plan, number, records)
-    analysed = _until_analysis(plan, number, own)
+    analysed = _until_last_analysis(plan, number, own)
+    # `own` shows that no case can be measured; `analysed` excludes rounds after the last analysis
     if not (is_decided(plan, number, own) or is_decided(plan, number, analysed)):
         return False
     if plan.budget_s is None or _ends_at_next_analysis(plan, number, own):
@@ -163,9 +195,10 @@ def is_decided(plan: Plan, number: int, records: Sequence[Record]) -> bool:
 
 
 def _is_gate_decided(plan: Plan, number: int, records: Sequence[Record]) -> bool:
-    """Whether a gate's case has a final verdict, and so has the condition if it uses this case.
+    """Whether the verdict of a gate's case is final.
 
-    A case that never has a rate on one side needs no further round.
+    If the condition uses the case, the verdict of the condition must be final, too. A case that
+    never has a rate on one side needs no further round.
     """
     assert plan.gate is not None
     own = [record for record in records if record.trial.block == number]

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from offload.bench.planning import round_times, schedule
 from offload.bench.planning.plan import Plan
-from offload.bench.planning.schedule import Round
 from offload.bench.records.record import WINDOW, Record
 
 LONG_RUN_OVERHEAD_S = 2.0  # mean time of a long run's start, warm-up and stop
@@ -45,12 +44,9 @@ def left_for_rounds_s(plan: Plan, records: Sequence[Record]) -> float | None:
 
 def has_more(plan: Plan, records: Sequence[Record]) -> bool:
     """Whether a long run is due, or a round is due that fits into the time budget."""
-    if schedule.long_runs_due(plan, records):
-        return True
-    left, times = left_for_rounds_s(plan, records), round_times.expected(plan, records)
-    left_out: set[Round] = set()
-    while todo := schedule.due(plan, records, left_out):
-        if left is None or any(times[each.block] <= left for each in todo):
-            return True
-        left_out |= {*todo}
-    return False
+    return bool(schedule.long_runs_due(plan, records)) or has_more_rounds(plan, records)
+
+
+def has_more_rounds(plan: Plan, records: Sequence[Record]) -> bool:
+    """Whether a round is due that fits into the time budget."""
+    return schedule.has_more(plan, records, left_for_rounds_s(plan, records))

@@ -8,6 +8,7 @@ import tempfile
 from dataclasses import replace as replaced
 from datetime import UTC, datetime
 from errno import ENOTDIR
+from functools import cache
 from pathlib import Path
 
 from offload import files
@@ -97,8 +98,14 @@ def read(folder: Path) -> list[Record]:
                 f"{path}:{number}: {error}", "measure again, or use the version that wrote it"
             ) from None
         except ValueError as error:
-            print(f"warning: {path}:{number} is not a record, skipped: {error}", file=sys.stderr)
+            warn_once(f"{path}:{number} is not a record, skipped: {error}")
     return records
+
+
+@cache
+def warn_once(text: str) -> None:
+    """Print a warning, unless this process has printed it before: it may read a run repeatedly."""
+    print(f"warning: {text}", file=sys.stderr)
 
 
 def count(folder: Path) -> int:

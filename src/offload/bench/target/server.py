@@ -13,6 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import IO
 
+import psutil
+
 from offload.bench.target import handshake, interpreters, packages
 from offload.bench.target.json_lines import read_lines
 from offload.errors import MachineError, UsageError
@@ -128,6 +130,20 @@ def _popen(
     finally:
         os.close(writing)
     return Server(process, reading, log, ready_s)
+
+
+def exit_reason(pid: int) -> str | None:
+    """Return how a server's process ended, without reaping it; None while it runs."""
+    try:
+        found = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
+    except ChildProcessError:  # it was started by another process
+        return None if psutil.pid_exists(pid) else "the server ended"
+    if found is None:
+        return None
+    if found.si_code == os.CLD_EXITED:
+        return f"the server ended with exit code {found.si_status}"
+    description = signal.strsignal(found.si_status)
+    return f"the server was ended by signal {found.si_status} ({description})"
 
 
 def request_stop(server: Server) -> None:

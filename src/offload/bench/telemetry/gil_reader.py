@@ -41,10 +41,10 @@ def gil_addresses(facts: Mapping[str, object]) -> tuple[GilAddress, ...]:
 
 
 def _gil_address(process: Mapping[str, object]) -> GilAddress:
-    word = process.get("gil_address")
-    if not isinstance(word, dict):
+    found = process.get("gil_address")
+    if not isinstance(found, dict):
         raise Unavailable(str(process.get("gil_address_error") or NOT_REPORTED))
-    return GilAddress(int(word["pid"]), int(word["address"]))
+    return GilAddress(int(found["pid"]), int(found["address"]))
 
 
 class Reader:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
-import psutil
-
 from offload.bench.telemetry import host_counters
 from offload.bench.telemetry.counters import CounterSeries
 
@@ -40,7 +38,7 @@ def measure() -> Noise:
         time.sleep(SLEEP)  # the measured operation
         late.append((time.monotonic() - start - SLEEP) * 1000)
     series.add(time.monotonic(), {**host_counters.read(), "own_s": time.process_time()})
-    cores = psutil.cpu_count() or 1
+    cores = host_counters.cpu_count()
     busy, own = series.increase("busy_s"), series.increase("own_s") or 0.0
     steal, pressure = series.increase("steal_s"), series.increase("pressure_s")
     seconds = series.seconds

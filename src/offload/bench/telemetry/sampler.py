@@ -6,8 +6,6 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 
-import psutil
-
 from offload.bench.records.record import HostUse, Memory, Resources
 from offload.bench.telemetry import connections, host_counters, listen_queue
 from offload.bench.telemetry.counters import CounterSeries
@@ -82,7 +80,7 @@ class ResourceSampler:
             host=HostUse(
                 busy_s=_rounded(increases["busy_s"]),
                 own_cpu_s=_rounded(increases["own_s"]),
-                steal=_share(increases["steal_s"], seconds * (psutil.cpu_count() or 1)),
+                steal=_share(increases["steal_s"], seconds * host_counters.cpu_count()),
                 cpu_pressure=_share(increases["pressure_s"], seconds),
             ),
         )

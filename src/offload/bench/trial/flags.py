@@ -94,7 +94,10 @@ def _detect(record: Record) -> Iterator[Flag]:
         yield Flag("steal", kept, "measure at a quieter time")
     if record.resources.listen_overflows:
         dropped = f"the listen queue dropped {record.resources.listen_overflows} connections"
-        remedy = "response times exclude the time to reconnect (backlog= sets the queue length)"
+        remedy = (
+            "response times exclude the time to reconnect "
+            "(if the server has backlog=, it sets the queue length)"
+        )
         yield Flag("overflows", dropped, remedy)
     if record.result.failures:
         yield Flag("failures", f"{record.result.failures} requests failed")

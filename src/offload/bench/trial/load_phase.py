@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
 
-import psutil
-
 from offload import loads
 from offload.bench.records import lines
 from offload.bench.records.application import Application
@@ -22,6 +20,8 @@ from offload.bench.records.record import (
     Tasks,
 )
 from offload.bench.stats.models import operational_laws
+from offload.bench.target import server
+from offload.bench.telemetry import host_counters
 from offload.bench.telemetry.gil_sampler import GilSampler
 from offload.bench.telemetry.host import load_average
 from offload.bench.telemetry.sampler import ResourceSampler
@@ -69,6 +69,9 @@ def run(
     if ran.hung:  # siege hangs about once in 22 short runs
         ran, sampler, gil_sampler, tries = _run_sampled(load, driver, facts, upstream, neighbours)
         flags = (Flag("hung", f"{driver} was killed and run again"),)
+    problem = ran.result.problem
+    if facts is not None:  # requests that a server completed before it ended are not a rate
+        problem = server.exit_reason(_pid(facts)) or problem
     measured = ran.result.figures
     window = (measured.window_began, measured.window_ended)
     report = _request_report(facts, load.url, *window)
@@ -102,7 +105,7 @@ def run(
         lines.built(Application, application, "application"),
         {key: report["facts"][key] for key in GIL if key in report.get("facts", {})},
         flags + ran.result.notes,
-        None if ran.result.problem is None else Problem(LOAD, ran.result.problem),
+        None if problem is None else Problem(LOAD, problem),
     )
 
 
@@ -145,12 +148,16 @@ def _run_sampled(
 ) -> tuple[LoadRun, ResourceSampler, GilSampler, int | None]:
     """Run the load once; return it with both samplers and the number of tries in the upstream."""
     tries = _tries(upstream)
-    pid = None if facts is None else int(str(facts["pid"]))
+    pid = None if facts is None else _pid(facts)
     ours = [*neighbours, *([] if upstream is None else [upstream.pid])]
     sampler = ResourceSampler(pid, ours, urlsplit(load.url).port, load.keep_alive)
     with sampler, GilSampler(gils.with_gils(facts or {})) as gil_sampler:
         ran = loads.run(load, driver)
     return ran, sampler, gil_sampler, _growth(tries, _tries(upstream))
+
+
+def _pid(facts: Facts) -> int:
+    return int(str(facts["pid"]))
 
 
 def _request_report(
@@ -165,11 +172,11 @@ def _request_report(
 def _others_cpu(used: Resources, elapsed_s: float, tool: LoadFacts) -> float | None:
     """Return the share of the machine's CPU that other processes took during the load."""
     parts = (used.host.busy_s, used.cpu_s, used.host.own_cpu_s, tool.cpu_s)
-    cores = psutil.cpu_count()
-    if None in parts or elapsed_s < SHORT or not cores:
+    if None in parts or elapsed_s < SHORT:
         return None
-    busy, server, own, driver = (float(str(part)) for part in parts)
-    return round(max(0.0, busy - server - own - driver) / (elapsed_s * cores), 4)
+    busy, served, own, driver = (float(str(part)) for part in parts)
+    available_s = elapsed_s * host_counters.cpu_count()
+    return round(max(0.0, busy - served - own - driver) / available_s, 4)
 
 
 def _little_ratio(measured: Figures, load: Load) -> float | None:

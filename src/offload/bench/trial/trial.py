@@ -32,7 +32,7 @@ from offload.bench.trial import (
 )
 from offload.bench.trial.load_phase import LoadOutcome
 from offload.bench.trial.single_request import SingleRequest
-from offload.bench.trial.warmup import TIMES, BadStatus, FirstResponses, prime
+from offload.bench.trial.warmup import TIMES, BadStatus, FirstResponses, send_first_requests
 from offload.errors import StartError, UserError
 from offload.flags import Flag
 from offload.registry import catalog
@@ -97,7 +97,7 @@ def _measure(
         facts = builder.server_facts(running.facts)
         sent = case.request or Request()
         url = workload.url(running.url, sent)
-        with phases.of("prime", 1.0):
+        with phases.of("baseline", 1.0):
             before, baseline_flags = measure_baseline(trial, case_facts, url, sent, running.facts)
         cycle_s = workload.cycle_s(case_facts, facts, before)
         with phases.of("warm", cycle_s):
@@ -126,7 +126,7 @@ def measure_baseline(
     is_again = (trial.round or 0) > 1
     longest_s = math.inf if is_again else workload.longest_alone_s(case, server_facts)
     try:
-        first = prime(url, AGAIN if is_again else TIMES, request, FACTOR * longest_s)
+        first = send_first_requests(url, AGAIN if is_again else TIMES, request, FACTOR * longest_s)
     except BadStatus as error:
         if not server_report.serves_application(server_facts):
             raise

@@ -41,7 +41,7 @@ class FirstResponses:
     stable: bool
 
 
-def prime(
+def send_first_requests(
     url: str, times: int = TIMES, request: Request = GET, longest_s: float = math.inf
 ) -> FirstResponses:
     """Send `times` requests (2 or more), one after another; raise StartError unless all succeed.

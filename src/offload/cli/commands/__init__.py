@@ -1,1 +1,1 @@
-"""The commands, with a file for each group; each function with `@command` is a command."""
+"""The commands; the first line of each file names those that it defines with `@command`."""

@@ -1,4 +1,4 @@
-"""Advise on a function: its best strategy, the number of workers, and the expected rate."""
+"""The commands advise and predict: the best strategy of a function, and the expected rate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Measure: run all cases of a benchmark in rounds, and resume runs."""
+"""The commands run_all_load_tests, run_suite and resume: runs of a whole suite."""
 
 from __future__ import annotations
 

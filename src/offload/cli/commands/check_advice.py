@@ -1,4 +1,4 @@
-"""Check the advice: compare answers on unknown functions with exhaustive measurements."""
+"""The command check_advice: compare answers of advise with exhaustive measurements."""
 
 from __future__ import annotations
 

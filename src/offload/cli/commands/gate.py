@@ -1,4 +1,4 @@
-"""Maintain: keep a run as a baseline, and compare rates with it as a gate."""
+"""The commands baseline and compare_runs: keep a run, and compare rates with it as a gate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Understand: show a run in a browser while it is measured."""
+"""The command live: show a run in a browser while it is measured."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def live(context: Context, run: str = "", open: bool = False) -> None:  # noqa: 
 
     It prints the address of a page on 127.0.0.1, which contains a random token, and serves it until
     Ctrl-C, or until the run has ended and no browser was connected for 3 minutes (LIVE_MINUTES).
-    quick, run_suite, measure, compare and others serve the same page in the background: open=yes.
+    With open=yes, quick, run_suite, measure, compare and others serve this page in the background.
     """
     from offload.bench.experiments.progress import progress_file
     from offload.bench.planning import runs

@@ -1,4 +1,4 @@
-"""Measure: one load test of a running server."""
+"""The command run_load_test: one load test of a running server."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ def run_load_test(
     """Run a load test of the running server: fab run_load_test:time=30,users=25.
 
     time        duration in seconds (also 30s, 2m); default: 30
-    users       concurrent users; each sends its next request as soon as it has its answer;
+    users       concurrent users; each waits for a response before its next request;
                 default: 25, at most 1,000 with siege; with rate= the maximum of connections
     driver      a load tool from fab list; default: siege if installed, else builtin
     requests    number of requests after which the test ends, instead of time
     url         a URL on this machine to load instead of the server
     port        port of the server, if several are running
     keep_alive  yes: keep connections open; default: a new connection for each request
-    rate        open loop: requests per second, independent of answers; only with builtin
+    rate        open loop: requests per second, independent of responses; only with builtin
     arrivals    arrival process of an open loop: uniform (default) or poisson
-    think       mean seconds between an answer and the user's next request; default: 0; only builtin
+    think       mean seconds between a response and the next request; default: 0; only with builtin
     processes   number of load processes of builtin; default: 1
     header      'Name: value' to send, several as 'A: 1; B: 2'; with a comma --header='A: 1, 2';
                 a URL may have user:password@; records show the values of harmless headers only

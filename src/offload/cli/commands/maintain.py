@@ -1,4 +1,4 @@
-"""Maintain: interpreters, and checks of the method and of the executors."""
+"""The commands pythons, completion, check_method, bench_executors and check_executors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from invoke import Context, Exit
 from offload.cli import arguments, command
 from offload.cli.answers import print_answer
 from offload.cli.plan_run import continue_run, start_run
-from offload.errors import GateError
+from offload.errors import GateError, UsageError
 
 if TYPE_CHECKING:
     from offload.bench.experiments.hops import Hop
@@ -65,8 +65,7 @@ def check_method(context: Context, blocks: str = "60", rounds: str = "", run: st
     To continue an interrupted check, use run= or fab resume.
     """
     from offload.bench.experiments import method_check
-    from offload.bench.planning import plan_file, runs
-    from offload.bench.records import journal
+    from offload.bench.planning import plan_file, planned_records, runs
 
     count = arguments.whole_number("blocks", blocks, 0, 10_000)
     wanted = rounds or ("0" if run else "300")
@@ -74,6 +73,9 @@ def check_method(context: Context, blocks: str = "60", rounds: str = "", run: st
     if run:
         folder = runs.planned(run)
         planned = plan_file.load(folder)
+        if planned.suite != method_check.SUITE:
+            fix = f"use fab resume:{folder.name}"
+            raise UsageError(f"{folder.name} is a run of {planned.suite}, not of check_method", fix)
         continue_run(planned, folder)
     else:
         planned = method_check.blocks_plan(count)
@@ -83,7 +85,7 @@ def check_method(context: Context, blocks: str = "60", rounds: str = "", run: st
     except KeyboardInterrupt:
         hint = f"continue with fab check_method:run={folder.name},rounds={alone}"
         raise Exit(f"interrupted: {hint}", code=130) from None
-    print_answer(planned, folder, journal.read(folder), "text")
+    print_answer(planned, folder, planned_records.read(folder), "text")
 
 
 @command("Maintain")

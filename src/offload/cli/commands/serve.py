@@ -1,4 +1,4 @@
-"""Serve: a server with a task, or the upstream of the network tasks."""
+"""The commands run_server, run_upstream and build_octopus_db."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def run_server(
 def run_upstream(context: Context, latency: str = "0", port: str = "") -> None:
     """Serve the upstream of the network tasks, HTTP and HTTPS, until Ctrl-C.
 
-    latency  seconds before each answer; default: 0
+    latency  seconds before each response; default: 0
     port     HTTP port on 127.0.0.1; default: 8081, or a free port if that is in use
     """
     from offload.bench.target import foreground

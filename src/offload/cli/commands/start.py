@@ -1,4 +1,4 @@
-"""Start here: a first table, a check of this machine, and a list of servers and tasks."""
+"""The commands quick, doctor and list: a first table, a check of this machine, all names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Understand: print results, GIL costs, verdicts on published claims, and a running process."""
+"""The commands report, gil, claims and watch: results, GIL costs, verdicts, a process."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def gil(
     open     yes: show the run live in a browser: see fab live
     format   text (default) or json
 
-    The exit code is 5 if the task fails.
+    The exit code is 5 if a server does not start or all its requests fail.
     """
     from offload.bench.experiments import gil_cost, paired
     from offload.suites import Case

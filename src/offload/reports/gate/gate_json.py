@@ -8,7 +8,6 @@ from pathlib import Path
 
 from offload.bench.analysis.expression import Measured
 from offload.bench.experiments.gate import GatedCase, GateResult
-from offload.reports import warnings
 from offload.reports.gate import words
 
 SCHEMA = Path(__file__).with_name("gate.schema.json")
@@ -39,7 +38,7 @@ def as_dict(found: GateResult) -> dict[str, object]:
             "figures": {name: _measured(value) for name, value in verdict.figures.items()},
         },
         "left_out": [*found.left_out],
-        "flags": warnings.count_flags(found.records, "windows"),
+        "flags": words.flags(found),
         "records": str(found.folder),
     }
 

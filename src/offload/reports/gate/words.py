@@ -111,7 +111,20 @@ def measured(value: Measured) -> str:
 def remarks(found: GateResult) -> Iterator[str]:
     """Yield how the cases were measured, and the warnings."""
     yield from conditions(found)
-    yield from warnings.count_flags(found.records, "windows")
+    yield from flags(found)
+
+
+def flags(found: GateResult) -> list[str]:
+    """Return the warnings on the windows of both sides of each case."""
+    sides = [
+        (f"{case.name} {side}", windows)
+        for case in found.cases
+        for side, windows in (
+            ("in the baseline", case.sides.baseline),
+            ("now", case.sides.now),
+        )
+    ]
+    return warnings.of_cases(sides)
 
 
 def conditions(found: GateResult) -> Iterator[str]:

@@ -9,7 +9,7 @@ from offload import units
 from offload.bench.experiments.gil_cost import GilCost
 from offload.bench.experiments.speed_up import SpeedUp
 from offload.bench.records.record import Record
-from offload.reports import provenance, warnings
+from offload.reports import comparison, provenance
 from offload.reports.gil import advice, application_advice
 
 NOT_MEASURED = ""  # value of the figures of direct calls for a user's application
@@ -29,7 +29,9 @@ def text(result: GilCost) -> str:
     ]
     why = f"\nunknown: {' and '.join(unknown)}: {window.gil.why}" if unknown else ""
     advice_text = " ".join(sentences(result))
-    last = "\n".join([advice_text, *_flags(result), f"records: {result.cases.folder}"])
+    last = "\n".join(
+        [advice_text, *comparison.flags(result.cases), f"records: {result.cases.folder}"]
+    )
     return f"{head}\n\n{table}{why}\n\n{last}"
 
 
@@ -84,7 +86,7 @@ def as_json(result: GilCost) -> str:
             "unavailable": window.gil.why,
             "interpreter": dict(window.server.interpreter),
             "follows": list(sentences(result)),
-            "flags": _flags(result),
+            "flags": comparison.flags(result.cases),
         },
         indent=2,
     )
@@ -101,11 +103,6 @@ def sentences(result: GilCost) -> Iterator[str]:
     if result.window.application.kind is not None:
         return application_advice.sentences(result)
     return advice.sentences(result)
-
-
-def _flags(result: GilCost) -> list[str]:
-    """Return the warnings on the windows."""
-    return warnings.count_flags(result.cases.records, "records")
 
 
 def _count(window: Record, noun: str, ending: str = "s") -> str:

@@ -9,9 +9,8 @@ from pathlib import Path
 
 from offload.bench.claims import suite_verdicts
 from offload.bench.claims.evaluate import ClaimVerdict
-from offload.bench.planning import plan_file
+from offload.bench.planning import plan_file, planned_records
 from offload.bench.planning.plan import Plan
-from offload.bench.records import journal
 from offload.bench.records.record import Record
 from offload.errors import StorageError
 from offload.registry import catalog
@@ -82,13 +81,10 @@ class MeasuredRun:
 
 def read(folder: Path) -> MeasuredRun:
     """Read a run; raise StorageError if it has no record."""
-    records = journal.read(folder)
+    records = planned_records.read(folder)
     if not records:
         raise StorageError(
             f"{folder.name} has no readable record", "choose another run by report:RUN"
         )
-    try:
-        plan = plan_file.load(folder) if plan_file.exists(folder) else None
-    except StorageError:  # written by another version: the records suffice for the figures
-        plan = None
+    plan = plan_file.find(folder)
     return MeasuredRun(folder, records, plan)

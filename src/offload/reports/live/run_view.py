@@ -15,12 +15,10 @@ from pathlib import Path
 from offload.bench.experiments.progress import case_rows, progress_file
 from offload.bench.experiments.progress.case_rows import CaseRows
 from offload.bench.experiments.progress.progress_file import RunProgress
-from offload.bench.planning import plan_file, time_budget
-from offload.bench.planning.plan import Plan
+from offload.bench.planning import plan_file, planned_records, time_budget
 from offload.bench.records import journal
 from offload.bench.records.lines import from_line
 from offload.bench.records.record import Record
-from offload.errors import StorageError
 from offload.reports.html import report_file
 from offload.reports.live.tail import FileTail
 from offload.reports.live.view import BROKEN, ENDED, RUNNING, View
@@ -35,7 +33,7 @@ class RunView:
     def __init__(self, folder: Path) -> None:
         self.title = folder.name
         self._folder = folder
-        self._plan = _plan_of(folder)
+        self._plan = plan_file.find(folder)
         self._tail = FileTail(folder / journal.FILE)
         self._rows = CaseRows(self._plan.cases if self._plan is not None else ())
         self._records: list[Record] = []
@@ -80,6 +78,8 @@ class RunView:
                 found.append(from_line(line.decode(errors="replace")))
             except ValueError:  # a torn line, or one of another version
                 continue
+        if self._plan is not None:
+            found = planned_records.of_plan(self._plan, found)
         self._records += found
         self._rows.add(found)
 
@@ -142,13 +142,6 @@ class RunView:
         report = _stamp(self._folder / report_file.FILE)
         records = _stamp(self._folder / journal.FILE)
         return report is not None and records is not None and report[0] >= records[0]
-
-
-def _plan_of(folder: Path) -> Plan | None:
-    try:
-        return plan_file.load(folder) if plan_file.exists(folder) else None
-    except StorageError:  # of another version
-        return None
 
 
 def _stamp(path: Path) -> Stamp:

@@ -1,4 +1,4 @@
-"""The figures of a row as text: rates, times, memory, shares, and how requests ended."""
+"""Format the figures of a row: rates, times, memory, shares, and the outcome of its requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How cases are named in reports: by the command that starts their server."""
+"""Names of cases in reports, from the command that starts their server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When, where and with which tools rows were measured, as text."""
+"""Describe when, where and with which tools rows were measured."""
 
 from __future__ import annotations
 

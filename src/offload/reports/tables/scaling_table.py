@@ -8,6 +8,7 @@ from tabulate import tabulate
 
 from offload.bench.experiments.sweep import Sweep
 from offload.bench.stats.models import scaling
+from offload.reports import warnings
 from offload.units import percent
 
 
@@ -26,7 +27,7 @@ def text(sweep: Sweep) -> str:
     ]
     head = (sweep.over, "Rate", "Interval", fit.model if fit else "Model")
     table = tabulate(lines, head, colalign=("right",) * 4, disable_numparse=True)
-    return f"{table}\n\n{model_text(sweep)}"
+    return "\n".join([f"{table}\n\n{model_text(sweep)}", *_flags(sweep)])
 
 
 def as_json(sweep: Sweep) -> str:
@@ -44,9 +45,15 @@ def as_json(sweep: Sweep) -> str:
             "residual": fit.residual if fit else None,
             "peak": fit.peak if fit else None,
             "refused": sweep.choice.reason,
+            "flags": _flags(sweep),
         },
         indent=2,
     )
+
+
+def _flags(sweep: Sweep) -> list[str]:
+    """Return the warnings on the windows of all points."""
+    return warnings.of_cases((f"{sweep.over}={n}", sweep.windows[n]) for n, _ in sweep.points)
 
 
 def model_text(sweep: Sweep) -> str:

@@ -11,7 +11,7 @@ from offload.reports.tables.text_table import Line
 LABEL = "Server,task"
 DEFINITIONS = {
     LABEL: "the case; write it after fab run_server: to start its server",
-    "Users": "each sends its next request as soon as it has its answer",
+    "Users": "each waits for a response before its next request",
     "Rate": "completed requests per second, with the 95 % interval over rounds of fresh servers",
     "Response": "the mean time of a request, including its wait for other requests",
     "Memory": "the peak memory of all processes of the server (PSS: shared pages count once)",

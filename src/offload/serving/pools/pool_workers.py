@@ -67,6 +67,7 @@ def init_process(barrier: Barrier) -> None:
 def start(executor: Executor, workers: int, task: str) -> None:
     """Start every worker with one handshake; it ends when all workers have imported the task.
 
+    The executor's initializer must be `init_thread` or `init_process`, with one barrier for all.
     Raise StartError, or the error of the task's import. If a worker is not ready by DEADLINE, end
     the process: nothing else can stop the import.
     """
@@ -123,7 +124,9 @@ def record_facts(workers: Sequence[WorkerFacts]) -> None:
 def handshake(task: str) -> WorkerReport:
     """Import the task, wait for all workers, and return the pid and facts of this worker."""
     gil_state.watch()
-    assert _barrier is not None, "the pool has no initializer from this module"
+    if _barrier is None:
+        remedy = "create it with init_thread or init_process, as servers/threads.py does"
+        raise StartError("the executor's workers are not initialized", remedy)
     try:
         tasks.resolve(task)
     except BaseException:

@@ -19,11 +19,11 @@ from offload.bench.advice.strategies import size_of
 from offload.bench.analysis import comparison
 from offload.bench.experiments.run import run
 from offload.bench.planning import plan as plans
-from offload.bench.planning import plan_file
+from offload.bench.planning import plan_file, planned_records
 from offload.bench.planning.blocks import Block
 from offload.bench.planning.plan import Plan
 from offload.bench.records import journal
-from offload.bench.records.record import LONG, Record
+from offload.bench.records.record import LONG
 from offload.bench.records.run_records import RunRecords
 from offload.bench.target.needed_upstream import hold_for
 from offload.bench.trial import builder
@@ -69,7 +69,8 @@ def _measure_response_times(
     planned: Plan, answers: Sequence[RecordedAnswer], folder: Path, report: Report
 ) -> None:
     """Measure the missing response times of each choice, at the rates of its answer."""
-    done = {record.trial.place for record in _records(folder) if record.trial.kind == LONG}
+    records = planned_records.read_if_any(folder)
+    done = {record.trial.place for record in records if record.trial.kind == LONG}
     for place, given in _places(planned, answers).items():
         if place in done or not given.rate:
             continue
@@ -84,7 +85,7 @@ def _measure_response_times(
 
 def read(planned: Plan, answers: Sequence[RecordedAnswer], folder: Path) -> dict[str, Confirmation]:
     """Return the confirmation of each choice by task."""
-    own = RunRecords(_records(folder))
+    own = RunRecords(planned_records.read_if_any(folder))
     pairs = {pair[1]: pair for block in planned.blocks for pair in block.pairs}
     found = {}
     for place, given in _places(planned, answers).items():
@@ -102,7 +103,3 @@ def _places(planned: Plan, answers: Sequence[RecordedAnswer]) -> dict[int, Recor
     given = {(each.task, each.size): each for each in answers}
     places = {(case.task, size_of(case)): place for place, case in enumerate(planned.cases)}
     return {places[key]: answer for key, answer in given.items() if key in places}
-
-
-def _records(folder: Path) -> list[Record]:
-    return journal.read(folder) if journal.count(folder) else []

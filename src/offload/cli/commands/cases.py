@@ -1,4 +1,4 @@
-"""Measure: one case, the difference between two cases, or the scaling of a case."""
+"""The commands measure, compare and scale: one case, two cases, a case in several sizes."""
 
 from __future__ import annotations
 
@@ -31,15 +31,14 @@ def measure(
 ) -> None:
     """Measure one case until its rate is known to +-2 %: fab measure:3/sleep_sync.
 
-    It also ends after the last round, or after 60 s of load (180 s below 2 requests/s): then the
-    interval is wider.
+    The measurement also ends after the last round, or after 60 s of load (180 s below
+    2 requests/s). The interval is then wider.
 
     Your own application: fab measure:granian_asgi,app=shop.web:app,request=/quote/7.
 
-    case        server/task, with app= the server alone; x16 after the server sets its workers,
-                @3.14 its Python
-    users       concurrent users; each sends its next request as soon as it has its answer;
-                default: 25
+    case        SERVER/TASK, or with app= only SERVER; SERVERx16 has 16 workers,
+                SERVER@3.14 runs in Python 3.14
+    users       concurrent users; each waits for a response before its next request; default: 25
     keep_alive  yes: keep connections open; default: a new connection for each request
     target      half-width of the interval in percent; default: 2, with quick 5
     quick       at most 7 rounds instead of 40
@@ -54,19 +53,21 @@ def measure(
     open        yes: show the run live in a browser: see fab live
     format      text (default) or json
 
-    The exit code is 5 if a server does not start or a task fails.
+    The exit code is 5 if a server does not start or all its requests fail.
     """
     from offload.bench.planning import blocks, plan
 
     arguments.one_of("format", format, "text", "json")
     share = arguments.number("target", target, 0.1, 50.0) / 100 if target else None
     user_count = arguments.whole_number("users", users, 1, 20_000)
-    sent = case_options.request_of(request, method, body, header)
-    one = case_options.complete(case_options.case(case, app), path, sent)
+    user_request = case_options.request_of(request, method, body, header)
+    one = case_options.complete(case_options.case(case, app), path, user_request)
     cases = with_load([one], user_count, keep_alive)
     one_block = (blocks.Block((0,)),)
     seed = plan.new_seed()
-    planned = plan.Plan("measure", cases, seed, None, quick, share, blocks=one_block)
+    planned = plan.Plan(
+        "measure", cases, seed, driver=None, quick=quick, target=share, blocks=one_block
+    )
     _, records = start_run(planned, open)
     show(records, format)
 
@@ -90,11 +91,10 @@ def compare(
 ) -> None:
     """Compare the rates of two cases: fab compare:3/sleep_sync,4/sleep_sync.
 
-    one         server/task, with app= the server alone; x16 after the server sets its workers,
-                @3.14 its Python
+    one         SERVER/TASK, or with app= only SERVER; SERVERx16 has 16 workers,
+                SERVER@3.14 runs in Python 3.14
     other       the case to compare with it
-    users       concurrent users; each sends its next request as soon as it has its answer;
-                default: 25
+    users       concurrent users; each waits for a response before its next request; default: 25
     keep_alive  yes: keep connections open; default: a new connection for each request
     quick       at most 7 rounds instead of 40; differences below 5 % instead of 2 % do not matter
     app         your own ASGI or WSGI application, served unchanged, instead of a task:
@@ -108,15 +108,18 @@ def compare(
     open        yes: show the run live in a browser: see fab live
     format      text (default) or json
 
-    The exit code is 5 if a server does not start or a task fails, and 7 if other processes
-    disturbed the measurement.
+    The exit code is 5 if a server does not start or all its requests fail, and 7 if other processes
+    disturbed the measurement. If some requests fail, a line reports their number; rates count only
+    completed requests.
     """
     from offload.bench.experiments import paired
 
     arguments.one_of("format", format, "text", "json")
-    sent = case_options.request_of(request, method, body, header)
+    user_request = case_options.request_of(request, method, body, header)
     first, second = (
-        case_options.complete(case_options.case(text, app, f"which {which} case"), path, sent)
+        case_options.complete(
+            case_options.case(text, app, f"which {which} case"), path, user_request
+        )
         for text, which in ((one, "first"), (other, "second"))
     )
     user_count = arguments.whole_number("users", users, 1, 20_000)
@@ -144,7 +147,7 @@ def scale(
 ) -> None:
     """Find where more workers stop helping: fab scale:3/xml_lxml_sync,workers=1..16.
 
-    case        server/task, with app= the server alone; @3.14 after the server sets its Python
+    case        SERVER/TASK, or with app= only SERVER; SERVER@3.14 runs in Python 3.14
     workers     numbers of workers to measure (of processes, if the server has no workers): a
                 range 1..16, or a list 1+2+4+8
     users       numbers of users instead of workers; with workers a single number, default: 25
@@ -172,13 +175,13 @@ def scale(
     if len(numbers) == 1:
         raise UsageError(f"{over}={numbers[0]} varies nothing", f"use a range: {over}=1..16")
     user_count = arguments.whole_number("users", users or "25", 1, 20_000) if workers else 1
-    sent = case_options.request_of(request, method, body, header)
-    chosen = case_options.complete(case_options.case(case, app), path, sent)
-    [one] = with_load([chosen], user_count, keep_alive)
+    user_request = case_options.request_of(request, method, body, header)
+    base = case_options.complete(case_options.case(case, app), path, user_request)
+    [one] = with_load([base], user_count, keep_alive)
     cases = sweep.cases(one, over, numbers)
     if few := scaling.too_few(numbers):
         print(f"rates only, no model: {few}", file=sys.stderr)
     seed = plan.new_seed()
-    planned = plan.Plan("scale", cases, seed, None, True, blocks=blocks.form(cases))
+    planned = plan.Plan("scale", cases, seed, driver=None, quick=True, blocks=blocks.form(cases))
     folder, records = start_run(planned, open)
     print_answer(planned, folder, records, format)

@@ -34,31 +34,32 @@ TRIES = 3  # for a machine that is busy for a moment
 Start = Callable[..., server.Server]
 pytestmark = pytest.mark.server
 two_cores = pytest.mark.skipif(
-    len(os.sched_getaffinity(0)) < 2, reason="on one core the meter waits for what it looks at"
+    len(os.sched_getaffinity(0)) < 2, reason="on one core the sampler waits for its target"
 )
 
 
-def metered(
+def sample_holder(
     python: str, share: float, how: str, seconds: float
 ) -> tuple[Utilisation, dict[str, Any]]:
-    """Look at a process that holds its GIL for a share of its time: what was read, what it says."""
+    """Sample a process that holds its GIL for a share of its time; return both measurements."""
     words = [python, "-m", "tests.bench.telemetry.gil_holder", str(share), str(seconds), how]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    holder = subprocess.Popen(words, cwd=ROOT, text=True, **pipes)  # type: ignore[call-overload]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}  # other Pythons lack the package
+    holder = subprocess.Popen(words, cwd=ROOT, text=True, env=environment, **pipes)  # type: ignore[call-overload]
     try:
-        with GilSampler(json.loads(read_line(holder.stdout))) as meter:
+        with GilSampler(json.loads(read_line(holder.stdout))) as sampler:
             print(file=holder.stdin, flush=True)
             truth = json.loads(read_line(holder.stdout))
     finally:
         holder.kill()
         holder.communicate(timeout=20)
-    return meter.between(truth["began"], truth["ended"]), truth
+    return sampler.between(truth["began"], truth["ended"]), truth
 
 
 def assert_is_read(python: str, share: float, how: str, seconds: float) -> None:
-    """Compare what is read with what was held; skip when no core is free for a look, ever."""
+    """Compare the sampled share with the true one; skip if no core is free for the sampler."""
     for _ in range(TRIES):
-        read, truth = metered(python, share, how, seconds)
+        read, truth = sample_holder(python, share, how, seconds)
         print(f"held {truth['share']:.3f}, read {read.share}")  # pytest -s shows it
         if read.why is None or not read.why.endswith(gil_sampler.TOO_LATE):
             break
@@ -95,10 +96,10 @@ def test_a_known_hold_is_read_in_every_python(share: float, how: str, name: str)
 def test_one_of_three_workers_that_computes_holds_a_third_of_their_gils(start: Start) -> None:
     running = start("processes", f"{TASKS}:all_of_300_ms", workers=3)
     assert len(gil_reader.gil_addresses(running.facts)) == 3
-    with GilSampler(running.facts) as meter:
+    with GilSampler(running.facts) as sampler:
         window = tuple(map(float, get(running.url).split()))
-    assert meter.between(*window).share == pytest.approx(1 / 3, abs=0.15)
-    assert meter.during([window]).share == pytest.approx(1, abs=0.15)
+    assert sampler.between(*window).share == pytest.approx(1 / 3, abs=0.15)
+    assert sampler.during([window]).share == pytest.approx(1, abs=0.15)
 
 
 @pytest.mark.usefixtures("accept_late_samples")
@@ -106,9 +107,9 @@ def test_an_idle_server_holds_no_gil(start: Start) -> None:
     facts = start("sync", "noop_sync").facts
     found: list[float | None] = []
     for _ in range(5):  # a busy machine may leave it with its GIL for a while, but not always
-        with GilSampler(facts) as meter:
+        with GilSampler(facts) as sampler:
             time.sleep(0.3)
-        read = meter.between(None, None)
+        read = sampler.between(None, None)
         assert 10 < read.samples <= 1000
         found.append(read.share)
         if found[-1] is not None and found[-1] < 0.05:  # it polls for its end twenty times a second
@@ -118,36 +119,36 @@ def test_an_idle_server_holds_no_gil(start: Start) -> None:
 
 @pytest.mark.timing
 def test_sampling_uses_little_of_a_core(start: Start) -> None:
-    with GilSampler(start("processes", "noop_sync").facts) as meter:
+    with GilSampler(start("processes", "noop_sync").facts) as sampler:
         time.sleep(0.5)
-    assert 0 < meter.cpu_s < 0.5 * 0.15
+    assert 0 < sampler.cpu_s < 0.5 * 0.15
 
 
 @pytest.mark.usefixtures("accept_late_samples")
 def test_a_server_that_dies_has_no_utilisation_from_then_on(start: Start) -> None:
     running = start("sync", "noop_sync")
-    with GilSampler(running.facts) as meter:
+    with GilSampler(running.facts) as sampler:
         began = time.monotonic()
-        assert wait_until(lambda: meter.between(began, time.monotonic()).samples > 10)
+        assert wait_until(lambda: sampler.between(began, time.monotonic()).samples > 10)
         before = time.monotonic()
-        assert wait_until(lambda: meter.between(before, time.monotonic()).samples)
+        assert wait_until(lambda: sampler.between(before, time.monotonic()).samples)
         running.process.kill()
         running.process.wait(20)
-        assert wait_until(lambda: not meter.is_running)
-    assert meter.between(began, before).share == pytest.approx(0, abs=0.5)
-    assert meter.between(began, time.monotonic()).why == "a process of the server has ended"
+        assert wait_until(lambda: not sampler.is_running)
+    assert sampler.between(began, before).share == pytest.approx(0, abs=0.5)
+    assert sampler.between(began, time.monotonic()).why == "a process of the server has ended"
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
-def test_what_the_kernel_refuses_reports_why(start: Start) -> None:
+def test_a_refusal_of_the_kernel_is_reported_with_its_reason(start: Start) -> None:
     facts = start("sync", "noop_sync").facts
     here, there = FORK.Pipe()
 
     def ask_as_nobody() -> None:
         os.setuid(65534)
-        with GilSampler(facts) as meter:
+        with GilSampler(facts) as sampler:
             pass
-        there.send(meter.between(0, 1).why)
+        there.send(sampler.between(0, 1).why)
 
     asking = FORK.Process(target=ask_as_nobody, daemon=True)
     asking.start()

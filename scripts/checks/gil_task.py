@@ -11,7 +11,7 @@ from offload.serving.metrics import gil_address
 HELD_S, RELEASED_S = 0.002, 0.004
 
 
-def half_held() -> str:
+def hold_gil() -> str:
     """Hold the GIL for 2 ms, release it for 4 ms, and return the GIL facts of this process."""
     facts = _facts()
     until = time.monotonic() + HELD_S

@@ -1,4 +1,4 @@
-"""`python -m offload.servers` with a shorter timeout: HURRIED is its name."""
+"""Run `python -m offload.servers` with one shorter timeout; SHORT_TIMEOUT has its name."""
 
 from __future__ import annotations
 
@@ -15,12 +15,11 @@ READY = 0.7  # instead of 10
 SENDING = 0.5  # instead of 2
 
 if __name__ == "__main__":
-    # before others take them from there
-    match os.environ["HURRIED"]:
+    match os.environ["SHORT_TIMEOUT"]:
         case "DRAIN":
             stop_signal.DRAIN = SECONDS
         case "DEADLINE":
-            pool_workers.DEADLINE = SECONDS
+            pool_workers.DEADLINE = SECONDS  # before other modules import it
         case "REQUEST":
             deadlines.REQUEST = REQUEST
         case "READY":
