@@ -53,6 +53,16 @@ def test_it_answers_on_its_own_routes_alone(name: str, app: str, serve: Serve) -
     assert said == (200, b"POST two secret")
 
 
+@every
+def test_hosts_are_checked_only_on_request(name: str, app: str, serve: Serve) -> None:
+    assert send(serve(name, app).url, "GET", "/", "", Host="shop.test")[0] == 200
+    url = serve(name, app, allowed_hosts="shop.test").url
+    said = [
+        send(url, "GET", "/", "", Host=host)[0] for host in ("shop.test", "localhost", "b.test")
+    ]
+    assert said == [200, 200, 421]
+
+
 @asgi
 def test_the_lifespan_runs_and_its_state_reaches_requests(name: str, serve: Serve) -> None:
     assert get(serve(name, "pure:create_app()").url) == (200, b"app yes")

@@ -1,5 +1,6 @@
 """Tasks that fail, each in its own way."""
 
+import ctypes
 import sys
 import time
 
@@ -41,6 +42,10 @@ def a_number():
 
 def slow():
     time.sleep(30)
+
+
+def holds_the_gil():
+    ctypes.PyDLL(None).sleep(30)
 
 
 def blocks_in_slices():

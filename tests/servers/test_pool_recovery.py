@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ import pytest
 
 from offload.bench.target import server
 from tests.http_clients import background_requests, get
-from tests.waiting import is_running, wait_until
+from tests.servers.lifecycle.command_line import begin
+from tests.waiting import is_running, read_line, wait_until
 
 pytestmark = pytest.mark.server
 
@@ -75,3 +77,43 @@ def test_a_task_that_kills_its_worker_is_a_500_each_time(start: Any, tmp_path: P
         status, body = get(running.url)
         assert (status, body.count(b"\n")) == (500, 1)
     assert get(running.url + "resources/")[0] == 200
+
+
+# While the file `blocks` is there, the import never returns.
+BLOCKS = """
+import os, threading
+from pathlib import Path
+if Path(__file__).with_name("blocks").exists():
+    threading.Event().wait()
+def pid(): return str(os.getpid())
+"""
+
+
+def test_a_pool_that_cannot_be_rebuilt_is_a_503_until_it_can(
+    tmp_path: Path, mark: Callable[[], list[psutil.Process]]
+) -> None:
+    (tmp_path / "blocks.py").write_text(BLOCKS)
+    process = begin(
+        "processes",
+        f"{tmp_path}/blocks.py:pid",
+        "0",
+        module="tests.servers.lifecycle.short_timeout",
+        SHORT_TIMEOUT="READY",
+        SERVER_WORKERS="1",
+        SERVER_IDEMPOTENT="yes",
+    )
+    try:
+        port = int(read_line(process.stderr).rpartition(":")[2].partition("/")[0])
+        url = f"http://127.0.0.1:{port}/"
+        (tmp_path / "blocks").touch()
+        os.kill(int(get(url)[1]), signal.SIGKILL)
+        status, body = get(url)
+        assert (status, body) == (503, b"the workers do not start: see their output\n")
+        (tmp_path / "blocks").unlink()
+        assert wait_until(lambda: get(url)[0] == 200)
+        process.terminate()
+        assert process.wait(20) == 0
+        assert wait_until(lambda: not mark(), 5)
+    finally:
+        process.kill()
+        process.communicate()

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -11,8 +15,10 @@ from typing import Any
 import psutil
 import pytest
 
+from tests import ROOT
 from tests.http_clients import get
-from tests.waiting import wait_until
+from tests.servers.lifecycle.command_line import wait_for_end
+from tests.waiting import read_line, wait_until
 
 pytestmark = pytest.mark.server
 
@@ -59,3 +65,106 @@ def test_a_process_that_is_killed_is_replaced_and_the_others_go_on(start: Any) -
         os.kill(pid, signal.SIGKILL)
     assert wait_until(lambda: len({c.pid for c in parent.children()} - before) == 2)
     assert get(running.url) == (200, b"ok")
+
+
+# While the file `crash` is there, each process ends when it is forked, and notes that in `forks`.
+CRASHES = """
+import os
+from pathlib import Path
+HERE = Path(__file__).parent
+def crash():
+    if (HERE / "crash").exists():
+        with (HERE / "forks").open("a") as file:
+            file.write(".")
+        os._exit(1)
+os.register_at_fork(after_in_child=crash)
+def answers(): return "ok"
+"""
+
+
+def test_processes_that_crash_at_their_start_are_replaced_less_and_less_often(
+    start: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "crashes.py").write_text(CRASHES)
+    running = start("prefork", f"{tmp_path}/crashes.py:answers", processes=1)
+    (tmp_path / "crash").touch()
+    os.kill(psutil.Process(running.process.pid).children()[0].pid, signal.SIGKILL)
+    time.sleep(0.7)
+    forks = len((tmp_path / "forks").read_text())
+    (tmp_path / "crash").unlink()
+    assert 1 <= forks <= 6  # one every 0.05 s would be 12 or more
+    assert get(running.url) == (200, b"ok")  # it waits in the listen queue
+
+
+# A stop signal arrives right after a child was reaped.
+STOPPED_AT_REAP = """
+import os, signal, sys
+from offload.serving import main
+reaped, wait, waitpid, kill = set(), os.wait, os.waitpid, os.kill
+def noted(found):
+    if found[0] and not reaped:
+        reaped.add(found[0])
+        signal.raise_signal(signal.SIGTERM)
+    return found
+os.wait = lambda: noted(wait())
+os.waitpid = lambda *args: noted(waitpid(*args))
+def checked(pid, number):
+    if pid in reaped:
+        print("signalled a process that was reaped", file=sys.stderr)
+    kill(pid, number)
+os.kill = checked
+sys.exit(main.main(["prefork", "noop_sync", "0"]))
+"""
+
+
+def run(program: str, **environment: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_a_process_that_was_reaped_gets_no_signal() -> None:
+    process = run(STOPPED_AT_REAP, SERVER_PROCESSES="2")
+    assert "serves" in read_line(process.stderr)
+    os.kill(psutil.Process(process.pid).children()[0].pid, signal.SIGKILL)
+    code, lines = wait_for_end(process)
+    assert (code, [line for line in lines if "is replaced" not in line]) == (0, [])
+
+
+# Without a parent-death signal, as on macOS; the children do not get ready.
+NEVER_READY = """
+import os, sys, time
+from offload import prctl
+from offload.serving import main
+prctl.end_with = lambda parent: None
+os.register_at_fork(after_in_child=lambda: time.sleep(60))
+sys.exit(main.main(["prefork", "noop_sync", "0"]))
+"""
+
+
+def test_a_start_that_fails_leaves_no_process(mark: Callable[[], list[psutil.Process]]) -> None:
+    with run(NEVER_READY, SERVER_PROCESSES="2", SERVER_READY_S="0.5") as process:
+        error = read_line(process.stderr)
+        assert process.wait(20) == 4
+    assert "the processes were not ready" in error
+    left = mark()
+    for each in left:
+        each.kill()
+    assert left == []
+
+
+def test_a_process_that_ends_at_its_start_ends_the_server(tmp_path: Path) -> None:
+    (tmp_path / "crash").touch()
+    (tmp_path / "crashes.py").write_text(CRASHES)
+    program = f"""
+import sys
+from offload.serving import main
+sys.exit(main.main(["prefork", "{tmp_path}/crashes.py:answers", "0"]))
+"""
+    code, lines = wait_for_end(run(program, SERVER_PROCESSES="2"))
+    assert (code, len(lines)) == (4, 1)
+    assert "a process ended while it started (exit code 1)" in lines[0]

@@ -141,6 +141,21 @@ def test_stale_facts_are_not_believed(folder: Path) -> None:
 
 
 @needs_nginx
+@pytest.mark.skipif(os.geteuid() != 0, reason="other users cannot change the user of a process")
+def test_the_workers_of_nginx_are_not_root(folder: Path) -> None:
+    with hold() as holding:
+        assert holding.upstream.kind == "nginx"
+        (master,) = psutil.Process(holding.upstream.pid).children()
+        workers = master.children()
+        assert len(workers) == _nginx.WORKERS
+        assert 0 not in {number for worker in workers for number in worker.uids()}
+        temporary = (folder / "nginx").resolve()
+        assert temporary.is_dir()
+    until(lambda: not temporary.exists())
+    assert (folder / "nginx.log").exists()
+
+
+@needs_nginx
 def test_nginx_that_dies_ends_the_upstream() -> None:
     with served() as (upstream, process):
         (master,) = psutil.Process(upstream.pid).children()

@@ -23,8 +23,9 @@ from offload.registry import application, catalog, places, requirements
 from offload.registry.entries import Entry
 from offload.serving import plain
 from offload.serving.lifecycle import readiness
-from offload.serving.lifecycle.stop_signal import DRAIN, exit_now, stop
+from offload.serving.lifecycle.stop_signal import DRAIN, DROPPED, exit_now, stop
 from offload.serving.metrics import gil_address, gil_state, probe
+from offload.serving.protection import host_check
 
 OPEN_MAX = 10_240  # files: the limit of macOS per process
 LIMITS = {"workers": 256, "processes": 64, "threads": 256, "backlog": 65535}
@@ -59,6 +60,8 @@ def _serve(server: Entry, task: str, port: int) -> None:
     if application.is_application(task):
         probe.facts["application"] = server.serves
     is_plain = bool(server.constants.get("PLAIN"))
+    if host_check.configured() and is_plain:
+        raise UsageError("a plain server does not check hosts", "leave allowed_hosts out")
     external = "plain" if is_plain else server.constants.get("EXTERNAL_WORKERS")
     probe.facts["external_workers"] = external
     why = "a plain server reports nothing" if is_plain else f"{external}'s processes run the tasks"
@@ -128,4 +131,4 @@ def _raise_file_limit() -> None:
 def _end_drain() -> None:
     print(f"unfinished requests are dropped after {DRAIN:.0f} s", file=sys.stderr)
     readiness.end()
-    exit_now(0)
+    exit_now(DROPPED)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import grp
 import os
 import pwd
 import re
 import shutil
 import signal
 import subprocess
-from collections.abc import AsyncIterator, Sequence
+import tempfile
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 
 import tornado.web
@@ -22,13 +24,15 @@ from offload.upstream.backend import Backend, is_ready
 from offload.upstream.certificates import Certificate
 from offload.upstream.embedded import BACKLOG, behind, free_ports
 
+USER = "nobody"  # of the workers, if this process is root's
+LOG = "nginx.log"
 WORKERS = 2  # processes; a guess: they serve far more requests than one server under test sends
 STOP_DEADLINE = 3.0  # seconds
 CONFIGURATION = """\
 daemon off;
 {user}worker_processes {workers};
 pid nginx.pid;
-error_log nginx.log warn;
+error_log {log} warn;
 events {{ worker_connections 2048; }}
 http {{
     access_log off;
@@ -74,10 +78,9 @@ async def serving(
 ) -> AsyncIterator[Backend]:
     """Serve with nginx, which proxies all but the pages to `app`; raise StartError.
 
-    nginx writes its files beside the certificate, and keeps `lock` open until it has ended.
+    nginx keeps `lock` open until it has ended.
     """
-    folder = certificate.chain.parent
-    with behind(app) as port:
+    with behind(app) as port, _folder(certificate) as folder:
         http, https = free_ports(ports)
         _configure(folder, certificate, http=http, https=https, behind=port)
         process = await _start(program, folder, lock)
@@ -85,22 +88,74 @@ async def serving(
         try:
             found = Backend("nginx", http, https, ended)
             if not await is_ready(found, certificate.ca):
-                raise StartError("nginx did not start", f"see {folder / 'nginx.log'}")
+                log = certificate.chain.with_name(LOG)
+                raise StartError("nginx did not start", f"see {log}")
             yield found
         finally:
             await _stop(process, ended)
+
+
+@contextlib.contextmanager
+def _folder(certificate: Certificate) -> Iterator[Path]:
+    """Yield a folder with the pages and the certificate, for nginx's own files, too.
+
+    This is the certificate's folder. But as root the workers run as another user, who cannot read
+    that folder: they get a temporary one with copies. The key stays readable by root only.
+    """
+    own = certificate.chain.parent
+    if os.geteuid() != 0:
+        (own / "www").unlink(missing_ok=True)
+        (own / "www").symlink_to(WWW)
+        yield own
+        return
+    link = own / "nginx"  # to the temporary folder, to remove it after a supervisor was killed
+    if link.is_symlink():
+        shutil.rmtree(link.resolve(), ignore_errors=True)
+        link.unlink()
+    with tempfile.TemporaryDirectory(prefix="upstream-nginx-", dir=_public_folder()) as name:
+        folder = Path(name)
+        link.symlink_to(folder)
+        shutil.copytree(WWW, folder / "www")
+        for path in (folder, folder / "www", *(folder / "www").rglob("*")):
+            path.chmod(0o755 if path.is_dir() else 0o644)
+        for path in (certificate.chain, certificate.key):
+            shutil.copy(path, folder)
+        try:
+            yield folder
+        finally:
+            with contextlib.suppress(OSError):  # it did not start
+                shutil.copy(folder / LOG, own)
+            link.unlink(missing_ok=True)
+
+
+def _public_folder() -> Path:
+    """Return a folder for temporary files that every user can reach; raise StartError."""
+    for path in map(Path, (tempfile.gettempdir(), "/tmp", "/var/tmp")):  # noqa: S108
+        folders = (path, *path.resolve().parents)
+        if path.is_dir() and all(each.stat().st_mode & 0o001 for each in folders):
+            return path
+    raise StartError("nginx did not start", "no folder for temporary files is open to all users")
+
+
+def _user() -> str:
+    """Return the line that names the user of the workers; raise StartError."""
+    if os.geteuid() != 0:
+        return ""
+    try:
+        user = pwd.getpwnam(USER)
+        return f"user {USER} {grp.getgrgid(user.pw_gid).gr_name};\n"
+    except KeyError:
+        fix = f"add the user {USER}: as root its workers need one"
+        raise StartError("nginx did not start", fix) from None
 
 
 def _configure(
     folder: Path, certificate: Certificate, *, http: int, https: int, behind: int
 ) -> None:
     """Write nginx.conf; its paths are relative to the folder, so they need no quoting."""
-    www = folder / "www"
-    www.unlink(missing_ok=True)
-    www.symlink_to(WWW)
-    user = f"user {pwd.getpwuid(0).pw_name};\n" if os.geteuid() == 0 else ""
     text = CONFIGURATION.format(
-        user=user,
+        user=_user(),
+        log=LOG,
         workers=WORKERS,
         backlog=BACKLOG,
         chain=certificate.chain.name,
@@ -146,4 +201,4 @@ def _early_log(program: str) -> list[str]:
         return []
     found = re.search(rb"/(\d+)\.(\d+)\.(\d+)", output)
     version = tuple(int(part) for part in found.groups()) if found else (0,)
-    return ["-e", "nginx.log"] if version >= (1, 19, 5) else []
+    return ["-e", LOG] if version >= (1, 19, 5) else []

@@ -12,6 +12,7 @@ import psutil
 import pytest
 
 from offload.bench.target import server
+from offload.serving.lifecycle import stop_signal
 from tests.commands import can_listen
 from tests.installed import OWN, SERVERS, one_of_each_kind, require
 from tests.servers.chosen import ANY, FAULTS, Chosen, files_in, has_begun
@@ -119,7 +120,20 @@ def test_workers_end_with_a_killed_server(method: str | None, at_work: AtWork, m
     assert can_listen(int(str(running.facts["port"])))
 
 
-@pytest.mark.parametrize("name", one_of_each_kind(OWN))
+@pytest.mark.usefixtures("own_temporary")
+@pytest.mark.parametrize("method", ["forkserver", "spawn", "fork", None])
+def test_workers_that_hold_the_gil_end_with_a_killed_server(
+    method: str | None, at_work: AtWork, mark: Alive
+) -> None:
+    settings = {} if method is None else {"start_method": method}
+    name = "processes" if method else "pipes"
+    running, _ = at_work(name, f"{FAULTS}:holds_the_gil", workers=2, **settings)
+    assert len(mark()) > 2
+    running.process.kill()
+    assert wait_until(lambda: not mark(), 6)  # s: 2 are allowed
+
+
+@pytest.mark.parametrize("name", one_of_each_kind([*OWN, "uvicorn_workers"]))
 def test_a_task_that_blocks_is_cut_off(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: Alive
 ) -> None:
@@ -140,7 +154,7 @@ def test_a_task_that_blocks_is_cut_off(
         assert time.monotonic() - began >= SECONDS
     finally:
         process.kill()
-    assert process.returncode == 0
+    assert process.returncode == stop_signal.DROPPED
     # a worker that was killed with its request may be logged after it
     assert "\nunfinished requests are dropped after " in f"\n{said}"
     assert wait_until(lambda: not mark(), 5)
@@ -156,7 +170,8 @@ def test_a_task_that_blocks_for_a_minute_is_cut_off_after_ten_seconds(
     assert wait_until(lambda: running.process.poll() is not None, 14)
     assert time.monotonic() - began > 7
     server.stop(running)
-    assert (running.process.returncode, running.ending["ended"]) == (0, True)
+    assert running.process.returncode == stop_signal.DROPPED
+    assert running.ending["ended"] is True
     assert wait_until(lambda: not mark(), 5)
 
 

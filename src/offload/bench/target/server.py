@@ -21,6 +21,7 @@ from offload.errors import MachineError, UsageError
 from offload.registry import catalog
 from offload.suites import Case
 
+SETTINGS_OF_ALL = ("allowed_hosts",)  # settings that are no parameters of `serve`
 SHORT_DRAIN = 0.6  # s for a drain without waiting users; minimum time before a second signal
 DRAIN = 12.0  # s for a drain: the server's own limit is 10 s
 REAP = 1.0  # s for processes that the server left running, and after SIGKILL
@@ -59,8 +60,8 @@ def command(case: Case, port: int) -> tuple[list[str], dict[str, str]]:
     """
     server = catalog.find_server(case.server)
     for key in case.settings:
-        if key not in server.settings:
-            known = ", ".join(f"{name}=" for name in server.settings) or "none"
+        if key not in server.settings and key not in SETTINGS_OF_ALL:
+            known = ", ".join(f"{name}=" for name in (*server.settings, *SETTINGS_OF_ALL))
             raise UsageError(f"{server.name} has no setting {key}=: it has {known}")
     environment = {f"SERVER_{key.upper()}": str(value) for key, value in case.settings.items()}
     if case.path is not None:

@@ -33,6 +33,7 @@ def run_server(
     idempotent: str = "",
     preload: str = "",
     app: str = "",
+    allowed_hosts: str = "",
 ) -> None:
     """Serve a task with a server until Ctrl-C: fab run_server:3,network_sync.
 
@@ -61,6 +62,9 @@ def run_server(
     mode          runtime mode of granian: mt (one runtime for all threads) or st (one for each)
     preload       of gunicorn: yes to import your application before the processes are forked, so
                   that they share its memory; default: no
+    allowed_hosts names that requests may have in their Host header, beside 127.0.0.1, localhost
+                  and [::1], separated by +; without it an application of your own gets every
+                  request
     """
     from offload.bench.target import foreground
 
@@ -79,6 +83,7 @@ def run_server(
                 "start_method": start_method,
                 "idempotent": idempotent,
                 "preload": preload,
+                "allowed_hosts": allowed_hosts,
             },
             python=python or None,
             path=arguments.folder("path", path),

@@ -12,6 +12,7 @@ from offload.serving.applications import responses, sized_responses, user_worker
 from offload.serving.applications.clocked_asgi import ClockedApplication
 from offload.serving.lifecycle import worker_ready
 from offload.serving.metrics import loop_lag, task_clock
+from offload.serving.protection import host_check
 
 Asgi = Callable[[Any, Any, Any], Awaitable[None]]
 Receive = Callable[[], Awaitable[Mapping[str, Any]]]
@@ -31,20 +32,43 @@ class Application:
             await lifespan(receive, send)
             return
         loop_lag.note_request()
+        method = scope["method"]
+        if (refused := responses.refusal(method, host(scope))) is not None:
+            await send_answer(send, refused, method)
+            return
         if (content := sized_responses.for_path(scope["path"])) is not None:
             body = content if isinstance(content, bytes) else content.encode()
-            await _send(send, responses.Answer(200, sized_responses.CONTENT_TYPE, body))
+            sized = responses.Answer(200, sized_responses.CONTENT_TYPE, body)
+            await send_answer(send, sized, method)
             return
         uri = f"{scope['path']}?{scope['query_string'].decode('latin-1')}"
         answer = responses.for_path(uri) or responses.from_task(await task_clock.acall(self._task))
-        await _send(send, answer)
+        await send_answer(send, answer, method)
+
+
+class HostChecked:
+    """An ASGI application that gets only requests with an allowed Host header."""
+
+    def __init__(self, application: Asgi) -> None:
+        self._application = application
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Pass a request on, or respond with 421."""
+        if scope["type"] == "lifespan" or host_check.is_allowed(host(scope)):
+            await self._application(scope, receive, send)
+        elif scope["type"] == "http":
+            await send_answer(send, responses.misdirected(), scope["method"])
+        else:  # a WebSocket
+            await receive()
+            await send({"type": "websocket.close"})
 
 
 def create(work: str) -> Asgi:
     """Create the application of a task, or a user's own; raise UsageError."""
     if not is_application(work):
         return Application(work)
-    return ClockedApplication(work)
+    clocked = ClockedApplication(work)
+    return HostChecked(clocked) if host_check.configured() else clocked
 
 
 def protocols(work: str) -> dict[str, str]:
@@ -77,10 +101,17 @@ async def lifespan(receive: Receive, send: Send) -> None:
             return
 
 
-async def _send(send: Send, answer: responses.Answer) -> None:
-    headers = [
-        (b"content-type", answer.content_type.encode()),
-        (b"content-length", str(len(answer.body)).encode()),
-    ]
+def host(scope: Mapping[str, Any]) -> str | None:
+    """Return the Host header of a request."""
+    for name, value in scope["headers"]:
+        if name == b"host":
+            found: str = value.decode("latin-1")
+            return found
+    return None
+
+
+async def send_answer(send: Send, answer: responses.Answer, method: str) -> None:
+    """Send a response to a request with this method."""
+    headers = [(name.encode(), value.encode()) for name, value in answer.headers()]
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-    await send({"type": "http.response.body", "body": answer.body})
+    await send({"type": "http.response.body", "body": answer.content(method)})

@@ -10,8 +10,9 @@ from socketserver import TCPServer
 
 from offload import tasks
 from offload.serving.applications import responses
-from offload.serving.lifecycle import log, ports, readiness
+from offload.serving.lifecycle import drain, log, ports, readiness
 from offload.serving.lifecycle.stop_signal import stop
+from offload.serving.protection import deadlines
 
 
 class Server(TCPServer):
@@ -32,6 +33,44 @@ class Server(TCPServer):
             log.failure(f"a request raised {error!r}")
 
 
+class RequestHandler(BaseHTTPRequestHandler):
+    """Reads a request until its deadline, and refuses it or calls do_GET or do_HEAD."""
+
+    def setup(self) -> None:
+        super().setup()
+        self.rfile.close()
+        self.rfile = deadlines.reader(self.connection)
+
+    def parse_request(self) -> bool:
+        """Return whether the request is to be handled; else it has its response."""
+        if not super().parse_request():
+            return False
+        length = self.headers.get("Content-Length", "0")
+        if not (length.isascii() and length.isdigit() and len(length) < 20):
+            self.send_error(400, "Bad Content-Length")
+            return False
+        if int(length) > deadlines.BODY:
+            self.send_error(413)
+            return False
+        self.rfile.read(int(length))  # else closing the connection would discard the response
+        refused = responses.refusal(self.command, self.headers.get("Host"))
+        if refused is not None:
+            self.respond(refused)
+        return refused is None
+
+    def respond(self, answer: responses.Answer) -> None:
+        """Send a response; a client that receives it slowly is cut off."""
+        self.connection.settimeout(deadlines.RESPONSE if stop.at is None else drain.SENDING)
+        self.send_response(answer.status)
+        for name, value in answer.headers():
+            self.send_header(name.title(), value)
+        self.end_headers()
+        self.wfile.write(answer.content(self.command))
+
+    def log_message(self, *arguments: object) -> None:
+        """Log nothing: task failures are logged separately."""
+
+
 class _Stopped(Exception):
     """The stop signal has arrived."""
 
@@ -46,19 +85,12 @@ def serve(
     """Respond with `answer()` until a stop signal, then to the requests in the listen queue."""
     tasks.resolve(task)
 
-    class Handler(BaseHTTPRequestHandler):
-        timeout = 10  # s for a client to send its request
-
+    class Handler(RequestHandler):
         def do_GET(self) -> None:
-            found = responses.for_path(self.path) or answer()
-            self.send_response(found.status)
-            self.send_header("Content-Type", found.content_type)
-            self.send_header("Content-Length", str(len(found.body)))
-            self.end_headers()
-            self.wfile.write(found.body)
+            self.respond(responses.for_path(self.path) or answer())
 
-        def log_message(self, *arguments: object) -> None:
-            """Log nothing: task failures are logged separately."""
+        def do_HEAD(self) -> None:
+            self.do_GET()  # `respond` leaves the body out
 
     class Stoppable(server_class):  # type: ignore[misc, valid-type]
         def service_actions(self) -> None:

@@ -1,23 +1,34 @@
-"""The responses that all servers share: the task's body, its failure, /resources/ and 404."""
+"""The responses that all servers share: the task's body, its failure, /resources/ and refusals."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import parse_qsl
 
 from offload.serving.lifecycle import log
 from offload.serving.metrics import loop_lag, probe, task_clock
+from offload.serving.protection import host_check, methods
 from offload.tasks import TaskFailed
 
 
 @dataclass(frozen=True)
 class Answer:
-    """A status, a content type and a body."""
+    """A status, a content type and a body; `allow` is the Allow header of a 405 response."""
 
     status: int
     content_type: str
     body: bytes
+    allow: str | None = None
+
+    def content(self, method: str | None) -> bytes:
+        """Return the body, or nothing for HEAD; the Content-Length is that of the body."""
+        return b"" if method == "HEAD" else self.body
+
+    def headers(self) -> list[tuple[str, str]]:
+        """Return the headers of the response, with lower-case names."""
+        found = [("content-type", self.content_type), ("content-length", str(len(self.body)))]
+        return found if self.allow is None else [*found, ("allow", self.allow)]
 
 
 def from_task(timed: task_clock.TimedResult) -> Answer:
@@ -29,11 +40,26 @@ def from_task(timed: task_clock.TimedResult) -> Answer:
     return Answer(200, "text/html; charset=utf-8", outcome)
 
 
-def from_error(error: Exception) -> Answer:
-    """Return 500 with the error in one line, and log it."""
+def from_error(error: Exception, status: int = 500) -> Answer:
+    """Return the error in one line, and log it."""
     probe.response_counts["failed"] += 1
     log.failure(str(error))
-    return _plain(500, log.escaped(str(error)))
+    return _plain(status, log.escaped(str(error)))
+
+
+def refusal(method: str | None, host: str | None) -> Answer | None:
+    """Return the response to a method or a Host header that is not allowed; else None."""
+    if not host_check.is_allowed(host):
+        return misdirected()
+    if not methods.is_allowed(method):
+        refused = _plain(405, f"only {methods.ALLOW} are allowed")
+        return replace(refused, allow=methods.ALLOW)
+    return None
+
+
+def misdirected() -> Answer:
+    """Return 421: the name in the Host header is not one of this server's."""
+    return _plain(421, "the Host is not a loopback name: add it with allowed_hosts=NAME")
 
 
 def for_path(uri: str) -> Answer | None:

@@ -21,17 +21,34 @@ class Application:
 
     async def __rsgi__(self, scope: Any, protocol: Any) -> None:
         """Respond to one request."""
-        content = sized_responses.for_path(scope.path)
-        if isinstance(content, str):
-            protocol.response_str(200, SIZED, content)
+        host = scope.headers.get("host") or scope.authority  # HTTP/2 has only the authority
+        if (refused := responses.refusal(scope.method, host)) is not None:
+            _send(protocol, refused, scope.method)
             return
-        if content is not None:
-            protocol.response_bytes(200, SIZED, content)
+        if (content := sized_responses.for_path(scope.path)) is not None:
+            _send_sized(protocol, content, scope.method)
             return
         uri = f"{scope.path}?{scope.query_string}"
         answer = responses.for_path(uri) or responses.from_task(await task_clock.acall(self._task))
-        headers = [("content-type", answer.content_type)]
-        protocol.response_bytes(answer.status, headers, answer.body)
+        _send(protocol, answer, scope.method)
+
+
+def _send_sized(protocol: Any, content: bytes | str, method: str) -> None:
+    if method == "HEAD":
+        protocol.response_empty(200, [*SIZED, ("content-length", str(len(content)))])
+    elif isinstance(content, str):
+        protocol.response_str(200, SIZED, content)
+    else:
+        protocol.response_bytes(200, SIZED, content)
+
+
+def _send(protocol: Any, answer: responses.Answer, method: str) -> None:
+    """Send a response; granian adds its own Content-Length to one that has a body."""
+    if method == "HEAD":
+        protocol.response_empty(answer.status, answer.headers())
+        return
+    headers = [pair for pair in answer.headers() if pair[0] != "content-length"]
+    protocol.response_bytes(answer.status, headers, answer.body)
 
 
 def application() -> Application:

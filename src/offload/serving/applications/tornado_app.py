@@ -20,8 +20,8 @@ from offload.serving.lifecycle import drain, ports, readiness
 from offload.serving.lifecycle.stop_signal import stop
 from offload.serving.metrics import loop_lag, probe
 from offload.serving.metrics.task_clock import TimedResult
+from offload.serving.pools.recovery import PoolUnavailable
 
-QUIET = 0.05  # s without a new request until idle connections are closed; a guess
 LIMITS = {"idle_connection_timeout": 10.0, "body_timeout": 10.0, "max_body_size": 1 << 20}
 
 Run = Callable[[], Awaitable[TimedResult]]  # runs the task once, by the server's strategy
@@ -54,45 +54,49 @@ def serve_socket(
     asyncio.run(_accept(run, listening, backlog, ready))
 
 
-class _Requests:
-    """The requests in progress, for the drain."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.received = asyncio.Event()
-        self.idle = asyncio.Event()
-        self.idle.set()
-
-    def __enter__(self) -> None:
-        self.count += 1
-        self.received.set()
-        self.idle.clear()
-
-    def __exit__(self, *_: object) -> None:
-        self.count -= 1
-        if self.count == 0:
-            self.idle.set()
-
-
 class _Handler(RequestHandler):
-    def initialize(self, run: Run, requests: _Requests) -> None:
+    def initialize(self, run: Run, requests: drain.Requests) -> None:
         self.run = run
         self.requests = requests
 
     async def get(self) -> None:
         loop_lag.note_request()
-        with self.requests:
-            answer = responses.for_path(self.request.uri or "") or await self._answer()
-            self.set_status(answer.status)
-            self.set_header("Content-Type", answer.content_type)
-            if stop.at is not None:
-                self.set_header("Connection", "close")
-            with suppress(StreamClosedError):  # the client disconnected early
-                await self.finish(answer.body)
+        with self.requests.at_work:
+            answer = (
+                self._refusal()
+                or responses.for_path(self.request.uri or "")
+                or await self._answer()
+            )
+            sent = self._send(answer)
+        with self.requests.being_sent, suppress(StreamClosedError):  # the client has left
+            await sent
+
+    head = get  # Tornado leaves the body out
+
+    def write_error(self, status_code: int, **more: object) -> None:
+        """Respond to other methods, which Tornado refuses without calling `get`."""
+        if (refused := self._refusal()) is None:
+            super().write_error(status_code, **more)
+        else:
+            self._send(refused)
+
+    def _refusal(self) -> responses.Answer | None:
+        return responses.refusal(self.request.method, self.request.headers.get("Host"))
+
+    def _send(self, answer: responses.Answer) -> asyncio.Future[None]:
+        self.set_status(answer.status)
+        self.set_header("Content-Type", answer.content_type)
+        if answer.allow is not None:
+            self.set_header("Allow", answer.allow)
+        if stop.at is not None:
+            self.set_header("Connection", "close")
+        return self.finish(answer.body)
 
     async def _answer(self) -> responses.Answer:
         try:
             return responses.from_task(await self.run())
+        except PoolUnavailable as error:
+            return responses.from_error(error, 503)
         except BrokenProcessPool as error:
             return responses.from_error(error)
 
@@ -112,7 +116,7 @@ async def _serve(
 async def _accept(
     run: Run, listening: socket.socket, backlog: int, ready: Callable[[], None]
 ) -> None:
-    requests = _Requests()
+    requests = drain.Requests()
     handlers = [(".*", _Handler, {"run": run, "requests": requests})]
     application = Application(handlers, log_function=lambda _: None)
     server = HTTPServer(application, **LIMITS)
@@ -125,17 +129,5 @@ async def _accept(
     await stopped.wait()
     await drain.accept_waiting(listening, backlog)
     server.stop()
-    await _wait_until_quiet(requests)
+    await requests.finish()
     await server.close_all_connections()
-
-
-async def _wait_until_quiet(requests: _Requests) -> None:
-    """Wait until no request is in progress and none arrived for QUIET seconds."""
-    while True:
-        await requests.idle.wait()
-        requests.received.clear()
-        try:
-            await asyncio.wait_for(requests.received.wait(), QUIET)
-        except TimeoutError:
-            if requests.count == 0:
-                return

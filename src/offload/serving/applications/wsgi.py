@@ -12,9 +12,10 @@ from offload.serving.applications import responses, user_worker
 from offload.serving.applications.clocked_wsgi import ClockedApplication
 from offload.serving.lifecycle import worker_ready
 from offload.serving.metrics import task_clock
+from offload.serving.protection import host_check
 
 Wsgi = Callable[[dict[str, Any], Any], Iterable[bytes]]
-Start = Callable[[str, list[tuple[str, str]]], object]
+StartResponse = Callable[[str, list[tuple[str, str]]], object]
 
 
 class Application:
@@ -30,21 +31,36 @@ class Application:
         self._task = task
         self._call = call
 
-    def __call__(self, environ: dict[str, Any], start_response: Start) -> list[bytes]:
+    def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> list[bytes]:
         """Respond to one request."""
         uri = f"{environ['PATH_INFO']}?{environ.get('QUERY_STRING', '')}"
-        answer = responses.for_path(uri) or responses.from_task(self._call(self._task))
-        status = f"{answer.status} {HTTPStatus(answer.status).phrase}"
-        length = str(len(answer.body))
-        start_response(status, [("Content-Type", answer.content_type), ("Content-Length", length)])
-        return [answer.body]
+        answer = (
+            responses.refusal(environ["REQUEST_METHOD"], environ.get("HTTP_HOST"))
+            or responses.for_path(uri)
+            or responses.from_task(self._call(self._task))
+        )
+        return _start(answer, environ, start_response)
+
+
+class HostChecked:
+    """A WSGI application that gets only requests with an allowed Host header."""
+
+    def __init__(self, application: Wsgi) -> None:
+        self._application = application
+
+    def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+        """Pass a request on, or respond with 421."""
+        if host_check.is_allowed(environ.get("HTTP_HOST")):
+            return self._application(environ, start_response)
+        return _start(responses.misdirected(), environ, start_response)
 
 
 def create(work: str) -> Wsgi:
     """Create the application of a task, or a user's own; raise UsageError."""
     if not is_application(work):
         return Application(work)
-    return ClockedApplication(work)
+    clocked = ClockedApplication(work)
+    return HostChecked(clocked) if host_check.configured() else clocked
 
 
 def application() -> Wsgi:
@@ -52,3 +68,12 @@ def application() -> Wsgi:
     created = user_worker.create(create, worker_ready.work())
     worker_ready.ready()
     return created
+
+
+def _start(
+    answer: responses.Answer, environ: dict[str, Any], start_response: StartResponse
+) -> list[bytes]:
+    """Start a response, and return its body as the application's result."""
+    status = f"{answer.status} {HTTPStatus(answer.status).phrase}"
+    start_response(status, [(name.title(), value) for name, value in answer.headers()])
+    return [answer.content(environ["REQUEST_METHOD"])]

@@ -7,13 +7,13 @@ import os
 from flask import Flask, Response, request
 
 from offload import tasks
-from offload.serving.applications import responses
+from offload.serving.applications import responses, wsgi
 from offload.serving.frameworks import upstream_wait
 from offload.serving.lifecycle import worker_ready
 from offload.serving.metrics import task_clock
 
 
-def application() -> Flask:
+def application() -> wsgi.Wsgi:
     """Create the application in a worker process of an external server."""
     task = os.environ[worker_ready.TASK]
     tasks.resolve(task)
@@ -23,12 +23,12 @@ def application() -> Flask:
     def requests_sync() -> dict[str, str]:
         return {"answer": upstream_wait.fetch(request.args.get("seconds", 0.0, float))}
 
-    @app.get("/", defaults={"path": ""})
-    @app.get("/<path:path>")
+    @app.get("/", defaults={"path": ""}, provide_automatic_options=False)
+    @app.get("/<path:path>", provide_automatic_options=False)
     def any_other(path: str) -> Response:
         uri = f"/{path}?{request.query_string.decode('latin-1')}"
         answer = responses.for_path(uri) or responses.from_task(task_clock.call(task))
         return Response(answer.body, answer.status, content_type=answer.content_type)
 
     worker_ready.report()
-    return app
+    return wsgi.HostChecked(app)

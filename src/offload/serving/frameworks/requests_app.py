@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import threading
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -12,15 +11,15 @@ from contextlib import asynccontextmanager
 import aiohttp
 from fastapi import FastAPI, Request, Response
 
-from offload.serving.applications import responses
+from offload.serving.applications import asgi, responses
 from offload.serving.frameworks import upstream_wait
+from offload.serving.lifecycle import parent_watch
 from offload.serving.metrics import probe, task_clock
-from offload.serving.pools import pool_workers
 
 POOL = 16  # threads behind to_thread: the default on the published machine's 12 CPU threads
 
 
-def application() -> FastAPI:
+def application() -> asgi.Asgi:
     """Create the application; each process calls this once."""
     task = os.environ["SERVER_TASK"]
     probe.facts.update(probe.identity(), server="fastapi_requests", task=task)
@@ -45,19 +44,19 @@ def application() -> FastAPI:
             response.raise_for_status()
             return {"answer": await response.text()}
 
-    @app.get("/{path:path}")
+    @app.api_route("/{path:path}", methods=["GET", "HEAD"])
     def any_other(path: str, request: Request) -> Response:
         uri = f"/{path}?{request.url.query}"
         answer = responses.for_path(uri) or responses.from_task(task_clock.call(task))
         return Response(answer.body, answer.status, media_type=answer.content_type)
 
-    return app
+    return asgi.HostChecked(app)
 
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     """Set up a process: it ends with its parent, and has one thread pool and one session."""
-    threading.Thread(target=pool_workers.end_with_parent, daemon=True).start()
+    parent_watch.start()
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(POOL))
     timeout = aiohttp.ClientTimeout(total=upstream_wait.TIMEOUT)
     async with aiohttp.ClientSession(timeout=timeout) as session:

@@ -13,11 +13,11 @@ from starlette.concurrency import run_in_threadpool
 from strawberry.fastapi import GraphQLRouter
 
 from offload import tasks
-from offload.serving.applications import responses
+from offload.serving.applications import asgi, responses
 from offload.serving.metrics import loop_lag, task_clock
 
 
-def application(task: str) -> FastAPI:
+def application(task: str) -> asgi.Asgi:
     """Create the application: `/`, two plain routes and four resolvers."""
 
     def call() -> str:
@@ -48,13 +48,13 @@ def application(task: str) -> FastAPI:
     def rest() -> dict[str, str]:
         return {"hello": call()}  # in one of the framework's 40 threads
 
-    @app.get("/{path:path}")
+    @app.api_route("/{path:path}", methods=["GET", "HEAD"])
     async def any_other(path: str, request: Request) -> Response:
         uri = f"/{path}?{request.url.query}"
         answer = responses.for_path(uri) or responses.from_task(await task_clock.acall(task))
         return Response(answer.body, answer.status, media_type=answer.content_type)
 
-    return app
+    return asgi.HostChecked(app)
 
 
 def make_async(blocking: Callable[[], str]) -> Callable[[], Awaitable[str]]:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import select
+import signal
 import socket
-import threading
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager
 from typing import Any
@@ -17,12 +16,11 @@ from uvicorn.supervisors import Multiprocess
 
 from offload.errors import StartError, UserError
 from offload.serving.applications import asgi, user_worker
-from offload.serving.lifecycle import ports, readiness, worker_ready
+from offload.serving.lifecycle import drain, parent_watch, ports, readiness, worker_ready
 from offload.serving.lifecycle.stop_signal import stop
 from offload.serving.metrics import probe
-from offload.serving.pools import pool_workers
 
-QUIET = 0.05  # s without a new request until connections are closed; a guess
+POLL = 0.01  # s
 NAME = "SERVER_NAME"  # the variable with the server's name for supervised processes
 
 
@@ -67,7 +65,7 @@ def supervise_task(task: str, port: int, backlog: int, processes: int) -> None:
 
 def task_application() -> asgi.Asgi:
     """Create the application of a supervised process, which ends with the supervisor."""
-    threading.Thread(target=pool_workers.end_with_parent, daemon=True).start()
+    parent_watch.start()
     task = os.environ[worker_ready.TASK]
     probe.facts.update(probe.identity(), server=os.environ[NAME], task=task)
     return user_worker.create(asgi.create, task)
@@ -127,22 +125,39 @@ class _Server(uvicorn.Server):
         self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """First accept and answer queued requests: uvicorn alone would reset their connections."""
-        waiting = select.poll()
+        """Drain first: uvicorn alone would reset queued connections and wait for slow clients."""
         for listening in sockets or []:
-            waiting.register(listening, select.POLLIN)
-        before = -1
-        while before != self.server_state.total_requests or self._is_busy(waiting):
-            before = self.server_state.total_requests
-            await asyncio.sleep(QUIET)
+            await drain.accept_waiting(listening, self.config.backlog)
+        for each in (*self.servers, *(sockets or [])):
+            each.close()
+        state = self.server_state
+        state.default_headers = [*state.default_headers, (b"connection", b"close")]
+        for connection in [*state.connections]:
+            if not hasattr(connection, "cycle"):  # a WebSocket, which has no end of its own
+                connection.shutdown()
+        await drain.wait_until_quiet(lambda: state.total_requests, lambda: bool(state.tasks))
+        await self._close_connections()
         await super().shutdown(sockets)
 
-    def _is_busy(self, waiting: select.poll) -> bool:
-        return bool(self.server_state.tasks or waiting.poll(0))
+    async def _close_connections(self) -> None:
+        """Close all connections, those of slow clients after a short time."""
+        for connection in [*self.server_state.connections]:
+            connection.shutdown()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(drain.SENDING):
+                while self.server_state.connections:
+                    await asyncio.sleep(POLL)
+        for connection in [*self.server_state.connections]:
+            connection.transport.abort()
 
 
 class _Supervisor(Multiprocess):
-    """A supervisor that announces readiness once all workers serve, and forwards stop signals."""
+    """A supervisor that announces readiness once all workers serve, and limits their drain."""
+
+    def __init__(self, config: uvicorn.Config, sockets: list[socket.socket]) -> None:
+        super().__init__(config, sockets)
+        stop.listen_again()
+        stop.set_callback(lambda: self.signal_queue.append(signal.SIGTERM))
 
     def init_processes(self) -> None:
         super().init_processes()

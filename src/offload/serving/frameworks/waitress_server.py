@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import select
 import socket
 import threading
 import time
@@ -12,15 +13,15 @@ from functools import partial
 from typing import Any
 
 from waitress import create_server, wasyncore
+from waitress.channel import HTTPChannel
+from waitress.parser import HTTPRequestParser
 
 from offload.errors import StartError
 from offload.registry.application import is_application
 from offload.serving.applications import wsgi
-from offload.serving.lifecycle import ports, readiness
+from offload.serving.lifecycle import drain, ports, readiness
 from offload.serving.lifecycle.stop_signal import stop
 from offload.serving.pools import pool_workers
-
-QUIET = 0.05  # s without an event until connections are closed; a guess
 
 
 def serve(
@@ -49,13 +50,50 @@ def serve(
     if not is_users:
         pool_workers.init_thread(threading.Barrier(threads))
         pool_workers.start(_Threads(server.task_dispatcher), threads, task)
+    server.channel_class = _Channel
     stop.set_callback(server.pull_trigger)  # wakes the loop
     readiness.announce(listening.getsockname()[1])
     while stop.at is None:
         _handle_events(server, server.adj.asyncore_loop_timeout)
-    while _handle_events(server, QUIET) or _is_busy(server):
-        continue
+    _drain(server, listening, backlog)
     server.close()
+
+
+def _drain(server: Any, listening: socket.socket, backlog: int) -> None:
+    """Accept queued connections, close the listener, and finish the accepted requests."""
+    waiting = select.poll()
+    waiting.register(listening, select.POLLIN)
+    for _ in range(backlog + 1):  # waitress accepts one connection per loop iteration
+        if not waiting.poll(0):
+            break
+        _handle_events(server, 0)
+    wasyncore.dispatcher.close(server)  # the listener only: threads still use the trigger
+    sent_by = None
+    while True:
+        had_event = _handle_events(server, drain.QUIET)
+        channels = [*server.active_channels.values()]
+        if any(channel.requests for channel in channels):  # in a thread or in the queue
+            sent_by = None
+            continue
+        sent_by = sent_by or time.monotonic() + drain.SENDING
+        is_unsent = any(channel.total_outbufs_len for channel in channels)
+        if not (had_event or is_unsent) or time.monotonic() > sent_by:
+            return
+
+
+class _Parser(HTTPRequestParser):
+    """A parser that lets the connection end with the response while the server drains."""
+
+    def parse_header(self, header_plus: bytes) -> None:
+        super().parse_header(header_plus)
+        if stop.at is not None:
+            self.headers["CONNECTION"] = "close"
+
+
+class _Channel(HTTPChannel):
+    """A connection of waitress with that parser."""
+
+    parser_class = _Parser
 
 
 def _handle_events(server: Any, timeout: float) -> bool:
@@ -63,12 +101,6 @@ def _handle_events(server: Any, timeout: float) -> bool:
     start = time.monotonic()
     wasyncore.loop(timeout=timeout, use_poll=True, map=server._map, count=1)
     return time.monotonic() - start < timeout
-
-
-def _is_busy(server: Any) -> bool:
-    """Whether a request is in a thread or in the queue, or a response is not sent."""
-    channels = [*server.active_channels.values()]
-    return any(channel.requests or channel.total_outbufs_len for channel in channels)
 
 
 class _Threads(Executor):

@@ -1,10 +1,20 @@
-"""Drain the listen queue: connections that wait in it at a stop signal are accepted."""
+"""The drain: what was accepted before a stop signal is finished, and nothing else is accepted.
+
+The order is the same for every server: accept the connections in the listen queue, close the
+listener, finish the requests at work, wait a short time for clients that still receive responses,
+and close the connections. `stop_signal.DRAIN` limits the whole drain.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import select
 import socket
+from collections.abc import Callable
+from contextlib import suppress
+
+QUIET = 0.05  # s without a new request until idle connections are closed; a guess
+SENDING = 2.0  # s for slow clients to receive their responses after the last task; a guess
 
 
 async def accept_waiting(listening: socket.socket, backlog: int) -> None:
@@ -15,3 +25,56 @@ async def accept_waiting(listening: socket.socket, backlog: int) -> None:
         if not waiting.poll(0):
             return
         await asyncio.sleep(0)
+
+
+async def wait_until_quiet(started: Callable[[], int], is_busy: Callable[[], bool]) -> None:
+    """Wait until no request is at work and none was `started` for QUIET seconds."""
+    while True:
+        before = started()
+        await asyncio.sleep(QUIET)
+        await asyncio.sleep(0)  # a loop that was blocked may run timers before it reads sockets
+        if not is_busy() and started() == before:
+            return
+
+
+class Count:
+    """The number of requests inside `with`, and how many there have been."""
+
+    def __init__(self) -> None:
+        self.now = 0
+        self.started = 0
+        self._none = asyncio.Event()
+        self._none.set()
+
+    def __enter__(self) -> None:
+        self.now += 1
+        self.started += 1
+        self._none.clear()
+
+    def __exit__(self, *_: object) -> None:
+        self.now -= 1
+        if self.now == 0:
+            self._none.set()
+
+    async def wait(self) -> None:
+        """Wait until there are none."""
+        await self._none.wait()
+
+
+class Requests:
+    """The requests of a server: those at work, and those whose response is being sent.
+
+    Only work is waited for. A client that reads slowly, or not at all, cannot delay the end by more
+    than SENDING.
+    """
+
+    def __init__(self) -> None:
+        self.at_work = Count()
+        self.being_sent = Count()
+
+    async def finish(self) -> None:
+        """Wait until no request is at work or arrives, then for the responses, up to SENDING."""
+        await self.at_work.wait()
+        await wait_until_quiet(lambda: self.at_work.started, lambda: self.at_work.now > 0)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self.being_sent.wait(), SENDING)

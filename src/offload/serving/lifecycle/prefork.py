@@ -8,83 +8,142 @@ import signal
 import socket
 import time
 import traceback
+from types import TracebackType
 from typing import NoReturn
 
 from offload import prctl, tasks
 from offload.errors import StartError
 from offload.serving.applications import tornado_app
 from offload.serving.applications.tornado_app import Run
-from offload.serving.lifecycle import readiness
-from offload.serving.lifecycle.stop_signal import stop
+from offload.serving.lifecycle import log, readiness
+from offload.serving.lifecycle.stop_signal import DROPPED, stop
 from offload.serving.metrics import probe
 from offload.serving.pools import pool_workers
 
-PAUSE = 0.05  # s before a dead process is replaced: repeated failures use little CPU
+PAUSE = 0.05  # s before a dead process is replaced; doubled each time that one dies soon
+LONGEST_PAUSE = 5.0  # s
+SOON = 1.0  # s from the fork: a process that lives longer has started; a guess
 
 
 def serve(task: str, run: Run, port: int, backlog: int, processes: int) -> None:
     """Serve until a stop signal; every process then finishes its accepted requests."""
     tasks.resolve(task)
-    with tornado_app.listen(port, backlog) as listening:
-        parent = _Parent(run, listening, backlog, processes)
-        stop.set_callback(parent.stop)
-        parent.wait_until_ready()
-        readiness.announce(listening.getsockname()[1])
+    with (
+        tornado_app.listen(port, backlog) as listening,
+        _Parent(run, listening, backlog) as parent,
+    ):
+        port = listening.getsockname()[1]
+        parent.start(processes)
+        readiness.announce(port)
         parent.wait()
 
 
 class _Parent:
-    """The parent process, which replaces children that die."""
+    """The parent process, which replaces children that die.
 
-    def __init__(self, run: Run, listening: socket.socket, backlog: int, processes: int) -> None:
+    It only reacts between two calls of select(), which a signal ends, and never in a signal
+    handler. So it signals no child that it has already reaped, whose pid may be another process's.
+    """
+
+    def __init__(self, run: Run, listening: socket.socket, backlog: int) -> None:
         self._run = run
         self._listening = listening
         self._backlog = backlog
         self._ready_reader, self._ready_writer = os.pipe()  # one byte per process that serves
-        self._pids: set[int] = set()
+        self._wake_reader, self._wake_writer = os.pipe()  # one byte per signal
+        self._started: dict[int, float] = {}  # the time of each child's start, by its pid
+        self._due: list[float] = []  # the times at which dead children are replaced
+        self._pause = PAUSE
+
+    def __enter__(self) -> _Parent:
+        os.set_blocking(self._wake_writer, False)
+        signal.signal(signal.SIGCHLD, _ignore)
+        signal.set_wakeup_fd(self._wake_writer, warn_on_full_buffer=False)
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: TracebackType | None) -> None:
+        """Kill the children that are left, after an error."""
+        signal.set_wakeup_fd(-1)
+        for pid in self._started:
+            os.kill(pid, signal.SIGKILL)
+        for pid in self._started:
+            os.waitpid(pid, 0)
+
+    def start(self, processes: int) -> None:
+        """Start the children and wait until all serve; raise StartError."""
         for _ in range(processes):
             self._fork()
-
-    def stop(self) -> None:
-        """Send SIGTERM to all children."""
-        for pid in tuple(self._pids):
-            os.kill(pid, signal.SIGTERM)
-
-    def wait_until_ready(self) -> None:
-        """Wait until all children serve; raise StartError."""
         until = time.monotonic() + readiness.LIMIT
-        for _ in range(len(self._pids)):
-            timeout = max(0.0, until - time.monotonic())
-            if not select.select([self._ready_reader], [], [], timeout)[0]:
+        missing = processes
+        while missing and stop.at is None:
+            timeout = until - time.monotonic()
+            if timeout < 0:
                 raise StartError(f"the processes were not ready within {readiness.LIMIT:.0f} s")
-            os.read(self._ready_reader, 1)
+            missing -= self._wait(timeout)
+            if ended := self._reap():
+                code = os.waitstatus_to_exitcode(ended[0][1])
+                what = f"a process ended while it started (exit code {code})"
+                raise StartError(what, "see its output above")
 
     def wait(self) -> None:
-        """Replace children that die; after a stop signal, wait until all have ended."""
-        while self._pids:
-            self._pids.discard(os.wait()[0])
-            if stop.at is None:
-                time.sleep(PAUSE)
+        """Replace children that die; after a stop signal, stop all and wait until they end."""
+        while stop.at is None:
+            timeout = max(0.0, min(self._due) - time.monotonic()) if self._due else None
+            self._wait(timeout)
+            for lifetime, status in self._reap():
+                self._schedule(lifetime, os.waitstatus_to_exitcode(status))
+            for due in [each for each in self._due if each <= time.monotonic()]:
+                self._due.remove(due)
                 self._fork()
+        self._listening.close()  # the children have it, too: the last one that ends closes it
+        for pid in self._started:
+            os.kill(pid, signal.SIGTERM)
+        while self._started:
+            self._wait(None)
+            self._reap()
+
+    def _wait(self, timeout: float | None) -> int:
+        """Wait for a signal, or for children that serve; return the number of those children."""
+        found = select.select([self._ready_reader, self._wake_reader], [], [], timeout)[0]
+        if self._wake_reader in found:
+            os.read(self._wake_reader, 4096)
+        return len(os.read(self._ready_reader, 4096)) if self._ready_reader in found else 0
+
+    def _reap(self) -> list[tuple[float, int]]:
+        """Reap the children that have ended; return the lifetime and the status of each."""
+        found = []
+        while self._started:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if pid == 0:
+                break
+            if pid in self._started:
+                found.append((time.monotonic() - self._started.pop(pid), status))
+        return found
+
+    def _schedule(self, lifetime: float, code: int) -> None:
+        """Schedule the replacement of a child; repeated failures get longer and longer pauses."""
+        self._pause = min(2 * self._pause, LONGEST_PAUSE) if lifetime < SOON else PAUSE
+        self._due.append(time.monotonic() + self._pause)
+        log.failure(f"a process ended (exit code {code}), and is replaced in {self._pause:.2f} s")
 
     def _fork(self) -> None:
-        with pool_workers.block_signals():  # so that `stop` signals every child
+        with pool_workers.block_signals():  # until the child has its own handlers
             if stop.at is not None:
                 return
             parent = os.getpid()  # before the fork: this process may end before the child runs
             pid = os.fork()
             if pid == 0:
                 self._become_child(parent)
-            self._pids.add(pid)
-            probe.facts["worker_pids"] = sorted(self._pids)
+            self._started[pid] = time.monotonic()
+            probe.facts["worker_pids"] = sorted(self._started)
 
     def _become_child(self, parent: int) -> NoReturn:
         code = 1
         try:
             prctl.end_with(parent)
-            stop.listen(lambda: os._exit(0))  # the parent reports dropped requests
-            # Replace the parent's callback, which stops the siblings.
-            stop.set_callback(lambda: None)
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            stop.listen(lambda: os._exit(DROPPED))  # the parent reports dropped requests
             signal.pthread_sigmask(signal.SIG_UNBLOCK, pool_workers.SIGNALS)
             tornado_app.serve_socket(self._run, self._listening, self._backlog, self._ready)
             code = 0
@@ -95,3 +154,7 @@ class _Parent:
 
     def _ready(self) -> None:
         os.write(self._ready_writer, b".")
+
+
+def _ignore(*_: object) -> None:
+    """Handle a signal that only has to end select(): SIG_IGN would not."""

@@ -19,7 +19,10 @@ from types import FrameType
 from typing import NoReturn
 
 DRAIN = 10.0  # s for the requests that were accepted before the signal
+DROPPED = 1  # exit code if requests are unfinished after DRAIN: that is no success
 SAME = 0.5  # s: a second signal this soon is a duplicate (a terminal signals the whole group)
+
+temporary_folders: list[str] = []  # of this process, which `exit_now` removes
 
 
 class Stop:
@@ -37,6 +40,10 @@ class Stop:
         process has ended.
         """
         self._late = late
+        self.listen_again()
+
+    def listen_again(self) -> None:
+        """Handle both signals, after a library has set its own handlers."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._handle)
 
@@ -76,6 +83,8 @@ def exit_now(code: int) -> NoReturn:
         worker.kill()
     config = getattr(multiprocessing.current_process(), "_config", {})
     if (folder := config.get("tempdir")) is not None:  # it contains the forkserver's socket
+        temporary_folders.append(folder)
+    for folder in temporary_folders:
         shutil.rmtree(folder, ignore_errors=True)
     os._exit(code)
 

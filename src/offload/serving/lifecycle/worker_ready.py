@@ -20,7 +20,7 @@ from typing import NoReturn
 from offload import files, prctl
 from offload.errors import StartError, UserError
 from offload.serving.lifecycle import readiness
-from offload.serving.lifecycle.stop_signal import exit_now
+from offload.serving.lifecycle.stop_signal import exit_now, temporary_folders
 
 POLL = 0.005  # s: external servers do not report when their last worker has started
 FOLDER, TASK, PARENT = "SERVER_BEGUN", "SERVER_TASK", "SERVER_PARENT"
@@ -47,6 +47,7 @@ def expect(task: str, processes: int, port: int) -> None:
 def folder_of_failures() -> Iterator[None]:
     """Inside the block, workers can report why they fail although `expect` was not called."""
     with tempfile.TemporaryDirectory(prefix="workers-") as folder:
+        temporary_folders.append(folder)
         os.environ[FOLDER] = folder
         yield
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import multiprocessing
 import os
 import signal
 import sys
@@ -16,13 +15,12 @@ import threading
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import connection
 from time import monotonic  # imported by name: a task may replace it in its module
 from typing import NoReturn, Protocol
 
 from offload import tasks
 from offload.errors import StartError, UserError
-from offload.serving.lifecycle import readiness
+from offload.serving.lifecycle import parent_watch, readiness
 from offload.serving.lifecycle.stop_signal import exit_now
 from offload.serving.metrics import gil_address, gil_state, probe
 
@@ -56,17 +54,13 @@ def init_thread(barrier: Barrier) -> None:
 
 
 def init_process(barrier: Barrier) -> None:
-    """Initialize a worker process: it ends with its parent, and ignores stop signals.
-
-    A thread waits for the parent's end: no start method ends its workers (cpython#111873), and
-    under forkserver a parent-death signal does not report the server's end.
-    """
+    """Initialize a worker process: it ends with its parent, and ignores stop signals."""
     global _gil_facts
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
     _gil_facts = gil_address.facts()  # no other thread computes yet
-    threading.Thread(target=end_with_parent, name="parent-watch", daemon=True).start()
+    parent_watch.start()
     init_thread(barrier)
 
 
@@ -172,11 +166,3 @@ def block_signals() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
-
-
-def end_with_parent() -> None:
-    """Wait for the parent's end, for any reason, and end this process."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None, "a worker process has a parent"
-    connection.wait([parent.sentinel])
-    os._exit(1)

@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import importlib
 import multiprocessing
-import threading
 from typing import Any
 
-from offload.serving.applications import asgi
+from offload.serving.applications import asgi, wsgi
 from offload.serving.frameworks.octopus import database
-from offload.serving.lifecycle import worker_ready
-from offload.serving.pools import pool_workers
+from offload.serving.lifecycle import parent_watch, worker_ready
 
 
 def graphene_wsgi() -> Any:
@@ -23,7 +21,7 @@ def graphene_wsgi() -> Any:
 
     application = get_wsgi_application()
     worker_ready.report()
-    return application
+    return wsgi.HostChecked(application)
 
 
 def graphene_asgi() -> Any:
@@ -43,12 +41,12 @@ class _Async:
         _set_up(paths)
         from django.core.asgi import get_asgi_application
 
-        self._application = get_asgi_application()
+        self._application = asgi.HostChecked(get_asgi_application())
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":
             if multiprocessing.parent_process() is not None:  # a worker of uvicorn's supervisor
-                threading.Thread(target=pool_workers.end_with_parent, daemon=True).start()
+                parent_watch.start()
             await asgi.lifespan(receive, send)
         else:
             await self._application(scope, receive, send)

@@ -13,17 +13,26 @@ from offload.serving.metrics import task_clock
 
 def sync_view(request: HttpRequest) -> HttpResponse:
     """Call the task in this thread."""
-    answer = responses.for_path(request.get_full_path())
-    return _response(answer or responses.from_task(task_clock.call(os.environ[worker_ready.TASK])))
+    answer = _without_task(request)
+    if answer is None:
+        answer = responses.from_task(task_clock.call(os.environ[worker_ready.TASK]))
+    return _response(answer, request)
 
 
 async def async_view(request: HttpRequest) -> HttpResponse:
     """Await the task on this event loop."""
-    answer = responses.for_path(request.get_full_path())
-    return _response(
-        answer or responses.from_task(await task_clock.acall(os.environ[worker_ready.TASK]))
-    )
+    answer = _without_task(request)
+    if answer is None:
+        answer = responses.from_task(await task_clock.acall(os.environ[worker_ready.TASK]))
+    return _response(answer, request)
 
 
-def _response(answer: responses.Answer) -> HttpResponse:
-    return HttpResponse(answer.body, answer.content_type, answer.status)
+def _without_task(request: HttpRequest) -> responses.Answer | None:
+    """Return the response to a refused method or another path; `site` has checked the host."""
+    refused = responses.refusal(request.method, None)
+    return refused or responses.for_path(request.get_full_path())
+
+
+def _response(answer: responses.Answer, request: HttpRequest) -> HttpResponse:
+    content = answer.content(request.method)
+    return HttpResponse(content, status=answer.status, headers=dict(answer.headers()))

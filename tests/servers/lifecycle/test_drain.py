@@ -1,0 +1,124 @@
+"""The drain ends under load and with slow clients, and loses no accepted request."""
+
+from __future__ import annotations
+
+import http.client
+import re
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.servers.lifecycle.command_line import begin
+from tests.servers.lifecycle.short_timeout import SENDING
+from tests.waiting import read_line, wait_until
+
+pytestmark = pytest.mark.server
+
+CUT_OFF = 10.0  # s after a stop signal
+OF_UVICORN = ("uvicorn_h11", "uvicorn_httptools")
+UNDER_LOAD = ("loop", "prefork", *OF_UVICORN, "hypercorn", "waitress")
+LARGE = 'def large(): return "x" * 16_000_000\n'
+CLIENTS = 4
+
+
+@contextmanager
+def serving(name: str, task: str, timeout: str = "") -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """Run a server; return its process and its port."""
+    module = "tests.servers.lifecycle.short_timeout" if timeout else "offload.servers"
+    process = begin(name, task, "0", module=module, SHORT_TIMEOUT=timeout)
+    try:
+        port = re.search(r"serves .*:(\d+)/", read_line(process.stderr))
+        assert port is not None
+        yield process, int(port[1])
+    finally:
+        process.kill()
+        process.communicate()
+
+
+class Client(threading.Thread):
+    """Sends requests on a kept connection, and connects again, until no server listens."""
+
+    def __init__(self, port: int) -> None:
+        super().__init__(daemon=True)
+        self._port = port
+        self.statuses: list[int] = []
+        self.error: Exception | None = None
+        self.was_refused = False
+
+    def run(self) -> None:
+        try:
+            while self._connects():
+                continue
+        except (OSError, http.client.HTTPException) as error:
+            self.error = error
+
+    def _connects(self) -> bool:
+        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=20)
+        try:
+            connection.connect()
+        except ConnectionRefusedError:
+            self.was_refused = True
+            return False
+        while connection.sock is not None:  # None: the response announced the end
+            connection.request("GET", "/")
+            response = connection.getresponse()
+            self.statuses.append(response.status)
+            response.read()
+        return True
+
+
+@pytest.mark.parametrize("name", UNDER_LOAD)
+def test_users_who_keep_sending_do_not_hold_the_drain(name: str) -> None:
+    with serving(name, "noop_sync") as (process, port):
+        clients = [Client(port) for _ in range(CLIENTS)]
+        for client in clients:
+            client.start()
+        assert wait_until(lambda: all(len(client.statuses) > 20 for client in clients))
+        process.send_signal(signal.SIGTERM)
+        began = time.monotonic()
+        assert process.wait(20) == 0
+        assert time.monotonic() - began < CUT_OFF / 2
+        for client in clients:
+            client.join(20)
+        assert [client.error for client in clients] == [None] * CLIENTS
+        assert all(client.was_refused for client in clients)
+        assert {status for client in clients for status in client.statuses} == {200}
+
+
+def requested(port: int) -> socket.socket:
+    """Send a request whose response is larger than all buffers."""
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    client.settimeout(20)
+    client.connect(("127.0.0.1", port))
+    client.sendall(b"GET / HTTP/1.0\r\n\r\n")
+    assert client.recv(12)[-3:] == b"200"
+    return client
+
+
+@pytest.mark.parametrize("name", [*UNDER_LOAD, "threads"])
+def test_a_client_that_does_not_read_does_not_hold_the_drain(name: str, tmp_path: Path) -> None:
+    (tmp_path / "large.py").write_text(LARGE)
+    with serving(name, f"{tmp_path}/large.py:large", "SENDING") as (process, port):
+        with requested(port):
+            process.send_signal(signal.SIGTERM)
+            began = time.monotonic()
+            assert process.wait(20) == 0
+        assert SENDING / 2 < time.monotonic() - began < CUT_OFF / 2
+
+
+@pytest.mark.parametrize("name", [*UNDER_LOAD, "threads"])
+def test_a_client_that_reads_gets_the_whole_response(name: str, tmp_path: Path) -> None:
+    (tmp_path / "large.py").write_text(LARGE)
+    with serving(name, f"{tmp_path}/large.py:large") as (process, port):
+        with requested(port) as client, client.makefile("rb") as stream:
+            process.send_signal(signal.SIGTERM)
+            assert len(stream.read().partition(b"\r\n\r\n")[2]) == 16_000_000
+        assert process.wait(20) == 0
