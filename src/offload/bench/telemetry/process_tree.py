@@ -47,27 +47,34 @@ class ProcessTree:
     def counters(self) -> dict[str, float | None]:
         """Return counters of the resources used so far.
 
-        `cpu_s` is user and system time, including that of children that were reaped. The other
-        counters are sums over all threads, including those that have ended (Linux): their context
-        switches, and `queued_s`, the time in which they waited for a CPU.
+        `cpu_s` is that of `cpu_s()`. The other counters are sums over all threads, including those
+        that have ended (Linux): their context switches, and `queued_s`, the time in which they
+        waited for a CPU.
         """
         pids = [process.pid for process in self.members]
         voluntary, involuntary = self._switches.update(pids) or (None, None)
         [queued_ns] = self._queued.update(pids) or (None,)
         return {
-            "cpu_s": self._total(lambda p: sum(p.cpu_times()[:4])),
+            "cpu_s": self.cpu_s(),
             "switches_voluntary": voluntary,
             "switches_involuntary": involuntary,
             "queued_s": None if queued_ns is None else queued_ns / 1e9,
         }
 
+    def cpu_s(self) -> float | None:
+        """Return the CPU time so far in s, including that of children that were reaped."""
+        return self._total(lambda p: sum(p.cpu_times()[:4]))
+
     def sizes(self) -> dict[str, float | None]:
-        """Return the current numbers of processes, threads and file descriptors."""
+        """Return the number of processes at the last `refresh`, and of threads at `counters`."""
         return {
             "processes": float(len(self.members)),
-            "threads": self._total(lambda p: p.num_threads()),
-            "fds": self._total(lambda p: p.num_fds()),
+            "threads": self._queued.threads or self._total(lambda p: p.num_threads()),
         }
+
+    def open_files(self) -> float | None:
+        """Return the current number of file descriptors."""
+        return self._total(lambda p: p.num_fds())
 
     def memory(self) -> dict[str, float | None]:
         """Return the total memory in MiB; PSS counts a page shared by n processes as 1/n each."""

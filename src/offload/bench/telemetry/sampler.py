@@ -12,12 +12,15 @@ from offload.bench.telemetry.counters import CounterSeries
 from offload.bench.telemetry.process_tree import ProcessTree
 from offload.errors import StartError
 
-EVERY = 0.1  # s between two readings of the counters; each takes about 0.3 ms
-SLOW_EVERY = 10  # counter readings per reading of memory, connections and members, which take 6 ms
+EVERY = 0.1  # s between two readings of the counters
+COST = 0.02  # maximum share of a core for these readings: one takes 0.1 ms per process
+SLOW_EVERY = 10  # counter readings per reading of memory, files, connections and members
 
 
 class ResourceSampler:
     """Read a server's counters ten times per second and its memory once per second.
+
+    Many processes are read less frequently, so that the sampler uses little CPU.
 
     Without a `pid` only the counters of the machine are read. `ours` are the pids of the upstream
     and of idle servers, whose CPU time is added to that of this process. `port` is the server's:
@@ -86,10 +89,12 @@ class ResourceSampler:
         )
 
     def _read_until_stopped(self) -> None:
-        count = 0
-        while not self._stopped.wait(EVERY):
+        count, took = 0, 0.0
+        while not self._stopped.wait(max(EVERY, took / COST)):
             count += 1
+            began = time.thread_time()
             self._read()
+            took = time.thread_time() - began
             if count % SLOW_EVERY == 0:
                 self._read_memory()
             if count % SLOW_EVERY == SLOW_EVERY // 2:
@@ -99,7 +104,7 @@ class ResourceSampler:
         reading = host_counters.read()
         if self._queue is not None:
             reading["overflows"] = listen_queue.dropped(self._queue)
-        used = [tree.counters()["cpu_s"] for tree in self._ours]
+        used = [tree.cpu_s() for tree in self._ours]
         known = [seconds for seconds in used if seconds is not None]
         reading["own_s"] = time.process_time() + sum(known) if len(known) == len(used) else None
         if self._tree is not None:
@@ -113,6 +118,7 @@ class ResourceSampler:
         if self._tree is not None:
             self._tree.refresh()
             self._update_peaks(self._tree.memory())
+            self._update_peaks({"fds": self._tree.open_files()})
 
     def _count_connections(self) -> None:
         if self._tree is not None and self._port is not None and self._keep_alive:

@@ -18,7 +18,7 @@ from time import monotonic
 from offload.serving.metrics.samples import Samples
 
 INTERVAL = 0.01  # s
-QUIET = 1.0  # s without a request until the timer pauses
+QUIET = 0.3  # s without a request until the timer pauses: before the next server's window
 SHARES = {"p50": 0.5, "p99": 0.99, "max": 1.0}
 
 _samples = Samples(2)
