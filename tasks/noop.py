@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+MEGABYTE = bytes(1_000_000)
+
 
 def noop_sync() -> bytes:
     """Return at once: measures the strategy's own overhead."""
     return b"ok"
+
+
+def noop_megabyte_sync() -> bytes:
+    """Return 1 MB at once: measures the strategy's overhead for a large response."""
+    return MEGABYTE

@@ -34,7 +34,7 @@ from offload.serving.metrics.call_statistics import CallStatistics
 from offload.serving.pools import call_pools, pool_workers
 
 FEWEST = 3  # calls of `alone`
-REPEATS = 5  # of the fixed work
+REPEATS = 3  # of the fixed work
 
 
 def main(arguments: list[str]) -> int:

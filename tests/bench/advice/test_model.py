@@ -7,10 +7,12 @@ from dataclasses import replace
 import pytest
 
 from offload.bench.advice import model as models
-from offload.bench.advice.model import Model, Prediction, shared_rate
+from offload.bench.advice.model import Model, Prediction, batch_rate, shared_rate
+from offload.bench.advice.overhead import Overhead
 from offload.bench.advice.probe import PROCESSES, THREADS, Probe
 from tests.bench.advice.probes import CORES, OVERHEADS, coroutine, model, point, probe
 
+FREE = CORES - models.MEASURING  # cores
 SLEEP = probe(wait_s=0.2, cpu_s=0.0005, hold=0.002)
 PYTHON = probe(wait_s=0.0, cpu_s=0.05, hold=1.0)
 HASH = probe(wait_s=0.0, cpu_s=0.05, hold=0.01)
@@ -37,12 +39,39 @@ def test_up_to_one_worker_per_core_the_rate_is_exact() -> None:
     assert shared_rate(7, 2, 0.1, 0.0) == pytest.approx(70)
 
 
-def test_more_workers_follow_the_repairman_model_half_way() -> None:
-    # Two workers, one core, wait = CPU = 1 s: the core is idle with probability 1/5.
-    assert shared_rate(2, 1, 1.0, 1.0) == pytest.approx((1.0 * 0.8) ** 0.5)
+def test_the_calls_of_a_pool_run_half_in_step() -> None:
+    assert shared_rate(2, 2, 0.1, 0.1) == batch_rate(2, 2, 0.1, 0.1) == pytest.approx(10)
+    # In step, 20 calls wait for 100 ms, and then share two cores for 100 ms.
+    assert batch_rate(20, 2, 0.1, 0.01) == pytest.approx(100)
+    assert shared_rate(20, 2, 0.1, 0.01) == pytest.approx((100 * 20 / 0.11) ** 0.5)
+    prefork = shared_rate(20, 2, 0.1, 0.01, models.IN_STEP_PREFORK)
+    assert prefork == pytest.approx(100**0.25 * (20 / 0.11) ** 0.75)
     rates = [shared_rate(n, 2, 0.9, 0.1) for n in range(1, 65)]
     assert rates == sorted(rates)
-    assert 19 < rates[-1] <= 20
+    assert 17 < rates[-1] <= 20
+
+
+def test_threads_that_hold_the_gil_longer_than_its_switch_interval_run_in_step() -> None:
+    serial_s = 0.006 + OVERHEADS["threads"].serial_s
+    long = model(probe(wait_s=0.2, cpu_s=0.006, hold=0.006 / 0.206)).predict("threads", 25)
+    assert long.rate == pytest.approx(25 / (0.2 + 25 * serial_s), rel=0.02)
+    short = model(probe(wait_s=0.2, cpu_s=0.002, hold=0.002 / 0.202)).predict("threads", 25)
+    assert short.rate > 25 / (0.2 + 25 * (0.002 + OVERHEADS["threads"].serial_s))
+
+
+def test_a_slower_machine_computes_longer_and_waits_as_long() -> None:
+    known = MIXED.at_speed(2 * 0.03)
+    assert (known.call.wait_s, known.call.cpu_s) == pytest.approx((0.05, 0.1))
+    assert known.call.held_s == pytest.approx(2 * MIXED.call.held_s)
+    assert MIXED.at_speed(0.03) == MIXED
+    computing = model(PYTHON).predict("pipes", 2).rate
+    assert model(PYTHON).at_speed(0.06).predict("pipes", 2).rate == pytest.approx(computing / 2)
+    waiting = model(SLEEP).predict("threads", 4).rate
+    assert model(SLEEP).at_speed(0.06).predict("threads", 4).rate == pytest.approx(
+        waiting, rel=0.03
+    )
+    unknown = replace(PYTHON, python_s=None)
+    assert model(unknown).at_speed(0.06).predict("pipes", 2).rate == computing
 
 
 def test_waiting_calls_need_as_many_threads_as_users() -> None:
@@ -57,12 +86,12 @@ def test_threads_of_pure_python_share_one_gil() -> None:
     threads, pipes = best_size(PYTHON, "threads"), best_size(PYTHON, "pipes")
     assert (threads.limit, pipes.limit) == (models.GIL, models.CPU)
     assert threads.rate == pytest.approx(20, rel=0.1)
-    assert (pipes.rate, pipes.workers) == (pytest.approx(2 / 0.0509, rel=0.02), CORES)
+    assert (pipes.rate, pipes.workers) == (pytest.approx(FREE / 0.0509, rel=0.02), CORES)
 
 
 def test_threads_of_work_without_the_gil_use_all_cores() -> None:
     threads = best_size(HASH, "threads")
-    assert (threads.rate, threads.limit) == (pytest.approx(2 / 0.0509, rel=0.02), models.CPU)
+    assert (threads.rate, threads.limit) == (pytest.approx(FREE / 0.0509, rel=0.02), models.CPU)
 
 
 def test_a_tiny_call_is_not_worth_any_hand_off() -> None:
@@ -130,7 +159,7 @@ def test_a_busy_core_takes_longer_for_the_same_work() -> None:
     )
     assert (slower.limit, slower.rate / faster.rate) == (models.CPU, pytest.approx(0.72, abs=0.05))
     computes = probe(wait_s=0.0, cpu_s=0.05, crowding=1.5)  # what the probe has measured counts
-    assert model(computes).predict("pipes", 2).rate == pytest.approx(2 / 0.0509, rel=0.02)
+    assert model(computes).predict("pipes", 2).rate == pytest.approx(FREE / 0.0509, rel=0.02)
 
 
 def test_threads_are_not_considered_if_results_are_wrong_in_threads() -> None:
@@ -165,9 +194,24 @@ def test_a_call_that_waits_has_the_overhead_of_workers_that_sleep() -> None:
 
 def test_a_wait_that_is_shorter_than_a_turn_of_the_loop_lets_no_worker_sleep() -> None:
     found = SLEEPERS["threads"]
-    assert found.of_call(0.0006) is found
-    assert found.of_call(0.0008) is found.waiting
-    assert OVERHEADS["threads"].of_call(1.0) is OVERHEADS["threads"]  # it is unknown
+    assert found.of_call(0.0006, 100) is found
+    assert found.of_call(0.0008, 100) is found.waiting
+    assert OVERHEADS["threads"].of_call(1.0, 100) is OVERHEADS["threads"]  # it is unknown
+
+
+def test_large_responses_and_the_upstream_use_the_cpu_too() -> None:
+    one = Overhead(0.001, 0.002, waiting=Overhead(0.003, 0.004), megabyte=Overhead(0.01, 0.02))
+    assert one.of_call(0.0, 500_000) == Overhead(pytest.approx(0.006), pytest.approx(0.012))
+    assert one.of_call(0.1, 500_000) == Overhead(pytest.approx(0.008), pytest.approx(0.014))
+    large = {name: replace(each, megabyte=each.scaled(5.0)) for name, each in OVERHEADS.items()}
+    sends = replace(TINY, call=replace(TINY.call, body_bytes=1_000_000))
+    before = model(sends).predict("pipes", 2).rate
+    assert model(sends, overheads=large).predict("pipes", 2).rate == pytest.approx(
+        before / 6, rel=0.01
+    )
+    fetches = replace(PYTHON, upstream_cpu_s=0.05)
+    found = model(fetches).predict("prefork", 4)
+    assert found.rate == pytest.approx(FREE / (0.05 + 0.05 + 0.0007), rel=0.01)
 
 
 def test_a_coroutine_waits_without_its_worker() -> None:
@@ -179,5 +223,5 @@ def test_a_coroutine_waits_without_its_worker() -> None:
 
 def test_the_overhead_uses_the_cores_that_the_calls_share() -> None:
     known = model(probe(wait_s=0.02, cpu_s=0.0014)).predict("prefork", 25)
-    assert known.rate == pytest.approx(shared_rate(25, CORES, 0.02, 0.0014 + 0.0007))
+    assert known.rate == pytest.approx(shared_rate(25, FREE, 0.02, 0.0021, models.IN_STEP_PREFORK))
     assert known.limit == models.CPU

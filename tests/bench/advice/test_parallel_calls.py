@@ -10,8 +10,8 @@ import pytest
 
 from offload import cores
 from offload.bench.advice import model as models
-from offload.bench.advice import probe as probes
-from offload.bench.advice.probe import CallCost
+from offload.bench.advice import probing
+from offload.bench.advice.probe import ALONE, FIRST, PARALLEL, CallCost
 from offload.bench.target import calling_process
 from offload.reports.advice import answer_text, reasons
 from tests.bench.advice.answers import answered
@@ -42,7 +42,7 @@ def test_hashes_in_two_threads_use_two_cores(
     one = next(_calls("hashes:in_one_thread"))
     assert (one.parallelism, one.busy_s) == (1.0, one.cpu_s)
     calls = _calls("hashes:in_two_threads")
-    found = next(call for call in calls if call.parallelism > probes.PARALLEL)
+    found = next(call for call in calls if call.parallelism > PARALLEL)
     assert found.parallelism < 2.5
     assert found.busy_s == pytest.approx(found.wall_s - found.queued_s)
     assert found.wait_s == 0.0
@@ -53,9 +53,9 @@ def _calls(task: str) -> Iterator[CallCost]:
     with calling_process.start(
         "offload.serving.task_probe", task, python=None, path=None, environment={}, ready_s=20.0
     ) as child:
-        probes._call(child, probes.FIRST, 1, 0.0)
+        probing._call(child, FIRST, 1, 0.0)
         for _ in range(TRIES):
-            yield probes._call_cost(probes._call(child, probes.ALONE, 1, 0.2), None)
+            yield probing._call_cost(probing._call(child, ALONE, 1, 0.2), None)
 
 
 def test_a_call_that_only_computes_a_little_longer_than_it_lasts_uses_one_core() -> None:

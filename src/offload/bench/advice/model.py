@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from statistics import fmean
 
 from offload.bench.advice.overhead import Overhead
 from offload.bench.advice.probe import LOOP, PROCESSES, THREADS, Point, Probe
@@ -19,6 +20,12 @@ from offload.bench.advice.strategies import STRATEGIES
 SHARPNESS = 8.0
 SATURATED = 0.8  # share of the rate that workers and cores allow; below, something else limits it
 CROWDED = 0.25  # share of a call spent waiting for a CPU, above which cores limit the rate
+MEASURING = 0.1  # cores that the sampler and the idle servers of a block use [0.07 to 0.13]
+# How much the calls of several workers run in step (see `batch_rate`), from 0 to 1: one event loop
+# passes calls to all workers of a pool; processes of prefork accept connections independently.
+IN_STEP, IN_STEP_PREFORK = 0.5, 0.25
+SLICE_S = 0.0025  # s from which calls share cores and the GIL by time slices: half of CPython's
+# switch interval, and about a slice of Linux; calls of 1 ms do not share, calls of 4.5 ms do
 GIL_SHARE = 0.5  # share of the serial time: a call that holds the GIL for less has another limit
 BLOCKING = 0.5  # share of a call, above which a coroutine counts as blocking its event loop
 ENOUGH = 0.97  # share of a strategy's highest rate: beyond it, workers are not worth their memory
@@ -126,6 +133,14 @@ class Model:
         needed = self._memory_mib(strategy, workers)
         return self.memory_mib is None or needed is None or needed <= self.memory_mib
 
+    def at_speed(self, python_s: float) -> Model:
+        """Return the model of the same task at another speed of the machine."""
+        if self.probe.python_s is None:
+            return self
+        factor = python_s / self.probe.python_s
+        overheads = {name: each.scaled(factor) for name, each in self.overheads.items()}
+        return replace(self, probe=self.probe.at_speed(python_s), overheads=overheads)
+
     def _capacities(self, strategy: str, workers: int) -> dict[str, float]:
         """Return the capacity of each resource in requests/s."""
         probe, overhead = self.probe, self._overhead(strategy)
@@ -135,11 +150,11 @@ class Model:
         elif strategy == "prefork" and probe.is_coroutine:
             capacities = {WORKERS: workers / (self.on_loop_s + overhead.serial_s)}
         else:
-            name, rate = self._shared_rate(min(workers, self.users), cpu_s, overhead)
+            name, rate = self._shared_rate(strategy, min(workers, self.users), cpu_s, overhead)
             capacities = {name: rate}
         alone_s = probe.call.wait_s + overhead.serial_s + probe.call.busy_s
         capacities.setdefault(USERS, self.users / alone_s)
-        by_cores = probe.cores / (cpu_s + overhead.cpu_s)
+        by_cores = self._cores / (cpu_s + overhead.cpu_s)
         capacities[CPU] = min(by_cores, capacities.get(CPU, by_cores))
         if strategy not in ("loop", "prefork"):
             capacities[SERVER] = 1 / overhead.serial_s
@@ -147,6 +162,9 @@ class Model:
             name, serial_s = self._serial_of_threads()
             if serial_s:
                 capacities[name] = 1 / (serial_s + overhead.serial_s)
+            if name == GIL and serial_s >= SLICE_S:
+                busy, free_s = min(workers, self.users), max(0.0, probe.call.wall_s - serial_s)
+                capacities[GIL] = batch_rate(busy, 1, free_s, serial_s + overhead.serial_s)
         elif strategy != "loop" and (limit := self._saturated(PROCESSES)) is not None:
             capacities[EXTERNAL] = limit.rate
         return capacities
@@ -154,17 +172,27 @@ class Model:
     def _overhead(self, strategy: str) -> Overhead:
         """Return the overhead of a call; a coroutine in prefork does not occupy its worker."""
         is_awaited = strategy == "prefork" and self.probe.is_coroutine
-        return self.overheads[strategy].of_call(0.0 if is_awaited else self.probe.call.wait_s)
+        wait_s = 0.0 if is_awaited else self.probe.call.wait_s
+        own = self.overheads[strategy].of_call(wait_s, self.probe.call.body_bytes)
+        return replace(own, cpu_s=own.cpu_s + self.probe.upstream_cpu_s)
 
-    def _shared_rate(self, busy: int, cpu_s: float, overhead: Overhead) -> tuple[str, float]:
+    @property
+    def _cores(self) -> float:
+        """The cores that the measurement leaves to the server and the load tool."""
+        return self.probe.cores - MEASURING
+
+    def _shared_rate(
+        self, strategy: str, busy: int, cpu_s: float, overhead: Overhead
+    ) -> tuple[str, float]:
         """Return what limits workers that share the cores with the overhead, and their rate.
 
         Calls that use several cores at once are modelled as shorter calls on fewer cores.
         """
         call = self.probe.call
-        cores, busy_s = self.probe.cores / call.parallelism, cpu_s / call.parallelism
+        cores, busy_s = self._cores / call.parallelism, cpu_s / call.parallelism
         busy_s += overhead.cpu_s
-        rate = shared_rate(busy, cores, call.wait_s, busy_s)
+        in_step = IN_STEP_PREFORK if strategy == "prefork" else IN_STEP
+        rate = shared_rate(busy, cores, call.wait_s, busy_s, in_step)
         if busy * busy_s >= cores * (call.wait_s + busy_s):
             return CPU, rate
         return (USERS if busy >= self.users else WORKERS), rate
@@ -188,12 +216,15 @@ class Model:
         call = self.probe.call
         points = self.probe.of_kind(kind)
         busy = [p for p in points if p.rate * p.cpu_s >= SATURATED * self.probe.cores]
-        crowding = self.probe.crowding if call.parallelism == 1 else 1.0
-        return max(call.cpu_s, busy[0].cpu_s if busy else call.cpu_s * crowding)
+        if call.parallelism > 1:
+            return max(call.cpu_s, busy[0].cpu_s if busy else call.cpu_s)
+        if busy:
+            return fmean(point.cpu_s for point in busy)
+        return fmean([call.cpu_s, *(point.cpu_s for point in points)]) * self.probe.crowding
 
     def _serial_of_threads(self) -> tuple[str, float]:
         """Return why a call blocks all other threads, and for how many seconds."""
-        held_s = (self.probe.call.hold or 0.0) * self.probe.call.wall_s
+        held_s = self.probe.call.held_s
         if (limit := self._saturated(THREADS)) is None:
             return GIL, held_s
         serial_s = 1 / limit.rate
@@ -228,22 +259,33 @@ class Model:
         }[strategy]
 
 
-def shared_rate(workers: int, cores: float, wait_s: float, cpu_s: float) -> float:
+def shared_rate(
+    workers: int, cores: float, wait_s: float, cpu_s: float, in_step: float = IN_STEP
+) -> float:
     """Return the rate in calls/s of workers that share cores and use none while they wait.
 
-    It is the geometric mean of two models: with constant times workers never queue for a core
-    before all cores are busy, min(workers / (wait + CPU), cores / CPU); with exponentially
-    distributed times the workers are the machines of the repairman model (M/M/c//N: Gross et al.
-    2008, Fundamentals of Queueing Theory, 2.8). Up to `cores` workers both are exact.
+    It is the geometric mean of `constant_rate` and `batch_rate`, with the weight `in_step` of the
+    latter. The weight is smaller for calls that end within a time slice, because they leave the
+    core one after the other, unless all cores are busy.
     """
-    if cpu_s <= 0:
-        return workers / wait_s
-    constant = min(workers / (wait_s + cpu_s), cores / cpu_s)
-    if workers <= cores or wait_s <= 0:
+    constant = constant_rate(workers, cores, wait_s, cpu_s)
+    if workers <= cores:
         return constant
-    weights = [1.0]
-    for queued in range(1, workers + 1):
-        factor = (workers - queued + 1) * cpu_s / (wait_s * min(queued, cores))
-        weights.append(weights[-1] * factor)
-    served = sum(min(n, cores) / cpu_s * weight for n, weight in enumerate(weights))
-    return math.sqrt(constant * served / sum(weights))
+    if cpu_s < SLICE_S:
+        in_step *= constant * cpu_s / cores
+    batch = batch_rate(workers, cores, wait_s, cpu_s)
+    return math.exp((1 - in_step) * math.log(constant) + in_step * math.log(batch))
+
+
+def constant_rate(workers: int, cores: float, wait_s: float, cpu_s: float) -> float:
+    """Return the rate of calls that never queue for a core before all cores are busy."""
+    by_workers = workers / (wait_s + cpu_s)
+    return by_workers if cpu_s <= 0 else min(by_workers, cores / cpu_s)
+
+
+def batch_rate(workers: int, cores: float, wait_s: float, cpu_s: float) -> float:
+    """Return the rate of calls in step: all wait at once, and then share the cores.
+
+    Calls that share a core by time slices end at nearly the same time, and so start again together.
+    """
+    return workers / (wait_s + workers * cpu_s / cores)

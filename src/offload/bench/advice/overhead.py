@@ -1,8 +1,9 @@
 """The overhead of each strategy on this machine: what a request costs besides its task.
 
-It is measured twice. Saturated by a task that does nothing, workers and event loop never sleep, and
-each wake-up passes several requests. A worker whose task waits sleeps in each request, so that each
-request has wake-ups of its own.
+It is measured three times. Saturated by a task that does nothing, workers and event loop never
+sleep, and each wake-up passes several requests. A worker whose task waits sleeps in each request,
+so that each request has wake-ups of its own. A task that returns 1 MB shows what each byte of a
+response costs.
 """
 
 from __future__ import annotations
@@ -15,25 +16,28 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from offload import cores, files
 from offload.bench.advice import strategies
 from offload.bench.advice.strategies import STRATEGIES
-from offload.bench.analysis import disturbance
+from offload.bench.analysis import disturbance, machine_speed
 from offload.bench.experiments.block import MANY_ROUNDS, measure_round
 from offload.bench.records import lines
 from offload.bench.records.record import WINDOW, Record
 from offload.bench.records.run_records import RunRecords
-from offload.bench.telemetry import machine_speed
+from offload.bench.telemetry import machine_speed as machine_speed_now
 from offload.bench.trial import builder
 from offload.errors import RunError
 from offload.registry import places
 from offload.suites import Case
 
+ROUNDS = 2
 LASTS = 7 * 24 * 3600.0  # s until it is measured again
-LONGEST = 60.0  # upper limit of a valid figure in s
-IDLE, WAITS = "noop_sync", "sleep_shortest_sync"  # tasks that do nothing, and wait for 2 ms
+SHORTEST, LONGEST = 1e-9, 60.0  # limits of a valid figure in s
+# Tasks that do nothing, wait for 2 ms, and return 1 MB
+IDLE, WAITS, SENDS = "noop_sync", "sleep_shortest_sync", "noop_megabyte_sync"
 USERS = 25
 # Workers that saturate their server although each waits. More workers change the overhead
 # of pools little. Each idle process of prefork wakes up for each connection, so prefork has as many
@@ -50,36 +54,54 @@ class Overhead:
     `serial_s` is the time for which it occupies the server's event loop: 1 / rate of a saturated
     server. `cpu_s` is the CPU time of the server and of the load tool, which shares the machine.
     `waiting` are these times for a task that waits; None if they are unknown, and for the loop,
-    which has no workers.
+    which has no workers. `megabyte` are the additional times for each MB of a response; None if
+    they are unknown.
     """
 
     serial_s: float
     cpu_s: float
     waiting: Overhead | None = None
+    megabyte: Overhead | None = None
 
-    def of_call(self, wait_s: float) -> Overhead:
-        """Return the overhead of a call that waits for `wait_s`.
+    def of_call(self, wait_s: float, body_bytes: int) -> Overhead:
+        """Return the overhead of a call that waits for `wait_s` and returns `body_bytes`.
 
-        If that is longer than a turn of the event loop, the worker sleeps.
+        If it waits for longer than a turn of the event loop, the worker sleeps.
         """
-        return self if self.waiting is None or wait_s <= self.serial_s else self.waiting
+        base = self if self.waiting is None or wait_s <= self.serial_s else self.waiting
+        if self.megabyte is None:
+            return base
+        more = self.megabyte.scaled(body_bytes / 1e6)
+        return Overhead(base.serial_s + more.serial_s, base.cpu_s + more.cpu_s)
 
     def scaled(self, factor: float) -> Overhead:
         """Return the overhead on a machine that is slower by a factor."""
         waiting = None if self.waiting is None else self.waiting.scaled(factor)
-        return Overhead(self.serial_s * factor, self.cpu_s * factor, waiting)
+        megabyte = None if self.megabyte is None else self.megabyte.scaled(factor)
+        return Overhead(self.serial_s * factor, self.cpu_s * factor, waiting, megabyte)
 
     @property
     def times(self) -> list[float]:
         """All times in s."""
-        return [self.serial_s, self.cpu_s, *(self.waiting.times if self.waiting else ())]
+        parts = [part.times for part in (self.waiting, self.megabyte) if part is not None]
+        return [self.serial_s, self.cpu_s, *(each for times in parts for each in times)]
 
 
-def load() -> dict[str, Overhead] | None:
-    """Return the saved overheads of this machine by strategy; None if missing or outdated.
+@dataclass(frozen=True)
+class Overheads:
+    """The overhead of each strategy, at a speed of the machine (see `machine_speed.python_s`)."""
 
-    They are corrected for the change of the machine's speed since they were measured.
-    """
+    by_strategy: dict[str, Overhead]
+    python_s: float
+
+    def at_speed(self, python_s: float | None) -> dict[str, Overhead]:
+        """Return the overheads at another speed; unchanged if it is unknown."""
+        slower = 1.0 if python_s is None else python_s / self.python_s
+        return {name: each.scaled(slower) for name, each in self.by_strategy.items()}
+
+
+def load() -> Overheads | None:
+    """Return the saved overheads of this machine; None if missing or outdated."""
     try:
         values = json.loads(_file().read_bytes())
         if values["machine"] != _machine() or not 0 <= time.time() - values["utc"] <= LASTS:
@@ -90,14 +112,13 @@ def load() -> dict[str, Overhead] | None:
         return None
     if not 0 < then < LONGEST or not _is_complete(found):
         return None
-    slower = machine_speed.measure().python_s / then
-    return {name: each.scaled(slower) for name, each in found.items()}
+    return Overheads(found, then)
 
 
 def read(values: Mapping[str, Any]) -> dict[str, Overhead]:
     """Return the overheads of all strategies from their JSON; raise ValueError.
 
-    `waiting` is unknown if they were saved by an older version.
+    `waiting` and `megabyte` are unknown if they were saved by an older version.
     """
     found = {name: lines.built(Overhead, parts, "overhead") for name, parts in values.items()}
     if missing := {*STRATEGIES} - found.keys():
@@ -108,8 +129,8 @@ def read(values: Mapping[str, Any]) -> dict[str, Overhead]:
     return found
 
 
-def measure(report: Callable[[str], object]) -> dict[str, Overhead]:
-    """Measure all strategies in one round of a block, about 15 s, and save them for this machine.
+def measure(report: Callable[[str], object]) -> Overheads:
+    """Measure all strategies in two rounds of a block, about 40 s, and save them for this machine.
 
     `report` is called with the reason if they are not saved, because they are incomplete or
     disturbed. Raise RunError if the overhead of a task that does nothing is unknown.
@@ -117,43 +138,58 @@ def measure(report: Callable[[str], object]) -> dict[str, Overhead]:
     count = cores.available()
     cases = [_case(name, IDLE, count) for name in STRATEGIES]
     cases += [_case(name, WAITS, workers) for name, workers in SLEEPERS.items()]
-    block = dict(enumerate(cases))
-    trial = builder.new_trial("overhead", kind=WINDOW, block=0, round=1, seed=0)
-    records = RunRecords(
-        measure_round(block, trial, None, _quietly, with_gil=False, design=MANY_ROUNDS)
-    )
+    large = [_case(name, SENDS, count) for name in STRATEGIES]
+    block = dict(enumerate([*cases, *large]))
+    measured: list[Record] = []
+    for number in range(1, ROUNDS + 1):
+        trial = builder.new_trial("overhead", kind=WINDOW, block=0, round=number, seed=0)
+        own = block if number == 1 else dict(enumerate(cases))
+        measured += measure_round(own, trial, None, _quietly, with_gil=False, design=MANY_ROUNDS)
+    records = RunRecords(measured)
     windows = {
         (case.server, case.task): records.at(place).windows() for place, case in block.items()
     }
-    found, problem = _of_windows(windows, count)
+    all_windows = [record for each in windows.values() for record in each]
+    python_s = machine_speed.mean(all_windows) or machine_speed_now.measure().python_s
+    found, problem = _of_windows(windows, count, python_s)
     if problem is not None:
-        report(f"the overhead of calls that wait is unknown ({problem})")
-    disturbed = disturbance.between([record for each in windows.values() for record in each], [])
+        report(f"the overhead of calls that wait, and of large responses, is unknown ({problem})")
+    disturbed = disturbance.between(all_windows, [])
     if disturbed is not None:
         report(f"the overhead is not certain: {disturbed.message}")
+    overheads = Overheads(found, python_s)
     if problem is None and disturbed is None:
-        _save(found)
-    return found
+        _save(overheads)
+    return overheads
 
 
 def _of_windows(
-    windows: Mapping[tuple[str, str], list[Record]], count: int
+    windows: Mapping[tuple[str, str], list[Record]], count: int, python_s: float
 ) -> tuple[dict[str, Overhead], str | None]:
     """Return the overheads from the windows of each strategy and task, and a problem.
 
-    `count` is the number of processes of prefork. Strategies are compared by these figures, so if
+    `count` is the number of processes of prefork, `python_s` the speed of the machine that the
+    overheads are for. Strategies are compared by these figures, so if
     one strategy has none of a task that waits, none has.
     """
+    loops = {name: count if name == "prefork" else 1 for name in STRATEGIES}
     idle = {}
     for name in STRATEGIES:
-        interval_s, cpu_s = _times(name, windows[name, IDLE])
-        idle[name] = Overhead((count if name == "prefork" else 1) * interval_s, cpu_s)
+        interval_s, cpu_s = _times(name, windows[name, IDLE], python_s)
+        idle[name] = Overhead(loops[name] * interval_s, cpu_s)
     try:
-        times = {name: _times(name, windows[name, WAITS]) for name in SLEEPERS}
+        waits = {name: _times(name, windows[name, WAITS], python_s) for name in SLEEPERS}
+        sends = {name: _times(name, windows[name, SENDS], python_s) for name in STRATEGIES}
     except RunError as error:
         return idle, str(error)
-    waiting = {name: _waiting(name, idle[name], *found) for name, found in times.items()}
-    return {name: replace(each, waiting=waiting.get(name)) for name, each in idle.items()}, None
+    found = {}
+    for name, own in idle.items():
+        waiting = _waiting(name, own, *waits[name]) if name in waits else None
+        interval_s, cpu_s = sends[name]
+        serial_s = max(SHORTEST, loops[name] * interval_s - own.serial_s)
+        megabyte = Overhead(serial_s, max(SHORTEST, cpu_s - own.cpu_s))
+        found[name] = replace(own, waiting=waiting, megabyte=megabyte)
+    return found, None
 
 
 def _waiting(strategy: str, idle: Overhead, interval_s: float, cpu_s: float) -> Overhead:
@@ -169,7 +205,8 @@ def _waiting(strategy: str, idle: Overhead, interval_s: float, cpu_s: float) -> 
 
 
 def _is_complete(found: Mapping[str, Overhead]) -> bool:
-    return all(found[name].waiting is not None for name in SLEEPERS)
+    has_waiting = all(found[name].waiting is not None for name in SLEEPERS)
+    return has_waiting and all(each.megabyte is not None for each in found.values())
 
 
 def _quietly(*_: object) -> None:
@@ -180,23 +217,25 @@ def _case(strategy: str, task: str, workers: int) -> Case:
     return Case(strategy, task, USERS, settings=strategies.settings((strategy, workers)))
 
 
-def _times(strategy: str, windows: list[Record]) -> tuple[float, float]:
+def _times(strategy: str, windows: list[Record], python_s: float) -> tuple[float, float]:
     """Return the time between two responses and the CPU time of a request, in s.
 
-    Raise RunError if one of them is unknown.
+    Each window is adjusted from the speed of the machine before it to `python_s`. Raise RunError if
+    one of them is unknown.
     """
-    rates, cpu = [], []
+    intervals, cpu = [], []
     for record in windows:
         rate, done = record.result.rate, record.result.completed
         used_s = _cpu_s(record)
         if record.problem is None and rate and done and used_s:
-            rates.append(rate)
-            cpu.append(used_s / done)
-    if not rates:
+            slower = python_s / (record.resources.host.python_s or python_s)
+            intervals.append(slower / rate)
+            cpu.append(slower * used_s / done)
+    if not intervals:
         problem = next((record.problem for record in windows if record.problem), None)
         reason = "its rate or CPU time is unknown" if problem is None else str(problem)
         raise RunError(f"{strategy}: {reason}")
-    return len(rates) / sum(rates), sum(cpu) / len(cpu)
+    return fmean(intervals), fmean(cpu)
 
 
 def _cpu_s(record: Record) -> float | None:
@@ -214,12 +253,12 @@ def _file() -> Path:
     return places.cache() / "overheads.json"
 
 
-def _save(found: Mapping[str, Overhead]) -> None:
+def _save(found: Overheads) -> None:
     values = {
         "machine": _machine(),
         "utc": time.time(),
-        "python_s": machine_speed.measure().python_s,
-        "overheads": {name: asdict(each) for name, each in found.items()},
+        "python_s": found.python_s,
+        "overheads": {name: asdict(each) for name, each in found.by_strategy.items()},
     }
     path = _file()
     try:

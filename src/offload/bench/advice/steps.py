@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from offload.bench.advice import answer, candidates, constraints, latency, overhead, probe
+from offload.bench.advice import answer, candidates, constraints, latency, overhead, probing
 from offload.bench.advice.answer import Answer, Question
 from offload.bench.experiments.run import run
 from offload.bench.planning import plan_file, planned_records
@@ -17,7 +17,6 @@ from offload.bench.records.record import LONG
 from offload.bench.target.needed_upstream import hold_for
 from offload.bench.trial import builder
 from offload.suites import Case
-from offload.upstream import Upstream
 
 LATENCY_S = 20.0  # s reserved to measure response times of the chosen strategy; a guess
 SHORTEST_S = 30.0  # minimum time in s for rounds, even if less is left
@@ -57,12 +56,12 @@ def prepare(
     """
     report("calls of the function alone and in workers: 10 s")
     with hold_for(case) as upstream:
-        found = probe.measure(case, _environment(upstream), case.users)
+        found = probing.measure(case, upstream, case.users)
     overheads = overhead.load()
     if overheads is None:
-        report("the strategies' overhead on this machine, once: 15 s")
+        report("the strategies' overhead on this machine, once: 40 s")
         overheads = overhead.measure(report)
-    question = Question(found, overheads, case.users, memory_mib, p99_s)
+    question = Question(found, overheads.at_speed(found.python_s), case.users, memory_mib, p99_s)
     _check_constraints(question)
     return question
 
@@ -110,7 +109,3 @@ def _measure_latency(found: Answer, planned: Plan, folder: Path) -> None:
     )
     with hold_for(case) as upstream:
         journal.append(folder, *latency.measure(case, rate or 0.0, trial, upstream))
-
-
-def _environment(upstream: Upstream | None) -> dict[str, str]:
-    return {} if upstream is None else dict(upstream.environment())

@@ -1,0 +1,226 @@
+"""Measure the probe of a task: its calls in one process, then in threads, processes and a loop."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+
+import psutil
+
+from offload import cores
+from offload.bench.advice.probe import (
+    ALONE,
+    FIRST,
+    LOOP,
+    PROCESSES,
+    THREADS,
+    CallCost,
+    Point,
+    Probe,
+    ProcessCost,
+)
+from offload.bench.target import calling_process
+from offload.bench.target.calling_process import CallingProcess
+from offload.bench.telemetry import machine_speed
+from offload.bench.telemetry.gil_sampler import GilSampler
+from offload.bench.telemetry.process_tree import ProcessTree, pss_mib
+from offload.errors import RunError, StartError
+from offload.suites import Case
+from offload.upstream import Upstream
+
+READY = 30.0  # timeout in s for the import of the task
+MARGIN_S = 60.0  # added to the expected time of a measurement for its timeout
+ALONE_S, POINT_S = 1.5, 0.8  # duration in s of the calls of one worker, and of several
+SLOWEST = 5.0  # s of one call, above which the probe would take too long
+MOST_THREADS = 64
+CACHES_MIB = 4.0  # growth during the probe up to which caches explain it; a guess
+CROWDING = "crowding"
+
+
+def measure(case: Case, upstream: Upstream | None, users: int) -> Probe:
+    """Probe the task of a case; raise UserError if it cannot be imported or always fails.
+
+    `upstream` is the one that the task needs, if any. Raise RunError if a call takes more than
+    SLOWEST seconds.
+    """
+    speeds = _Speeds()
+    with calling_process.start(
+        "offload.serving.task_probe",
+        case.task,
+        python=case.python,
+        path=case.path,
+        environment={} if upstream is None else dict(upstream.environment()),
+        ready_s=READY,
+    ) as child:
+        facts = child.facts
+        first = _call(child, FIRST, 1, 0.0)
+        before_mib = _memory_mib(child.pid)
+        speeds.measure()
+        served = None if upstream is None else ProcessTree(upstream.pid)
+        served_s = _cpu_s(served)
+        alone, hold = _alone(child)
+        served_s = _cpu_s(served) - served_s
+        _check(case, alone)
+        call = _call_cost(alone, hold)
+        alone_speed = speeds.around()
+        after_mib = _memory_mib(child.pid)
+        points, crowding = [], []
+        for kind, count in _points(call, bool(facts["is_coroutine"]), users):
+            crowding.append(_call(child, CROWDING, cores.available(), 0.0)["crowding"])
+            speeds.measure()
+            points.append((_point(child, kind, count), speeds.around()))
+    python_s = speeds.mean()
+    call = call.slowed(python_s / alone_speed)
+    return Probe(
+        task=case.task,
+        python=str(facts["python"]),
+        gil_enabled=bool(alone["gil_enabled"]),
+        is_coroutine=bool(facts["is_coroutine"]),
+        cores=cores.available(),
+        call=call,
+        process=ProcessCost(
+            import_s=float(facts["import_s"]),
+            first_s=float(first["wall_s"]),
+            base_mib=after_mib,
+            leak_mib=_growth(before_mib, after_mib, alone["done"]),
+            threads=int(alone["threads"]) - 1,
+        ),
+        python_s=python_s,
+        points=tuple(point.slowed(python_s / speed, call) for point, speed in points),
+        crowding=max(1.0, statistics.fmean(crowding)),
+        upstream_cpu_s=served_s / alone["done"] * python_s / alone_speed,
+    )
+
+
+class _Speeds:
+    """Durations of fixed work in s, measured before and after the calls of a probe."""
+
+    def __init__(self) -> None:
+        self._readings: list[float] = []
+
+    def measure(self) -> None:
+        """Measure the speed now; the task must not run."""
+        self._readings.append(machine_speed.measure().python_s)
+
+    def around(self) -> float:
+        """Measure again; return the mean of this speed and the one before."""
+        self.measure()
+        return statistics.harmonic_mean(self._readings[-2:])
+
+    def mean(self) -> float:
+        """Return the mean of all speeds: rates are proportional to 1 / duration."""
+        return statistics.harmonic_mean(self._readings)
+
+
+def _alone(child: CallingProcess) -> tuple[Any, float | None]:
+    """Measure calls of one worker, and the share of their time in which the GIL is locked."""
+    with GilSampler(child.facts) as sampler:
+        began = time.monotonic()
+        alone = _call(child, ALONE, 1, ALONE_S)
+        ended = time.monotonic()
+    return alone, sampler.between(began, ended).share if alone["gil_enabled"] else 0.0
+
+
+def _cpu_s(tree: ProcessTree | None) -> float:
+    return 0.0 if tree is None else tree.cpu_s() or 0.0
+
+
+def _call_cost(alone: Mapping[str, Any], hold: float | None) -> CallCost:
+    return CallCost(
+        wall_s=alone["wall_s"],
+        cpu_s=alone["cpu_s"],
+        queued_s=alone["queued_s"],
+        variation=statistics.pstdev(alone["times"]) / statistics.fmean(alone["times"]),
+        hold=hold,
+        body_bytes=int(alone["body_bytes"]),
+        results=len(alone["checksums"]),
+        failed=alone["failed"] / alone["done"],
+        error=alone["error"],
+    )
+
+
+def _call(child: CallingProcess, kind: str, count: int, seconds: float) -> Any:
+    """Measure calls of one kind; raise RunError if the process ends or a pool fails."""
+    command = json.dumps({"kind": kind, "count": count, "seconds": seconds})
+    try:
+        found = child.request(command, seconds + MARGIN_S)
+    except StartError as error:
+        raise RunError(str(error), "fix the function first") from error
+    if "error" in found and "rate" not in found:
+        raise RunError(str(found["error"]))
+    return found
+
+
+def _check(case: Case, alone: Mapping[str, Any]) -> None:
+    if alone["failed"] == alone["done"]:
+        raise RunError(f"every call failed: {alone['error']}", "fix the function first")
+    if alone["wall_s"] > SLOWEST:
+        seconds = f"{alone['wall_s']:.1f} s"
+        fix = f"compare strategies yourself: fab compare:3/{case.task},4/{case.task},quick=yes"
+        raise RunError(f"one call of {case.task} takes {seconds}, too long to probe", fix)
+
+
+def _points(call: CallCost, is_coroutine: bool, users: int) -> Iterator[tuple[str, int]]:
+    """Yield kinds and numbers of workers: one for each core, and as many as could be useful."""
+    available = cores.available()
+    useful = useful_workers(call.wait_s, call.cpu_s, available, users)
+    for count in sorted({available, min(useful, MOST_THREADS)}):
+        yield THREADS, count
+    for count in sorted({available, min(useful, 4 * available)}):
+        yield PROCESSES, count
+    if is_coroutine:
+        yield LOOP, users
+
+
+def useful_workers(wait_s: float, cpu_s: float, available: int, users: int) -> int:
+    """Return the number of workers that use all cores, with a reserve, and at most `users`.
+
+    N = 2 cores (wait + CPU) / CPU: half of them use all cores if nothing else limits them.
+    """
+    wall_s = wait_s + cpu_s
+    return max(2, min(users, math.ceil(2 * available * wall_s / max(cpu_s, wall_s / users))))
+
+
+def _point(child: CallingProcess, kind: str, count: int) -> Point:
+    idle = {p.pid for p in _tree(child.pid)}
+    found = _call(child, kind, count, POINT_S)
+    worker_mib = None
+    if kind == PROCESSES:
+        added = [p for p in _tree(child.pid) if p.pid not in idle]
+        known = [mib for p in added if (mib := pss_mib(p)) is not None]
+        worker_mib = sum(known) / count if known else None
+    return Point(
+        kind,
+        count,
+        found["rate"],
+        found["wall_s"],
+        found["cpu_s"],
+        found["queued_s"],
+        found["failed"] / found["done"],
+        len(found["checksums"]),
+        worker_mib,
+    )
+
+
+def _tree(pid: int) -> list[psutil.Process]:
+    with suppress(psutil.NoSuchProcess):
+        root = psutil.Process(pid)
+        return [root, *root.children(recursive=True)]
+    return []
+
+
+def _memory_mib(pid: int) -> float | None:
+    known = [pss_mib(process) for process in _tree(pid)[:1]]
+    return known[0] if known else None
+
+
+def _growth(before: float | None, after: float | None, calls: int) -> float | None:
+    """Return the growth per call in MiB; 0 if caches and allocators may explain it."""
+    if before is None or after is None:
+        return None
+    return (after - before) / calls if after - before > CACHES_MIB else 0.0
