@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from offload.bench.advice import overhead
-from offload.bench.advice.overhead import IDLE, SENDS, SLEEPERS, WAITS, Overhead, Overheads
+from offload.bench.advice.overhead import COMPUTES, IDLE, SENDS, SLEEPERS, WAITS, Overhead
 from offload.bench.advice.strategies import STRATEGIES
 from offload.bench.records.record import WINDOW, Record
 from offload.errors import RunError
@@ -23,9 +23,10 @@ from tests.bench.advice.probes import OVERHEADS
 from tests.records import changed, new_record
 
 ONE = OVERHEADS["threads"]
-PYTHON_S = 0.02  # the speed of the machine in these tests
+DIRECT_S = 0.002  # CPU time of a call of COMPUTES without a server
 KEPT = {
-    name: replace(ONE, waiting=None if name == "loop" else ONE, megabyte=ONE) for name in STRATEGIES
+    name: replace(ONE, waiting=None if name == "loop" else ONE, computing=ONE, megabyte=ONE)
+    for name in STRATEGIES
 }
 
 
@@ -34,7 +35,7 @@ def test_overheads_of_another_time_are_measured_again(
     age_s: float, is_used: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(overhead, "_file", lambda: tmp_path / "overheads.json")
-    overhead._save(Overheads(KEPT, PYTHON_S))
+    overhead._save(KEPT)
     values = json.loads((tmp_path / "overheads.json").read_text())
     (tmp_path / "overheads.json").write_text(json.dumps({**values, "utc": values["utc"] - age_s}))
     assert (overhead.load() is not None) is is_used
@@ -43,10 +44,9 @@ def test_overheads_of_another_time_are_measured_again(
 @pytest.mark.parametrize(
     "damage",
     [
-        {"python_s": 0},
-        {"python_s": float("nan")},
         {"serial_s": -1},
         {"waiting": None},
+        {"computing": None},
         {"megabyte": None},
         {"waiting": {"serial_s": 0.001, "cpu_s": 0.0}},
     ],
@@ -55,12 +55,9 @@ def test_damaged_overheads_are_measured_again(
     damage: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(overhead, "_file", lambda: tmp_path / "overheads.json")
-    overhead._save(Overheads(KEPT, PYTHON_S))
+    overhead._save(KEPT)
     values = json.loads((tmp_path / "overheads.json").read_text())
-    if "python_s" not in damage:
-        values["overheads"]["threads"] |= damage
-    else:
-        values |= damage
+    values["overheads"]["threads"] |= damage
     (tmp_path / "overheads.json").write_text(json.dumps(values))
     assert overhead.load() is None
 
@@ -78,44 +75,31 @@ def test_an_incomplete_file_of_overheads_is_not_readable() -> None:
 
 
 def windows(**other: dict[str, object]) -> dict[tuple[str, str], list[Record]]:
-    """Return a window of 1,000 requests/s for each strategy and task, and of 500 with 1 MB.
+    """Return a window of 1,000 requests/s for each strategy and task; 500 if it takes more CPU.
 
     `other` are the different values of the tasks that wait, by strategy.
     """
     values: dict[str, object] = {"rate": 1000.0, "completed": 2000}
     values |= {"server_cpu_s": 1.0, "driver_cpu_s": 0.2}
     found = {}
-    for task, names in ((IDLE, STRATEGIES), (WAITS, tuple(SLEEPERS)), (SENDS, STRATEGIES)):
-        for name in names:
+    for task in (IDLE, WAITS, COMPUTES, SENDS):
+        for name in SLEEPERS if task == WAITS else STRATEGIES:
             own = {**values, **(other.get(name, {}) if task == WAITS else {})}
-            if task == SENDS:
-                own |= {"rate": 500.0, "server_cpu_s": 2.0}
+            if task in (COMPUTES, SENDS):
+                own |= {"rate": 500.0, "server_cpu_s": 2.0 if task == SENDS else 6.0}
             found[name, task] = [changed(new_record(Case(name, task), "overhead"), **own)]
     return found
 
 
 def test_overheads_are_those_of_the_windows() -> None:
-    found, problem = overhead._of_windows(windows(pipes={"rate": 500.0}), 2, PYTHON_S)
+    found, problem = overhead._of_windows(windows(pipes={"rate": 500.0}), 2, DIRECT_S)
     assert problem is None
     megabyte = Overhead(pytest.approx(0.001), pytest.approx(0.0005))
-    assert found["loop"] == Overhead(0.001, pytest.approx(0.0006), None, megabyte)
+    computing = Overhead(pytest.approx(0.0005 / 0.6), pytest.approx(0.0005))
+    assert found["loop"] == Overhead(0.001, pytest.approx(0.0006), None, computing, megabyte)
     assert found["prefork"].serial_s == 0.002  # it has two loops
     assert found["prefork"].megabyte == Overhead(0.002, pytest.approx(0.0005))
     assert found["pipes"].waiting == Overhead(0.002, pytest.approx(0.0006))
-
-
-def test_overheads_are_adjusted_to_one_speed_of_the_machine(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    slow = windows(pipes={"python_s": 2 * PYTHON_S})
-    found, _ = overhead._of_windows(slow, 2, PYTHON_S)
-    assert found["pipes"].waiting == Overhead(0.0005, pytest.approx(0.0003))
-    monkeypatch.setattr(overhead, "_file", lambda: tmp_path / "overheads.json")
-    overhead._save(Overheads(KEPT, PYTHON_S))
-    kept = overhead.load()
-    assert kept is not None
-    assert kept.at_speed(None) == KEPT
-    assert kept.at_speed(3 * PYTHON_S)["loop"] == KEPT["loop"].scaled(3.0)
 
 
 @pytest.mark.parametrize(
@@ -131,9 +115,10 @@ def test_overheads_are_adjusted_to_one_speed_of_the_machine(
 def test_strategies_are_compared_by_a_task_that_waits_only_if_all_have_its_overhead(
     failure: dict[str, object], reason: str
 ) -> None:
-    found, problem = overhead._of_windows(windows(pipes=failure), 2, PYTHON_S)
+    found, problem = overhead._of_windows(windows(pipes=failure), 2, DIRECT_S)
     assert problem == reason
     assert [each.waiting for each in found.values()] == [None] * len(STRATEGIES)
+    assert [each.computing for each in found.values()] == [None] * len(STRATEGIES)
     assert [each.megabyte for each in found.values()] == [None] * len(STRATEGIES)
 
 
@@ -141,7 +126,7 @@ def test_an_unknown_overhead_of_a_task_that_does_nothing_is_an_error() -> None:
     broken = windows()
     broken["threads", IDLE] = [changed(broken["threads", IDLE][0], server_cpu_s=None)]
     with pytest.raises(RunError, match=r"^threads: its rate or CPU time is unknown$"):
-        overhead._of_windows(broken, 2, PYTHON_S)
+        overhead._of_windows(broken, 2, DIRECT_S)
 
 
 def test_workers_that_limit_the_rate_do_not_reveal_the_time_on_the_event_loop() -> None:
@@ -165,7 +150,7 @@ def test_disturbed_overheads_are_used_once_and_not_kept(
     for share, is_kept in ((0.5, False), (0.0, True)):
         monkeypatch.setattr(overhead, "measure_round", partial(_round, share))
         reports: list[str] = []
-        assert overhead.measure(reports.append).by_strategy["pipes"].waiting is not None
+        assert overhead.measure(reports.append)["pipes"].waiting is not None
         assert (overhead.load() is not None) is is_kept
         assert [line.split(":")[0] for line in reports] == (
             [] if is_kept else ["the overhead is not certain"]
@@ -190,7 +175,7 @@ def test_measured_overheads_are_those_of_workers_that_compute_and_that_sleep(
 ) -> None:
     monkeypatch.setattr(overhead, "_file", lambda: tmp_path / "overheads.json")
     reports: list[str] = []
-    found = overhead.measure(reports.append).by_strategy
+    found = overhead.measure(reports.append)
     assert [*found] == [*STRATEGIES]
     assert found["loop"].waiting is None
     for name in STRATEGIES[1:]:
@@ -200,4 +185,4 @@ def test_measured_overheads_are_those_of_workers_that_compute_and_that_sleep(
         assert 0 < waiting.serial_s < 0.1
     kept = overhead.load()
     assert (kept is None) is bool(reports)  # a disturbed measurement is not kept
-    assert kept is None or kept.by_strategy.keys() == found.keys()
+    assert kept is None or kept.keys() == found.keys()

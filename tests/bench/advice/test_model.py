@@ -59,21 +59,6 @@ def test_threads_that_hold_the_gil_longer_than_its_switch_interval_run_in_step()
     assert short.rate > 25 / (0.2 + 25 * (0.002 + OVERHEADS["threads"].serial_s))
 
 
-def test_a_slower_machine_computes_longer_and_waits_as_long() -> None:
-    known = MIXED.at_speed(2 * 0.03)
-    assert (known.call.wait_s, known.call.cpu_s) == pytest.approx((0.05, 0.1))
-    assert known.call.held_s == pytest.approx(2 * MIXED.call.held_s)
-    assert MIXED.at_speed(0.03) == MIXED
-    computing = model(PYTHON).predict("pipes", 2).rate
-    assert model(PYTHON).at_speed(0.06).predict("pipes", 2).rate == pytest.approx(computing / 2)
-    waiting = model(SLEEP).predict("threads", 4).rate
-    assert model(SLEEP).at_speed(0.06).predict("threads", 4).rate == pytest.approx(
-        waiting, rel=0.03
-    )
-    unknown = replace(PYTHON, python_s=None)
-    assert model(unknown).at_speed(0.06).predict("pipes", 2).rate == computing
-
-
 def test_waiting_calls_need_as_many_threads_as_users() -> None:
     best = best_size(SLEEP, "threads")
     assert (best.workers, best.limit) == (25, models.USERS)
@@ -194,15 +179,22 @@ def test_a_call_that_waits_has_the_overhead_of_workers_that_sleep() -> None:
 
 def test_a_wait_that_is_shorter_than_a_turn_of_the_loop_lets_no_worker_sleep() -> None:
     found = SLEEPERS["threads"]
-    assert found.of_call(0.0006, 100) is found
-    assert found.of_call(0.0008, 100) is found.waiting
-    assert OVERHEADS["threads"].of_call(1.0, 100) is OVERHEADS["threads"]  # it is unknown
+    assert found.of_call(0.0006, 0.0, 0) == replace(found, waiting=None)
+    assert found.of_call(0.0008, 0.0, 0) == found.waiting
+    assert OVERHEADS["threads"].of_call(1.0, 1.0, 0) == OVERHEADS["threads"]  # it is unknown
+
+
+def test_the_overhead_grows_with_the_cpu_time_of_calls_and_with_their_responses() -> None:
+    one = Overhead(0.001, 0.002, waiting=Overhead(0.003, 0.004), computing=Overhead(0.1, 0.2))
+    for cpu_s, share in ((0.001, 0.5), (0.002, 1.0), (0.1, 1.0)):
+        found = Overhead(pytest.approx(0.001 + share * 0.1), pytest.approx(0.002 + share * 0.2))
+        assert one.of_call(0.0, cpu_s, 0) == found
+    one = Overhead(0.001, 0.002, waiting=Overhead(0.003, 0.004), megabyte=Overhead(0.01, 0.02))
+    assert one.of_call(0.0, 0.1, 500_000) == Overhead(pytest.approx(0.006), pytest.approx(0.012))
+    assert one.of_call(0.1, 0.1, 500_000) == Overhead(pytest.approx(0.008), pytest.approx(0.014))
 
 
 def test_large_responses_and_the_upstream_use_the_cpu_too() -> None:
-    one = Overhead(0.001, 0.002, waiting=Overhead(0.003, 0.004), megabyte=Overhead(0.01, 0.02))
-    assert one.of_call(0.0, 500_000) == Overhead(pytest.approx(0.006), pytest.approx(0.012))
-    assert one.of_call(0.1, 500_000) == Overhead(pytest.approx(0.008), pytest.approx(0.014))
     large = {name: replace(each, megabyte=each.scaled(5.0)) for name, each in OVERHEADS.items()}
     sends = replace(TINY, call=replace(TINY.call, body_bytes=1_000_000))
     before = model(sends).predict("pipes", 2).rate

@@ -16,7 +16,7 @@ from offload.bench.advice.model import Model, Prediction
 from offload.bench.advice.overhead import Overhead
 from offload.bench.advice.probe import Probe
 from offload.bench.advice.strategies import STRATEGIES, size_of
-from offload.bench.analysis import comparison, machine_speed, rate
+from offload.bench.analysis import comparison, rate
 from offload.bench.analysis.comparison import Comparison
 from offload.bench.planning.plan import Plan
 from offload.bench.records import lines
@@ -49,13 +49,6 @@ class Question:
     def model(self) -> Model:
         """The model of this probe."""
         return Model(self.probe, self.overheads, self.users, self.memory_mib)
-
-    def at_speed(self, python_s: float | None) -> Question:
-        """Return the question at another speed of the machine; unchanged if it is unknown."""
-        if python_s is None:
-            return self
-        model = self.model.at_speed(python_s)
-        return replace(self, probe=model.probe, overheads=model.overheads)
 
 
 @dataclass(frozen=True)
@@ -177,14 +170,9 @@ def predict(question: Question, case: Case) -> Answer:
 
 
 def evaluate(question: Question, planned: Plan, records: Sequence[Record]) -> Answer:
-    """Choose among the measured candidates or, if there are none, by the prediction.
-
-    Predictions are adjusted to the mean speed of the machine while the candidates were measured.
-    """
+    """Choose among the measured candidates or, if there are none, by the prediction."""
     run = RunRecords(records)
     windows = {place: run.at(place).windows() for place in range(len(planned.cases))}
-    measured = [record for found in windows.values() for record in found]
-    question = question.at_speed(machine_speed.mean(measured))
     options = {
         place: Option(case, question.model.predict(*size_of(case)), found)
         for place, case in enumerate(planned.cases)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import fmean
 
 from offload.bench.advice.overhead import Overhead
@@ -133,14 +133,6 @@ class Model:
         needed = self._memory_mib(strategy, workers)
         return self.memory_mib is None or needed is None or needed <= self.memory_mib
 
-    def at_speed(self, python_s: float) -> Model:
-        """Return the model of the same task at another speed of the machine."""
-        if self.probe.python_s is None:
-            return self
-        factor = python_s / self.probe.python_s
-        overheads = {name: each.scaled(factor) for name, each in self.overheads.items()}
-        return replace(self, probe=self.probe.at_speed(python_s), overheads=overheads)
-
     def _capacities(self, strategy: str, workers: int) -> dict[str, float]:
         """Return the capacity of each resource in requests/s."""
         probe, overhead = self.probe, self._overhead(strategy)
@@ -173,8 +165,9 @@ class Model:
         """Return the overhead of a call; a coroutine in prefork does not occupy its worker."""
         is_awaited = strategy == "prefork" and self.probe.is_coroutine
         wait_s = 0.0 if is_awaited else self.probe.call.wait_s
-        own = self.overheads[strategy].of_call(wait_s, self.probe.call.body_bytes)
-        return replace(own, cpu_s=own.cpu_s + self.probe.upstream_cpu_s)
+        call = self.probe.call
+        own = self.overheads[strategy].of_call(wait_s, call.cpu_s, call.body_bytes)
+        return own.plus(Overhead(0.0, self.probe.upstream_cpu_s))
 
     @property
     def _cores(self) -> float:

@@ -1,9 +1,10 @@
 """The overhead of each strategy on this machine: what a request costs besides its task.
 
-It is measured three times. Saturated by a task that does nothing, workers and event loop never
+It is measured with four tasks. Saturated by a task that does nothing, workers and event loop never
 sleep, and each wake-up passes several requests. A worker whose task waits sleeps in each request,
-so that each request has wake-ups of its own. A task that returns 1 MB shows what each byte of a
-response costs.
+so that each request has wake-ups of its own. A task that computes leaves the caches of the CPU to
+its own data, so that the server's code is slower. A task that returns 1 MB shows what each byte of
+a response costs.
 """
 
 from __future__ import annotations
@@ -20,30 +21,30 @@ from statistics import fmean
 from typing import Any
 
 from offload import cores, files
-from offload.bench.advice import strategies
+from offload.bench.advice import probing, strategies
 from offload.bench.advice.strategies import STRATEGIES
-from offload.bench.analysis import disturbance, machine_speed
-from offload.bench.experiments.block import MANY_ROUNDS, measure_round
+from offload.bench.analysis import disturbance
+from offload.bench.experiments.block import measure_round
 from offload.bench.records import lines
 from offload.bench.records.record import WINDOW, Record
 from offload.bench.records.run_records import RunRecords
-from offload.bench.telemetry import machine_speed as machine_speed_now
 from offload.bench.trial import builder
 from offload.errors import RunError
 from offload.registry import places
 from offload.suites import Case
 
-ROUNDS = 2
 LASTS = 7 * 24 * 3600.0  # s until it is measured again
 SHORTEST, LONGEST = 1e-9, 60.0  # limits of a valid figure in s
-# Tasks that do nothing, wait for 2 ms, and return 1 MB
-IDLE, WAITS, SENDS = "noop_sync", "sleep_shortest_sync", "noop_megabyte_sync"
+# Tasks that do nothing, wait for 2 ms, compute for about 2 ms, and return 1 MB
+IDLE, WAITS = "noop_sync", "sleep_shortest_sync"
+COMPUTES, SENDS = "offload.corpus.data:json_import", "noop_megabyte_sync"
 USERS = 25
 # Workers that saturate their server although each waits. More workers change the overhead
 # of pools little. Each idle process of prefork wakes up for each connection, so prefork has as many
 # processes as for a function that waits.
 SLEEPERS = {"threads": 8, "processes": 8, "pipes": 8, "prefork": USERS}
 WAIT_S = 0.002  # of a call of WAITS
+COMPUTE_S = 0.002  # CPU time of a call, from which it displaces the server's code; a guess
 WAITING = 0.8  # share of the workers that wait, above which they limit the rate; a guess
 
 
@@ -54,71 +55,63 @@ class Overhead:
     `serial_s` is the time for which it occupies the server's event loop: 1 / rate of a saturated
     server. `cpu_s` is the CPU time of the server and of the load tool, which shares the machine.
     `waiting` are these times for a task that waits; None if they are unknown, and for the loop,
-    which has no workers. `megabyte` are the additional times for each MB of a response; None if
-    they are unknown.
+    which has no workers. `computing` are the additional times for a task that computes, `megabyte`
+    those for each MB of a response; None if they are unknown.
     """
 
     serial_s: float
     cpu_s: float
     waiting: Overhead | None = None
+    computing: Overhead | None = None
     megabyte: Overhead | None = None
 
-    def of_call(self, wait_s: float, body_bytes: int) -> Overhead:
-        """Return the overhead of a call that waits for `wait_s` and returns `body_bytes`.
+    def of_call(self, wait_s: float, cpu_s: float, body_bytes: int) -> Overhead:
+        """Return the overhead of a call that waits and computes, and returns `body_bytes`.
 
         If it waits for longer than a turn of the event loop, the worker sleeps.
         """
         base = self if self.waiting is None or wait_s <= self.serial_s else self.waiting
-        if self.megabyte is None:
-            return base
-        more = self.megabyte.scaled(body_bytes / 1e6)
-        return Overhead(base.serial_s + more.serial_s, base.cpu_s + more.cpu_s)
+        found = Overhead(base.serial_s, base.cpu_s)
+        if self.computing is not None:
+            found = found.plus(self.computing.scaled(min(1.0, cpu_s / COMPUTE_S)))
+        if self.megabyte is not None:
+            found = found.plus(self.megabyte.scaled(body_bytes / 1e6))
+        return found
+
+    def plus(self, other: Overhead) -> Overhead:
+        """Return the sum of two overheads of one request."""
+        return Overhead(self.serial_s + other.serial_s, self.cpu_s + other.cpu_s)
 
     def scaled(self, factor: float) -> Overhead:
         """Return the overhead on a machine that is slower by a factor."""
-        waiting = None if self.waiting is None else self.waiting.scaled(factor)
-        megabyte = None if self.megabyte is None else self.megabyte.scaled(factor)
-        return Overhead(self.serial_s * factor, self.cpu_s * factor, waiting, megabyte)
+        parts = (self.waiting, self.computing, self.megabyte)
+        scaled = (None if part is None else part.scaled(factor) for part in parts)
+        return Overhead(self.serial_s * factor, self.cpu_s * factor, *scaled)
 
     @property
     def times(self) -> list[float]:
         """All times in s."""
-        parts = [part.times for part in (self.waiting, self.megabyte) if part is not None]
-        return [self.serial_s, self.cpu_s, *(each for times in parts for each in times)]
+        parts = (self.waiting, self.computing, self.megabyte)
+        times = [part.times for part in parts if part is not None]
+        return [self.serial_s, self.cpu_s, *(each for part in times for each in part)]
 
 
-@dataclass(frozen=True)
-class Overheads:
-    """The overhead of each strategy, at a speed of the machine (see `machine_speed.python_s`)."""
-
-    by_strategy: dict[str, Overhead]
-    python_s: float
-
-    def at_speed(self, python_s: float | None) -> dict[str, Overhead]:
-        """Return the overheads at another speed; unchanged if it is unknown."""
-        slower = 1.0 if python_s is None else python_s / self.python_s
-        return {name: each.scaled(slower) for name, each in self.by_strategy.items()}
-
-
-def load() -> Overheads | None:
-    """Return the saved overheads of this machine; None if missing or outdated."""
+def load() -> dict[str, Overhead] | None:
+    """Return the saved overheads of this machine by strategy; None if missing or outdated."""
     try:
         values = json.loads(_file().read_bytes())
         if values["machine"] != _machine() or not 0 <= time.time() - values["utc"] <= LASTS:
             return None
         found = read(values["overheads"])
-        then = float(values["python_s"])
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
-    if not 0 < then < LONGEST or not _is_complete(found):
-        return None
-    return Overheads(found, then)
+    return found if _is_complete(found) else None
 
 
 def read(values: Mapping[str, Any]) -> dict[str, Overhead]:
     """Return the overheads of all strategies from their JSON; raise ValueError.
 
-    `waiting` and `megabyte` are unknown if they were saved by an older version.
+    Parts of them are unknown if they were saved by an older version.
     """
     found = {name: lines.built(Overhead, parts, "overhead") for name, parts in values.items()}
     if missing := {*STRATEGIES} - found.keys():
@@ -129,66 +122,63 @@ def read(values: Mapping[str, Any]) -> dict[str, Overhead]:
     return found
 
 
-def measure(report: Callable[[str], object]) -> Overheads:
-    """Measure all strategies in two rounds of a block, about 40 s, and save them for this machine.
+def measure(report: Callable[[str], object]) -> dict[str, Overhead]:
+    """Measure all strategies in one round of a block, about 45 s, and save them for this machine.
 
     `report` is called with the reason if they are not saved, because they are incomplete or
     disturbed. Raise RunError if the overhead of a task that does nothing is unknown.
     """
     count = cores.available()
-    cases = [_case(name, IDLE, count) for name in STRATEGIES]
+    cases = [_case(name, task, count) for task in (IDLE, COMPUTES, SENDS) for name in STRATEGIES]
     cases += [_case(name, WAITS, workers) for name, workers in SLEEPERS.items()]
-    large = [_case(name, SENDS, count) for name in STRATEGIES]
-    block = dict(enumerate([*cases, *large]))
-    measured: list[Record] = []
-    for number in range(1, ROUNDS + 1):
-        trial = builder.new_trial("overhead", kind=WINDOW, block=0, round=number, seed=0)
-        own = block if number == 1 else dict(enumerate(cases))
-        measured += measure_round(own, trial, None, _quietly, with_gil=False, design=MANY_ROUNDS)
+    block = dict(enumerate(cases))
+    trial = builder.new_trial("overhead", kind=WINDOW, block=0, round=1, seed=0)
+    measured = measure_round(block, trial, None, _quietly, with_gil=False)
     records = RunRecords(measured)
     windows = {
         (case.server, case.task): records.at(place).windows() for place, case in block.items()
     }
     all_windows = [record for each in windows.values() for record in each]
-    python_s = machine_speed.mean(all_windows) or machine_speed_now.measure().python_s
-    found, problem = _of_windows(windows, count, python_s)
+    found, problem = _of_windows(windows, count, probing.busy_cpu_s(COMPUTES))
     if problem is not None:
-        report(f"the overhead of calls that wait, and of large responses, is unknown ({problem})")
+        report(f"the overhead of calls that wait or compute is unknown ({problem})")
     disturbed = disturbance.between(all_windows, [])
     if disturbed is not None:
         report(f"the overhead is not certain: {disturbed.message}")
-    overheads = Overheads(found, python_s)
     if problem is None and disturbed is None:
-        _save(overheads)
-    return overheads
+        _save(found)
+    return found
 
 
 def _of_windows(
-    windows: Mapping[tuple[str, str], list[Record]], count: int, python_s: float
+    windows: Mapping[tuple[str, str], list[Record]], count: int, direct_s: float
 ) -> tuple[dict[str, Overhead], str | None]:
     """Return the overheads from the windows of each strategy and task, and a problem.
 
-    `count` is the number of processes of prefork, `python_s` the speed of the machine that the
-    overheads are for. Strategies are compared by these figures, so if
-    one strategy has none of a task that waits, none has.
+    `count` is the number of processes of prefork, and `direct_s` the CPU time of a call of
+    COMPUTES without a server. Strategies are compared by these figures, so if one has none of a
+    task that waits, none has.
     """
     loops = {name: count if name == "prefork" else 1 for name in STRATEGIES}
     idle = {}
     for name in STRATEGIES:
-        interval_s, cpu_s = _times(name, windows[name, IDLE], python_s)
+        interval_s, cpu_s = _times(name, windows[name, IDLE])
         idle[name] = Overhead(loops[name] * interval_s, cpu_s)
     try:
-        waits = {name: _times(name, windows[name, WAITS], python_s) for name in SLEEPERS}
-        sends = {name: _times(name, windows[name, SENDS], python_s) for name in STRATEGIES}
+        waits = {name: _times(name, windows[name, WAITS]) for name in SLEEPERS}
+        computes = {name: _times(name, windows[name, COMPUTES]) for name in STRATEGIES}
+        sends = {name: _times(name, windows[name, SENDS]) for name in STRATEGIES}
     except RunError as error:
         return idle, str(error)
     found = {}
     for name, own in idle.items():
         waiting = _waiting(name, own, *waits[name]) if name in waits else None
+        more_s = max(SHORTEST, computes[name][1] - direct_s - own.cpu_s)
+        computing = Overhead(own.serial_s * more_s / own.cpu_s, more_s)
         interval_s, cpu_s = sends[name]
         serial_s = max(SHORTEST, loops[name] * interval_s - own.serial_s)
         megabyte = Overhead(serial_s, max(SHORTEST, cpu_s - own.cpu_s))
-        found[name] = replace(own, waiting=waiting, megabyte=megabyte)
+        found[name] = replace(own, waiting=waiting, computing=computing, megabyte=megabyte)
     return found, None
 
 
@@ -206,7 +196,7 @@ def _waiting(strategy: str, idle: Overhead, interval_s: float, cpu_s: float) -> 
 
 def _is_complete(found: Mapping[str, Overhead]) -> bool:
     has_waiting = all(found[name].waiting is not None for name in SLEEPERS)
-    return has_waiting and all(each.megabyte is not None for each in found.values())
+    return has_waiting and all(each.computing and each.megabyte for each in found.values())
 
 
 def _quietly(*_: object) -> None:
@@ -217,20 +207,18 @@ def _case(strategy: str, task: str, workers: int) -> Case:
     return Case(strategy, task, USERS, settings=strategies.settings((strategy, workers)))
 
 
-def _times(strategy: str, windows: list[Record], python_s: float) -> tuple[float, float]:
+def _times(strategy: str, windows: list[Record]) -> tuple[float, float]:
     """Return the time between two responses and the CPU time of a request, in s.
 
-    Each window is adjusted from the speed of the machine before it to `python_s`. Raise RunError if
-    one of them is unknown.
+    Raise RunError if one of them is unknown.
     """
     intervals, cpu = [], []
     for record in windows:
         rate, done = record.result.rate, record.result.completed
         used_s = _cpu_s(record)
         if record.problem is None and rate and done and used_s:
-            slower = python_s / (record.resources.host.python_s or python_s)
-            intervals.append(slower / rate)
-            cpu.append(slower * used_s / done)
+            intervals.append(1 / rate)
+            cpu.append(used_s / done)
     if not intervals:
         problem = next((record.problem for record in windows if record.problem), None)
         reason = "its rate or CPU time is unknown" if problem is None else str(problem)
@@ -253,12 +241,11 @@ def _file() -> Path:
     return places.cache() / "overheads.json"
 
 
-def _save(found: Overheads) -> None:
+def _save(found: Mapping[str, Overhead]) -> None:
     values = {
         "machine": _machine(),
         "utc": time.time(),
-        "python_s": found.python_s,
-        "overheads": {name: asdict(each) for name, each in found.by_strategy.items()},
+        "overheads": {name: asdict(each) for name, each in found.items()},
     }
     path = _file()
     try:

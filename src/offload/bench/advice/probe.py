@@ -1,13 +1,8 @@
-"""The probe of a task: what its calls cost without a server, alone and with several workers.
-
-On a shared machine the speed changes by half within seconds. Figures of different moments are
-therefore adjusted to one speed: CPU time is proportional to the duration of fixed work (see
-`machine_speed`), and time in which a call waits does not depend on it.
-"""
+"""The probe of a task: what its calls cost without a server, alone and with several workers."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 FIRST, ALONE, THREADS, PROCESSES, LOOP = "first", "alone", "threads", "processes", "loop"
 PARALLEL = 1.2  # mean number of cores of a call, above which it uses several; a guess
@@ -30,26 +25,6 @@ class Point:
     failed: float
     results: int
     worker_mib: float | None = None
-
-    def slowed(self, factor: float, call: CallCost) -> Point:
-        """Return the point on a machine that is slower by a factor; `call` is a call alone.
-
-        Waiting for a CPU takes longer, too, and so does waiting for a GIL that computing calls
-        hold.
-        """
-        busy_s = self.cpu_s / call.parallelism
-        blocked_s = max(0.0, self.wall_s - call.wait_s - busy_s - self.queued_s)
-        gil_share = 1.0 if self.kind == LOOP else min(1.0, call.held_s / (call.cpu_s or 1.0))
-        slowed_s = busy_s + self.queued_s
-        slowed_s += blocked_s * (0.0 if self.kind == PROCESSES else gil_share)
-        wall_s = self.wall_s + (factor - 1) * slowed_s
-        return replace(
-            self,
-            rate=self.rate * self.wall_s / wall_s,
-            wall_s=wall_s,
-            cpu_s=self.cpu_s * factor,
-            queued_s=self.queued_s * factor,
-        )
 
 
 @dataclass(frozen=True)
@@ -96,17 +71,6 @@ class CallCost:
         """The time for which a call holds the GIL, in s; 0 if it is unknown."""
         return (self.hold or 0.0) * self.wall_s
 
-    def slowed(self, factor: float) -> CallCost:
-        """Return the cost on a machine that is slower by a factor."""
-        wall_s = self.wall_s + (factor - 1) * (self.busy_s + self.queued_s)
-        return replace(
-            self,
-            wall_s=wall_s,
-            cpu_s=self.cpu_s * factor,
-            queued_s=self.queued_s * factor,
-            hold=None if self.hold is None else min(1.0, self.held_s * factor / wall_s),
-        )
-
 
 @dataclass(frozen=True)
 class ProcessCost:
@@ -128,9 +92,9 @@ class ProcessCost:
 class Probe:
     """Calls of a task without a server: alone (`call`, `process`) and concurrently (`points`).
 
-    `python_s` is the speed of the machine to which the figures apply: the duration in s of fixed
-    work (see `machine_speed`). `crowding` is the factor by which the CPU time of fixed work
-    increases while all cores are busy, because cores share caches, power or execution units.
+    `python_s` is the machine's speed (see `machine_speed`). `crowding` is the factor by which the
+    CPU time of fixed work increases while all cores are busy, because cores share caches, power or
+    execution units.
     `upstream_cpu_s` is the CPU time in s that the upstream, which runs on the same machine, uses
     for a call.
     """
@@ -157,18 +121,3 @@ class Probe:
     def of_kind(self, kind: str) -> list[Point]:
         """Return the points of one kind, by ascending number of workers."""
         return sorted((p for p in self.points if p.kind == kind), key=lambda point: point.count)
-
-    def at_speed(self, python_s: float) -> Probe:
-        """Return the probe at another speed of the machine."""
-        if self.python_s is None:
-            return self
-        factor = python_s / self.python_s
-        call = self.call.slowed(factor)
-        points = tuple(point.slowed(factor, self.call) for point in self.points)
-        return replace(
-            self,
-            call=call,
-            python_s=python_s,
-            points=points,
-            upstream_cpu_s=self.upstream_cpu_s * factor,
-        )

@@ -6,8 +6,9 @@ import json
 import math
 import statistics
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import psutil
@@ -35,7 +36,9 @@ from offload.upstream import Upstream
 
 READY = 30.0  # timeout in s for the import of the task
 MARGIN_S = 60.0  # added to the expected time of a measurement for its timeout
-ALONE_S, POINT_S = 1.5, 0.8  # duration in s of the calls of one worker, and of several
+ALONE_S, POINT_S = 1.5, 0.7  # duration in s of the calls of one worker, and of several
+PASSES = 2  # measurements of each number of workers
+BUSY_POINTS = 3
 SLOWEST = 5.0  # s of one call, above which the probe would take too long
 MOST_THREADS = 64
 CACHES_MIB = 4.0  # growth during the probe up to which caches explain it; a guess
@@ -48,7 +51,7 @@ def measure(case: Case, upstream: Upstream | None, users: int) -> Probe:
     `upstream` is the one that the task needs, if any. Raise RunError if a call takes more than
     SLOWEST seconds.
     """
-    speeds = _Speeds()
+    python_s = machine_speed.measure().python_s
     with calling_process.start(
         "offload.serving.task_probe",
         case.task,
@@ -60,22 +63,17 @@ def measure(case: Case, upstream: Upstream | None, users: int) -> Probe:
         facts = child.facts
         first = _call(child, FIRST, 1, 0.0)
         before_mib = _memory_mib(child.pid)
-        speeds.measure()
         served = None if upstream is None else ProcessTree(upstream.pid)
         served_s = _cpu_s(served)
         alone, hold = _alone(child)
         served_s = _cpu_s(served) - served_s
         _check(case, alone)
         call = _call_cost(alone, hold)
-        alone_speed = speeds.around()
         after_mib = _memory_mib(child.pid)
-        points, crowding = [], []
-        for kind, count in _points(call, bool(facts["is_coroutine"]), users):
+        crowding, points = [], []
+        for _ in range(PASSES):
             crowding.append(_call(child, CROWDING, cores.available(), 0.0)["crowding"])
-            speeds.measure()
-            points.append((_point(child, kind, count), speeds.around()))
-    python_s = speeds.mean()
-    call = call.slowed(python_s / alone_speed)
+            points.append([*_points(child, call, bool(facts["is_coroutine"]), users)])
     return Probe(
         task=case.task,
         python=str(facts["python"]),
@@ -91,30 +89,19 @@ def measure(case: Case, upstream: Upstream | None, users: int) -> Probe:
             threads=int(alone["threads"]) - 1,
         ),
         python_s=python_s,
-        points=tuple(point.slowed(python_s / speed, call) for point, speed in points),
+        points=tuple(_mean(passes) for passes in zip(*points, strict=True)),
         crowding=max(1.0, statistics.fmean(crowding)),
-        upstream_cpu_s=served_s / alone["done"] * python_s / alone_speed,
+        upstream_cpu_s=served_s / alone["done"],
     )
 
 
-class _Speeds:
-    """Durations of fixed work in s, measured before and after the calls of a probe."""
-
-    def __init__(self) -> None:
-        self._readings: list[float] = []
-
-    def measure(self) -> None:
-        """Measure the speed now; the task must not run."""
-        self._readings.append(machine_speed.measure().python_s)
-
-    def around(self) -> float:
-        """Measure again; return the mean of this speed and the one before."""
-        self.measure()
-        return statistics.harmonic_mean(self._readings[-2:])
-
-    def mean(self) -> float:
-        """Return the mean of all speeds: rates are proportional to 1 / duration."""
-        return statistics.harmonic_mean(self._readings)
+def busy_cpu_s(task: str) -> float:
+    """Return the CPU time of a call in s while all cores are busy."""
+    with calling_process.start(
+        "offload.serving.task_probe", task, python=None, path=None, environment={}, ready_s=READY
+    ) as child:
+        points = [_point(child, PROCESSES, cores.available()) for _ in range(BUSY_POINTS)]
+    return statistics.fmean(point.cpu_s for point in points)
 
 
 def _alone(child: CallingProcess) -> tuple[Any, float | None]:
@@ -165,16 +152,26 @@ def _check(case: Case, alone: Mapping[str, Any]) -> None:
         raise RunError(f"one call of {case.task} takes {seconds}, too long to probe", fix)
 
 
-def _points(call: CallCost, is_coroutine: bool, users: int) -> Iterator[tuple[str, int]]:
-    """Yield kinds and numbers of workers: one for each core, and as many as could be useful."""
+def _points(
+    child: CallingProcess, call: CallCost, is_coroutine: bool, users: int
+) -> Iterator[Point]:
+    """Measure one worker for each core, and as many workers as could be useful."""
     available = cores.available()
     useful = useful_workers(call.wait_s, call.cpu_s, available, users)
     for count in sorted({available, min(useful, MOST_THREADS)}):
-        yield THREADS, count
+        yield _point(child, THREADS, count)
     for count in sorted({available, min(useful, 4 * available)}):
-        yield PROCESSES, count
+        yield _point(child, PROCESSES, count)
     if is_coroutine:
-        yield LOOP, users
+        yield _point(child, LOOP, users)
+
+
+def _mean(points: Sequence[Point]) -> Point:
+    """Return the mean of the same point in several passes: the machine's speed varies."""
+    names = ("rate", "wall_s", "cpu_s", "queued_s", "failed")
+    means = {name: statistics.fmean(getattr(point, name) for point in points) for name in names}
+    results = max(point.results for point in points)
+    return replace(points[0], results=results, **means)  # type: ignore[arg-type]
 
 
 def useful_workers(wait_s: float, cpu_s: float, available: int, users: int) -> int:

@@ -59,9 +59,9 @@ def prepare(
         found = probing.measure(case, upstream, case.users)
     overheads = overhead.load()
     if overheads is None:
-        report("the strategies' overhead on this machine, once: 40 s")
+        report("the strategies' overhead on this machine, once: 45 s")
         overheads = overhead.measure(report)
-    question = Question(found, overheads.at_speed(found.python_s), case.users, memory_mib, p99_s)
+    question = Question(found, overheads, case.users, memory_mib, p99_s)
     _check_constraints(question)
     return question
 

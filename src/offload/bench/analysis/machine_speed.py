@@ -32,15 +32,6 @@ def moved_times(*runs: Sequence[float]) -> float | None:
     return max(each[-1] for each in tenths) / min(each[0] for each in tenths) - 1
 
 
-def mean(records: Sequence[Record]) -> float | None:
-    """Return the duration in s of the fixed work in Python at the mean speed before the windows.
-
-    Rates are proportional to 1 / duration, so it is the harmonic mean; None without windows.
-    """
-    times = work_times(records)["python_s"]
-    return statistics.harmonic_mean(times) if times else None
-
-
 def work_times(records: Sequence[Record]) -> dict[str, list[float]]:
     """Return the durations in s of each kind of fixed work before the windows, by its field."""
     hosts = [record.resources.host for record in records if record.trial.kind == WINDOW]
