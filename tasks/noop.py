@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-MEGABYTE = bytes(1_000_000)
+MEGABYTE = 1_000_000
 
 
 def noop_sync() -> bytes:
@@ -12,4 +12,4 @@ def noop_sync() -> bytes:
 
 def noop_megabyte_sync() -> bytes:
     """Return 1 MB at once: measures the strategy's overhead for a large response."""
-    return MEGABYTE
+    return b"0" * MEGABYTE  # new memory for each response, as in real handlers

@@ -185,7 +185,9 @@ def test_a_wait_that_is_shorter_than_a_turn_of_the_loop_lets_no_worker_sleep() -
 
 
 def test_the_overhead_grows_with_the_cpu_time_of_calls_and_with_their_responses() -> None:
-    one = Overhead(0.001, 0.002, waiting=Overhead(0.003, 0.004), computing=Overhead(0.1, 0.2))
+    one = Overhead(0.001, 0.002, waiting=Overhead(0.1, 0.2), computing=Overhead(0.1, 0.2))
+    assert one.of_call(0.1, 0.001, 0) == one.waiting  # the larger of both
+    assert one.of_call(0.1, 0.002, 0) == Overhead(pytest.approx(0.101), pytest.approx(0.202))
     for cpu_s, share in ((0.001, 0.5), (0.002, 1.0), (0.1, 1.0)):
         found = Overhead(pytest.approx(0.001 + share * 0.1), pytest.approx(0.002 + share * 0.2))
         assert one.of_call(0.0, cpu_s, 0) == found

@@ -68,12 +68,15 @@ class Overhead:
     def of_call(self, wait_s: float, cpu_s: float, body_bytes: int) -> Overhead:
         """Return the overhead of a call that waits and computes, and returns `body_bytes`.
 
-        If it waits for longer than a turn of the event loop, the worker sleeps.
+        If it waits for longer than a turn of the event loop, the worker sleeps. Meanwhile others
+        use its caches, as if the call computed.
         """
-        base = self if self.waiting is None or wait_s <= self.serial_s else self.waiting
-        found = Overhead(base.serial_s, base.cpu_s)
+        found = Overhead(self.serial_s, self.cpu_s)
         if self.computing is not None:
             found = found.plus(self.computing.scaled(min(1.0, cpu_s / COMPUTE_S)))
+        if self.waiting is not None and wait_s > self.serial_s:
+            serial_s = max(found.serial_s, self.waiting.serial_s)
+            found = Overhead(serial_s, max(found.cpu_s, self.waiting.cpu_s))
         if self.megabyte is not None:
             found = found.plus(self.megabyte.scaled(body_bytes / 1e6))
         return found
