@@ -23,7 +23,6 @@ from tests.bench.advice.probes import OVERHEADS
 from tests.records import changed, new_record
 
 ONE = OVERHEADS["threads"]
-DIRECT_S = 0.002  # CPU time of a call of COMPUTES without a server
 KEPT = {
     name: replace(ONE, waiting=None if name == "loop" else ONE, computing=ONE, megabyte=ONE)
     for name in STRATEGIES
@@ -87,12 +86,13 @@ def windows(**other: dict[str, object]) -> dict[tuple[str, str], list[Record]]:
             own = {**values, **(other.get(name, {}) if task == WAITS else {})}
             if task in (COMPUTES, SENDS):
                 own |= {"rate": 500.0, "server_cpu_s": 2.0 if task == SENDS else 6.0}
+                own |= {"task_cpu_s": 0.002}
             found[name, task] = [changed(new_record(Case(name, task), "overhead"), **own)]
     return found
 
 
 def test_overheads_are_those_of_the_windows() -> None:
-    found, problem = overhead._of_windows(windows(pipes={"rate": 500.0}), 2, DIRECT_S)
+    found, problem = overhead._of_windows(windows(pipes={"rate": 500.0}), 2)
     assert problem is None
     megabyte = Overhead(pytest.approx(0.001), pytest.approx(0.0005))
     computing = Overhead(pytest.approx(0.0005 / 0.6), pytest.approx(0.0005))
@@ -115,7 +115,7 @@ def test_overheads_are_those_of_the_windows() -> None:
 def test_strategies_are_compared_by_a_task_that_waits_only_if_all_have_its_overhead(
     failure: dict[str, object], reason: str
 ) -> None:
-    found, problem = overhead._of_windows(windows(pipes=failure), 2, DIRECT_S)
+    found, problem = overhead._of_windows(windows(pipes=failure), 2)
     assert problem == reason
     assert [each.waiting for each in found.values()] == [None] * len(STRATEGIES)
     assert [each.computing for each in found.values()] == [None] * len(STRATEGIES)
@@ -126,7 +126,7 @@ def test_an_unknown_overhead_of_a_task_that_does_nothing_is_an_error() -> None:
     broken = windows()
     broken["threads", IDLE] = [changed(broken["threads", IDLE][0], server_cpu_s=None)]
     with pytest.raises(RunError, match=r"^threads: its rate or CPU time is unknown$"):
-        overhead._of_windows(broken, 2, DIRECT_S)
+        overhead._of_windows(broken, 2)
 
 
 def test_workers_that_limit_the_rate_do_not_reveal_the_time_on_the_event_loop() -> None:

@@ -21,7 +21,7 @@ from statistics import fmean
 from typing import Any
 
 from offload import cores, files
-from offload.bench.advice import probing, strategies
+from offload.bench.advice import strategies
 from offload.bench.advice.strategies import STRATEGIES
 from offload.bench.analysis import disturbance
 from offload.bench.experiments.block import measure_round
@@ -142,7 +142,7 @@ def measure(report: Callable[[str], object]) -> dict[str, Overhead]:
         (case.server, case.task): records.at(place).windows() for place, case in block.items()
     }
     all_windows = [record for each in windows.values() for record in each]
-    found, problem = _of_windows(windows, count, probing.busy_cpu_s(COMPUTES))
+    found, problem = _of_windows(windows, count)
     if problem is not None:
         report(f"the overhead of calls that wait or compute is unknown ({problem})")
     disturbed = disturbance.between(all_windows, [])
@@ -154,13 +154,12 @@ def measure(report: Callable[[str], object]) -> dict[str, Overhead]:
 
 
 def _of_windows(
-    windows: Mapping[tuple[str, str], list[Record]], count: int, direct_s: float
+    windows: Mapping[tuple[str, str], list[Record]], count: int
 ) -> tuple[dict[str, Overhead], str | None]:
     """Return the overheads from the windows of each strategy and task, and a problem.
 
-    `count` is the number of processes of prefork, and `direct_s` the CPU time of a call of
-    COMPUTES without a server. Strategies are compared by these figures, so if one has none of a
-    task that waits, none has.
+    `count` is the number of processes of prefork. Strategies are compared by these figures, so if
+    one has none of a task that waits, none has.
     """
     loops = {name: count if name == "prefork" else 1 for name in STRATEGIES}
     idle = {}
@@ -169,14 +168,14 @@ def _of_windows(
         idle[name] = Overhead(loops[name] * interval_s, cpu_s)
     try:
         waits = {name: _times(name, windows[name, WAITS]) for name in SLEEPERS}
-        computes = {name: _times(name, windows[name, COMPUTES]) for name in STRATEGIES}
+        computes = {name: _beside_task_s(name, windows[name, COMPUTES]) for name in STRATEGIES}
         sends = {name: _times(name, windows[name, SENDS]) for name in STRATEGIES}
     except RunError as error:
         return idle, str(error)
     found = {}
     for name, own in idle.items():
         waiting = _waiting(name, own, *waits[name]) if name in waits else None
-        more_s = max(SHORTEST, computes[name][1] - direct_s - own.cpu_s)
+        more_s = max(SHORTEST, computes[name] - own.cpu_s)
         computing = Overhead(own.serial_s * more_s / own.cpu_s, more_s)
         interval_s, cpu_s = sends[name]
         serial_s = max(SHORTEST, loops[name] * interval_s - own.serial_s)
@@ -227,6 +226,15 @@ def _times(strategy: str, windows: list[Record]) -> tuple[float, float]:
         reason = "its rate or CPU time is unknown" if problem is None else str(problem)
         raise RunError(f"{strategy}: {reason}")
     return fmean(intervals), fmean(cpu)
+
+
+def _beside_task_s(strategy: str, windows: list[Record]) -> float:
+    """Return the CPU time of a request besides that of its task, in s; raise RunError."""
+    _, cpu_s = _times(strategy, windows)
+    known = [record.tasks.cpu_s for record in windows if record.tasks.cpu_s is not None]
+    if not known:
+        raise RunError(f"{strategy}: the CPU time of its task is unknown")
+    return cpu_s - fmean(known)
 
 
 def _cpu_s(record: Record) -> float | None:

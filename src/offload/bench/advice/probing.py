@@ -38,7 +38,6 @@ READY = 30.0  # timeout in s for the import of the task
 MARGIN_S = 60.0  # added to the expected time of a measurement for its timeout
 ALONE_S, POINT_S = 1.5, 0.7  # duration in s of the calls of one worker, and of several
 PASSES = 2  # measurements of each number of workers
-BUSY_POINTS = 3
 SLOWEST = 5.0  # s of one call, above which the probe would take too long
 MOST_THREADS = 64
 CACHES_MIB = 4.0  # growth during the probe up to which caches explain it; a guess
@@ -93,15 +92,6 @@ def measure(case: Case, upstream: Upstream | None, users: int) -> Probe:
         crowding=max(1.0, statistics.fmean(crowding)),
         upstream_cpu_s=served_s / alone["done"],
     )
-
-
-def busy_cpu_s(task: str) -> float:
-    """Return the CPU time of a call in s while all cores are busy."""
-    with calling_process.start(
-        "offload.serving.task_probe", task, python=None, path=None, environment={}, ready_s=READY
-    ) as child:
-        points = [_point(child, PROCESSES, cores.available()) for _ in range(BUSY_POINTS)]
-    return statistics.fmean(point.cpu_s for point in points)
 
 
 def _alone(child: CallingProcess) -> tuple[Any, float | None]:

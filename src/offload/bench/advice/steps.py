@@ -23,6 +23,10 @@ SHORTEST_S = 30.0  # minimum time in s for rounds, even if less is left
 Report = Callable[[str], object]
 
 
+def no_page(_: Path) -> None:
+    """Show no live page."""
+
+
 def advise(
     case: Case,
     folder: Path,
@@ -30,10 +34,12 @@ def advise(
     report: Report,
     memory_mib: float | None = None,
     p99_s: float | None = None,
+    on_start: Callable[[Path], object] = no_page,
 ) -> Answer:
     """Advise on a strategy for the task of a case within `budget_s`; save records in `folder`.
 
-    Raise UserError if the task cannot be called, or if no strategy can meet the constraints.
+    `on_start` is called with the folder before the candidates are measured. Raise UserError if the
+    task cannot be called, or if no strategy can meet the constraints.
     """
     started = time.monotonic()
     question = prepare(case, report, memory_mib, p99_s)
@@ -43,6 +49,7 @@ def advise(
     folder.mkdir(parents=True, exist_ok=True)
     plan_file.save(planned, folder)
     answer.save(question, folder)
+    on_start(folder)
     return measure(question, planned, folder, report)
 
 

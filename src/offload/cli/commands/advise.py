@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING
 
 from invoke import Context, Exit
 
-from offload.cli import advise_application, answers, arguments, case_options, command
+from offload.cli import (
+    advise_application,
+    answers,
+    arguments,
+    case_options,
+    command,
+    live_page,
+)
 from offload.cli.plan_run import write_report
 from offload.errors import UsageError, UserError
 from offload.registry import catalog
@@ -41,6 +48,7 @@ def advise(
     method: str = "",
     body: str = "",
     header: str = "",
+    open: bool = False,  # noqa: A002
 ) -> None:
     """Find the strategy and its size for a function: fab advise:shop.pricing:quote.
 
@@ -66,6 +74,7 @@ def advise(
     method   the request's method; default: GET, with body POST
     body     the request's body, or with @FILE the content of a file
     header   'Name: value' to send, several as 'A: 1; B: 2'
+    open     yes: show the candidates of a function live in a browser: see fab live
 
     It calls the function alone and in workers, predicts the rate of each strategy, and measures the
     best ones as servers under load. An application is measured under each server that can serve it.
@@ -81,6 +90,10 @@ def advise(
     budget_s = arguments.number("budget", budget, SHORTEST, LONGEST)
     limits = arguments.mebibytes("memory", memory), arguments.response_time("p99", p99)
     sent = case_options.request_of(request, method, body, header)
+    if open and app:
+        raise UsageError("open=yes is for functions", "leave it out: app= shows its steps here")
+    if open:
+        live_page.idle_s()  # raises UsageError before anything is measured
     if app:
         advise_application.check(task=task, args=args, inputs=inputs, code=code)
         served = advise_application.case(app, users, python, path, sent)
@@ -93,7 +106,8 @@ def advise(
     _use_cpus(cpus)
     folder = journal.new_run("advise")
     try:
-        result = steps.advise(case, folder, budget_s, _report, *limits)
+        on_start = live_page.start_for_run if open else steps.no_page
+        result = steps.advise(case, folder, budget_s, _report, *limits, on_start)
     except (UserError, KeyboardInterrupt):
         _remove_if_empty(folder)
         raise
