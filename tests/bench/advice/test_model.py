@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from offload.bench.advice import model as models
+from offload.bench.advice.answer import Question
 from offload.bench.advice.model import Model, Prediction, batch_rate, shared_rate
 from offload.bench.advice.overhead import Overhead
 from offload.bench.advice.probe import PROCESSES, THREADS, Probe
@@ -51,12 +52,42 @@ def test_the_calls_of_a_pool_run_half_in_step() -> None:
     assert 17 < rates[-1] <= 20
 
 
+def test_calls_that_compute_in_short_bursts_do_not_run_in_step() -> None:
+    one, several = (shared_rate(25, 2, 0.1, 0.004, bursts=bursts) for bursts in (1, 5))
+    assert one < several < 25 / 0.104
+    known = probe(wait_s=0.1, cpu_s=0.005, hold=0.005 / 0.105)
+    fetches = replace(known, call=replace(known.call, switches=8.0))
+    assert model(fetches).predict("threads", 25).rate > model(known).predict("threads", 25).rate
+
+
 def test_threads_that_hold_the_gil_longer_than_its_switch_interval_run_in_step() -> None:
     serial_s = 0.006 + OVERHEADS["threads"].serial_s
     long = model(probe(wait_s=0.2, cpu_s=0.006, hold=0.006 / 0.206)).predict("threads", 25)
     assert long.rate == pytest.approx(25 / (0.2 + 25 * serial_s), rel=0.02)
     short = model(probe(wait_s=0.2, cpu_s=0.002, hold=0.002 / 0.202)).predict("threads", 25)
     assert short.rate > 25 / (0.2 + 25 * (0.002 + OVERHEADS["threads"].serial_s))
+
+
+def test_calls_that_need_more_cpu_time_wait_as_long_as_before() -> None:
+    [then] = [p.cpu_s for p in MIXED.of_kind(PROCESSES) if p.count == CORES]
+    known = MIXED.with_cpu_time(2 * then)
+    assert (known.call.wait_s, known.call.cpu_s) == pytest.approx((0.05, 0.1))
+    assert known.call.held_s == pytest.approx(2 * MIXED.call.held_s)
+    assert MIXED.with_cpu_time(then) == MIXED
+    assert replace(MIXED, points=()).with_cpu_time(1.0).call == MIXED.call
+    computing = model(PYTHON).predict("pipes", 2).rate
+    slower = model(PYTHON.with_cpu_time(0.1)).predict("pipes", 2).rate
+    assert slower == pytest.approx(computing / 2, rel=0.01)
+    waiting = model(SLEEP).predict("threads", 4).rate
+    slower = model(SLEEP.with_cpu_time(0.001)).predict("threads", 4).rate
+    assert slower == pytest.approx(waiting, rel=0.01)
+
+
+def test_a_prediction_uses_the_cpu_time_between_the_rounds() -> None:
+    question = Question(PYTHON, OVERHEADS, 25)
+    then = question.model.predict("pipes", 2).rate
+    now = replace(question, busy_cpu_s=(0.05, 0.15)).model.predict("pipes", 2).rate
+    assert now == pytest.approx(then * 0.05 / 0.075, rel=0.01)  # the harmonic mean
 
 
 def test_waiting_calls_need_as_many_threads_as_users() -> None:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from statistics import harmonic_mean
 from typing import Any, TypeVar
 
 from offload import files
@@ -36,7 +37,8 @@ class Question:
     """The inputs from which the candidates were derived, saved beside their records.
 
     The constraints are the memory of the server in MiB and the 99th percentile of response times in
-    s; None: no constraint.
+    s; None: no constraint. `busy_cpu_s` are CPU times of a call in s, measured between the rounds
+    while all cores were busy with calls.
     """
 
     probe: Probe
@@ -44,11 +46,18 @@ class Question:
     users: int
     memory_mib: float | None = None
     p99_s: float | None = None
+    busy_cpu_s: tuple[float, ...] = ()
 
     @property
     def model(self) -> Model:
-        """The model of this probe."""
-        return Model(self.probe, self.overheads, self.users, self.memory_mib)
+        """The model of this probe, with the CPU time of calls between the rounds, if it is known.
+
+        Rates are proportional to 1 / CPU time, so the CPU times have their harmonic mean.
+        """
+        probe = self.probe
+        if self.busy_cpu_s:
+            probe = probe.with_cpu_time(harmonic_mean(self.busy_cpu_s))
+        return Model(probe, self.overheads, self.users, self.memory_mib)
 
 
 @dataclass(frozen=True)
@@ -135,8 +144,17 @@ def load(folder: Path) -> Question:
 
 def _question(values: Any) -> Question:
     probe = lines.built(Probe, values["probe"], "probe")
-    limits = (values.get(name) for name in ("memory_mib", "p99_s"))
-    return Question(probe, overhead.read(values["overheads"]), int(values["users"]), *limits)
+    busy_cpu_s = tuple(float(each) for each in values.get("busy_cpu_s", ()))
+    if not all(each > 0 for each in busy_cpu_s):
+        raise ValueError("busy_cpu_s has a time that is not positive")
+    return Question(
+        probe,
+        overhead.read(values["overheads"]),
+        int(values["users"]),
+        values.get("memory_mib"),
+        values.get("p99_s"),
+        busy_cpu_s,
+    )
 
 
 def read(folder: Path, build: Callable[[Any], T]) -> T:

@@ -154,7 +154,7 @@ class Model:
             name, serial_s = self._serial_of_threads()
             if serial_s:
                 capacities[name] = 1 / (serial_s + overhead.serial_s)
-            if name == GIL and serial_s >= SLICE_S:
+            if name == GIL and serial_s / probe.call.bursts >= SLICE_S:
                 busy, free_s = min(workers, self.users), max(0.0, probe.call.wall_s - serial_s)
                 capacities[GIL] = batch_rate(busy, 1, free_s, serial_s + overhead.serial_s)
         elif strategy != "loop" and (limit := self._saturated(PROCESSES)) is not None:
@@ -185,7 +185,7 @@ class Model:
         cores, busy_s = self._cores / call.parallelism, cpu_s / call.parallelism
         busy_s += overhead.cpu_s
         in_step = IN_STEP_PREFORK if strategy == "prefork" else IN_STEP
-        rate = shared_rate(busy, cores, call.wait_s, busy_s, in_step)
+        rate = shared_rate(busy, cores, call.wait_s, busy_s, in_step, call.bursts)
         if busy * busy_s >= cores * (call.wait_s + busy_s):
             return CPU, rate
         return (USERS if busy >= self.users else WORKERS), rate
@@ -253,18 +253,23 @@ class Model:
 
 
 def shared_rate(
-    workers: int, cores: float, wait_s: float, cpu_s: float, in_step: float = IN_STEP
+    workers: int,
+    cores: float,
+    wait_s: float,
+    cpu_s: float,
+    in_step: float = IN_STEP,
+    bursts: float = 1.0,
 ) -> float:
     """Return the rate in calls/s of workers that share cores and use none while they wait.
 
     It is the geometric mean of `constant_rate` and `batch_rate`, with the weight `in_step` of the
-    latter. The weight is smaller for calls that end within a time slice, because they leave the
-    core one after the other, unless all cores are busy.
+    latter. The weight is smaller for calls that compute in `bursts` shorter than a time slice,
+    because they leave the core one after the other, unless all cores are busy.
     """
     constant = constant_rate(workers, cores, wait_s, cpu_s)
     if workers <= cores:
         return constant
-    if cpu_s < SLICE_S:
+    if cpu_s / bursts < SLICE_S:
         in_step *= constant * cpu_s / cores
     batch = batch_rate(workers, cores, wait_s, cpu_s)
     return math.exp((1 - in_step) * math.log(constant) + in_step * math.log(batch))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 FIRST, ALONE, THREADS, PROCESSES, LOOP = "first", "alone", "threads", "processes", "loop"
 PARALLEL = 1.2  # mean number of cores of a call, above which it uses several; a guess
@@ -26,6 +26,26 @@ class Point:
     results: int
     worker_mib: float | None = None
 
+    def slowed(self, factor: float, call: CallCost) -> Point:
+        """Return the point if calls need more CPU time by a factor; `call` is a call alone.
+
+        Waiting for a CPU takes longer, too, and so does waiting for a GIL that computing calls
+        hold.
+        """
+        busy_s = self.cpu_s / call.parallelism
+        blocked_s = max(0.0, self.wall_s - call.wait_s - busy_s - self.queued_s)
+        gil_share = 1.0 if self.kind == LOOP else min(1.0, call.held_s / (call.cpu_s or 1.0))
+        slowed_s = busy_s + self.queued_s
+        slowed_s += blocked_s * (0.0 if self.kind == PROCESSES else gil_share)
+        wall_s = self.wall_s + (factor - 1) * slowed_s
+        return replace(
+            self,
+            rate=self.rate * self.wall_s / wall_s,
+            wall_s=wall_s,
+            cpu_s=self.cpu_s * factor,
+            queued_s=self.queued_s * factor,
+        )
+
 
 @dataclass(frozen=True)
 class CallCost:
@@ -34,7 +54,8 @@ class CallCost:
     `wall_s`, `cpu_s` and `queued_s` are means of a call alone: its wall time, its CPU time and its
     wait for a CPU. `variation` is the standard deviation of its wall time over its mean. `hold` is
     the share of the call in which the GIL is locked. `results` is the number of different results.
-    `failed` is the share of calls that raised, and `error` the first message.
+    `failed` is the share of calls that raised, and `error` the first message. `switches` is how
+    often a call got a CPU.
     """
 
     wall_s: float
@@ -46,6 +67,12 @@ class CallCost:
     results: int
     failed: float
     error: str | None
+    switches: float | None = None
+
+    @property
+    def bursts(self) -> float:
+        """The number of pieces into which its waits divide the CPU time of a call; at least 1."""
+        return max(1.0, self.switches or 1.0)
 
     @property
     def wait_s(self) -> float:
@@ -70,6 +97,17 @@ class CallCost:
     def held_s(self) -> float:
         """The time for which a call holds the GIL, in s; 0 if it is unknown."""
         return (self.hold or 0.0) * self.wall_s
+
+    def slowed(self, factor: float) -> CallCost:
+        """Return the cost if calls need more CPU time by a factor; they wait as long as before."""
+        wall_s = self.wall_s + (factor - 1) * (self.busy_s + self.queued_s)
+        return replace(
+            self,
+            wall_s=wall_s,
+            cpu_s=self.cpu_s * factor,
+            queued_s=self.queued_s * factor,
+            hold=None if self.hold is None else min(1.0, self.held_s * factor / wall_s),
+        )
 
 
 @dataclass(frozen=True)
@@ -121,3 +159,16 @@ class Probe:
     def of_kind(self, kind: str) -> list[Point]:
         """Return the points of one kind, by ascending number of workers."""
         return sorted((p for p in self.points if p.kind == kind), key=lambda point: point.count)
+
+    def with_cpu_time(self, busy_cpu_s: float) -> Probe:
+        """Return the probe at the time when a call of one process per core took this CPU time."""
+        then = [point.cpu_s for point in self.of_kind(PROCESSES) if point.count == self.cores]
+        if not then or not then[0]:
+            return self
+        factor = busy_cpu_s / then[0]
+        return replace(
+            self,
+            call=self.call.slowed(factor),
+            points=tuple(point.slowed(factor, self.call) for point in self.points),
+            upstream_cpu_s=self.upstream_cpu_s * factor,
+        )

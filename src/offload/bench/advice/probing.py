@@ -7,7 +7,7 @@ import math
 import statistics
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from typing import Any
 
@@ -51,14 +51,7 @@ def measure(case: Case, upstream: Upstream | None, users: int) -> Probe:
     SLOWEST seconds.
     """
     python_s = machine_speed.measure().python_s
-    with calling_process.start(
-        "offload.serving.task_probe",
-        case.task,
-        python=case.python,
-        path=case.path,
-        environment={} if upstream is None else dict(upstream.environment()),
-        ready_s=READY,
-    ) as child:
+    with _start(case, upstream) as child:
         facts = child.facts
         first = _call(child, FIRST, 1, 0.0)
         before_mib = _memory_mib(child.pid)
@@ -89,8 +82,26 @@ def measure(case: Case, upstream: Upstream | None, users: int) -> Probe:
         ),
         python_s=python_s,
         points=tuple(_mean(passes) for passes in zip(*points, strict=True)),
-        crowding=max(1.0, statistics.fmean(crowding)),
+        crowding=max(1.0, min(crowding)),  # a change of the machine's speed may increase one
         upstream_cpu_s=served_s / alone["done"],
+    )
+
+
+def busy_cpu_s(case: Case, upstream: Upstream | None) -> float:
+    """Return the CPU time of a call in s while all cores are busy with calls; raise UserError."""
+    with _start(case, upstream) as child:
+        _call(child, FIRST, 1, 0.0)
+        return _point(child, PROCESSES, cores.available()).cpu_s
+
+
+def _start(case: Case, upstream: Upstream | None) -> AbstractContextManager[CallingProcess]:
+    return calling_process.start(
+        "offload.serving.task_probe",
+        case.task,
+        python=case.python,
+        path=case.path,
+        environment={} if upstream is None else dict(upstream.environment()),
+        ready_s=READY,
     )
 
 
@@ -118,6 +129,7 @@ def _call_cost(alone: Mapping[str, Any], hold: float | None) -> CallCost:
         results=len(alone["checksums"]),
         failed=alone["failed"] / alone["done"],
         error=alone["error"],
+        switches=alone["switches"],
     )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from offload.bench.advice import answer, candidates, constraints, latency, overhead, probing
 from offload.bench.advice.answer import Answer, Question
+from offload.bench.advice.between_rounds import BetweenRounds
 from offload.bench.experiments.run import run
 from offload.bench.planning import plan_file, planned_records
 from offload.bench.planning.plan import Plan
@@ -87,16 +88,17 @@ def measure(question: Question, planned: Plan, folder: Path, report: Report) -> 
     After an interrupt, the answer uses the records so far, and its `is_interrupted` is True.
     """
     is_interrupted = False
+    calls = BetweenRounds(question, planned.cases[0], folder)
     try:
         for _ in run(planned, folder):
-            pass
-        found = answer.evaluate(question, planned, planned_records.read_if_any(folder))
+            calls.measure()
+        found = answer.evaluate(calls.question, planned, planned_records.read_if_any(folder))
         if found.chosen.rate.value is not None and not _has_latency(found):
             report("response times of the best one below its capacity: 20 s")
             _measure_latency(found, planned, folder)
     except KeyboardInterrupt:
         is_interrupted = True
-    found = answer.evaluate(question, planned, planned_records.read_if_any(folder))
+    found = answer.evaluate(calls.question, planned, planned_records.read_if_any(folder))
     return replace(found, is_interrupted=is_interrupted)
 
 
