@@ -170,7 +170,7 @@ def test_no_strategy_is_missing_without_a_reason(name: str) -> None:
 def test_a_strategy_that_was_not_measured_has_its_prediction_and_the_reason() -> None:
     text = words(answer_of(40.0, 20.0))
     assert (
-        "Not measured: processes x2 (predicted 38.99/s), loop (predicted 19.79/s, one call at a "
+        "Not measured: processes x2 (predicted 37.04/s), loop (predicted 19.79/s, one call at a "
         "time) and threads x2 (predicted 19.71/s, the threads share one GIL). Only the best "
         "predictions are measured."
     ) in text

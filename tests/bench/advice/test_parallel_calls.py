@@ -17,6 +17,7 @@ from offload.reports.advice import answer_text, reasons
 from tests.bench.advice.answers import answered
 from tests.bench.advice.probes import model, on_several_cores, probe
 
+FREE = 2 - models.MEASURING  # cores
 CALL_S, CPU_S = 0.00268, 0.00524  # of a product of two matrices on two cores
 TRIES = 10  # of 0.2 s
 HASHES = """
@@ -71,7 +72,7 @@ def test_one_call_after_another_lasts_its_wall_time_not_its_cpu_time() -> None:
     found = model(PRODUCT)
     loop = found.predict("loop", 1)
     assert loop.rate == pytest.approx(1 / (CALL_S + 0.0005), rel=0.02)  # and the overhead
-    assert found.predict("pipes", 1).rate == pytest.approx(1 / (CALL_S + 0.0009), rel=0.02)
+    assert found.predict("pipes", 1).rate == pytest.approx(1 / (CALL_S + 0.0009), rel=0.05)
     assert found.on_loop_s == pytest.approx(CALL_S)
 
 
@@ -80,8 +81,8 @@ def test_calls_on_all_cores_are_limited_by_their_cpu_time_on_all_cores() -> None
     found = model(PRODUCT)
     threads, pipes = found.predict("threads", 2), found.predict("pipes", 2)
     assert (threads.limit, pipes.limit) == (models.CPU, models.CPU)
-    assert threads.rate == pytest.approx(2 / (0.0059 + 2 * 0.0009), rel=0.02)
-    assert pipes.rate == pytest.approx(2 / (0.0233 + 2 * 0.0009), rel=0.02)
+    assert threads.rate == pytest.approx(FREE / (0.0059 + 2 * 0.0009), rel=0.02)
+    assert pipes.rate == pytest.approx(FREE / (0.0233 + 2 * 0.0009), rel=0.02)
 
 
 def test_more_processes_only_compete_for_the_cores() -> None:
