@@ -24,6 +24,7 @@ MEASURING = 0.1  # cores that the sampler and the idle servers of a block use [0
 # How much the calls of several workers run in step (see `batch_rate`), from 0 to 1: one event loop
 # passes calls to all workers of a pool; processes of prefork accept connections independently.
 IN_STEP, IN_STEP_PREFORK = 0.5, 0.25
+SATURATION = 4.0  # how fast short calls stop to run in step below saturation; a guess
 SLICE_S = 0.0025  # s from which calls share cores and the GIL by time slices: half of CPython's
 # switch interval, and about a slice of Linux; calls of 1 ms do not share, calls of 4.5 ms do
 GIL_SHARE = 0.5  # share of the serial time: a call that holds the GIL for less has another limit
@@ -270,7 +271,7 @@ def shared_rate(
     if workers <= cores:
         return constant
     if cpu_s / bursts < SLICE_S:
-        in_step *= constant * cpu_s / cores
+        in_step *= (constant * cpu_s / cores) ** SATURATION
     batch = batch_rate(workers, cores, wait_s, cpu_s)
     return math.exp((1 - in_step) * math.log(constant) + in_step * math.log(batch))
 

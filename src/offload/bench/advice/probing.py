@@ -55,17 +55,18 @@ def measure(case: Case, upstream: Upstream | None, users: int) -> Probe:
         facts = child.facts
         first = _call(child, FIRST, 1, 0.0)
         before_mib = _memory_mib(child.pid)
-        served = None if upstream is None else ProcessTree(upstream.pid)
-        served_s = _cpu_s(served)
         alone, hold = _alone(child)
-        served_s = _cpu_s(served) - served_s
         _check(case, alone)
         call = _call_cost(alone, hold)
         after_mib = _memory_mib(child.pid)
+        served = None if upstream is None else ProcessTree(upstream.pid)
+        served_s = _cpu_s(served)
         crowding, points = [], []
         for _ in range(PASSES):
             crowding.append(_call(child, CROWDING, cores.available(), 0.0)["crowding"])
             points.append([*_points(child, call, bool(facts["is_coroutine"]), users)])
+        served_s = _cpu_s(served) - served_s
+        calls = sum(point.rate * POINT_S for passes in points for point in passes)
     return Probe(
         task=case.task,
         python=str(facts["python"]),
@@ -83,7 +84,7 @@ def measure(case: Case, upstream: Upstream | None, users: int) -> Probe:
         python_s=python_s,
         points=tuple(_mean(passes) for passes in zip(*points, strict=True)),
         crowding=max(1.0, min(crowding)),  # a change of the machine's speed may increase one
-        upstream_cpu_s=served_s / alone["done"],
+        upstream_cpu_s=served_s / calls,
     )
 
 
