@@ -38,6 +38,7 @@ READY = 30.0  # timeout in s for the import of the task
 MARGIN_S = 60.0  # added to the expected time of a measurement for its timeout
 ALONE_S, POINT_S = 1.5, 0.7  # duration in s of the calls of one worker, and of several
 PASSES = 2  # measurements of each number of workers
+VARIES = 0.5  # standard deviation over mean of calls, from which a mean needs more; a guess
 SLOWEST = 5.0  # s of one call, above which the probe would take too long
 MOST_THREADS = 64
 CACHES_MIB = 4.0  # growth during the probe up to which caches explain it; a guess
@@ -67,13 +68,14 @@ def measure(case: Case, upstream: Upstream | None, users: int) -> Probe:
             points.append([*_points(child, call, bool(facts["is_coroutine"]), users)])
         served_s = _cpu_s(served) - served_s
         calls = sum(point.rate * POINT_S for passes in points for point in passes)
+    means = tuple(_mean(passes) for passes in zip(*points, strict=True))
     return Probe(
         task=case.task,
         python=str(facts["python"]),
         gil_enabled=bool(alone["gil_enabled"]),
         is_coroutine=bool(facts["is_coroutine"]),
         cores=cores.available(),
-        call=call,
+        call=_with_more_calls(call, alone["done"], means),
         process=ProcessCost(
             import_s=float(facts["import_s"]),
             first_s=float(first["wall_s"]),
@@ -82,7 +84,7 @@ def measure(case: Case, upstream: Upstream | None, users: int) -> Probe:
             threads=int(alone["threads"]) - 1,
         ),
         python_s=python_s,
-        points=tuple(_mean(passes) for passes in zip(*points, strict=True)),
+        points=means,
         crowding=max(1.0, min(crowding)),  # a change of the machine's speed may increase one
         upstream_cpu_s=served_s / calls,
     )
@@ -167,6 +169,21 @@ def _points(
         yield _point(child, PROCESSES, count)
     if is_coroutine:
         yield _point(child, LOOP, users)
+
+
+def _with_more_calls(call: CallCost, calls: int, points: Sequence[Point]) -> CallCost:
+    """Return the cost with the mean wait of more calls, if few calls do not show the mean.
+
+    The other calls are those of one worker for each core, which hardly wait for each other.
+    """
+    few = [point for point in points if point.count == cores.available() and point.kind != LOOP]
+    if call.variation < VARIES or not few:
+        return call
+    waits = [call.wait_s, *(max(0.0, p.wall_s - p.cpu_s - p.queued_s) for p in few)]
+    weights = [calls, *(PASSES * POINT_S * point.rate for point in few)]
+    wall_s = call.wall_s + statistics.fmean(waits, weights) - call.wait_s
+    hold = None if call.hold is None else call.held_s / wall_s
+    return replace(call, wall_s=wall_s, hold=hold)
 
 
 def _mean(points: Sequence[Point]) -> Point:
