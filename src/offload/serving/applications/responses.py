@@ -18,6 +18,7 @@ class Answer:
     status: int
     content_type: str
     body: bytes
+    retry_after: int | None = None  # s, for the header Retry-After; only protected servers send it
 
 
 def from_task(timed: task_clock.TimedResult) -> Answer:
@@ -34,6 +35,17 @@ def from_error(error: Exception) -> Answer:
     probe.response_counts["failed"] += 1
     log.failure(str(error))
     return _plain(500, log.escaped(str(error)))
+
+
+def unavailable(line: str, retry_after: int | None = None) -> Answer:
+    """Return 503: the server does not run the task now."""
+    return _plain(503, line, retry_after)
+
+
+def timed_out(seconds: float) -> Answer:
+    """Return 504: the task ran for longer than its timeout."""
+    log.failure(f"a task exceeded task_timeout={seconds:g}")
+    return _plain(504, f"the task did not end within {seconds:g} s")
 
 
 def for_path(uri: str) -> Answer | None:
@@ -66,5 +78,5 @@ def _window(query: str) -> tuple[float, float] | None:
     return start, end
 
 
-def _plain(status: int, line: str) -> Answer:
-    return Answer(status, "text/plain; charset=utf-8", line.encode() + b"\n")
+def _plain(status: int, line: str, retry_after: int | None = None) -> Answer:
+    return Answer(status, "text/plain; charset=utf-8", line.encode() + b"\n", retry_after)

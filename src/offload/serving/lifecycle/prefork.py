@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import select
 import signal
-import socket
 import time
 import traceback
+from collections.abc import Callable
+from functools import partial
 from typing import NoReturn
 
 from offload import prctl, tasks
@@ -18,15 +19,25 @@ from offload.serving.lifecycle import readiness
 from offload.serving.lifecycle.stop_signal import stop
 from offload.serving.metrics import probe
 from offload.serving.pools import pool_workers
+from offload.serving.protection import guards
+from offload.serving.protection.guards import Protection
 
 PAUSE = 0.05  # s before a dead process is replaced: repeated failures use little CPU
 
 
-def serve(task: str, run: Run, port: int, backlog: int, processes: int) -> None:
+def serve(
+    task: str,
+    run: Run,
+    port: int,
+    backlog: int,
+    processes: int,
+    protection: Protection = guards.NONE,
+) -> None:
     """Serve until a stop signal; every process then finishes its accepted requests."""
     tasks.resolve(task)
     with tornado_app.listen(port, backlog) as listening:
-        parent = _Parent(run, listening, backlog, processes)
+        respond = partial(tornado_app.serve_socket, run, listening, backlog, protection=protection)
+        parent = _Parent(respond, processes)
         stop.set_callback(parent.stop)
         parent.wait_until_ready()
         readiness.announce(listening.getsockname()[1])
@@ -36,10 +47,8 @@ def serve(task: str, run: Run, port: int, backlog: int, processes: int) -> None:
 class _Parent:
     """The parent process, which replaces children that die."""
 
-    def __init__(self, run: Run, listening: socket.socket, backlog: int, processes: int) -> None:
-        self._run = run
-        self._listening = listening
-        self._backlog = backlog
+    def __init__(self, respond: Callable[..., None], processes: int) -> None:
+        self._respond = respond
         self._ready_reader, self._ready_writer = os.pipe()  # one byte per process that serves
         self._pids: set[int] = set()
         for _ in range(processes):
@@ -86,7 +95,7 @@ class _Parent:
             # Replace the parent's callback, which stops the siblings.
             stop.set_callback(lambda: None)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, pool_workers.SIGNALS)
-            tornado_app.serve_socket(self._run, self._listening, self._backlog, self._ready)
+            self._respond(ready=self._ready)
             code = 0
         except BaseException:  # noqa: BLE001 - the child must not return into the parent's code
             traceback.print_exc()

@@ -8,17 +8,19 @@ import os
 import resource
 import socket
 import time
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from offload.errors import UserError
 from offload.serving.metrics import probe
 from offload.serving.pools import pool_workers
 
 ENDING = 1.0  # s for workers to exit by themselves, or for a broken pool to shut down
+RETIRING = 0.05  # s between two looks at a pool that is being replaced
 BUILDS = 3  # attempts to create a pool whose workers die at their start
 
 T = TypeVar("T")
@@ -37,6 +39,8 @@ class Pool:
         self._task = task
         self._executor = build()
         self._recovery: asyncio.Task[None] | None = None
+        self._retiring: set[asyncio.Task[None]] = set()
+        self._timed: Counter[ProcessPoolExecutor] = Counter()  # running calls that have a timeout
 
     def __enter__(self) -> Pool:
         return self
@@ -61,21 +65,87 @@ class Pool:
         if self._recovery is not None:
             await asyncio.wait([self._recovery])
 
-    async def run(self, function: Callable[..., T], /, *args: object, idempotent: bool) -> T:
+    async def run(
+        self,
+        function: Callable[..., T],
+        /,
+        *args: object,
+        idempotent: bool,
+        timeout: float | None = None,
+    ) -> T:
         """Run a call; retry it once if the pool broke and it is idempotent.
 
-        Raise BrokenProcessPool if the call is lost.
+        Raise BrokenProcessPool if the call is lost. A worker whose call takes longer than `timeout`
+        seconds is killed and replaced: raise TimeoutError. The time starts at the call, so there
+        should not be more calls than workers.
         """
         tries = 2 if idempotent else 1
         while True:
             executor, future = await self._submit(function, args)
             try:
-                return await asyncio.wrap_future(future)
+                if timeout is None:
+                    return await asyncio.wrap_future(future)
+                return await self._run_timed(executor, asyncio.wrap_future(future), timeout)
             except BrokenProcessPool:
                 self._start_recovery(executor)
                 tries -= 1
                 if not tries:
                     raise
+
+    async def _run_timed(
+        self, executor: ProcessPoolExecutor, call: asyncio.Future[T], timeout: float
+    ) -> T:
+        self._timed[executor] += 1
+        try:
+            async with asyncio.timeout(timeout):
+                return await call
+        except TimeoutError:
+            if executor is self._executor and self._recovery is None:
+                self._recovery = asyncio.create_task(self._replace())
+            raise
+        finally:
+            self._timed[executor] -= 1
+
+    async def _replace(self) -> None:
+        """Create a new pool; kill the old one's workers when its other calls have ended.
+
+        The standard pool cannot replace a single worker: to kill one breaks the pool, and with it
+        the calls of the other workers.
+        """
+        old = self._executor
+        pids = cast("list[int]", probe.facts["worker_pids"])
+        try:
+            self._executor = self._build()
+            if not await self._shake_hands():
+                self._executor.shutdown(wait=False)
+                self._executor = old
+                return
+            probe.facts["replaced"] = int(str(probe.facts.get("replaced", 0))) + 1
+        finally:
+            self._recovery = None
+        retiring = asyncio.create_task(self._retire(old, pids))
+        self._retiring.add(retiring)
+        retiring.add_done_callback(self._retiring.discard)
+
+    async def _retire(self, old: ProcessPoolExecutor, pids: Collection[int]) -> None:
+        while self._timed[old]:  # each call ends by its timeout
+            await asyncio.sleep(RETIRING)
+        del self._timed[old]
+        for worker in multiprocessing.active_children():
+            if worker.pid in pids:
+                worker.kill()
+        await asyncio.to_thread(old.shutdown)
+
+    async def _shake_hands(self) -> bool:
+        """Start the workers of a new pool and record their reports; return False if they fail."""
+        try:
+            handshakes = pool_workers.submit_handshakes(self._executor, self._workers, self._task)
+            async with asyncio.timeout(pool_workers.DEADLINE):
+                reports = await asyncio.gather(*map(asyncio.wrap_future, handshakes))
+        except (BrokenProcessPool, OSError, EOFError, TimeoutError, UserError):
+            return False
+        pool_workers.record_reports(reports)
+        return True
 
     async def _submit(
         self, function: Callable[..., T], args: tuple[object, ...]
@@ -103,15 +173,8 @@ class Pool:
                 ending = asyncio.create_task(asyncio.to_thread(self._executor.shutdown))
                 await asyncio.wait([ending], timeout=ENDING)
                 self._executor = self._build()
-                try:
-                    handshakes = pool_workers.submit_handshakes(
-                        self._executor, self._workers, self._task
-                    )
-                    async with asyncio.timeout(pool_workers.DEADLINE):
-                        reports = await asyncio.gather(*map(asyncio.wrap_future, handshakes))
-                except (BrokenProcessPool, OSError, EOFError, TimeoutError, UserError):
+                if not await self._shake_hands():
                     continue
-                pool_workers.record_reports(reports)
                 probe.facts["rebuilt"] = int(str(probe.facts.get("rebuilt", 0))) + 1
                 return
         finally:
