@@ -2,10 +2,13 @@
 
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
+from typing import Unpack
 
+from offload.registry.protection import Settings
 from offload.serving.applications import tornado_app
 from offload.serving.metrics import task_clock
 from offload.serving.pools import pool_workers, recovery
+from offload.serving.protection import guards, task_timeout
 
 NUMBER = 4
 
@@ -18,6 +21,7 @@ def serve(
     backlog: int = 1024,
     start_method: str = "forkserver",
     idempotent: str = "",
+    **protection: Unpack[Settings],
 ) -> None:
     """Run the task in one of `workers` processes, all started before the server listens."""
     context = get_context(start_method)
@@ -30,8 +34,9 @@ def serve(
     with recovery.Pool(create, workers, task) as pool:
         pool.start()
         retry = pool_workers.may_run_twice(task, idempotent)
+        timeout = task_timeout.of_pool(protection)
 
         async def run() -> task_clock.TimedResult:
-            return await pool.run(task_clock.call, task, idempotent=retry)
+            return await pool.run(task_clock.call, task, idempotent=retry, timeout=timeout)
 
-        tornado_app.serve(run, port, backlog, pool)
+        tornado_app.serve(run, port, backlog, pool, guards.of_processes(workers, protection))

@@ -3,15 +3,20 @@
 from asyncio import get_running_loop
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
+from typing import Unpack
 
+from offload.registry.protection import Settings
 from offload.serving.applications import tornado_app
 from offload.serving.metrics import task_clock
 from offload.serving.pools import pool_workers
+from offload.serving.protection import guards
 
 NUMBER = 3
 
 
-def serve(task: str, port: int, *, workers: int = 4, backlog: int = 1024) -> None:
+def serve(
+    task: str, port: int, *, workers: int = 4, backlog: int = 1024, **protection: Unpack[Settings]
+) -> None:
     """Run the task in one of `workers` threads of this process."""
     at_start = (Barrier(workers),)
     with ThreadPoolExecutor(workers, "worker", pool_workers.init_thread, at_start) as executor:
@@ -20,4 +25,5 @@ def serve(task: str, port: int, *, workers: int = 4, backlog: int = 1024) -> Non
         async def run() -> task_clock.TimedResult:
             return await get_running_loop().run_in_executor(executor, task_clock.call, task)
 
-        tornado_app.serve(run, port, backlog)
+        protected = guards.of_threads(workers, protection)
+        tornado_app.serve(run, port, backlog, protection=protected)

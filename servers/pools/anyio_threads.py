@@ -1,18 +1,26 @@
 """anyio's threads: as Starlette runs functions that are not `async`, at most 40 at a time."""
 
+from typing import Unpack
+
+from offload.registry.protection import Settings
+
 NEEDS = ("anyio",)
 
 
-def serve(task: str, port: int, *, workers: int = 40, backlog: int = 1024) -> None:
+def serve(
+    task: str, port: int, *, workers: int = 40, backlog: int = 1024, **protection: Unpack[Settings]
+) -> None:
     """Run the task in one of anyio's threads, limited to `workers` (anyio's default: 40)."""
     from anyio.to_thread import run_sync
 
     from offload.serving.applications import tornado_app
     from offload.serving.metrics import task_clock
     from offload.serving.pools import anyio_threads
+    from offload.serving.protection import guards
 
     async def run() -> task_clock.TimedResult:
         timed: task_clock.TimedResult = await run_sync(task_clock.call, task)
         return timed
 
-    tornado_app.serve(run, port, backlog, anyio_threads.Threads(task, workers))
+    protected = guards.of_threads(workers, protection)
+    tornado_app.serve(run, port, backlog, anyio_threads.Threads(task, workers), protected)

@@ -2,16 +2,21 @@
 
 from asyncio import get_running_loop
 from functools import partial
+from typing import Unpack
 
+from offload.registry.protection import Settings
 from offload.serving.applications import tornado_app
 from offload.serving.metrics import task_clock
 from offload.serving.pools import pool_workers
 from offload.serving.pools.pipe_barrier import PipeBarrier
+from offload.serving.protection import guards
 
 NEEDS_PYTHON = (3, 14)
 
 
-def serve(task: str, port: int, *, workers: int = 4, backlog: int = 1024) -> None:
+def serve(
+    task: str, port: int, *, workers: int = 4, backlog: int = 1024, **protection: Unpack[Settings]
+) -> None:
     """Run the task in one of `workers` interpreters of this process (PEP 734)."""
     from concurrent.futures import InterpreterPoolExecutor  # type: ignore[attr-defined] # 3.14
 
@@ -23,4 +28,5 @@ def serve(task: str, port: int, *, workers: int = 4, backlog: int = 1024) -> Non
         async def run() -> task_clock.TimedResult:
             return await get_running_loop().run_in_executor(executor, task_clock.call, task)
 
-        tornado_app.serve(run, port, backlog)
+        protected = guards.of_threads(workers, protection)
+        tornado_app.serve(run, port, backlog, protection=protected)

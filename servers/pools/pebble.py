@@ -1,21 +1,34 @@
 """pebble: like processes, but with pebble's pool, which replaces a worker that dies at work."""
 
+from typing import Unpack
+
+from offload.registry.protection import Settings
+
 NEEDS = ("pebble",)
 
 
 def serve(
-    task: str, port: int, *, workers: int = 4, backlog: int = 1024, idempotent: str = ""
+    task: str,
+    port: int,
+    *,
+    workers: int = 4,
+    backlog: int = 1024,
+    idempotent: str = "",
+    **protection: Unpack[Settings],
 ) -> None:
     """Run the task in one of `workers` processes, all started before the server listens."""
     from offload.serving.applications import tornado_app
     from offload.serving.metrics import task_clock
     from offload.serving.pools import pebble_pool, pool_workers
+    from offload.serving.protection import guards, task_timeout
 
     retry = pool_workers.may_run_twice(task, idempotent)
+    timeout = task_timeout.of_pool(protection)
     with pebble_pool.Pool(workers) as pool:
         pool.start(task)
 
         async def run() -> task_clock.TimedResult:
-            return await pool.run(task_clock.call, task, idempotent=retry)
+            return await pool.run(task_clock.call, task, idempotent=retry, timeout=timeout)
 
-        tornado_app.serve(run, port, backlog)
+        protected = guards.of_processes(workers, protection)
+        tornado_app.serve(run, port, backlog, protection=protected)

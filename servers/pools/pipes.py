@@ -1,18 +1,29 @@
 """Pipes: like processes, but the loop itself exchanges messages with each worker's socket pair."""
 
+from typing import Unpack
+
+from offload.registry.protection import Settings
 from offload.serving.applications import tornado_app
 from offload.serving.metrics import task_clock
 from offload.serving.pools import pipe_pool, pool_workers
+from offload.serving.protection import guards, task_timeout
 
 
 def serve(
-    task: str, port: int, *, workers: int = 4, backlog: int = 1024, idempotent: str = ""
+    task: str,
+    port: int,
+    *,
+    workers: int = 4,
+    backlog: int = 1024,
+    idempotent: str = "",
+    **protection: Unpack[Settings],
 ) -> None:
     """Run the task in one of `workers` processes, all started before the server listens."""
     pool = pipe_pool.Pool(workers, pipe_pool.initialize, (task,), preload=[task_clock.__name__])
     retry = pool_workers.may_run_twice(task, idempotent)
+    timeout = task_timeout.of_pool(protection)
 
     async def run() -> task_clock.TimedResult:
-        return await pool.run(task_clock.call, task, idempotent=retry)
+        return await pool.run(task_clock.call, task, idempotent=retry, timeout=timeout)
 
-    tornado_app.serve(run, port, backlog, pool)
+    tornado_app.serve(run, port, backlog, pool, guards.of_processes(workers, protection))

@@ -1,14 +1,22 @@
 """Prefork: several processes with one event loop each, which share one listening socket."""
 
+from typing import Unpack
+
+from offload.registry.protection import Settings
+
 EXTERNAL_WORKERS = "tornado"
 
 
-def serve(task: str, port: int, *, processes: int = 4, backlog: int = 1024) -> None:
+def serve(
+    task: str, port: int, *, processes: int = 4, backlog: int = 1024, **protection: Unpack[Settings]
+) -> None:
     """Run the task on the event loop of one of `processes`; the others are not blocked."""
     from offload.serving.lifecycle import prefork
     from offload.serving.metrics import task_clock
+    from offload.serving.protection import guards
 
     async def run() -> task_clock.TimedResult:
         return await task_clock.acall(task)
 
-    prefork.serve(task, run, port, backlog, processes)
+    protected = guards.of_loop(task, protection, is_replaced=True)
+    prefork.serve(task, run, port, backlog, processes, protected)

@@ -9,6 +9,7 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 
 from offload.errors import UsageError
+from offload.registry import protection
 from offload.registry.places import display_path
 
 
@@ -73,10 +74,16 @@ def module_file(name: str, folders: Sequence[str]) -> Path | None:
 
 
 def keywords(path: Path, node: ast.FunctionDef) -> dict[str, object]:
-    """Return a function's keyword-only parameters and their literal defaults; raise UsageError."""
+    """Return a function's keyword-only parameters and their literal defaults; raise UsageError.
+
+    `**protection` stands for the settings of the protection.
+    """
+    rest = node.args.kwarg
+    shared = protection.DEFAULTS if rest and rest.arg == protection.PARAMETER else {}
     pairs = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
     try:
-        return {arg.arg: None if value is None else ast.literal_eval(value) for arg, value in pairs}
+        own = {arg.arg: None if value is None else ast.literal_eval(value) for arg, value in pairs}
     except (ValueError, TypeError):
         where = f"{display_path(path)}:{node.lineno}"
         raise UsageError(f"{where}: the default of a setting must be a literal") from None
+    return {**own, **shared}

@@ -19,7 +19,7 @@ import sys
 
 from offload import prctl
 from offload.errors import MachineError, UsageError, UserError
-from offload.registry import application, catalog, places, requirements
+from offload.registry import application, catalog, places, protection, requirements
 from offload.registry.entries import Entry
 from offload.serving import plain
 from offload.serving.lifecycle import readiness
@@ -28,7 +28,13 @@ from offload.serving.metrics import gil_address, gil_state, probe
 from offload.serving.protection import host_check
 
 OPEN_MAX = 10_240  # files: the limit of macOS per process
-LIMITS = {"workers": 256, "processes": 64, "threads": 256, "backlog": 65535}
+LIMITS = {
+    "workers": 256,
+    "processes": 64,
+    "threads": 256,
+    "backlog": 65535,
+    "max_connections": 65535,
+}
 
 
 def main(arguments: list[str]) -> int:
@@ -56,7 +62,8 @@ def main(arguments: list[str]) -> int:
 
 def _serve(server: Entry, task: str, port: int) -> None:
     settings = {key: _setting(key, value) for key, value in server.settings.items()}
-    probe.facts.update(probe.identity(), server=server.name, task=task, **settings)
+    probe.facts.update(probe.identity(), server=server.name, task=task)
+    probe.facts.update(_settings_in_use(settings))
     if application.is_application(task):
         probe.facts["application"] = server.serves
     is_plain = bool(server.constants.get("PLAIN"))
@@ -84,6 +91,14 @@ def _serve(server: Entry, task: str, port: int) -> None:
         raise _import_error(server, error) from error
 
 
+def _settings_in_use(settings: dict[str, object]) -> dict[str, object]:
+    """Return the settings for the facts; those of the protection only with protect=yes."""
+    protect = settings.get("protect", protection.UNAVAILABLE)
+    unused = protection.DEFAULTS.keys() if protect != "yes" else ()
+    used = {key: value for key, value in settings.items() if key not in unused}
+    return {**used, "protect": protect, "health": settings.get("health", protection.UNAVAILABLE)}
+
+
 def _import_error(server: Entry, error: ImportError) -> MachineError:
     """Return the error for a module that the server's file or its `serve` could not import."""
     name = (error.name or "").partition(".")[0]
@@ -98,12 +113,14 @@ def _setting(key: str, default: object) -> object:
     text = os.environ.get(f"SERVER_{key.upper()}")
     if text is None:
         return default
+    if isinstance(default, float):
+        return _seconds(key, text)
     if isinstance(default, int):
         number, limit = _whole(text), LIMITS.get(key, 65535)
         if number is None or not 1 <= number <= limit:
             raise UsageError(f"{key}={_shown(text)} is not a whole number from 1 to {limit}")
         return number
-    if key in ("idempotent", "preload") and text not in ("yes", "no"):
+    if key in ("idempotent", "preload", "protect", "health") and text not in ("yes", "no"):
         raise UsageError(f"{key}={_shown(text)} is neither yes nor no")
     if key == "start_method" and text not in (methods := multiprocessing.get_all_start_methods()):
         raise UsageError(f"{key}={_shown(text)} is not one of {', '.join(methods)}")
@@ -113,6 +130,15 @@ def _setting(key: str, default: object) -> object:
 def _whole(text: str) -> int | None:
     """Parse at most nine ASCII digits; int() accepts other digits and rejects long numbers."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 9 else None
+
+
+def _seconds(key: str, text: str) -> float:
+    least, most = protection.MIN_S, protection.MAX_S
+    whole, _, rest = text.partition(".")
+    is_number = all(_whole(part) is not None for part in (whole, rest or "0"))
+    if is_number and least <= float(text) <= most:
+        return float(text)
+    raise UsageError(f"{key}={_shown(text)} is not a number of seconds from {least:g} to {most:g}")
 
 
 def _shown(text: str) -> str:

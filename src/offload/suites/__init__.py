@@ -77,17 +77,18 @@ class Case:
 
     @property
     def name(self) -> str:
-        """The short form: `3/sleep_sync`, `3x16@3.14/sleep_sync` with workers and interpreter."""
+        """The short form: `3/sleep_sync`, `3x16-protected@3.14/sleep_sync` with settings."""
         server = catalog.find_server(self.server)
         spelling = server.spelling(self.task)
         size = self.settings.get(server.size or "")
         workers = "" if size is None else f"x{size}"
+        protect = "-protected" if self.settings.get("protect") == "yes" else ""
         python = f"@{self.python}" if self.python else ""
         request = f" {self.request.short_form}" if self.request else ""
         task = places.display_name(self.task)
         if self.origin is not None and self.origin.folder is not None:
             task = task.replace(f"{self.origin.folder}{os.sep}", "")
-        return f"{spelling}{workers}{python}/{task}{request}{self._from}"
+        return f"{spelling}{workers}{protect}{python}/{task}{request}{self._from}"
 
     @property
     def _from(self) -> str:

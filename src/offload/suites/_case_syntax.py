@@ -1,6 +1,7 @@
 """The syntax of a case: `3/sleep_sync`, `3x16@3.14/sleep_sync`, `loop/shop.pricing:quote`.
 
-A user's application replaces the task: `uvicorn_httptools/app=shop.web:app`.
+`3-protected/sleep_sync` has protect=yes. A user's application replaces the task:
+`uvicorn_httptools/app=shop.web:app`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from offload.registry import application, catalog, places
 from offload.suites import Case
 
 PATTERN = re.compile(
-    r"(?P<server>\w+?)(?:x(?P<workers>\d{1,3}))?(?:@(?P<python>[^/]+))?/(?P<task>.+)"
+    r"(?P<server>\w+?)(?:x(?P<workers>\d{1,3}))?(?P<protect>-protected)?"
+    r"(?:@(?P<python>[^/]+))?/(?P<task>.+)"
 )
 MAX_WORKERS = 256
 FORM = "SERVER/TASK, as 3/sleep_sync, with x16 for workers and @3.14 for the interpreter"
@@ -38,6 +40,10 @@ def case(text: str, which: str = "which case") -> Case:
         settings[server.size] = int(found["workers"])
         if not 1 <= int(found["workers"]) <= MAX_WORKERS:
             raise UsageError(f"{text!r}: workers must be from 1 to {MAX_WORKERS}")
+    if found["protect"]:
+        if "protect" not in server.settings:
+            raise UsageError(f"{text!r}: {server.name} has no protection", "leave -protected out")
+        settings["protect"] = "yes"
     catalog.check_work(server, task)
     return Case(server.name, task, settings=settings, python=found["python"])
 
@@ -60,6 +66,7 @@ def find(text: str, cases: Sequence[Case], where: str) -> int:
         and found["task"] in _spellings(case)
         and found["workers"] in (None, str(case.settings.get(server.size or "")))
         and found["python"] in (None, case.python)
+        and (found["protect"] is not None) == (case.settings.get("protect") == "yes")
     ]
     if len(alike) > 1:
         several = ", ".join(names[index] for index in alike)

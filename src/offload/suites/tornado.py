@@ -97,6 +97,16 @@ MATRIX = tuple(
     for server in ("threads", "processes", "interpreters")
 )
 
+# The cost of protection: each case without and with protect=yes. No request is refused at this
+# load, so the rates should be equal. A task that does nothing shows the largest share.
+PROTECTION = tuple(
+    Case(server, task, users=8, seconds=8.0, settings=settings, in_quick={"seconds": 4.0})
+    for task in ("noop_sync", "sleep_sync")
+    for server in ("loop", "threads", "processes", "pipes")
+    for settings in ({}, {"protect": "yes"})
+    if (server, task) != ("loop", "sleep_sync")  # it needs half a minute for 8 users
+)
+
 CLAIMS = _tornado_claims.claims(CASES)
 AVAILABILITIES = _tornado_availabilities.availabilities(CASES)
 AUDITS = _tornado_audits.AUDITS
@@ -108,6 +118,7 @@ GROUPS = {
     "gil": GIL,
     "matrix": MATRIX,
     "matrix_xml": MATRIX[:3],
+    "protection": PROTECTION,
     # Without CROWD: quick has one load, that of 25 users.
     "claimed": cases_of_claims(PUBLISHED + LATER + GIL, CLAIMS),
 }

@@ -1,0 +1,1 @@
+"""Tests of protect=yes and health=yes."""

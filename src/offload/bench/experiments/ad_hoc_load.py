@@ -24,7 +24,8 @@ def of_server(facts: dict[str, object], load: Load, driver: str, sent: Request =
     """Load one of our servers with the request `sent`; `facts` are its ready line."""
     task = str(facts["task"])
     entry = catalog.find_server(str(facts["server"]))
-    given = {k: facts[k] for k, default in entry.settings.items() if facts.get(k) != default}
+    defaults = {key: value for key, value in entry.settings.items() if key in facts}
+    given = {key: facts[key] for key, value in defaults.items() if facts[key] != value}
     python, path = (_text(facts.get(key)) for key in ("executable", "path"))
     case = Case(
         entry.name,

@@ -15,8 +15,9 @@ from offload.flags import Flag, Problem
 from offload.suites import Case
 from offload.upstream import Upstream
 
+PROTECTION = ("max_wait", "task_timeout", "max_connections")  # known with protect=yes
 GIL = ("gil_enabled", "gil_enabled_by")  # facts that an import may change
-SETTINGS = ("workers", "processes", "backlog", "start_method")
+SETTINGS = ("workers", "processes", "backlog", "start_method", "protect", "health", *PROTECTION)
 INTERPRETER = (
     "python",
     "implementation",

@@ -10,7 +10,7 @@ from invoke import Context
 
 from offload.cli import arguments, case_options, command
 from offload.errors import UsageError
-from offload.registry import catalog, places
+from offload.registry import catalog, places, protection
 
 if TYPE_CHECKING:
     from offload.suites import Case
@@ -34,6 +34,11 @@ def run_server(
     preload: str = "",
     app: str = "",
     allowed_hosts: str = "",
+    protect: str = "",
+    max_wait: str = "",
+    task_timeout: str = "",
+    max_connections: str = "",
+    health: str = "",
 ) -> None:
     """Serve a task with a server until Ctrl-C: fab run_server:3,network_sync.
 
@@ -65,6 +70,12 @@ def run_server(
     allowed_hosts names that requests may have in their Host header, beside 127.0.0.1, localhost
                   and [::1], separated by +; without it an application of your own gets every
                   request
+    protect       of servers on Tornado: yes to refuse requests under overload, limit the time of
+                  tasks and drop requests of disconnected clients: docs/reliability.rst; default: no
+    max_wait      with protect: refuse a request whose expected wait is longer, in s; default: 5
+    task_timeout  with protect: respond 504 if a task takes longer, in s; default: 30
+    max_connections  with protect: maximum number of open connections; default: 2048
+    health        of servers on Tornado: yes to serve /healthz, /readyz and /metrics; default: no
     """
     from offload.bench.target import foreground
 
@@ -84,6 +95,11 @@ def run_server(
                 "idempotent": idempotent,
                 "preload": preload,
                 "allowed_hosts": allowed_hosts,
+                "protect": protect,
+                "max_wait": max_wait,
+                "task_timeout": task_timeout,
+                "max_connections": max_connections,
+                "health": health,
             },
             python=python or None,
             path=arguments.folder("path", path),
@@ -133,12 +149,23 @@ def _case(
         known = ", ".join(f"{e.number or ''} {e.name}".strip() for e in catalog.servers().values())
         raise UsageError("no server given", f"use fab run_server:NUMBER[,TASK] with one of {known}")
     chosen: dict[str, object] = {key: value for key, value in settings.items() if value}
-    limits = {"workers": 256, "processes": 64, "threads": 256, "backlog": 65535}
+    limits = {
+        "workers": 256,
+        "processes": 64,
+        "threads": 256,
+        "backlog": 65535,
+        "max_connections": 65535,
+    }
     for key, maximum in limits.items():
         if key in chosen:
             chosen[key] = arguments.whole_number(key, settings[key], 1, maximum)
-    if settings["idempotent"]:
-        arguments.one_of("idempotent", settings["idempotent"], "yes", "no")
+    for key in ("max_wait", "task_timeout"):
+        if key in chosen:
+            least, most = protection.MIN_S, protection.MAX_S
+            chosen[key] = arguments.number(key, settings[key], least, most)
+    for key in ("idempotent", "protect", "health"):
+        if settings[key]:
+            arguments.one_of(key, settings[key], "yes", "no")
     if settings["start_method"]:
         arguments.one_of("start_method", settings["start_method"], "forkserver", "spawn", "fork")
     name = catalog.find_server(server).name

@@ -14,12 +14,17 @@ from offload.tasks import TaskFailed
 
 @dataclass(frozen=True)
 class Answer:
-    """A status, a content type and a body; `allow` is the Allow header of a 405 response."""
+    """A status, a content type and a body.
+
+    `allow` is the Allow header of a 405 response, `retry_after` the Retry-After header of a 503 one
+    in s.
+    """
 
     status: int
     content_type: str
     body: bytes
     allow: str | None = None
+    retry_after: int | None = None
 
     def content(self, method: str | None) -> bytes:
         """Return the body, or nothing for HEAD; the Content-Length is that of the body."""
@@ -28,7 +33,12 @@ class Answer:
     def headers(self) -> list[tuple[str, str]]:
         """Return the headers of the response, with lower-case names."""
         found = [("content-type", self.content_type), ("content-length", str(len(self.body)))]
-        return found if self.allow is None else [*found, ("allow", self.allow)]
+        return [*found, *self.more_headers()]
+
+    def more_headers(self) -> list[tuple[str, str]]:
+        """Return the headers that only some responses have."""
+        found = {"allow": self.allow, "retry-after": self.retry_after}
+        return [(name, str(value)) for name, value in found.items() if value is not None]
 
 
 def from_task(timed: task_clock.TimedResult) -> Answer:
@@ -62,6 +72,17 @@ def misdirected() -> Answer:
     return _plain(421, "the Host is not a loopback name: add it with allowed_hosts=NAME")
 
 
+def unavailable(line: str, retry_after: int | None = None) -> Answer:
+    """Return 503: the server does not run the task now."""
+    return _plain(503, line, retry_after)
+
+
+def timed_out(seconds: float) -> Answer:
+    """Return 504: the task ran for longer than its timeout."""
+    log.failure(f"a task exceeded task_timeout={seconds:g}")
+    return _plain(504, f"the task did not end within {seconds:g} s")
+
+
 def for_path(uri: str) -> Answer | None:
     """Return the response to any path except the task's `/`; None for `/`."""
     path, _, query = uri.partition("?")
@@ -92,5 +113,7 @@ def _window(query: str) -> tuple[float, float] | None:
     return start, end
 
 
-def _plain(status: int, line: str) -> Answer:
-    return Answer(status, "text/plain; charset=utf-8", line.encode() + b"\n")
+def _plain(status: int, line: str, retry_after: int | None = None) -> Answer:
+    return Answer(
+        status, "text/plain; charset=utf-8", line.encode() + b"\n", retry_after=retry_after
+    )

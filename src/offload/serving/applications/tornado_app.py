@@ -7,20 +7,28 @@ import socket
 from collections.abc import Awaitable, Callable
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
+from functools import partial
 from inspect import iscoroutinefunction
+from typing import Any
 
 from tornado.httpserver import HTTPServer
 from tornado.iostream import StreamClosedError
 from tornado.netutil import bind_sockets
-from tornado.web import Application, RequestHandler
+from tornado.web import Application, Finish, RequestHandler
 
 from offload import tasks
+from offload.serving import health
 from offload.serving.applications import responses
 from offload.serving.lifecycle import drain, ports, readiness
 from offload.serving.lifecycle.stop_signal import stop
 from offload.serving.metrics import loop_lag, probe
 from offload.serving.metrics.task_clock import TimedResult
 from offload.serving.pools.recovery import PoolUnavailable
+from offload.serving.protection import guards
+from offload.serving.protection.connections import BoundedServer
+from offload.serving.protection.disconnect import Client
+from offload.serving.protection.guards import Guard, Protection
+from offload.serving.protection.task_timeout import Abandoned
 
 LIMITS = {"idle_connection_timeout": 10.0, "body_timeout": 10.0, "max_body_size": 1 << 20}
 
@@ -28,17 +36,23 @@ Run = Callable[[], Awaitable[TimedResult]]  # runs the task once, by the server'
 
 
 def serve(
-    run: Run, port: int, backlog: int, pool: AbstractAsyncContextManager[object] | None = None
+    run: Run,
+    port: int,
+    backlog: int,
+    pool: AbstractAsyncContextManager[object] | None = None,
+    protection: Protection = guards.NONE,
 ) -> None:
     """Respond with `run()` until a stop signal; `pool` is entered on the event loop."""
-    asyncio.run(_serve(run, port, backlog, pool))
+    asyncio.run(_serve(run, port, backlog, pool, protection))
 
 
-def serve_on_loop(task: str, run: Run, port: int, backlog: int) -> None:
+def serve_on_loop(
+    task: str, run: Run, port: int, backlog: int, protection: Protection = guards.NONE
+) -> None:
     """Serve like `serve`, for a `run` that blocks the event loop until the task awaits."""
     # A `def` blocks the loop until it returns; an `async def` may or may not await.
     probe.facts["serial"] = not iscoroutinefunction(tasks.resolve(task))
-    serve(run, port, backlog)
+    serve(run, port, backlog, protection=protection)
 
 
 def listen(port: int, backlog: int) -> socket.socket:
@@ -48,10 +62,14 @@ def listen(port: int, backlog: int) -> socket.socket:
 
 
 def serve_socket(
-    run: Run, listening: socket.socket, backlog: int, ready: Callable[[], None]
+    run: Run,
+    listening: socket.socket,
+    backlog: int,
+    ready: Callable[[], None],
+    protection: Protection = guards.NONE,
 ) -> None:
     """Respond to a listening socket's requests with `run()`; call `ready` once it accepts."""
-    asyncio.run(_accept(run, listening, backlog, ready))
+    asyncio.run(_accept(run, listening, backlog, ready, protection))
 
 
 class _Handler(RequestHandler):
@@ -86,40 +104,80 @@ class _Handler(RequestHandler):
     def _send(self, answer: responses.Answer) -> asyncio.Future[None]:
         self.set_status(answer.status)
         self.set_header("Content-Type", answer.content_type)
-        if answer.allow is not None:
-            self.set_header("Allow", answer.allow)
+        for name, value in answer.more_headers():
+            self.set_header(name.title(), value)
         if stop.at is not None:
             self.set_header("Connection", "close")
         return self.finish(answer.body)
 
     async def _answer(self) -> responses.Answer:
         try:
-            return responses.from_task(await self.run())
+            return await self._run_task()
         except PoolUnavailable as error:
             return responses.from_error(error, 503)
         except BrokenProcessPool as error:
             return responses.from_error(error)
 
+    async def _run_task(self) -> responses.Answer:
+        return responses.from_task(await self.run())
+
     def compute_etag(self) -> None:
         """Compute no ETag: hashing each body would be overhead in every request."""
 
 
+class _ProtectedHandler(_Handler):
+    """The handler with protect=yes: the guard decides whether, when and how long the task runs."""
+
+    def initialize(  # type: ignore[override]
+        self, run: Run, requests: drain.Requests, guard: Guard
+    ) -> None:
+        super().initialize(run, requests)
+        self.guard = guard
+        connection: Any = self.request.connection
+        self.client = Client(connection.stream.socket, self._respond_early)
+
+    async def _run_task(self) -> responses.Answer:
+        try:
+            return await self.guard.answer(self.run, self.client)
+        except Abandoned:
+            raise Finish from None  # `_respond_early` has responded
+
+    def _respond_early(self, answer: responses.Answer) -> None:
+        with suppress(StreamClosedError):
+            self._send(answer).add_done_callback(_ignore_disconnect)
+
+    def on_connection_close(self) -> None:
+        self.client.disconnected()
+
+
+def _ignore_disconnect(sent: asyncio.Future[None]) -> None:
+    if not sent.cancelled():
+        sent.exception()  # prevents "exception was never retrieved"
+
+
 async def _serve(
-    run: Run, port: int, backlog: int, pool: AbstractAsyncContextManager[object] | None
+    run: Run,
+    port: int,
+    backlog: int,
+    pool: AbstractAsyncContextManager[object] | None,
+    protection: Protection,
 ) -> None:
     async with pool or nullcontext():
         listening = listen(port, backlog)
         port = listening.getsockname()[1]
-        await _accept(run, listening, backlog, lambda: readiness.announce(port))
+        ready = partial(readiness.announce, port)
+        await _accept(run, listening, backlog, ready, protection)
 
 
 async def _accept(
-    run: Run, listening: socket.socket, backlog: int, ready: Callable[[], None]
+    run: Run,
+    listening: socket.socket,
+    backlog: int,
+    ready: Callable[[], None],
+    protection: Protection,
 ) -> None:
     requests = drain.Requests()
-    handlers = [(".*", _Handler, {"run": run, "requests": requests})]
-    application = Application(handlers, log_function=lambda _: None)
-    server = HTTPServer(application, **LIMITS)
+    server = _create_server(run, requests, protection)
     server.add_sockets([listening])
     loop = asyncio.get_running_loop()
     stopped = asyncio.Event()
@@ -131,3 +189,19 @@ async def _accept(
     server.stop()
     await requests.finish()
     await server.close_all_connections()
+
+
+def _create_server(run: Run, requests: drain.Requests, protection: Protection) -> HTTPServer:
+    arguments: dict[str, Any] = {"run": run, "requests": requests}
+    if (guard := protection.guard) is None:
+        server, handler = HTTPServer, _Handler
+    else:
+        server, handler = BoundedServer, _ProtectedHandler
+        arguments["guard"] = guard
+    handlers: list[Any] = [(".*", handler, arguments)]
+    if protection.has_health:
+        handlers[:0] = health.handlers(guard)
+    created = server(Application(handlers, log_function=lambda _: None), **LIMITS)
+    if isinstance(created, BoundedServer):
+        created.maximum = protection.max_connections
+    return created

@@ -8,6 +8,8 @@ import signal
 import socket
 import time
 import traceback
+from collections.abc import Callable
+from functools import partial
 from types import TracebackType
 from typing import NoReturn
 
@@ -19,22 +21,31 @@ from offload.serving.lifecycle import log, readiness
 from offload.serving.lifecycle.stop_signal import DROPPED, stop
 from offload.serving.metrics import probe
 from offload.serving.pools import pool_workers
+from offload.serving.protection import guards
+from offload.serving.protection.guards import Protection
 
 PAUSE = 0.05  # s before a dead process is replaced; doubled each time that one dies soon
 LONGEST_PAUSE = 5.0  # s
 SOON = 1.0  # s from the fork: a process that lives longer has started; a guess
 
 
-def serve(task: str, run: Run, port: int, backlog: int, processes: int) -> None:
+def serve(
+    task: str,
+    run: Run,
+    port: int,
+    backlog: int,
+    processes: int,
+    protection: Protection = guards.NONE,
+) -> None:
     """Serve until a stop signal; every process then finishes its accepted requests."""
     tasks.resolve(task)
-    with (
-        tornado_app.listen(port, backlog) as listening,
-        _Parent(run, listening, backlog) as parent,
-    ):
-        port = listening.getsockname()[1]
-        parent.start(processes)
-        readiness.announce(port)
+    with tornado_app.listen(port, backlog) as listening:
+        respond = partial(tornado_app.serve_socket, run, listening, backlog, protection=protection)
+        with _Parent(respond, listening) as parent:
+            port = listening.getsockname()[1]
+            parent.start(processes)
+            readiness.announce(port)
+            parent.wait()
         parent.wait()
 
 
@@ -45,10 +56,9 @@ class _Parent:
     handler. So it signals no child that it has already reaped, whose pid may be another process's.
     """
 
-    def __init__(self, run: Run, listening: socket.socket, backlog: int) -> None:
-        self._run = run
+    def __init__(self, respond: Callable[..., None], listening: socket.socket) -> None:
+        self._respond = respond
         self._listening = listening
-        self._backlog = backlog
         self._ready_reader, self._ready_writer = os.pipe()  # one byte per process that serves
         self._wake_reader, self._wake_writer = os.pipe()  # one byte per signal
         self._started: dict[int, float] = {}  # the time of each child's start, by its pid
@@ -145,7 +155,7 @@ class _Parent:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             stop.listen(lambda: os._exit(DROPPED))  # the parent reports dropped requests
             signal.pthread_sigmask(signal.SIG_UNBLOCK, pool_workers.SIGNALS)
-            tornado_app.serve_socket(self._run, self._listening, self._backlog, self._ready)
+            self._respond(ready=self._ready)
             code = 0
         except BaseException:  # noqa: BLE001 - the child must not return into the parent's code
             traceback.print_exc()

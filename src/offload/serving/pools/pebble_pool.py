@@ -43,15 +43,23 @@ class Pool:
         except UserError as error:
             pool_workers.abort_start(error)
 
-    async def run(self, function: Callable[..., T], /, *args: object, idempotent: bool) -> T:
+    async def run(
+        self,
+        function: Callable[..., T],
+        /,
+        *args: object,
+        idempotent: bool,
+        timeout: float | None = None,
+    ) -> T:
         """Run a call; retry it once if its worker died and it is idempotent.
 
-        Raise BrokenProcessPool if the call is lost.
+        Raise BrokenProcessPool if the call is lost. A worker whose call takes longer than `timeout`
+        seconds is killed and replaced: raise TimeoutError.
         """
         tries = 2 if idempotent else 1
         while True:
             try:
-                future = self._pool.schedule(function, args)
+                future = self._pool.schedule(function, args, timeout=timeout)
             except RuntimeError as error:
                 raise BrokenProcessPool(f"the pool has ended: {error}") from None
             try:

@@ -8,18 +8,20 @@ import os
 import resource
 import socket
 import time
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from threading import BrokenBarrierError
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from offload.errors import UserError
 from offload.serving.metrics import probe
 from offload.serving.pools import pool_workers
 
 ENDING = 1.0  # s for workers to exit by themselves, or for a broken pool to shut down
+RETIRING = 0.05  # s between two looks at a pool that is being replaced
 BUILDS = 3  # attempts to create a pool whose workers die at their start
 READY = 10.0  # s for the workers of all attempts to be ready
 WAITING = 5.0  # s for which a request waits for the pool
@@ -46,6 +48,8 @@ class Pool:
         self._executor: ProcessPoolExecutor | None = build()
         self._recovery: asyncio.Task[None] | None = None
         self._is_ending = False
+        self._retiring: set[asyncio.Task[None]] = set()
+        self._timed: Counter[ProcessPoolExecutor] = Counter()  # running calls that have a timeout
 
     def __enter__(self) -> Pool:
         return self
@@ -74,22 +78,91 @@ class Pool:
         while self._recovery is not None:
             _kill_workers()  # they may never get ready
             await asyncio.wait([self._recovery], timeout=0.1)
+        if self._retiring:
+            await asyncio.wait(self._retiring, timeout=ENDING)
 
-    async def run(self, function: Callable[..., T], /, *args: object, idempotent: bool) -> T:
+    async def run(
+        self,
+        function: Callable[..., T],
+        /,
+        *args: object,
+        idempotent: bool,
+        timeout: float | None = None,
+    ) -> T:
         """Run a call; retry it once if the pool broke and it is idempotent.
 
-        Raise BrokenProcessPool if the call is lost, PoolUnavailable if it cannot be started.
+        Raise BrokenProcessPool if the call is lost, PoolUnavailable if it cannot be started. A
+        worker whose call takes longer than `timeout` seconds is killed and replaced: raise
+        TimeoutError. The time starts at the call, so there should not be more calls than workers.
         """
         tries = 2 if idempotent else 1
         while True:
             executor, future = await self._submit(function, args)
             try:
-                return await asyncio.wrap_future(future)
+                if timeout is None:
+                    return await asyncio.wrap_future(future)
+                return await self._run_timed(executor, asyncio.wrap_future(future), timeout)
             except BrokenProcessPool:
                 self._start_recovery(executor)
                 tries -= 1
                 if not tries:
                     raise
+
+    async def _run_timed(
+        self, executor: ProcessPoolExecutor, call: asyncio.Future[T], timeout: float
+    ) -> T:
+        self._timed[executor] += 1
+        try:
+            async with asyncio.timeout(timeout):
+                return await call
+        except TimeoutError:
+            if executor is self._executor and self._recovery is None:
+                self._recovery = asyncio.create_task(self._replace())
+            raise
+        finally:
+            self._timed[executor] -= 1
+
+    async def _replace(self) -> None:
+        """Create a new pool; kill the old one's workers when its other calls have ended.
+
+        The standard pool cannot replace a single worker: to kill one breaks the pool, and with it
+        the calls of the other workers.
+        """
+        old, new = self._executor, self._build()
+        assert old is not None
+        pids = set(cast("list[int]", probe.facts["worker_pids"]))
+        try:
+            if not await self._shake_hands(new, time.monotonic() + READY):
+                _kill_workers(but=pids)
+                await asyncio.to_thread(new.shutdown)
+                return
+            self._executor = new
+            probe.facts["replaced"] = int(str(probe.facts.get("replaced", 0))) + 1
+        finally:
+            self._recovery = None
+        retiring = asyncio.create_task(self._retire(old, pids))
+        self._retiring.add(retiring)
+        retiring.add_done_callback(self._retiring.discard)
+
+    async def _retire(self, old: ProcessPoolExecutor, pids: Collection[int]) -> None:
+        while self._timed[old]:  # each call ends by its timeout
+            await asyncio.sleep(RETIRING)
+        del self._timed[old]
+        for worker in multiprocessing.active_children():
+            if worker.pid in pids:
+                worker.kill()
+        await asyncio.to_thread(old.shutdown)
+
+    async def _shake_hands(self, executor: ProcessPoolExecutor, until: float) -> bool:
+        """Start the workers of a new pool and record their reports; return False if they fail."""
+        try:
+            handshakes = pool_workers.submit_handshakes(executor, self._workers, self._task)
+            async with asyncio.timeout(until - time.monotonic()):
+                reports = await asyncio.gather(*map(asyncio.wrap_future, handshakes))
+        except (BrokenProcessPool, OSError, EOFError, UserError, BrokenBarrierError):
+            return False  # a TimeoutError is an OSError
+        pool_workers.record_reports(reports)
+        return True
 
     async def _submit(
         self, function: Callable[..., T], args: tuple[object, ...]
@@ -120,23 +193,10 @@ class Pool:
             for _ in range(BUILDS):
                 await self._shut_down()
                 self._executor = self._build()
-                try:
-                    handshakes = pool_workers.submit_handshakes(
-                        self._executor, self._workers, self._task
-                    )
-                    async with asyncio.timeout(until - time.monotonic()):
-                        reports = await asyncio.gather(*map(asyncio.wrap_future, handshakes))
-                except (
-                    BrokenProcessPool,
-                    OSError,
-                    EOFError,
-                    UserError,
-                    BrokenBarrierError,
-                ) as error:
-                    if isinstance(error, TimeoutError) or self._is_ending:
+                if not await self._shake_hands(self._executor, until):
+                    if self._is_ending or time.monotonic() >= until:
                         break
                     continue
-                pool_workers.record_reports(reports)
                 probe.facts["rebuilt"] = int(str(probe.facts.get("rebuilt", 0))) + 1
                 return
             await self._shut_down()
@@ -172,6 +232,7 @@ def _open_files() -> Iterable[int]:
         return range(3, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 
 
-def _kill_workers() -> None:
+def _kill_workers(but: Collection[int] = ()) -> None:
     for worker in multiprocessing.active_children():
-        worker.kill()
+        if worker.pid not in but:
+            worker.kill()

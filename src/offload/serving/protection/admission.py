@@ -1,0 +1,69 @@
+"""Admission by expected wait: a request that would wait too long is refused at once.
+
+    expected wait = requests in flight x mean service time / workers
+
+A client whose patience ends before its response has cost a worker's time for nothing. So under
+overload a server that accepts everything completes nothing in time; one that refuses early works
+only on requests that are still wanted. A refused client learns at once when to retry.
+"""
+
+from __future__ import annotations
+
+import math
+import socket
+import struct
+
+FIRST = 8  # requests per worker that are admitted before the first service time is known; a guess
+WEIGHT = 0.1  # of the latest service time in the mean; a guess
+LAST_DATA_RECEIVED = 52  # the offset of tcpi_last_data_recv in Linux's struct tcp_info
+
+
+class Admission:
+    """The admission of one process: count `in_flight`, and call `note` for each finished task."""
+
+    def __init__(self, workers: int, max_wait: float) -> None:
+        self.workers = workers
+        self.max_wait = max_wait
+        self.in_flight = 0
+        self.service_s: float | None = None  # mean time for which a task occupies a worker
+        self._noted = 0
+
+    def note(self, seconds: float) -> None:
+        """Add the service time of a finished task to the mean: the latest tasks count most."""
+        self._noted += 1
+        known = self.service_s or 0.0
+        self.service_s = known + (seconds - known) * max(WEIGHT, 1 / self._noted)
+
+    def refuse(self, stuck: int = 0) -> int | None:
+        """Return None to admit a request, else the whole seconds after which to retry.
+
+        `stuck` workers do not count.
+        """
+        workers = self.workers - stuck
+        if workers <= 0:
+            return retry_after(self.max_wait)
+        if self.service_s is None:
+            return None if self.in_flight < FIRST * workers else retry_after(self.max_wait)
+        expected = self.in_flight * self.service_s / workers
+        return None if expected <= self.max_wait else retry_after(expected)
+
+
+def retry_after(seconds: float) -> int:
+    """Return a time in whole seconds, rounded up, and at least 1."""
+    return max(1, math.ceil(seconds))
+
+
+def waited_s(connection: socket.socket) -> float:
+    """Return the seconds since data last arrived on a connection; 0 where that is unknown.
+
+    That is how long its request has waited, also while the event loop was blocked. Only Linux
+    reports it.
+    """
+    if not hasattr(socket, "TCP_INFO"):
+        return 0.0
+    try:
+        info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, LAST_DATA_RECEIVED + 4)
+    except OSError:  # it was closed
+        return 0.0
+    milliseconds: int = struct.unpack_from("I", info, LAST_DATA_RECEIVED)[0]
+    return milliseconds / 1000

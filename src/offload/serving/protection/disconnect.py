@@ -1,0 +1,44 @@
+"""Drop a request whose client has disconnected, before it starts: nobody would read its response.
+
+A task that was started continues, because no worker can be interrupted safely.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+
+from offload.serving.applications import responses
+from offload.serving.protection.waiting import Dropped
+
+
+class Client:
+    """The client of a request: `turn` is the future of the request while it waits.
+
+    `respond` sends a response before the handler of the request has ended.
+    """
+
+    def __init__(
+        self, connection: socket.socket, respond: Callable[[responses.Answer], object]
+    ) -> None:
+        self.connection = connection
+        self.respond = respond
+        self.turn: asyncio.Future[None] | None = None
+        self.is_gone = False
+
+    def disconnected(self) -> None:
+        """Drop the request if it waits; the event loop has found the connection closed."""
+        self.is_gone = True
+        if self.turn is not None and not self.turn.done():
+            self.turn.set_exception(Dropped())
+
+    def has_left(self) -> bool:
+        """Whether the client has disconnected, also while the event loop was blocked."""
+        with suppress(BlockingIOError):  # connected, and nothing to read
+            try:
+                return not self.connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+            except ConnectionError:
+                return True
+        return False

@@ -1,0 +1,72 @@
+"""The guard of a server that runs tasks on its event loop.
+
+A function blocks the loop, so requests wait in their sockets, where nobody can count them. But when
+the loop reaches a request, the kernel knows how long it has waited and whether its client is still
+connected.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from offload.serving.applications import responses
+from offload.serving.protection.admission import retry_after, waited_s
+from offload.serving.protection.disconnect import Client
+from offload.serving.protection.pool_guard import Run
+
+
+class LoopGuard:
+    """The requests of one event loop.
+
+    `cancel_s` is the timeout of a coroutine, `kill_s` that of a function: the kernel then kills
+    this process, which its parent must replace. Either is None without such a timeout.
+    """
+
+    def __init__(self, max_wait: float, cancel_s: float | None, kill_s: float | None) -> None:
+        self.counts = {"refused": 0, "dropped": 0, "timed_out": 0, "stuck": 0}
+        self.in_flight = 0
+        self._max_wait = max_wait
+        self._cancel_s = cancel_s
+        self._kill_s = kill_s
+
+    def unavailable(self) -> str | None:
+        """Return None: a loop that can respond can also serve."""
+        return None
+
+    async def answer(self, run: Run, client: Client) -> responses.Answer:
+        """Return the response to a request."""
+        if client.has_left():
+            self.counts["dropped"] += 1
+            return responses.unavailable("the client has disconnected")
+        if (waited := waited_s(client.connection)) > self._max_wait:
+            self.counts["refused"] += 1
+            return responses.unavailable("overloaded: retry later", retry_after(waited))
+        self.in_flight += 1
+        try:
+            if self._cancel_s is not None:
+                async with asyncio.timeout(self._cancel_s):
+                    timed = await run()
+            elif self._kill_s is not None:
+                with _killed_after(self._kill_s):
+                    timed = await run()
+            else:
+                timed = await run()
+        except TimeoutError:
+            self.counts["timed_out"] += 1
+            return responses.timed_out(self._cancel_s or 0.0)
+        finally:
+            self.in_flight -= 1
+        return responses.from_task(timed)
+
+
+@contextmanager
+def _killed_after(seconds: float) -> Iterator[None]:
+    """Inside the block, SIGALRM ends this process after `seconds`, even if it holds the GIL."""
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)

@@ -1,0 +1,110 @@
+"""The guard of a server with workers: it decides whether, when and how long a request's task runs.
+
+request -> admission -> waiting -> run -> response
+            503          | disconnect    | task timeout
+                         dropped         504
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable
+
+from offload.serving.applications import responses
+from offload.serving.lifecycle import log
+from offload.serving.metrics.task_clock import TimedResult
+from offload.serving.protection.admission import Admission, retry_after
+from offload.serving.protection.disconnect import Client
+from offload.serving.protection.task_timeout import Abandoned, Abandonment
+from offload.serving.protection.waiting import Dropped, WaitedTooLong, Waiting
+
+Run = Callable[[], Awaitable[TimedResult]]
+LATE = 2  # times max_wait until a request that was admitted is refused: the estimate was wrong
+
+
+class PoolGuard:
+    """The requests of one process whose tasks run in `workers`.
+
+    `kills` is true if the pool itself ends a task at the timeout and replaces its worker.
+    """
+
+    def __init__(self, workers: int, max_wait: float, task_timeout: float, kills: bool) -> None:
+        self.counts = {"refused": 0, "dropped": 0, "timed_out": 0, "stuck": 0}
+        self.admission = Admission(workers, max_wait)
+        self._waiting = Waiting(workers, LATE * max_wait)
+        self._seconds = task_timeout
+        self._threads = None if kills else Abandonment(task_timeout, self._abandon)
+
+    @property
+    def in_flight(self) -> int:
+        """The number of admitted requests without a response."""
+        return self.admission.in_flight
+
+    def unavailable(self) -> str | None:
+        """Return why no request can be served; None if some can."""
+        workers = self.admission.workers
+        return f"all {workers} workers are stuck" if self.counts["stuck"] >= workers else None
+
+    async def answer(self, run: Run, client: Client) -> responses.Answer:
+        """Return the response to a request.
+
+        Raise BrokenProcessPool if its worker died, Abandoned if it had its response at the timeout.
+        """
+        admission = self.admission
+        seconds = admission.refuse(self.counts["stuck"])
+        if seconds is not None:
+            return self._refuse(seconds)
+        admission.in_flight += 1
+        try:
+            if client.is_gone:
+                raise Dropped
+            if (turn := self._waiting.enter()) is not None:
+                client.turn = turn
+                await turn
+            return await self._run(run, client)
+        except Dropped:
+            self.counts["dropped"] += 1
+            return responses.unavailable("the client has disconnected")
+        except WaitedTooLong:
+            return self._refuse(retry_after(admission.max_wait))
+        except Abandoned:
+            admission.in_flight += 1  # `_abandon` has counted its end
+            raise
+        finally:
+            admission.in_flight -= 1
+
+    async def _run(self, run: Run, client: Client) -> responses.Answer:
+        try:
+            timed = await (run() if self._threads is None else self._threads.run(run(), client))
+        except TimeoutError:
+            self._note(self._seconds)
+            return self._time_out()
+        finally:
+            self._waiting.leave()
+            if self._threads is not None:
+                self.counts["stuck"] = self._threads.stuck
+        if not math.isnan(seconds := timed[1][1]):
+            self._note(seconds)
+        return responses.from_task(timed)
+
+    def _note(self, seconds: float) -> None:
+        self.admission.note(seconds)
+        self._waiting.set_service(self.admission.service_s or 0.0)
+
+    def _refuse(self, seconds: int) -> responses.Answer:
+        self.counts["refused"] += 1
+        return responses.unavailable(self.unavailable() or "overloaded: retry later", seconds)
+
+    def _time_out(self) -> responses.Answer:
+        self.counts["timed_out"] += 1
+        return responses.timed_out(self._seconds)
+
+    def _abandon(self, client: Client) -> None:
+        """Respond to a request whose task is stuck in a thread."""
+        assert self._threads is not None
+        self.admission.in_flight -= 1
+        self.counts["stuck"] = self._threads.stuck
+        client.respond(self._time_out())
+        if (why := self.unavailable()) is not None:
+            log.failure(why)
+            self._waiting.refuse_all()

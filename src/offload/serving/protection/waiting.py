@@ -1,0 +1,74 @@
+"""Hold requests until a worker can start them: a request that is held can still be dropped.
+
+An executor's own queue cannot do this: the standard process pool starts one call early, and a call
+that was started cannot be cancelled. So the executor receives only what its workers are about to
+run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+from offload.serving.protection.expiry import Expiry
+
+AHEAD = 0.05  # s of work that each worker receives beyond its current task; a guess
+
+
+class Dropped(Exception):
+    """A request was dropped before it started, because its client has disconnected."""
+
+
+class WaitedTooLong(Exception):
+    """A request waited much longer than expected, or no worker is left that could start it."""
+
+
+class Waiting:
+    """The requests of one process, started in the order of their arrival.
+
+    A request waits at most `longest` seconds.
+    """
+
+    def __init__(self, workers: int, longest: float) -> None:
+        self._workers = workers
+        self._limit = workers
+        self._started = 0
+        self._queue: deque[asyncio.Future[None]] = deque()
+        self._expiry: Expiry[asyncio.Future[None]] = Expiry(longest, _refuse)
+
+    def enter(self) -> asyncio.Future[None] | None:
+        """Start a request: return None, or a future that is done when it may start."""
+        if self._started < self._limit and not self._queue:
+            self._started += 1
+            return None
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._queue.append(turn)
+        self._expiry.add(turn)
+        return turn
+
+    def leave(self) -> None:
+        """End a request that was started, and start the next ones."""
+        self._started -= 1
+        while self._queue and self._started < self._limit:
+            turn = self._queue.popleft()
+            self._expiry.remove(turn)
+            if not turn.done():  # else it was dropped
+                self._started += 1
+                turn.set_result(None)
+
+    def set_service(self, seconds: float) -> None:
+        """Give the workers more requests in advance if these are short."""
+        ahead = AHEAD / max(seconds, 1e-6)
+        self._limit = self._workers + int(self._workers * ahead)
+
+    def refuse_all(self) -> None:
+        """Refuse every request that waits: no worker can start it."""
+        while self._queue:
+            turn = self._queue.popleft()
+            self._expiry.remove(turn)
+            _refuse(turn)
+
+
+def _refuse(turn: asyncio.Future[None]) -> None:
+    if not turn.done():  # else it was dropped
+        turn.set_exception(WaitedTooLong())

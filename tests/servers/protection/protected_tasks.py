@@ -1,0 +1,30 @@
+"""Tasks whose duration a test controls."""
+
+import asyncio
+import os
+import time
+from pathlib import Path
+
+NAP = 0.2  # s
+
+
+def nap():
+    """Occupy a worker for 0.2 s, and note the start in the file NAPS."""
+    with Path(os.environ["NAPS"]).open("a") as file:
+        file.write(".")
+    time.sleep(NAP)
+    return "rested"
+
+
+def hang():
+    """Never end while the file HANG exists."""
+    while Path(os.environ["HANG"]).exists():
+        time.sleep(0.02)
+    return "done"
+
+
+async def wait():
+    """Never end while the file HANG exists, on an event loop."""
+    while Path(os.environ["HANG"]).exists():
+        await asyncio.sleep(0.02)
+    return "done"

@@ -1,0 +1,56 @@
+"""Disconnected clients: their requests are dropped before they start."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import pytest
+
+from tests.http_clients import get
+from tests.servers.protection.conftest import Protected, counts
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.server
+
+REQUEST = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+@pytest.mark.parametrize("name", ["loop", "threads", "processes", "pipes"])
+def test_requests_of_clients_that_left_are_not_started(name: str, protected: Protected) -> None:
+    running = protected(name, "nap", **({} if name == "loop" else {"workers": 1}))
+    naps = Path(os.environ["NAPS"])
+    assert get(running.url)[0] == 200
+    address = ("127.0.0.1", int(str(running.facts["port"])))
+    clients = [socket.create_connection(address, timeout=20) for _ in range(6)]
+    for client in clients:
+        client.sendall(REQUEST)
+    assert wait_until(lambda: naps.stat().st_size == 2)
+    for client in clients:
+        client.close()
+    assert wait_until(lambda: counts(running)["dropped"] == 5)
+    assert get(running.url) == (200, b"rested")
+    assert naps.stat().st_size == 3  # the first, one of a client that left, and the last
+
+
+def test_without_protection_they_run(protected: Protected) -> None:
+    running = protected("threads", "nap", workers=2, protect="no")
+    naps = Path(os.environ["NAPS"])
+    address = ("127.0.0.1", int(str(running.facts["port"])))
+    for _ in range(6):
+        with socket.create_connection(address, timeout=20) as client:
+            client.sendall(REQUEST)
+    assert wait_until(lambda: naps.stat().st_size == 6)
+
+
+def test_a_kept_connection_serves_further_requests(protected: Protected) -> None:
+    running = protected("threads", "nap", workers=1)
+    address = ("127.0.0.1", int(str(running.facts["port"])))
+    with socket.create_connection(address, timeout=20) as client, client.makefile("rb") as reader:
+        for _ in range(2):
+            client.sendall(REQUEST)
+            assert reader.readline() == b"HTTP/1.1 200 OK\r\n"
+            while reader.readline() != b"\r\n":
+                pass
+            assert reader.read(6) == b"rested"

@@ -1,0 +1,125 @@
+"""The task timeout: 504, replaced workers and stuck threads."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from offload.bench.target import server
+from tests.http_clients import get, in_threads
+from tests.servers.protection.conftest import Protected, counts, facts
+from tests.waiting import is_running, wait_until
+
+pytestmark = pytest.mark.server
+
+TIMEOUT = 0.4
+
+
+@pytest.mark.parametrize("name", ["processes", "pipes", "pebble"])
+def test_a_worker_that_exceeds_the_timeout_is_replaced(
+    name: str, protected: Protected, tmp_path: Path
+) -> None:
+    running = protected(name, "hang", workers=2, task_timeout=TIMEOUT)
+    pids = facts(running)["worker_pids"]
+    began = time.monotonic()
+    status, body = get(running.url)
+    took = time.monotonic() - began
+    assert (status, body) == (504, b"the task did not end within 0.4 s\n")
+    assert TIMEOUT <= took < TIMEOUT + 3
+    (tmp_path / "hang").unlink()
+    assert [get(running.url) for _ in range(4)] == [(200, b"done")] * 4
+    assert wait_until(lambda: any(not is_running(pid) for pid in pids))
+    assert (counts(running)["timed_out"], counts(running)["stuck"]) == (1, 0)
+
+
+def test_a_timeout_costs_the_other_workers_no_response(
+    protected: Protected, tmp_path: Path
+) -> None:
+    """The standard pool is replaced as a whole: other running calls end in the old one."""
+    running = protected("processes", "hang", workers=3, task_timeout=1.0, idempotent="no")
+    old = facts(running)["worker_pids"]
+    statuses: list[Any] = []
+
+    def late() -> int:
+        time.sleep(0.8)  # still runs when the first one times out
+        return get(running.url)[0]
+
+    def end_later() -> int:
+        time.sleep(1.4)
+        (tmp_path / "hang").unlink()
+        return 0
+
+    def in_time() -> int:
+        return get(running.url)[0]
+
+    calls = iter([in_time, late, late, end_later])
+    statuses = in_threads(4, lambda: next(calls)())  # noqa: PLW0108 - a different call each
+    assert sorted(statuses) == [0, 200, 200, 504]
+    assert wait_until(lambda: not any(is_running(pid) for pid in old))
+    assert facts(running)["replaced"] == 1
+    assert len(facts(running)["worker_pids"]) == 3
+    assert get(running.url) == (200, b"done")
+
+
+def test_stuck_threads_are_counted_until_their_tasks_end(
+    protected: Protected, tmp_path: Path
+) -> None:
+    running = protected("threads", "hang", workers=2, task_timeout=TIMEOUT)
+    assert get(running.url)[0] == 504
+    assert counts(running)["stuck"] == 1
+    assert get(running.url)[0] == 504
+    assert counts(running)["stuck"] == 2
+    connection = http.client.HTTPConnection(running.url.split("/")[2], timeout=20)
+    connection.request("GET", "/")
+    response = connection.getresponse()
+    assert (response.status, response.read()) == (503, b"all 2 workers are stuck\n")
+    assert int(response.headers["Retry-After"]) >= 1
+    connection.close()
+    (tmp_path / "hang").unlink()
+    assert wait_until(lambda: counts(running)["stuck"] == 0)
+    assert [get(running.url) for _ in range(4)] == [(200, b"done")] * 4
+
+
+def test_requests_that_wait_are_refused_when_the_last_thread_is_stuck(
+    protected: Protected,
+) -> None:
+    running = protected("threads", "hang", workers=1, task_timeout=TIMEOUT)
+    statuses = [status for status, _ in in_threads(4, lambda: get(running.url))]
+    assert sorted(statuses) == [503, 503, 503, 504]
+
+
+def test_a_coroutine_that_exceeds_the_timeout_is_cancelled(
+    protected: Protected, tmp_path: Path
+) -> None:
+    running = protected("loop", "wait", task_timeout=TIMEOUT)
+    assert [s for s, _ in in_threads(3, lambda: get(running.url))] == [504] * 3
+    (tmp_path / "hang").unlink()
+    assert get(running.url) == (200, b"done")
+
+
+def test_a_function_on_the_loop_has_no_timeout(protected: Protected) -> None:
+    running = protected("loop", "nap")
+    assert running.facts["task_timeout"] == "not available"
+
+
+def test_a_blocked_process_of_prefork_is_replaced(protected: Protected, tmp_path: Path) -> None:
+    running = protected("prefork", "hang", processes=1, task_timeout=TIMEOUT)
+    with pytest.raises((ConnectionError, http.client.HTTPException)):
+        get(running.url)
+    (tmp_path / "hang").unlink()
+    assert get(running.url) == (200, b"done")
+
+
+@pytest.mark.parametrize("name", ["threads", "processes", "pipes"])
+def test_a_server_with_a_stuck_task_stops(name: str, protected: Protected, mark: Any) -> None:
+    running = protected(name, "hang", workers=2, task_timeout=TIMEOUT)
+    assert get(running.url)[0] == 504
+    Path(os.environ["HANG"]).unlink()
+    server.stop(running)
+    assert (running.process.returncode, running.left) == (0, False)
+    assert wait_until(lambda: not mark())
