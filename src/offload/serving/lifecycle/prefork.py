@@ -46,7 +46,6 @@ def serve(
             parent.start(processes)
             readiness.announce(port)
             parent.wait()
-        parent.wait()
 
 
 class _Parent:
