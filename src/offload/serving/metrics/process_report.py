@@ -85,7 +85,7 @@ def report(start: float, end: float, with_each: bool = False) -> dict[str, Any]:
 
 def _answer(server: socket) -> None:
     while True:
-        with suppress(OSError, ValueError, KeyError):
+        with suppress(OSError, ValueError, KeyError, RuntimeError):
             connection, _ = server.accept()
             with connection:
                 connection.settimeout(TIMEOUT)
