@@ -116,7 +116,7 @@ def _setting(key: str, default: object) -> object:
     if isinstance(default, float):
         return _seconds(key, text)
     if isinstance(default, int):
-        number, limit = _whole(text), LIMITS.get(key, 65535)
+        number, limit = _whole(text), max(LIMITS.get(key, 65535), default)
         if number is None or not 1 <= number <= limit:
             raise UsageError(f"{key}={_shown(text)} is not a whole number from 1 to {limit}")
         return number

@@ -156,9 +156,11 @@ def _case(
         "backlog": 65535,
         "max_connections": 65535,
     }
+    defaults = catalog.find_server(server).settings
     for key, maximum in limits.items():
         if key in chosen:
-            chosen[key] = arguments.whole_number(key, settings[key], 1, maximum)
+            limit = max(maximum, int(str(defaults.get(key, 0))))  # gevent's default is larger
+            chosen[key] = arguments.whole_number(key, settings[key], 1, limit)
     for key in ("max_wait", "task_timeout"):
         if key in chosen:
             least, most = protection.MIN_S, protection.MAX_S

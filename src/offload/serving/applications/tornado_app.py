@@ -68,8 +68,8 @@ def serve_socket(
     ready: Callable[[], None],
     protection: Protection = guards.NONE,
 ) -> None:
-    """Respond to a listening socket's requests with `run()`; call `ready` once it accepts."""
-    asyncio.run(_accept(run, listening, backlog, ready, protection))
+    """Respond to the requests of a socket that several processes share; `ready` is called first."""
+    asyncio.run(_accept(run, listening, backlog, ready, protection, is_shared=True))
 
 
 class _Handler(RequestHandler):
@@ -175,6 +175,7 @@ async def _accept(
     backlog: int,
     ready: Callable[[], None],
     protection: Protection,
+    is_shared: bool = False,
 ) -> None:
     requests = drain.Requests()
     server = _create_server(run, requests, protection)
@@ -185,6 +186,8 @@ async def _accept(
     ready()
     loop_lag.watch(loop)
     await stopped.wait()
+    if not is_shared:
+        drain.refuse_new(listening)
     await drain.accept_waiting(listening, backlog)
     server.stop()
     await requests.finish()

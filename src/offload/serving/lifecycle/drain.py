@@ -1,20 +1,39 @@
 """The drain: what was accepted before a stop signal is finished, and nothing else is accepted.
 
-The order is the same for every server: accept the connections in the listen queue, close the
-listener, finish the requests at work, wait a short time for clients that still receive responses,
-and close the connections. `stop_signal.DRAIN` limits the whole drain.
+The order is the same for every server: accept the connections in the listen queue, while the kernel
+drops new ones (`refuse_new`) if no other process listens; close the listener; finish the requests
+at work; wait a short time for clients that still receive responses; and close the connections.
+`stop_signal.DRAIN` limits the whole drain.
 """
 
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import select
 import socket
+import struct
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 
+SO_ATTACH_FILTER = 26  # of Linux
+DROP_ALL = struct.pack("HBBI", 0x06, 0, 0, 0)  # the BPF instruction `ret 0`: keep 0 bytes
 QUIET = 0.05  # s without a new request until idle connections are closed; a guess
 SENDING = 2.0  # s for slow clients to receive their responses after the last task; a guess
+
+
+def refuse_new(listening: socket.socket) -> None:
+    """Let the kernel drop requests for new connections to a socket that will be closed (Linux).
+
+    Otherwise a connection that arrives between the last accept() and close() is reset. With this,
+    its client is refused when it tries again. Other processes that share the socket must end, too.
+    """
+    if sys.platform == "linux":
+        program = ctypes.create_string_buffer(DROP_ALL)
+        pointer = struct.pack("HP", 1, ctypes.addressof(program))  # struct sock_fprog
+        with suppress(OSError):  # a sandbox may forbid it
+            listening.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, pointer)
 
 
 async def accept_waiting(listening: socket.socket, backlog: int) -> None:

@@ -17,7 +17,7 @@ from offload import prctl, tasks
 from offload.errors import StartError
 from offload.serving.applications import tornado_app
 from offload.serving.applications.tornado_app import Run
-from offload.serving.lifecycle import log, readiness
+from offload.serving.lifecycle import drain, log, readiness
 from offload.serving.lifecycle.stop_signal import DROPPED, stop
 from offload.serving.metrics import probe
 from offload.serving.pools import pool_workers
@@ -104,6 +104,7 @@ class _Parent:
             for due in [each for each in self._due if each <= time.monotonic()]:
                 self._due.remove(due)
                 self._fork()
+        drain.refuse_new(self._listening)
         self._listening.close()  # the children have it, too: the last one that ends closes it
         for pid in self._started:
             os.kill(pid, signal.SIGTERM)

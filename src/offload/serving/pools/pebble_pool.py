@@ -14,6 +14,8 @@ import pebble
 from offload.errors import UserError
 from offload.serving.pools import pool_workers
 
+TERM_TIMEOUT = 0.1  # s until pebble kills a worker; ours ignore the SIGTERM that it sends first
+
 T = TypeVar("T")
 
 
@@ -27,6 +29,7 @@ class Pool:
         context = get_context("forkserver")
         barrier = (context.Barrier(workers),)
         self._workers = workers
+        pebble.CONSTS.term_timeout = TERM_TIMEOUT
         self._pool = pebble.ProcessPool(workers, 0, pool_workers.init_process, barrier, context)
 
     def __enter__(self) -> Pool:
