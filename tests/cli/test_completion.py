@@ -51,7 +51,7 @@ def candidates(line: str) -> list[str]:
         ("fab run_load_test:driver=si", ["run_load_test:driver=siege"]),
         ("fab completion:z", ["completion:zsh"]),
         ("fab run_server --wo", ["--workers"]),
-        ("fab run_server:3 --ta", ["--task"]),
+        ("fab run_server:3 --ta", ["--task", "--task-timeout"]),
         ("fab run_server --server waitr", ["waitress"]),
         ("fab --li", ["--list"]),
         ("fab nonsense:thr", []),

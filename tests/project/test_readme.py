@@ -29,6 +29,8 @@ from offload.reports.advice.application import answer_json as application_json
 from offload.reports.gate.formats import FORMATS
 from offload.reports.gil import effects
 from offload.reports.rows import rows
+from offload.serving import health
+from offload.serving.protection.pool_guard import PoolGuard
 from offload.suites import _module
 from tests import ROOT
 from tests.commands import fab_here
@@ -48,6 +50,10 @@ ADVICE = {
 }
 GATE = {*figures.NAMES, *FORMATS}  # of compare_runs
 RECORD = set(re.findall(r"^``(\w+)`` ", (ROOT / "docs" / "record.rst").read_text(), re.M))
+PROTECTION = {  # its counts and states, and what its metrics need
+    *PoolGuard(1, 1.0, 1.0, kills=True).counts,
+    *(health.READY, health.DRAINING, "unavailable", health.PACKAGE, "protection"),
+}
 OTHERS = {  # single words that are code, and none of ours
     *("def", "fab", "serve", "x16"),
     *("process", "forkserver", "process_vm_readv", "ptrace_scope"),
@@ -149,7 +155,8 @@ def test_every_server_and_task_of_a_command_exists() -> None:
             server, *task = pair
             if is_placeholder(server):
                 continue
-            catalog.find_server(re.sub(r"(?<=\w)(x\d+)?(@[\w.-]+)?$", "", server))
+            settings = r"(?<=\w)(x\d+)?(-protected)?(@[\w.-]+)?$"
+            catalog.find_server(re.sub(settings, "", server))
             seen.add(server)
             for each in (one for one in task if not is_placeholder(one)):
                 assert each in {**TASKS, **catalog.corpus()}
@@ -186,6 +193,7 @@ def test_every_name_is_one_of_ours(commands: dict[str, object]) -> None:
         *options,
         *lanes,
         *SIGNS,
+        *PROTECTION,
         *ADVICE,
         *GATE,
         *RECORD,

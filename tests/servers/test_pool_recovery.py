@@ -116,4 +116,4 @@ def test_a_pool_that_cannot_be_rebuilt_is_a_503_until_it_can(
         assert wait_until(lambda: not mark(), 5)
     finally:
         process.kill()
-        process.communicate()
+        process.communicate(timeout=20)

@@ -39,7 +39,7 @@ def serving(name: str, task: str, timeout: str = "") -> Iterator[tuple[subproces
         yield process, int(port[1])
     finally:
         process.kill()
-        process.communicate()
+        process.communicate(timeout=20)
 
 
 class Client(threading.Thread):

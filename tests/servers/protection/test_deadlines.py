@@ -34,7 +34,7 @@ def test_single_bytes_do_not_extend_the_deadline(first: bytes) -> None:
         assert get(f"http://127.0.0.1:{port}/") == (200, b"ok")
     finally:
         process.kill()
-        process.communicate()
+        process.communicate(timeout=20)
 
 
 def was_closed(client: socket.socket) -> bool:
@@ -58,4 +58,4 @@ def test_a_body_that_is_too_large_is_refused_without_reading_it() -> None:
                 assert client.recv(12)[-3:] == status
     finally:
         process.kill()
-        process.communicate()
+        process.communicate(timeout=20)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import http.client
 import os
 import socket
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -46,11 +48,11 @@ def test_without_protection_they_run(protected: Protected) -> None:
 
 def test_a_kept_connection_serves_further_requests(protected: Protected) -> None:
     running = protected("threads", "nap", workers=1)
-    address = ("127.0.0.1", int(str(running.facts["port"])))
-    with socket.create_connection(address, timeout=20) as client, client.makefile("rb") as reader:
-        for _ in range(2):
-            client.sendall(REQUEST)
-            assert reader.readline() == b"HTTP/1.1 200 OK\r\n"
-            while reader.readline() != b"\r\n":
-                pass
-            assert reader.read(6) == b"rested"
+    port = int(str(running.facts["port"]))
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=20)) as client:
+        for number in range(2):
+            used = client.sock
+            client.request("GET", "/")
+            response = client.getresponse()
+            assert (response.status, response.read()) == (200, b"rested")
+            assert number == 0 or client.sock is used

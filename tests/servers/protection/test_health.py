@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import http.client
 import importlib.util
 import socket
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -56,25 +58,24 @@ def test_a_server_that_drains_is_not_ready(protected: Protected, tmp_path: Path)
     address = ("127.0.0.1", int(str(running.facts["port"])))
     with (
         socket.create_connection(address, timeout=20) as busy,
-        socket.create_connection(address, timeout=20) as kept,
-        kept.makefile("rb") as reader,
+        closing(http.client.HTTPConnection(*address, timeout=20)) as kept,
     ):
         busy.sendall(b"GET / HTTP/1.0\r\n\r\n")
-        kept.sendall(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        assert reader.readline() == b"HTTP/1.1 200 OK\r\n"
-        while reader.readline() != b"\r\n":
-            pass
-        assert reader.readline() == b"ready\n"
+        assert _ready(kept) == (200, b"ready\n")
+        used = kept.sock
         server.request_stop(running)
         assert wait_until(lambda: _is_refused(address))
-        kept.sendall(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        assert reader.readline() == b"HTTP/1.1 503 Service Unavailable\r\n"
-        while reader.readline() != b"\r\n":
-            pass
-        assert reader.readline() == b"draining\n"
+        assert _ready(kept) == (503, b"draining\n")
+        assert kept.sock in (used, None)  # the same connection, which the response closed
         (tmp_path / "hang").unlink()
         server.stop(running)
     assert running.process.returncode == 0
+
+
+def _ready(client: http.client.HTTPConnection) -> tuple[int, bytes]:
+    client.request("GET", "/readyz")
+    response = client.getresponse()
+    return response.status, response.read()
 
 
 def _is_refused(address: tuple[str, int]) -> bool:
