@@ -84,7 +84,7 @@ check: .venv/developed docs
 	$(BIN)/python -m scripts.pages.readme --check
 	$(BIN)/python -m scripts.pages.gil_table --check
 	$(BIN)/python -m scripts.pages.executors_table --check
-	for page in README.rst CONTRIBUTING.rst */README.rst CHANGELOG.rst pipepool/CHANGELOG.rst; do \
+	for page in README.rst CONTRIBUTING.rst SECURITY.rst */README.rst CHANGELOG.rst pipepool/CHANGELOG.rst; do \
 	  $(BIN)/python -m docutils --report=1 --halt=2 $$page /dev/null || exit 1; done
 
 format: .venv/developed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from pathlib import Path
 
 
@@ -11,9 +12,11 @@ def replace(path: Path, content: bytes, mode: int = 0o666) -> None:
 
     `mode` is the file's mode before the umask is applied.
     """
-    new = path.with_name(f".{path.name}.{os.getpid()}")
+    # O_EXCL with a random name: another user cannot prepare a link at this place, and threads that
+    # replace the same file do not write into one temporary file.
+    new = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:
-        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
         new.replace(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import sys
 import tempfile
@@ -68,6 +69,9 @@ def append(folder: Path, *records: Record) -> None:
         lines = [to_line(_with_machine(folder, record)) for record in records]
         descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         try:
+            # Otherwise a record could be appended to a line that another process has begun. The
+            # kernel releases the lock when this process ends, however it ends.
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
             _write(descriptor, path, "".join(f"{line}\n" for line in lines).encode())
             os.fsync(descriptor)
         finally:

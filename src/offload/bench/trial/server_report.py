@@ -10,6 +10,7 @@ import json
 import math
 import operator
 import socket
+import struct
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -124,11 +125,20 @@ def _report_of(pid: int, request: bytes) -> Facts | None:
     with suppress(OSError, ValueError, psutil.Error), socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(TIMEOUT)
         connection.connect(ADDRESS.format(pid=pid))
+        if _pid_of_listener(connection) != pid:  # any user can listen on an abstract address
+            return None
         connection.sendall(request)
         parts = iter(lambda: connection.recv(1 << 16), b"")
         report: Facts = json.loads(b"".join(parts))
         return report
     return None
+
+
+def _pid_of_listener(connection: socket.socket) -> int:
+    """Return the process that listens on the other end, according to the kernel."""
+    size = struct.calcsize("3i")
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
+    return int(struct.unpack("3i", credentials)[0])
 
 
 def _merge_routes(found: Iterable[Facts]) -> list[dict[str, Any]]:

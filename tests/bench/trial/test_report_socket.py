@@ -1,0 +1,41 @@
+"""The report of an application's process is read from this process only."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+import threading
+
+import pytest
+
+from offload.bench.trial import server_report
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs abstract socket addresses")
+REPORT = {"kind": "wsgi"}
+
+
+@pytest.mark.parametrize(("is_own", "expected"), [(True, REPORT), (False, None)])
+def test_a_report_from_another_process_is_ignored(
+    is_own: bool, expected: dict[str, str] | None
+) -> None:
+    """This process listens on its own address, or on that of its parent."""
+    pid = os.getpid() if is_own else os.getppid()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(server_report.ADDRESS.format(pid=pid))
+        listener.listen()
+        listener.settimeout(10)
+        thread = threading.Thread(target=_respond, args=(listener,))
+        thread.start()
+        found = server_report._report_of(pid, b"{}")
+        thread.join(10)
+    assert found == expected
+
+
+def _respond(listener: socket.socket) -> None:
+    connection, _ = listener.accept()
+    with connection:
+        connection.settimeout(10)
+        if connection.recv(1000):
+            connection.sendall(json.dumps(REPORT).encode())
