@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import signal
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -107,8 +109,12 @@ def test_a_pool_that_cannot_be_rebuilt_is_a_503_until_it_can(
         url = f"http://127.0.0.1:{port}/"
         (tmp_path / "blocks").touch()
         os.kill(int(get(url)[1]), signal.SIGKILL)
-        status, body = get(url)
-        assert (status, body) == (503, b"the workers do not start: see their output\n")
+        with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=20)) as client:
+            client.request("GET", "/")
+            response = client.getresponse()
+            assert response.status == 503
+            assert response.headers["Retry-After"] == "1"
+            assert response.read() == b"the workers do not start: see their output\n"
         (tmp_path / "blocks").unlink()
         assert wait_until(lambda: get(url)[0] == 200)
         process.terminate()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import os
+import socket
 import time
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,11 @@ from typing import Any
 import pytest
 
 from offload.bench.target import server
+from offload.serving.applications.responses import Answer
+from offload.serving.metrics.task_clock import TimedResult
+from offload.serving.protection.disconnect import Client
+from offload.serving.protection.pool_guard import PoolGuard
+from offload.serving.protection.task_timeout import Abandoned
 from tests.http_clients import get, in_threads
 from tests.servers.protection.conftest import Protected, counts, facts
 from tests.waiting import is_running, wait_until
@@ -83,6 +90,24 @@ def test_stuck_threads_are_counted_until_their_tasks_end(
     (tmp_path / "hang").unlink()
     assert wait_until(lambda: counts(running)["stuck"] == 0)
     assert [get(running.url) for _ in range(4)] == [(200, b"done")] * 4
+
+
+def test_a_stuck_task_that_fails_later_is_counted_once_and_answered_once() -> None:
+    answers: list[Answer] = []
+
+    async def fail_late() -> TimedResult:
+        await asyncio.sleep(3 * guard_timeout)
+        raise OSError("the pool has ended")
+
+    async def request(guard: PoolGuard) -> None:
+        with socket.socket() as connection, pytest.raises(Abandoned):
+            await guard.answer(fail_late, Client(connection, answers.append))
+
+    guard_timeout = 0.1
+    guard = PoolGuard(workers=1, max_wait=5.0, task_timeout=guard_timeout, kills=False)
+    asyncio.run(request(guard))
+    assert [answer.status for answer in answers] == [504]
+    assert (guard.in_flight, guard.counts["stuck"], guard.counts["timed_out"]) == (0, 0, 1)
 
 
 def test_requests_that_wait_are_refused_when_the_last_thread_is_stuck(

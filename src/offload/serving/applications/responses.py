@@ -50,11 +50,11 @@ def from_task(timed: task_clock.TimedResult) -> Answer:
     return Answer(200, "text/html; charset=utf-8", outcome)
 
 
-def from_error(error: Exception, status: int = 500) -> Answer:
+def from_error(error: Exception, status: int = 500, retry_after: int | None = None) -> Answer:
     """Return the error in one line, and log it."""
     probe.response_counts["failed"] += 1
     log.failure(str(error))
-    return _plain(status, log.escaped(str(error)))
+    return _plain(status, log.escaped(str(error)), retry_after)
 
 
 def refusal(method: str | None, host: str | None) -> Answer | None:

@@ -114,7 +114,7 @@ class _Handler(RequestHandler):
         try:
             return await self._run_task()
         except PoolUnavailable as error:
-            return responses.from_error(error, 503)
+            return responses.from_error(error, 503, retry_after=1)  # the next request tries again
         except BrokenProcessPool as error:
             return responses.from_error(error)
 

@@ -52,13 +52,17 @@ class Abandonment:
         self._running.add(client)
         try:
             result = await task
+        except Exception as error:
+            if client in self._stuck:  # its request was answered: an error is no second response
+                raise Abandoned from error
+            raise
+        else:
+            if client in self._stuck:
+                raise Abandoned
+            return result
         finally:
             self._running.remove(client)
-            was_stuck = client in self._stuck
             self._stuck.discard(client)
-        if was_stuck:
-            raise Abandoned
-        return result
 
     def _abandon(self, client: Client) -> None:
         self._stuck.add(client)
