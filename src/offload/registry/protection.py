@@ -21,5 +21,3 @@ class Settings(TypedDict, total=False):
 DEFAULTS = Settings(
     protect="no", max_wait=5.0, task_timeout=30.0, max_connections=2048, health="no"
 )
-# The limits of `max_wait` and `task_timeout`. With less than 0.1 s, a busy machine would time out.
-MIN_S, MAX_S = 0.1, 3600.0

@@ -19,7 +19,7 @@ import sys
 
 from offload import prctl
 from offload.errors import MachineError, UsageError, UserError
-from offload.registry import application, catalog, places, protection, requirements
+from offload.registry import application, catalog, places, protection, requirements, setting_limits
 from offload.registry.entries import Entry
 from offload.serving import plain
 from offload.serving.lifecycle import readiness
@@ -28,13 +28,6 @@ from offload.serving.metrics import gil_address, gil_state, probe
 from offload.serving.protection import host_check
 
 OPEN_MAX = 10_240  # files: the limit of macOS per process
-LIMITS = {
-    "workers": 256,
-    "processes": 64,
-    "threads": 256,
-    "backlog": 65535,
-    "max_connections": 65535,
-}
 
 
 def main(arguments: list[str]) -> int:
@@ -116,11 +109,11 @@ def _setting(key: str, default: object) -> object:
     if isinstance(default, float):
         return _seconds(key, text)
     if isinstance(default, int):
-        number, limit = _whole(text), max(LIMITS.get(key, 65535), default)
+        number, limit = _whole(text), setting_limits.maximum(key, default)
         if number is None or not 1 <= number <= limit:
             raise UsageError(f"{key}={_shown(text)} is not a whole number from 1 to {limit}")
         return number
-    if key in ("idempotent", "preload", "protect", "health") and text not in ("yes", "no"):
+    if key in setting_limits.YES_OR_NO and text not in ("yes", "no"):
         raise UsageError(f"{key}={_shown(text)} is neither yes nor no")
     if key == "start_method" and text not in (methods := multiprocessing.get_all_start_methods()):
         raise UsageError(f"{key}={_shown(text)} is not one of {', '.join(methods)}")
@@ -133,7 +126,7 @@ def _whole(text: str) -> int | None:
 
 
 def _seconds(key: str, text: str) -> float:
-    least, most = protection.MIN_S, protection.MAX_S
+    least, most = setting_limits.MIN_S, setting_limits.MAX_S
     whole, _, rest = text.partition(".")
     is_number = all(_whole(part) is not None for part in (whole, rest or "0"))
     if is_number and least <= float(text) <= most:

@@ -8,7 +8,7 @@ import pytest
 
 from offload.bench.advice import model as models
 from offload.bench.advice.answer import Question
-from offload.bench.advice.model import Model, Prediction, batch_rate, shared_rate
+from offload.bench.advice.model import Model, Prediction, in_step_rate, shared_rate
 from offload.bench.advice.overhead import Overhead
 from offload.bench.advice.probe import PROCESSES, THREADS, Probe
 from tests.bench.advice.probes import CORES, OVERHEADS, coroutine, model, point, probe
@@ -41,9 +41,9 @@ def test_up_to_one_worker_per_core_the_rate_is_exact() -> None:
 
 
 def test_the_calls_of_a_pool_run_half_in_step() -> None:
-    assert shared_rate(2, 2, 0.1, 0.1) == batch_rate(2, 2, 0.1, 0.1) == pytest.approx(10)
+    assert shared_rate(2, 2, 0.1, 0.1) == in_step_rate(2, 2, 0.1, 0.1) == pytest.approx(10)
     # In step, 20 calls wait for 100 ms, and then share two cores for 100 ms.
-    assert batch_rate(20, 2, 0.1, 0.01) == pytest.approx(100)
+    assert in_step_rate(20, 2, 0.1, 0.01) == pytest.approx(100)
     assert shared_rate(20, 2, 0.1, 0.01) == pytest.approx((100 * 20 / 0.11) ** 0.5)
     prefork = shared_rate(20, 2, 0.1, 0.01, models.IN_STEP_PREFORK)
     assert prefork == pytest.approx(100**0.25 * (20 / 0.11) ** 0.75)

@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 import pytest
 
-from offload.bench.advice import probing
+from offload.bench.advice import probe_measurement
 from offload.bench.experiments.direct_calls import direct
 from offload.bench.target import calling_process
 from offload.bench.target.calling_process import CallingProcess
@@ -112,7 +112,7 @@ def test_what_a_task_prints_is_no_result() -> None:
 )
 def test_a_process_that_a_task_ends_reports_how(task: str, how: str, temporary: Path) -> None:
     with calling(f"shop:{task}") as running, pytest.raises(RunError, match=how) as raised:
-        probing._call(running, "first", 1, 0.0)
+        probe_measurement._call(running, "first", 1, 0.0)
     assert raised.value.exit_code == 5
     assert not [*temporary.iterdir()]
 

@@ -16,6 +16,13 @@ def nap():
     return "rested"
 
 
+def hold():
+    """Note the start in the file NAPS, and occupy a worker while the file HANG exists."""
+    with Path(os.environ["NAPS"]).open("a") as file:
+        file.write(".")
+    return hang()
+
+
 def hang():
     """Never end while the file HANG exists."""
     while Path(os.environ["HANG"]).exists():

@@ -21,19 +21,19 @@ REQUEST = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 @pytest.mark.parametrize("name", ["loop", "threads", "processes", "pipes"])
 def test_requests_of_clients_that_left_are_not_started(name: str, protected: Protected) -> None:
-    running = protected(name, "nap", **({} if name == "loop" else {"workers": 1}))
+    running = protected(name, "hold", **({} if name == "loop" else {"workers": 1}))
     naps = Path(os.environ["NAPS"])
-    assert get(running.url)[0] == 200
     address = ("127.0.0.1", int(str(running.facts["port"])))
     clients = [socket.create_connection(address, timeout=20) for _ in range(6)]
     for client in clients:
         client.sendall(REQUEST)
-    assert wait_until(lambda: naps.stat().st_size == 2)
+    assert wait_until(lambda: naps.stat().st_size == 1)
     for client in clients:
         client.close()
+    Path(os.environ["HANG"]).unlink()
     assert wait_until(lambda: counts(running)["dropped"] == 5)
-    assert get(running.url) == (200, b"rested")
-    assert naps.stat().st_size == 3  # the first, one of a client that left, and the last
+    assert get(running.url) == (200, b"done")
+    assert naps.stat().st_size == 2  # one of a client that left, and the last
 
 
 def test_without_protection_they_run(protected: Protected) -> None:

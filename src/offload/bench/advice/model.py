@@ -21,10 +21,10 @@ SHARPNESS = 8.0
 SATURATED = 0.8  # share of the rate that workers and cores allow; below, something else limits it
 CROWDED = 0.25  # share of a call spent waiting for a CPU, above which cores limit the rate
 MEASURING = 0.1  # cores that the sampler and the idle servers of a block use [0.07 to 0.13]
-# How much the calls of several workers run in step (see `batch_rate`), from 0 to 1: one event loop
-# passes calls to all workers of a pool; processes of prefork accept connections independently.
+# How much the calls of several workers run in step (see `in_step_rate`), from 0 to 1: one event
+# loop passes calls to all workers of a pool; processes of prefork accept connections independently.
 IN_STEP, IN_STEP_PREFORK = 0.5, 0.25
-SATURATION = 4.0  # how fast short calls stop to run in step below saturation; a guess
+IN_STEP_EXPONENT = 4.0  # of the busy share of the cores: idle cores keep short calls apart; a guess
 SLICE_S = 0.0025  # s from which calls share cores and the GIL by time slices: half of CPython's
 # switch interval, and about a slice of Linux; calls of 1 ms do not share, calls of 4.5 ms do
 GIL_SHARE = 0.5  # share of the serial time: a call that holds the GIL for less has another limit
@@ -157,7 +157,7 @@ class Model:
                 capacities[name] = 1 / (serial_s + overhead.serial_s)
             if name == GIL and serial_s / probe.call.bursts >= SLICE_S:
                 busy, free_s = min(workers, self.users), max(0.0, probe.call.wall_s - serial_s)
-                capacities[GIL] = batch_rate(busy, 1, free_s, serial_s + overhead.serial_s)
+                capacities[GIL] = in_step_rate(busy, 1, free_s, serial_s + overhead.serial_s)
         elif strategy != "loop" and (limit := self._saturated(PROCESSES)) is not None:
             capacities[EXTERNAL] = limit.rate
         return capacities
@@ -263,26 +263,26 @@ def shared_rate(
 ) -> float:
     """Return the rate in calls/s of workers that share cores and use none while they wait.
 
-    It is the geometric mean of `constant_rate` and `batch_rate`, with the weight `in_step` of the
+    It is the geometric mean of `unqueued_rate` and `in_step_rate`, with the weight `in_step` of the
     latter. The weight is smaller for calls that compute in `bursts` shorter than a time slice,
     because they leave the core one after the other, unless all cores are busy.
     """
-    constant = constant_rate(workers, cores, wait_s, cpu_s)
+    highest = unqueued_rate(workers, cores, wait_s, cpu_s)
     if workers <= cores:
-        return constant
+        return highest
     if cpu_s / bursts < SLICE_S:
-        in_step *= (constant * cpu_s / cores) ** SATURATION
-    batch = batch_rate(workers, cores, wait_s, cpu_s)
-    return math.exp((1 - in_step) * math.log(constant) + in_step * math.log(batch))
+        in_step *= (highest * cpu_s / cores) ** IN_STEP_EXPONENT
+    lowest = in_step_rate(workers, cores, wait_s, cpu_s)
+    return math.exp((1 - in_step) * math.log(highest) + in_step * math.log(lowest))
 
 
-def constant_rate(workers: int, cores: float, wait_s: float, cpu_s: float) -> float:
+def unqueued_rate(workers: int, cores: float, wait_s: float, cpu_s: float) -> float:
     """Return the rate of calls that never queue for a core before all cores are busy."""
     by_workers = workers / (wait_s + cpu_s)
     return by_workers if cpu_s <= 0 else min(by_workers, cores / cpu_s)
 
 
-def batch_rate(workers: int, cores: float, wait_s: float, cpu_s: float) -> float:
+def in_step_rate(workers: int, cores: float, wait_s: float, cpu_s: float) -> float:
     """Return the rate of calls in step: all wait at once, and then share the cores.
 
     Calls that share a core by time slices end at nearly the same time, and so start again together.

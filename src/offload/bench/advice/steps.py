@@ -7,9 +7,16 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from offload.bench.advice import answer, candidates, constraints, latency, overhead, probing
+from offload.bench.advice import (
+    answer,
+    candidates,
+    constraints,
+    latency,
+    overhead,
+    probe_measurement,
+)
 from offload.bench.advice.answer import Answer, Question
-from offload.bench.advice.between_rounds import BetweenRounds
+from offload.bench.advice.calls_between_rounds import CallsBetweenRounds
 from offload.bench.experiments.run import run
 from offload.bench.planning import plan_file, planned_records
 from offload.bench.planning.plan import Plan
@@ -24,10 +31,6 @@ SHORTEST_S = 30.0  # minimum time in s for rounds, even if less is left
 Report = Callable[[str], object]
 
 
-def no_page(_: Path) -> None:
-    """Show no live page."""
-
-
 def advise(
     case: Case,
     folder: Path,
@@ -35,7 +38,7 @@ def advise(
     report: Report,
     memory_mib: float | None = None,
     p99_s: float | None = None,
-    on_start: Callable[[Path], object] = no_page,
+    on_start: Callable[[Path], object] | None = None,
 ) -> Answer:
     """Advise on a strategy for the task of a case within `budget_s`; save records in `folder`.
 
@@ -50,7 +53,8 @@ def advise(
     folder.mkdir(parents=True, exist_ok=True)
     plan_file.save(planned, folder)
     answer.save(question, folder)
-    on_start(folder)
+    if on_start is not None:
+        on_start(folder)
     return measure(question, planned, folder, report)
 
 
@@ -64,7 +68,7 @@ def prepare(
     """
     report("calls of the function alone and in workers: 10 s")
     with hold_for(case) as upstream:
-        found = probing.measure(case, upstream, case.users)
+        found = probe_measurement.measure(case, upstream, case.users)
     overheads = overhead.load()
     if overheads is None:
         report("the strategies' overhead on this machine, once: 45 s")
@@ -88,7 +92,7 @@ def measure(question: Question, planned: Plan, folder: Path, report: Report) -> 
     After an interrupt, the answer uses the records so far, and its `is_interrupted` is True.
     """
     is_interrupted = False
-    calls = BetweenRounds(question, planned.cases[0], folder)
+    calls = CallsBetweenRounds(question, planned.cases[0], folder)
     try:
         for _ in run(planned, folder):
             calls.measure()

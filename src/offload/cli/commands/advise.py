@@ -106,7 +106,7 @@ def advise(
     _use_cpus(cpus)
     folder = journal.new_run("advise")
     try:
-        on_start = live_page.start_for_run if open else steps.no_page
+        on_start = live_page.start_for_run if open else None
         result = steps.advise(case, folder, budget_s, _report, *limits, on_start)
     except (UserError, KeyboardInterrupt):
         _remove_if_empty(folder)

@@ -10,7 +10,7 @@ from invoke import Context
 
 from offload.cli import arguments, case_options, command
 from offload.errors import UsageError
-from offload.registry import catalog, places, protection
+from offload.registry import catalog, places, setting_limits
 
 if TYPE_CHECKING:
     from offload.suites import Case
@@ -149,25 +149,15 @@ def _case(
         known = ", ".join(f"{e.number or ''} {e.name}".strip() for e in catalog.servers().values())
         raise UsageError("no server given", f"use fab run_server:NUMBER[,TASK] with one of {known}")
     chosen: dict[str, object] = {key: value for key, value in settings.items() if value}
-    limits = {
-        "workers": 256,
-        "processes": 64,
-        "threads": 256,
-        "backlog": 65535,
-        "max_connections": 65535,
-    }
     defaults = catalog.find_server(server).settings
-    for key, maximum in limits.items():
-        if key in chosen:
-            limit = max(maximum, int(str(defaults.get(key, 0))))  # gevent's default is larger
-            chosen[key] = arguments.whole_number(key, settings[key], 1, limit)
-    for key in ("max_wait", "task_timeout"):
-        if key in chosen:
-            least, most = protection.MIN_S, protection.MAX_S
-            chosen[key] = arguments.number(key, settings[key], least, most)
-    for key in ("idempotent", "protect", "health"):
-        if settings[key]:
-            arguments.one_of(key, settings[key], "yes", "no")
+    for key in (key for key in setting_limits.MAXIMA if key in chosen):
+        limit = setting_limits.maximum(key, defaults.get(key))
+        chosen[key] = arguments.whole_number(key, settings[key], 1, limit)
+    for key in (key for key in setting_limits.SECONDS if key in chosen):
+        least, most = setting_limits.MIN_S, setting_limits.MAX_S
+        chosen[key] = arguments.number(key, settings[key], least, most)
+    for key in (key for key in setting_limits.YES_OR_NO if key in chosen):
+        arguments.one_of(key, settings[key], "yes", "no")
     if settings["start_method"]:
         arguments.one_of("start_method", settings["start_method"], "forkserver", "spawn", "fork")
     name = catalog.find_server(server).name

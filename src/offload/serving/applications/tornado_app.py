@@ -24,13 +24,17 @@ from offload.serving.lifecycle.stop_signal import stop
 from offload.serving.metrics import loop_lag, probe
 from offload.serving.metrics.task_clock import TimedResult
 from offload.serving.pools.recovery import PoolUnavailable
-from offload.serving.protection import guards
+from offload.serving.protection import deadlines, guards
 from offload.serving.protection.connections import BoundedServer
 from offload.serving.protection.disconnect import Client
 from offload.serving.protection.guards import Guard, Protection
 from offload.serving.protection.task_timeout import Abandoned
 
-LIMITS = {"idle_connection_timeout": 10.0, "body_timeout": 10.0, "max_body_size": 1 << 20}
+LIMITS = {
+    "idle_connection_timeout": deadlines.REQUEST,
+    "body_timeout": deadlines.REQUEST,
+    "max_body_size": deadlines.BODY,
+}
 
 Run = Callable[[], Awaitable[TimedResult]]  # runs the task once, by the server's strategy
 

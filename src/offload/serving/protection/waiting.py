@@ -57,7 +57,7 @@ class Waiting:
                 turn.set_result(None)
 
     def set_service(self, seconds: float) -> None:
-        """Give the workers more requests in advance if these are short."""
+        """Set the mean duration of a task: workers receive short tasks in advance."""
         ahead = AHEAD / max(seconds, 1e-6)
         self._limit = self._workers + int(self._workers * ahead)
 

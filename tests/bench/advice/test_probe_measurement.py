@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from offload import cores
-from offload.bench.advice import probing
+from offload.bench.advice import probe_measurement
 from offload.bench.advice.probe import PROCESSES, THREADS
 from tests.bench.advice.probes import point, probe
 
@@ -15,23 +15,23 @@ KNOWN = probe(wait_s=0.02, cpu_s=0.001, hold=0.05)
 CALL = replace(KNOWN.call, variation=1.5)  # one call in ten waits for 200 ms
 
 
-def points(wall_s: float) -> list[probing.Point]:
+def points(wall_s: float) -> list[probe_measurement.Point]:
     count = cores.available()
     found = [point(kind, count, count / wall_s, 0.001) for kind in (THREADS, PROCESSES)]
     return [*found, point(THREADS, 25, 1.0, 0.001)]  # they may wait for each other
 
 
 def test_the_wait_of_calls_that_vary_is_the_mean_of_all_calls() -> None:
-    calls = 2 * probing.PASSES * probing.POINT_S * cores.available() / 0.039
-    found = probing._with_more_calls(CALL, round(calls), points(0.039))
+    calls = 2 * probe_measurement.PASSES * probe_measurement.POINT_S * cores.available() / 0.039
+    found = probe_measurement._with_more_calls(CALL, round(calls), points(0.039))
     assert found.wait_s == pytest.approx((0.02 + 0.038) / 2, rel=0.02)
     assert found.cpu_s == CALL.cpu_s
     assert found.held_s == pytest.approx(CALL.held_s)
 
 
 def test_the_wait_of_similar_calls_is_that_of_a_call_alone() -> None:
-    assert probing._with_more_calls(KNOWN.call, 70, points(0.039)) == KNOWN.call
-    assert probing._with_more_calls(CALL, 70, []) == CALL
+    assert probe_measurement._with_more_calls(KNOWN.call, 70, points(0.039)) == KNOWN.call
+    assert probe_measurement._with_more_calls(CALL, 70, []) == CALL
 
 
 def test_a_point_is_the_mean_of_its_passes() -> None:
@@ -39,5 +39,5 @@ def test_a_point_is_the_mean_of_its_passes() -> None:
         point(PROCESSES, 2, 10.0, 0.1, results=1),
         point(PROCESSES, 2, 20.0, 0.3, results=2),
     )
-    found = probing._mean([one, other])
+    found = probe_measurement._mean([one, other])
     assert (found.rate, found.cpu_s, found.results) == (15.0, pytest.approx(0.2), 2)

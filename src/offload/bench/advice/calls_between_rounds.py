@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from offload.bench.advice import answer, probing
+from offload.bench.advice import answer, probe_measurement
 from offload.bench.advice.answer import Question
 from offload.bench.target.needed_upstream import hold_for
 from offload.errors import UserError
@@ -21,7 +21,7 @@ from offload.suites import Case
 SHARE = 0.15  # maximum share of the time that is spent on these calls; a guess
 
 
-class BetweenRounds:
+class CallsBetweenRounds:
     """Measures calls between rounds, and saves a question with their CPU times in `folder`."""
 
     def __init__(self, question: Question, case: Case, folder: Path) -> None:
@@ -35,7 +35,7 @@ class BetweenRounds:
         if self._spent_s > SHARE * (began - self._started):
             return
         with suppress(UserError), hold_for(self._case) as upstream:
-            found_s = probing.busy_cpu_s(self._case, upstream)
+            found_s = probe_measurement.busy_cpu_s(self._case, upstream)
             if found_s > 0:
                 known = (*self.question.busy_cpu_s, found_s)
                 self.question = replace(self.question, busy_cpu_s=known)
