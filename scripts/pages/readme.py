@@ -1,8 +1,8 @@
 """Update the generated parts of README.rst and docs/ from the committed records.
 
 `python -m scripts.pages.readme` writes README.rst, docs/claims.rst, docs/reference.rst,
-docs/record.rst, docs/effects.svg, the servers of docs/gil.rst and the corpus of docs/advice.rst.
-With --check it only compares.
+docs/record.rst, docs/effects.svg, the servers of docs/gil.rst, the corpus of docs/advice.rst and
+the findings of docs/reliability.rst. With --check it only compares.
 """
 
 from __future__ import annotations
@@ -12,20 +12,23 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from offload.bench.advice import answer
+from offload.bench.advice.check import evaluation
 from offload.bench.claims import suite_verdicts
 from offload.bench.claims.evaluate import ClaimVerdict
+from offload.bench.faults import lab
 from offload.bench.planning import plan_file
 from offload.bench.records import journal
 from offload.bench.stats import paired_test
+from offload.bench.telemetry import host
 from offload.cli import suite_claims
 from offload.errors import GateError
 from offload.registry import catalog
-from offload.reports.advice import answer_text
+from offload.reports.advice import answer_text, judgement_text
 from offload.reports.claims import by_source
 from offload.reports.gil import effects, effects_svg, on_and_off
 from offload.reports.gil.effects import Effect
 from offload.reports.rows import rows
-from offload.reports.tables import formats, measurement, text_table
+from offload.reports.tables import faults_table, formats, measurement, text_table
 from offload.suites import tornado
 from scripts.pages import record_fields, reference
 from scripts.pages.committed import RESULTS, RUN, gil_effects
@@ -60,8 +63,9 @@ def pages() -> Mapping[Path, str]:
             suites=reference.suites,
         ),
         docs / "record.rst": _with(docs / "record.rst", record=record_fields.rst),
-        docs / "advice.rst": _with(docs / "advice.rst", corpus=reference.corpus),
+        docs / "advice.rst": _with(docs / "advice.rst", corpus=reference.corpus, folds=_folds),
         docs / "gil.rst": _with(docs / "gil.rst", servers=_on_and_off),
+        docs / "reliability.rst": _with(docs / "reliability.rst", faults=_faults),
         docs / "effects.svg": effects_svg.svg(found),
     }
 
@@ -105,6 +109,28 @@ def _on_and_off() -> str:
     measured = rows(journal.read(folder))
     found = on_and_off.pairs(measured)
     return f"{on_and_off.table(found, 'rst')}\n\n{measurement.where(measured)}"
+
+
+def _folds() -> str:
+    """Return the evaluation of the advice on each fold that was measured."""
+    parts = []
+    for number in (1, 2, 3):
+        folder = RESULTS / f"reference-advice-{number}"
+        if folder.exists():
+            found = evaluation.read(folder)
+            where = f"**Fold {number}.** {measurement.when(rows(found.records))}"
+            parts.append(f"{where}\n\n{judgement_text.text(found, text_table.RST)}")
+    return "\n\n".join(parts) or "No fold has been measured yet."
+
+
+def _faults() -> str:
+    """Return the findings of the fault lab, and their machine."""
+    folder = RESULTS / "example-faults"
+    if not folder.exists():
+        return "Not measured yet."
+    size, environment, found = lab.load(folder)
+    where = f"Size: {size}. Measured on {host.sentence(environment)}."
+    return f"{faults_table.summary(found)}. {where}\n\n{faults_table.rst(found)}".rstrip()
 
 
 def _strategies(found: Sequence[Effect], verdicts: Mapping[str, ClaimVerdict]) -> str:

@@ -29,6 +29,7 @@ def print_answer(plan: Plan, folder: Path, records: Sequence[Record], format: st
         "compare": _comparison,
         "gil": _gil_cost,
         "scale": _scaling,
+        "capacity": _capacity,
         "executors": _hops,
         "gate": _gate,
         "check_method": _checks,
@@ -126,6 +127,21 @@ def _scaling(plan: Plan, folder: Path, records: Sequence[Record], style: str) ->
 
     found = sweep.fit(records, sweep.varied(plan.cases))
     print(scaling_table.as_json(found) if style == "json" else scaling_table.text(found))
+
+
+def _capacity(plan: Plan, folder: Path, records: Sequence[Record], style: str) -> None:
+    from offload.bench.analysis import latency_capacity
+    from offload.reports.tables import capacity_table
+
+    assert plan.latency is not None
+    found, name = latency_capacity.evaluate(plan.latency, records), plan.cases[0].name
+    render = capacity_table.as_json if style == "json" else capacity_table.text
+    print(render(found, name, records))
+    problem = next((record.problem for record in records if record.problem is not None), None)
+    if problem is not None:
+        raise RunError(problem.text)
+    if found.value is None:
+        raise RunError(f"{name}: {capacity_table.sentence(found)}", capacity_table.remedy(found))
 
 
 def _hops(plan: Plan, folder: Path, records: Sequence[Record], style: str) -> None:

@@ -94,8 +94,10 @@ def start_run(plan: Plan, is_opened: bool = False) -> tuple[Path, list[Record]]:
     reason = f" ({plan.missing})" if plan.missing else ""
     long = f", then a longer run of each with {plan.driver}{reason}" if plan.driver else ""
     shortest, longest = (duration(expected_s(plan, n)) for n in (plan.counts[0], plan.counts[-1]))
-    rounds = f"rounds of short loads by builtin{long}"
-    print(f"{rows}: {rounds}: {shortest} to {longest}; results in {folder}", file=sys.stderr)
+    rounds = f"rounds of short loads by builtin{long}: {shortest} to {longest}"
+    if plan.latency is not None:
+        rounds = "loads at fixed rates by builtin: 2 to 3 min"
+    print(f"{rows}: {rounds}; results in {folder}", file=sys.stderr)
     if is_opened:
         live_page.start_for_run(folder)
     return folder, continue_run(plan, folder)

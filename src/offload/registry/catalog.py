@@ -17,10 +17,12 @@ FOLDER = places.PACKAGE  # contains servers/, tasks/, loads/, suites/ and corpus
 CORPUS = "offload.corpus"
 RUN_NAMES = (
     "advise",
+    "capacity",
     "check_advice",
     "check_method",
     "compare",
     "executors",
+    "faults",
     "gate",
     "gil",
     "load_tests",

@@ -11,6 +11,7 @@ import pytest
 from offload.bench.advice import certainty, strategies
 from offload.bench.advice.check import answers as kept
 from offload.bench.advice.check import baselines, confirmation, judgement, truth
+from offload.bench.advice.check.evaluation import Evaluation
 from offload.bench.advice.check.judgement import Confirmation, Requirement
 from offload.bench.advice.check.recorded_answer import RecordedAnswer, RecordedRatio
 from offload.bench.advice.check.truth import Truth
@@ -223,9 +224,8 @@ def test_what_people_choose_without_measuring() -> None:
 
 
 def test_the_report_names_choice_best_and_baselines() -> None:
-    text = judgement_text.text(
-        {TASK: truth_of(RATES)}, [given("threads", 2)], {TASK: model(probe(0.0, 0.05))}, {}
-    )
+    answers, models = [given("threads", 2)], {TASK: model(probe(0.0, 0.05))}
+    text = judgement_text.text(Evaluation({TASK: truth_of(RATES)}, answers, models, {}, []))
     for part in ("MISSED", "text:markdown_page", "threads x2", "pipes x2", "45 %", "40 threads"):
         assert part in text
     assert max(map(len, text.splitlines())) <= 100

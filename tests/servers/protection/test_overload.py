@@ -6,8 +6,8 @@ import time
 
 import pytest
 
+from offload.bench.faults.clients import rage
 from tests.http_clients import get
-from tests.servers.protection.clients import rage
 from tests.servers.protection.conftest import Protected, counts
 from tests.servers.protection.protected_tasks import NAP
 

@@ -7,20 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from offload.bench.records.record import LONG, Record, Trial
-from offload.bench.target import server
-from offload.bench.trial import builder, load_phase, workload
-from offload.bench.trial.single_request import SingleRequest
-from offload.bench.trial.trial import build_record, measure_baseline
-from offload.errors import UserError
+from offload.bench.trial import open_loop
 from offload.loads import Arrivals
 from offload.loads.engine.figures import histogram
-from offload.suites import Case, Request
+from offload.suites import Case
 from offload.upstream import Upstream
 
 LOADS = (0.5, 0.8)  # shares of the capacity: users notice the queueing delay of higher loads
-SHORTEST, LONGEST = 4.0, 10.0  # duration of one load in s
-RESPONSES = 200  # minimum number of responses in a load, unless it would exceed LONGEST
-CONNECTIONS = 256  # upper limit: an open loop opens as many connections as it needs
 QUANTILE = 0.95
 
 
@@ -42,11 +35,6 @@ class Percentile:
         return value is not None and self.at_least_s is not None and value >= self.at_least_s
 
 
-def seconds(rate: float) -> float:
-    """Return the duration in s of a load with `rate` requests/s."""
-    return min(LONGEST, max(SHORTEST, RESPONSES / rate))
-
-
 def measure(
     case: Case,
     rate: float,
@@ -58,35 +46,8 @@ def measure(
 
     If the server does not start or a load fails, the last record has the problem.
     """
-    facts = builder.case_facts(case, upstream)
-    trial = replace(trial, kind=LONG)
-    try:
-        running = server.start(case, {} if upstream is None else upstream.environment())
-    except UserError as error:
-        return [builder.unavailable(trial, facts, case.settings, error)]
-    found = []
-    try:
-        known = builder.server_facts(running.facts)
-        sent = case.request or Request()
-        url = workload.url(running.url, sent)
-        before, flags = measure_baseline(trial, facts, url, sent, running.facts)
-        for share in shares:
-            arrivals = Arrivals(share * rate, "poisson")
-            load = replace(
-                workload.load(url, facts, before, sent),
-                users=CONNECTIONS,
-                seconds=seconds(arrivals.rate),
-                arrivals=arrivals,
-                seed=trial.seed or 0,
-            )
-            own = replace(facts, asked_rate=arrivals.rate, seconds=load.seconds)
-            loaded = load_phase.run(load, "builtin", running.facts, upstream)
-            found.append(build_record(trial, own, known, before, SingleRequest(), loaded, flags))
-    except UserError as error:
-        found.append(builder.unavailable(trial, facts, case.settings, error))
-    finally:
-        server.stop(running, server.SHORT_DRAIN)
-    return found
+    arrivals = [Arrivals(share * rate, "poisson") for share in shares]
+    return open_loop.measure(case, arrivals, replace(trial, kind=LONG), upstream)
 
 
 def percentile(record: Record) -> Percentile:

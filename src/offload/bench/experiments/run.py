@@ -1,4 +1,4 @@
-"""Run a plan: measure every round and long run that is due, and save each before the next one."""
+"""Run a plan: measure each round, long run and open loop that is due, and save it at once."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from offload import prctl
+from offload.bench.analysis import latency_capacity
+from offload.bench.analysis.latency_capacity import LatencyTarget
 from offload.bench.experiments.block import MANY_ROUNDS, WindowDesign, measure_round
 from offload.bench.experiments.progress.display import Progress
 from offload.bench.planning import planned_records, round_times, schedule, time_budget
@@ -19,9 +21,10 @@ from offload.bench.planning.schedule import Round
 from offload.bench.records import journal
 from offload.bench.records.record import LONG, WINDOW, Record, Trial
 from offload.bench.target.needed_upstream import hold_for, needs_upstream
-from offload.bench.trial import builder, flags, workload
+from offload.bench.trial import builder, flags, open_loop, workload
 from offload.bench.trial.trial import long_run
 from offload.errors import RunError, UserError
+from offload.loads import Arrivals
 from offload.suites import Case
 from offload.upstream import Upstream
 
@@ -46,6 +49,9 @@ def run(plan: Plan, folder: Path) -> Iterator[list[Record]]:
             yield records
         for _ in active.long_runs():
             yield records
+        if plan.latency is not None:
+            for _ in active.open_loops(plan.latency):
+                yield records
 
 
 @dataclass
@@ -97,6 +103,20 @@ class ActiveRun:
                 case, driver, self._trial(LONG, place=place), upstream, self.progress.phase
             )
             self._keep([record])
+            yield
+
+    def open_loops(self, target: LatencyTarget) -> Iterator[None]:
+        """Search the capacity of the only case under a latency target."""
+        [case] = self.plan.cases
+        upstream = None if isinstance(self.upstream, UserError) else self.upstream
+        while (step := latency_capacity.next_step(target, self.records)) is not None:
+            number, rate = step
+            self.progress.begin(f"round {number}", f"{case.name} at {rate:.4g}/s", [0])
+            self.progress.phase("load", open_loop.seconds(rate), 0)
+            arrivals = [Arrivals(rate, target.arrivals)]
+            trial = self._trial(LONG, place=0, round=number)
+            found = open_loop.measure(case, arrivals, trial, upstream, open_loop.WARM)
+            self._keep(found)
             yield
 
     def _times(self) -> tuple[float | None, Sequence[float]]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from offload.bench.analysis.gate import GateTerms, Sides
+from offload.bench.analysis.latency_capacity import LatencyTarget
 from offload.bench.planning.blocks import Block
 from offload.bench.records.record import Record
 from offload.bench.records.run_records import RunRecords
@@ -14,6 +15,7 @@ from offload.bench.stats import sequential
 from offload.suites import Case
 
 GATE = "gate"  # `suite` of the runs of a gate
+CAPACITY = "capacity"  # `suite` of the runs with a latency target
 BUDGET_COUNTS = (10, 14)  # rounds of additional analyses in a run with a time budget
 
 
@@ -29,6 +31,8 @@ class Plan:
     seconds of measuring is not started (None: unlimited). With `gate` each pair is the baseline and
     the same case now, and a block ends when its gate is decided. After all rounds each case has one
     long run with `driver` (None: no long runs).
+    With `latency` the only case has no blocks: its capacity under this target is searched by open
+    loops.
     `missing` is the reason why `driver` is not the published tool; None if it is, or if the user
     chose it.
     """
@@ -44,6 +48,7 @@ class Plan:
     budget_s: float | None = None
     rounds: int | None = None
     gate: GateTerms | None = None
+    latency: LatencyTarget | None = None
 
     @property
     def counts(self) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from offload import files
-from offload.bench.planning.plan import GATE, Plan
+from offload.bench.planning.plan import CAPACITY, GATE, Plan
 from offload.bench.records import lines, machines
 from offload.errors import StorageError, UsageError
 from offload.registry import catalog
@@ -88,6 +88,7 @@ def _validated_plan(values: dict[str, Any]) -> Plan:
         if any(len(pair) != 2 or not {*pair} <= {*block.cases} for pair in block.pairs):
             raise ValueError(f"a block of cases {block.cases} has pairs {block.pairs}")
     _check_gate(plan)
+    _check_latency(plan)
     return plan
 
 
@@ -124,6 +125,21 @@ def _check_gate(plan: Plan) -> None:
     if not plan.blocks or any(block.pairs != (block.cases,) for block in plan.blocks):
         raise ValueError("a gate compares two cases in each block")
     plan.gate.figures(plan.cases_now)
+
+
+def _check_latency(plan: Plan) -> None:
+    """Raise ValueError for an invalid latency target."""
+    if (plan.suite == CAPACITY) != (plan.latency is not None):
+        what = f"its suite is {plan.suite!r}, but only {CAPACITY} has the field `latency`"
+        raise ValueError(what)
+    if plan.latency is None:
+        return
+    if len(plan.cases) != 1 or plan.blocks or plan.driver is not None:
+        raise ValueError("a latency target is for one case without blocks and long runs")
+    if not 0 < plan.latency.share < 1 or not plan.latency.seconds > 0:
+        raise ValueError(f"{plan.latency} is not a latency target")
+    if plan.latency.arrivals not in ("uniform", "poisson"):
+        raise ValueError(f"arrivals={plan.latency.arrivals!r} is unknown")
 
 
 def _check_count(name: str, count: int | None, maximum: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from offload.bench.analysis import latency_capacity
 from offload.bench.planning import round_times, schedule
 from offload.bench.planning.plan import Plan
 from offload.bench.records.record import WINDOW, Record
@@ -43,7 +44,12 @@ def left_for_rounds_s(plan: Plan, records: Sequence[Record]) -> float | None:
 
 
 def has_more(plan: Plan, records: Sequence[Record]) -> bool:
-    """Whether a long run is due, or a round is due that fits into the time budget."""
+    """Whether a long run is due, or a round is due that fits into the time budget.
+
+    With a latency target: whether its search has a next step.
+    """
+    if plan.latency is not None:
+        return latency_capacity.next_step(plan.latency, records) is not None
     return bool(schedule.long_runs_due(plan, records)) or has_more_rounds(plan, records)
 
 

@@ -42,9 +42,8 @@ def check_advice(
     an interruption, the same command continues the measurements in results/advice-FOLD.
     The exit code is 1 if a requirement is not met.
     """
-    from offload.bench.advice import answer
     from offload.bench.advice.check import answers as kept
-    from offload.bench.advice.check import confirmation, judgement, recorded_answer, truth
+    from offload.bench.advice.check import confirmation, evaluation, recorded_answer, truth
     from offload.bench.planning import plan_file
     from offload.bench.records import journal
     from offload.reports.advice import judgement_text
@@ -67,16 +66,13 @@ def check_advice(
     try:
         answers = [*kept.complete_answers(tasks, folder, USERS, budget_s, _report, times)]
         first_answers = recorded_answer.firsts(answers)
-        again = folder / "confirmation"
-        confirmed = confirmation.measure(truths, first_answers, USERS, again, _report)
+        again = folder / evaluation.CONFIRMATION
+        confirmation.measure(truths, first_answers, USERS, again, _report)
     except KeyboardInterrupt:
         raise Exit(f"interrupted: continue with fab check_advice:{fold}", code=130) from None
-    models = {task: answer.load(kept.own_folder(folder, task)).model for task in truths}
-    style = "rst" if format == "rst" else "simple"
-    print(judgement_text.text(truths, answers, models, confirmed, style))
-    missed = [
-        r.name for r in judgement.requirements(truths, answers, confirmed) if r.passed is False
-    ]
+    found = evaluation.read(folder)
+    print(judgement_text.text(found, "rst" if format == "rst" else "simple"))
+    missed = [each.name for each in found.requirements if each.passed is False]
     if missed:
         raise GateError(f"requirements not met: {', '.join(missed)}")
 

@@ -6,7 +6,8 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 from offload.bench.advice.check import baselines, judgement
-from offload.bench.advice.check.judgement import Choice, Confirmation, Requirement
+from offload.bench.advice.check.evaluation import Evaluation
+from offload.bench.advice.check.judgement import Choice, Requirement
 from offload.bench.advice.check.recorded_answer import RecordedAnswer, firsts
 from offload.bench.advice.check.truth import Truth, short_name
 from offload.bench.advice.model import Model
@@ -19,24 +20,14 @@ PASSED = {True: "ok", False: "MISSED", None: "unknown"}
 AS_GOOD = {True: "yes", False: "no", None: "disturbed"}
 
 
-def text(
-    truths: Mapping[str, Truth],
-    answers: Sequence[RecordedAnswer],
-    models: Mapping[str, Model],
-    confirmed: Mapping[str, Confirmation],
-    style: str = "simple",
-) -> str:
-    """Render the evaluation of the advice for one set of functions.
-
-    `models` and `confirmed` are by task: the models of the answers, and the second measurements.
-    """
-    required = judgement.requirements(truths, answers, confirmed)
-    answers = firsts(answers)
-    choices = judgement.choices(truths, answers, confirmed)
-    parts = [_required(required, style), _choices(choices, answers, style)]
-    known = {task: truth for task, truth in truths.items() if task in models}
+def text(found: Evaluation, style: str = "simple") -> str:
+    """Render the evaluation of the advice for one set of functions."""
+    answers = firsts(found.answers)
+    choices = judgement.choices(found.truths, answers, found.confirmed)
+    parts = [_required(found.requirements, style), _choices(choices, answers, style)]
+    known = {task: truth for task, truth in found.truths.items() if task in found.models}
     if known:
-        parts.append(_baselines(known, models, choices, style))
+        parts.append(_baselines(known, found.models, choices, style))
     return "\n\n".join(parts)
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from offload.bench.advice import answer as advice
 from offload.bench.advice.application import answer as application_advice
 from offload.bench.advice.application import choice
+from offload.bench.analysis import latency_capacity
 from offload.bench.analysis.comparison import Comparison
 from offload.bench.analysis.gate import FAILS
 from offload.bench.experiments import gate, gil_cost, sweep
@@ -31,7 +32,7 @@ from offload.reports.gil.effects import Effect
 from offload.reports.html import repeat_command
 from offload.reports.html.parts import Table, table, text
 from offload.reports.html.run import MeasuredRun
-from offload.reports.tables import formats, labels, measurement, scaling_table
+from offload.reports.tables import capacity_table, formats, labels, measurement, scaling_table
 
 GOOD, BAD, UNCLEAR, PLAIN = "good", "bad", "unclear", "plain"
 TONES = {
@@ -111,6 +112,13 @@ def sweep_of(run: MeasuredRun) -> sweep.Sweep | None:
         return None
 
 
+def capacity_of(run: MeasuredRun) -> latency_capacity.Capacity | None:
+    """Return the capacity from a run of fab capacity; None for other runs."""
+    if run.plan is None or run.plan.latency is None:
+        return None
+    return latency_capacity.evaluate(run.plan.latency, run.records)
+
+
 def _scope(run: MeasuredRun) -> Iterator[str]:
     """Yield what the run measured, in sentences."""
     for suite in run.suites:
@@ -132,7 +140,7 @@ def _verdicts(run: MeasuredRun) -> tuple[list[Verdict], list[Table]]:
     if run.plan is not None and run.plan.gate is not None:
         return [*_gate(run, run.plan)], []
     found = [*_compared(run), *_gil(run)] or [*_effects(run)]
-    found += [*_scaling(run), *_on_and_off(run)]
+    found += [*_scaling(run), *_capacity(run), *_on_and_off(run)]
     found += _claims(run, with_each=not found)
     return found or [*_rates(run)], []
 
@@ -169,6 +177,12 @@ def _gil(run: MeasuredRun) -> Iterator[Verdict]:
 def _scaling(run: MeasuredRun) -> Iterator[Verdict]:
     if (found := sweep_of(run)) is not None:
         yield Verdict(_sentence(scaling_table.model_text(found)))
+
+
+def _capacity(run: MeasuredRun) -> Iterator[Verdict]:
+    if (found := capacity_of(run)) is not None:
+        tone = UNCLEAR if found.value is None else GOOD
+        yield Verdict(_sentence(capacity_table.sentence(found)), tone=tone)
 
 
 def _effects(run: MeasuredRun) -> Iterator[Verdict]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from offload.bench.analysis.latency_capacity import LatencyTarget
 from offload.bench.experiments import sweep
 from offload.bench.planning.plan import Plan
 from offload.errors import UserError
@@ -24,6 +25,8 @@ def of_run(run: MeasuredRun) -> str | None:
         quick = ",quick=yes" if any(record.trial.quick for record in run.records) else ""
         return f"fab run_suite:{run.suites[0]}{quick}" if len(run.suites) == 1 else None
     try:
+        if run.plan.latency is not None:
+            return _capacity(run.plan, run.plan.latency)
         return _of_plan(run.plan)
     except (UserError, LookupError):  # the server or the suite no longer exists
         return None
@@ -94,6 +97,17 @@ def _scale(plan: Plan) -> str | None:
     spelled = _case_arguments(first)
     varied = f"{over}={'+'.join(map(str, numbers))}"
     return None if spelled is None else _join("scale", [*spelled, varied, *users], first)
+
+
+def _capacity(plan: Plan, target: LatencyTarget) -> str | None:
+    first = plan.cases[0]
+    spelled = _case_arguments(first)
+    limit = f"{target.name}={1000 * target.seconds:g}ms"
+    kept = ["keep_alive=yes"] if first.keep_alive else []
+    arrivals = [] if target.arrivals == "uniform" else [f"arrivals={target.arrivals}"]
+    return (
+        None if spelled is None else _join("capacity", [*spelled, limit, *arrivals, *kept], first)
+    )
 
 
 def _sizes(cases: Sequence[Case]) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 
@@ -23,7 +24,7 @@ from offload.reports.html.parts import (
 )
 from offload.reports.html.run import MeasuredRun
 from offload.reports.rows import Row
-from offload.reports.tables import formats, labels, summary
+from offload.reports.tables import capacity_table, formats, labels, summary
 from offload.units import seconds
 
 CASE, REQUESTED = "Server,task", "Requested"
@@ -42,6 +43,7 @@ def sections(run: MeasuredRun) -> list[Section]:
     found = [
         Section("ratios", "Ratios", tuple(ratios.panels(run))),
         Section("scaling", "Throughput over workers or users", tuple(_scaling(run))),
+        Section("capacity", "Capacity under a latency target", tuple(_capacity(run))),
         Section("rates", "Rates", _of_groups(run, _rates)),
         Section("latency", "Response times", _of_groups(run, _latency)),
         Section("memory", "Memory", _of_groups(run, _memory)),
@@ -79,6 +81,26 @@ def _scaling(run: MeasuredRun) -> Iterator[Panel]:
     head = (found.over, "Rate", "From", "To", "Rounds", fit.model if fit else "Model")
     own = table(f"Rates over {found.over}", head, rows)
     yield Panel(own, curve_charts.scaling(found), repeat_command.of_run(run))
+
+
+def _capacity(run: MeasuredRun) -> Iterator[Panel]:
+    if (found := answer.capacity_of(run)) is None or not found.steps:
+        return
+    rows = [
+        (
+            rate(step.rate),
+            number(
+                capacity_table.response(step),
+                None if math.isinf(step.response_s) else step.response_s,
+            ),
+            text("yes" if step.is_kept else "no"),
+            count(step.round),
+        )
+        for step in sorted(found.steps, key=lambda step: step.rate)
+    ]
+    limit = f"within {seconds(found.target.seconds)}"
+    own = table("Response times by rate", ("Rate", found.target.name, limit, "Round"), rows)
+    yield Panel(own, curve_charts.capacity(found), repeat_command.of_run(run))
 
 
 def _rates(run: MeasuredRun, group: Sequence[Row], name: str) -> Panel:

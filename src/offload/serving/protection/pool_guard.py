@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable
+from time import monotonic
 
 from offload.serving.applications import responses
 from offload.serving.lifecycle import log
@@ -77,19 +78,20 @@ class PoolGuard:
         try:
             timed = await (run() if self._threads is None else self._threads.run(run(), client))
         except TimeoutError:
-            self._note(self._seconds)
+            self._note(self._seconds, 0.0)
             return self._time_out()
         finally:
             self._waiting.leave()
             if self._threads is not None:
                 self.counts["stuck"] = self._threads.stuck
-        if not math.isnan(seconds := timed[1][1]):
-            self._note(seconds)
+        ended, seconds, *_ = timed[1]
+        if not math.isnan(seconds):
+            self._note(seconds, monotonic() - ended)
         return responses.from_task(timed)
 
-    def _note(self, seconds: float) -> None:
+    def _note(self, seconds: float, late_s: float) -> None:
         self.admission.note(seconds)
-        self._waiting.set_service(self.admission.service_s or 0.0)
+        self._waiting.set_service(self.admission.service_s or 0.0, late_s)
 
     def _refuse(self, seconds: int) -> responses.Answer:
         self.counts["refused"] += 1

@@ -13,6 +13,8 @@ from collections import deque
 from offload.serving.protection.expiry import Expiry
 
 AHEAD = 0.05  # s of work that each worker receives beyond its current task; a guess
+LATE = 0.02  # of a task's duration: a loop that is later costs more than that of the rate; a guess
+WEIGHT = 0.3  # of the latest delay in the mean: one long delay is not enough; a guess
 
 
 class Dropped(Exception):
@@ -33,6 +35,7 @@ class Waiting:
         self._workers = workers
         self._limit = workers
         self._started = 0
+        self._late_s = 0.0
         self._queue: deque[asyncio.Future[None]] = deque()
         self._expiry: Expiry[asyncio.Future[None]] = Expiry(longest, _refuse)
 
@@ -56,10 +59,17 @@ class Waiting:
                 self._started += 1
                 turn.set_result(None)
 
-    def set_service(self, seconds: float) -> None:
-        """Set the mean duration of a task: workers receive short tasks in advance."""
-        ahead = AHEAD / max(seconds, 1e-6)
-        self._limit = self._workers + int(self._workers * ahead)
+    def set_service(self, seconds: float, late_s: float = 0.0) -> None:
+        """Set the mean duration of a task, and how late the loop learned of the end of the latest.
+
+        Workers receive short tasks in advance. If the loop is late, each receives one long task in
+        advance, because it would wait as long for its next one.
+        """
+        self._late_s += (late_s - self._late_s) * WEIGHT
+        ahead = int(self._workers * AHEAD / max(seconds, 1e-6))
+        if self._late_s > LATE * seconds:
+            ahead = max(ahead, self._workers)
+        self._limit = self._workers + ahead
 
     def refuse_all(self) -> None:
         """Refuse every request that waits: no worker can start it."""

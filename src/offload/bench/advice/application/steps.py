@@ -30,7 +30,7 @@ from offload.bench.records.record import LONG, Record
 from offload.bench.records.run_records import RunRecords
 from offload.bench.stats import sequential
 from offload.bench.target import application_kind
-from offload.bench.trial import builder
+from offload.bench.trial import builder, open_loop
 from offload.errors import RunError
 from offload.registry import catalog
 from offload.suites import Case
@@ -80,7 +80,9 @@ def _measure(run: AdviceRun, names: Sequence[str]) -> None:
     probed = _probe(run, names)
     knee, causes = _knee(run.question, probed), application_causes.of_case([probed])
     run.most = _most_processes(run.question, probed)
-    load_s = 2 * latency.LONGEST if (probed.result.rate or 1.0) < 2 * latency.RESPONSES else 10.0
+    load_s = (
+        2 * open_loop.LONGEST if (probed.result.rate or 1.0) < 2 * open_loop.RESPONSES else 10.0
+    )
     run.ends -= load_s + 3 * AROUND_S  # reserved for latency, and memory with preload
     first = [
         sizes.with_size(run.case, name, size)

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from offload.bench.analysis import latency_capacity
 from offload.bench.analysis.comparison import rate_of
 from offload.bench.experiments.progress import progress_file
 from offload.bench.experiments.progress.case_rows import CaseRows
@@ -99,6 +100,8 @@ class Progress:
     def _expected_s(self) -> float:
         """Estimate the remaining time in s, including all rounds until the next analysis."""
         plan, records = self._plan, self._records
+        if plan.latency is not None:
+            return latency_capacity.left_s(plan.latency, records)
         times = round_times.expected(plan, records)
         rounds = sum(times[due.block] for due in schedule.due(plan, records))
         if (left := time_budget.left_for_rounds_s(plan, records)) is not None:

@@ -1,0 +1,54 @@
+"""The evaluation of the advice on a set of functions, from the records in a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from offload.bench.advice import answer
+from offload.bench.advice.check import answers, confirmation, judgement, recorded_answer, truth
+from offload.bench.advice.check.judgement import Confirmation, Requirement
+from offload.bench.advice.check.recorded_answer import RecordedAnswer
+from offload.bench.advice.check.truth import Truth
+from offload.bench.advice.model import Model
+from offload.bench.planning import plan_file, planned_records
+from offload.bench.records.record import Record
+
+CONFIRMATION = "confirmation"  # name of the folder
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What was measured about each function: the truth, the answers, and the confirmation.
+
+    `truths`, `models` and `confirmed` are by task; `records` are those of the truth.
+    """
+
+    truths: Mapping[str, Truth]
+    answers: Sequence[RecordedAnswer]
+    models: Mapping[str, Model]
+    confirmed: Mapping[str, Confirmation]
+    records: Sequence[Record]
+
+    @property
+    def requirements(self) -> list[Requirement]:
+        """The requirements, each with what was measured."""
+        return judgement.requirements(self.truths, self.answers, self.confirmed)
+
+
+def read(folder: Path) -> Evaluation:
+    """Read the evaluation of a finished check_advice from its folder; raise StorageError."""
+    planned = plan_file.load(folder)
+    records = planned_records.read(folder, planned)
+    truths = {found.task: found for found in truth.of_records(planned, records)}
+    given = answers.read(folder)
+    confirmed = folder / CONFIRMATION
+    first = recorded_answer.firsts(given)
+    return Evaluation(
+        truths,
+        given,
+        {each.task: answer.load(answers.own_folder(folder, each.task)).model for each in first},
+        confirmation.read(plan_file.load(confirmed), first, confirmed),
+        records,
+    )

@@ -1,0 +1,135 @@
+"""A watched server whose task behaves as the lab chooses: see served/faulty.py."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from offload.bench.faults.watched_server import WatchedServer, watched
+from offload.registry import catalog
+
+TASK = f"{Path(__file__).parent / 'served' / 'faulty.py'}:act"
+CONTROL, TOKEN = "control", "token"
+WORKERS = 4
+HELPER = "resource_tracker import"  # in the command line of a process that is no worker
+POLL_S = 0.01
+
+
+@dataclass
+class FaultyServer:
+    """A running server with the task `act`."""
+
+    watched: WatchedServer
+
+    @property
+    def port(self) -> int:
+        """Its port on 127.0.0.1."""
+        return self.watched.port
+
+    @property
+    def pid(self) -> int:
+        """The pid of its first process."""
+        return self.watched.running.process.pid
+
+    def act(self, how: str) -> None:
+        """Let the task behave like this from now on: a name in `served.faulty.ACTS`."""
+        _set(self.watched.folder, how)
+
+    def workers(self) -> list[int]:
+        """Return the pids of the processes that serve or run tasks, without the first process.
+
+        These are the descendants without children of their own: those with children start workers.
+        """
+        found = []
+        for process in self.descendants():
+            with suppress(psutil.NoSuchProcess):
+                is_helper = HELPER in " ".join(process.cmdline())
+                is_dead = process.status() == psutil.STATUS_ZOMBIE
+                if not process.children() and not is_dead and not is_helper:
+                    found.append(process.pid)
+        return sorted(found)
+
+    def is_alive(self) -> bool:
+        """Whether the first process runs."""
+        return self.exit_code() is None
+
+    def exit_code(self) -> int | None:
+        """Return the exit code of the first process, or minus its signal; None while it runs."""
+        found = os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
+        if found is None:
+            return None
+        return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
+
+    def connected(self) -> int:
+        """Return the number of connections that the kernel has accepted for it."""
+        return sum(
+            each.laddr.port == self.port and each.status == psutil.CONN_ESTABLISHED
+            for each in psutil.net_connections("tcp4")
+            if each.laddr
+        )
+
+    def descendants(self) -> list[psutil.Process]:
+        """Return all processes below the first one."""
+        with suppress(psutil.NoSuchProcess):
+            return psutil.Process(self.pid).children(recursive=True)
+        return []
+
+
+@contextmanager
+def faulty(
+    name: str, how: str, settings: Mapping[str, object] | None = None, workers: int = WORKERS
+) -> Iterator[FaultyServer]:
+    """Run a server with the task `act` and `workers` workers, or processes.
+
+    Settings that the server does not have are left out. Raise StartError, or the error that the
+    server reported.
+    """
+    size = catalog.find_server(name).size
+    wanted = {**({size: workers} if size else {}), **(settings or {})}
+    with watched(name, TASK, wanted, prepare=_prepare(how)) as target:
+        yield FaultyServer(target)
+
+
+def _prepare(how: str) -> Callable[[Path], Mapping[str, str]]:
+    def prepare(folder: Path) -> Mapping[str, str]:
+        _set(folder, how)
+        (folder / TOKEN).touch()
+        return {"FAULTS_CONTROL": str(folder / CONTROL)}
+
+    return prepare
+
+
+def _set(folder: Path, how: str) -> None:
+    new = folder / f"{CONTROL}.new"
+    new.write_text(how)
+    new.replace(folder / CONTROL)
+
+
+def kill(pid: int) -> None:
+    """Send SIGKILL to a process that may have ended."""
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def wait_until(is_true: Callable[[], bool], limit_s: float) -> float | None:
+    """Return the seconds until something is true; None if it was not within the limit."""
+    began = time.monotonic()
+    while not is_true():
+        if time.monotonic() - began > limit_s:
+            return None
+        time.sleep(POLL_S)
+    return time.monotonic() - began
+
+
+def is_gone(process: psutil.Process) -> bool:
+    """Whether a process has ended; a zombie has."""
+    with suppress(psutil.NoSuchProcess):
+        return process.status() == psutil.STATUS_ZOMBIE
+    return True

@@ -1,0 +1,61 @@
+"""A row of the fault lab: a fault, what servers promise, and how the fault is injected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much a row does: `full` is that of the contract, `small` shows only that it works.
+
+    Rows read what they need: the number of `kills`, the seconds between two of them, the steady
+    `clients`, the clients of a storm and its duration in s, and the number of other `requests`.
+    """
+
+    name: str
+    kills: int
+    interval_s: float
+    clients: int
+    storm_clients: int
+    storm_s: float
+    requests: int
+
+
+SMALL = Size("small", 2, 0.5, 4, 100, 4.0, 5)
+FULL = Size("full", 6, 1.0, 8, 1000, 20.0, 30)
+SIZES = {size.name: size for size in (SMALL, FULL)}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a server did: whether the promise was kept, and the figures that show it."""
+
+    is_kept: bool
+    figure: str
+
+
+Inject = Callable[[str, Size], Outcome]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A fault and its promise: `inject(server, size)` injects it into a fresh server.
+
+    `servers` promise it. `others` do not, each for a reason; their outcome is measured all the
+    same, unless they are in `skipped`, where the fault cannot be injected.
+    """
+
+    number: str
+    fault: str
+    promise: str
+    inject: Inject
+    servers: tuple[str, ...]
+    others: Mapping[str, str] = field(default_factory=dict)
+    skipped: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def all_servers(self) -> tuple[str, ...]:
+        """The names of all servers of the row."""
+        return (*self.servers, *self.others, *self.skipped)

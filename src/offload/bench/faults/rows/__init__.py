@@ -1,0 +1,1 @@
+"""The rows of the fault lab: each file is one fault."""

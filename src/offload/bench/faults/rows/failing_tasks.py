@@ -1,0 +1,57 @@
+"""R4: tasks that fail in every way that Python has."""
+
+from __future__ import annotations
+
+from offload.bench.faults import clients
+from offload.bench.faults.faulty_server import faulty
+from offload.bench.faults.row import Outcome, Row, Size
+from offload.bench.faults.watched_server import TRACEBACK
+
+FAILURES = (
+    "exception",
+    "BaseException",
+    "exception that cannot be pickled",
+    "KeyboardInterrupt",
+    "sys.exit",
+    "recursion",
+    "result that cannot be pickled",
+    "invalid result",
+)
+LINES = 2  # of log at most for each failure
+
+
+def inject(server: str, size: Size) -> Outcome:
+    """Let a task fail in each way; after each failure the next request must be served."""
+    wrong = []
+    with faulty(server, "ok", workers=2) as target:
+        clients.at_once(target.port, 1)
+        before = len(target.watched.log_text().splitlines())
+        for how in FAILURES:
+            target.act(how)
+            [failed] = clients.at_once(target.port, 1)
+            target.act("ok")
+            [served] = clients.at_once(target.port, 1)
+            if (failed, served) != (500, 200):
+                wrong.append(f"{how}: {failed or 'closed'}, then {served or 'closed'}")
+        log = target.watched.log_text()
+        alive = target.is_alive()
+    lines, tracebacks = len(log.splitlines()) - before, log.count(TRACEBACK)
+    found = [f"{len(FAILURES) - len(wrong)} of {len(FAILURES)} kinds of failure: 500, then 200"]
+    found += wrong
+    found.append(f"{lines} lines of log, {tracebacks} tracebacks")
+    found += [] if alive else ["the server ended"]
+    is_kept = not wrong and not tracebacks and 1 <= lines <= LINES * len(FAILURES) and alive
+    return Outcome(is_kept, "; ".join(found))
+
+
+ROW = Row(
+    "R4",
+    "a task that fails: exception, sys.exit, invalid result, ...",
+    "500 with one line of log, and the next request is served",
+    inject,
+    ("sync", "loop", "threads", "processes", "pipes", "pebble", "prefork"),
+    others={
+        "plain_threads": "the standard executor has no such promise",
+        "plain_processes": "the standard executor has no such promise",
+    },
+)

@@ -1,0 +1,129 @@
+"""R11: the first process of a server, or the bench that started one, is killed by SIGKILL."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+import psutil
+
+from offload.bench.faults import clients
+from offload.bench.faults.faulty_server import FaultyServer, faulty, is_gone, wait_until
+from offload.bench.faults.row import Outcome, Row, Size
+from offload.units import seconds
+
+WITHIN_S = 2.0
+START_S = 20.0
+BENCH = "bench"
+COMMAND = "from offload.cli.program import main; main()"
+WORK = ("half a second", "hold the GIL")
+
+
+def inject(server: str, size: Size) -> Outcome:
+    """Kill the server while its workers wait, and while they hold the GIL in C code."""
+    if server == BENCH:
+        return _bench()
+    found, is_kept = [], True
+    for how in WORK:
+        words, kept = _kill_during(server, how)
+        found.append(f"{how}: {words}")
+        is_kept = is_kept and kept
+    return Outcome(is_kept, "; ".join(found))
+
+
+def _kill_during(server: str, how: str) -> tuple[str, bool]:
+    with faulty(server, how, workers=2) as target:
+        sender = threading.Thread(target=lambda: clients.at_once(target.port, 2))
+        sender.start()
+        wait_until(lambda: target.connected() >= 1, WITHIN_S)
+        children = target.descendants()
+        os.kill(target.pid, signal.SIGKILL)
+        gone_s = wait_until(lambda: all(map(is_gone, children)), 2 * WITHIN_S)
+        free_s = wait_until(lambda: _is_free(target), 2 * WITHIN_S)
+        for child in children:
+            if not is_gone(child):
+                with suppress(psutil.NoSuchProcess):
+                    child.kill()
+        sender.join()
+    times = (gone_s, free_s)
+    words = f"{len(children)} processes {_after(gone_s, 'gone')}, port {_after(free_s, 'free')}"
+    return words, all(t is not None and t <= WITHIN_S for t in times)
+
+
+def _after(took_s: float | None, what: str) -> str:
+    return f"not {what}" if took_s is None else f"{what} after {seconds(took_s)}"
+
+
+def _is_free(target: FaultyServer) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do
+        try:
+            probe.bind(("127.0.0.1", target.port))
+        except OSError:
+            return False
+    return True
+
+
+def _bench() -> Outcome:
+    """Kill `offload measure` while its server runs."""
+    command = [sys.executable, "-P", "-c", COMMAND, "measure:4/sleep_sync"]
+    with tempfile.TemporaryDirectory(prefix="offload-faults-") as results:
+        return _kill_bench(command, {**os.environ, "RESULTS": results})
+
+
+def _kill_bench(command: Sequence[str], environment: Mapping[str, str]) -> Outcome:
+    bench = subprocess.Popen(
+        command,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    own = psutil.Process(bench.pid)
+    try:
+        wait_until(lambda: any("offload.servers" in _line(p) for p in _below(own)), START_S)
+        children = _below(own)
+        bench.kill()
+        bench.wait(WITHIN_S)
+        gone_s = wait_until(lambda: all(map(is_gone, children)), 2 * WITHIN_S)
+    finally:
+        for child in _below(own):
+            child.kill()
+        bench.kill()
+        bench.wait(WITHIN_S)
+    words = f"{len(children)} processes {_after(gone_s, 'gone')}"
+    return Outcome(bool(children) and gone_s is not None and gone_s <= WITHIN_S, words)
+
+
+def _below(process: psutil.Process) -> list[psutil.Process]:
+    with suppress(psutil.NoSuchProcess):
+        return process.children(recursive=True)
+    return []
+
+
+def _line(process: psutil.Process) -> str:
+    with suppress(psutil.NoSuchProcess):
+        return " ".join(process.cmdline())
+    return ""
+
+
+ROW = Row(
+    "R11",
+    "kill -9 of the server's first process, or of the bench",
+    "no process is left and the port is free within 2 s, also if workers hold the GIL in C",
+    inject,
+    ("sync", "loop", "threads", "processes", "pipes", "pebble", "prefork", BENCH),
+    others={
+        "plain_processes": "the workers of the standard pool outlive their parent",
+        "gunicorn_sync": "its workers notice after their next request or second",
+        "uvicorn_workers": "its workers are not told",
+        "granian_asgi": "its workers are not told",
+    },
+)

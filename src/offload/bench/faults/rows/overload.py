@@ -1,0 +1,88 @@
+"""R5: many more clients than the workers can serve, with protect=yes."""
+
+from __future__ import annotations
+
+import http.client
+import resource
+import time
+
+import psutil
+
+from offload.bench.faults import clients
+from offload.bench.faults.faulty_server import FaultyServer, faulty
+from offload.bench.faults.row import Outcome, Row, Size
+from offload.units import percent, seconds
+
+TASK_S, WORKERS, PATIENCE_S = 1.0, 4, 10.0
+GOODPUT, WAITED_S, GROWTH_MIB = 0.95, 2.0, 20.0
+SMALL_GOODPUT = 0.8  # of a short storm
+NEXT_S = 60.0  # timeout in s of the single client
+UNPROTECTED = "-unprotected"
+
+
+def inject(server: str, size: Size) -> Outcome:
+    """Let a storm rage, and then send one request."""
+    name, protect = server.removesuffix(UNPROTECTED), "yes"
+    if server.endswith(UNPROTECTED):
+        protect = "no"
+    _raise_file_limit(size.storm_clients)
+    with faulty(name, "a second", {"protect": protect, "backlog": 8192}, WORKERS) as target:
+        before = _rss_mib(target)
+        storm = clients.rage(target.port, size.storm_clients, size.storm_s + TASK_S, PATIENCE_S)
+        next_s = _next_client_s(target.port)
+        growth = _rss_mib(target) - before
+    goodput = storm.rate(TASK_S, size.storm_s + TASK_S) * TASK_S / WORKERS
+    waited = f"over {seconds(NEXT_S)}" if next_s is None else seconds(next_s)
+    figure = (
+        f"{size.storm_clients} clients: goodput {percent(goodput)}, {storm.refused} refused, "
+        f"{storm.impatient} gave up; next client {waited}; memory {growth:+.1f} MiB"
+    )
+    in_time = next_s is not None and next_s <= WAITED_S
+    least = GOODPUT if size.storm_s >= PATIENCE_S else SMALL_GOODPUT
+    return Outcome(goodput >= least and in_time and growth <= GROWTH_MIB, figure)
+
+
+def _next_client_s(port: int) -> float | None:
+    """Return how long a single client waits for its response, in s; None after NEXT_S."""
+    began = time.monotonic()
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=NEXT_S)
+    try:
+        while time.monotonic() - began < NEXT_S:
+            connection.request("GET", "/")
+            response = connection.getresponse()
+            response.read()
+            if response.status == 200:
+                return time.monotonic() - began
+            time.sleep(0.05)
+    except OSError:
+        pass
+    finally:
+        connection.close()
+    return None
+
+
+def _rss_mib(target: FaultyServer) -> float:
+    """Return the memory of the server's own process: only this one holds requests."""
+    return float(psutil.Process(target.pid).memory_info().rss) / 2**20
+
+
+def _raise_file_limit(count: int) -> None:
+    """Allow a connection for each client, here and in the server."""
+    needed = 4 * count + 256
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    limit = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, limit), hard))
+
+
+ROW = Row(
+    "R5",
+    "overload: 1,000 clients, 4 workers, tasks of 1 s (protect=yes)",
+    "goodput of at least 95 %, the next client waits at most 2 s, at most 20 MiB more memory",
+    inject,
+    ("threads", "processes", "pipes"),
+    others={
+        f"{name}{UNPROTECTED}": "protect=no: it completes requests of clients that have left"
+        for name in ("threads", "processes", "pipes")
+    },
+    skipped={"sync": "it has no protection"},
+)

@@ -1,0 +1,102 @@
+"""R10: SIGTERM and SIGINT while requests are in progress."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+
+from offload.bench.faults import clients
+from offload.bench.faults.faulty_server import FaultyServer, faulty, is_gone, wait_until
+from offload.bench.faults.row import Outcome, Row, Size
+from offload.units import seconds
+
+CLIENTS = 4
+EXIT_S = 10.0  # s for the drain
+LEFT_S = 1.0  # s for processes that the server leaves
+AT_ONCE_S = 1.0  # s until the exit after a second signal
+STARTED_S = 5.0
+
+
+def inject(server: str, size: Size) -> Outcome:
+    """Send each signal in mid-request, and then two signals to a server whose task hangs."""
+    found, is_kept = [], True
+    for number in (signal.SIGTERM, signal.SIGINT):
+        own, kept = _drain(server, number)
+        found.append(f"{number.name}: {own}")
+        is_kept = is_kept and kept
+    took_s = _second_signal(server)
+    found.append(
+        "second signal: " + ("no exit" if took_s is None else f"exit after {seconds(took_s)}")
+    )
+    is_kept = is_kept and took_s is not None and took_s <= AT_ONCE_S
+    return Outcome(is_kept, "; ".join(found))
+
+
+def _drain(server: str, number: signal.Signals) -> tuple[str, bool]:
+    """Return what happened to the requests in progress and to the processes."""
+    with faulty(server, "half a second") as target:
+        count = 1 if target.watched.running.facts.get("serial") else CLIENTS
+        statuses: list[int] = []
+        sender = threading.Thread(
+            target=lambda: statuses.extend(clients.at_once(target.port, count))
+        )
+        sender.start()
+        _wait_for_connections(target, count)
+        children = target.descendants()
+        os.kill(target.pid, number)
+        sender.join()
+        code = _exit_code(target, EXIT_S)
+        left = wait_until(lambda: all(map(is_gone, children)), LEFT_S)
+    lost = sum(status != 200 for status in statuses)
+    running = sum(not is_gone(child) for child in children)
+    shown = "no exit" if code is None else f"exit {code}"
+    words = f"{lost} of {count} requests lost, {shown}, {running} processes left"
+    return words, not lost and code == 0 and left is not None
+
+
+def _second_signal(server: str) -> float | None:
+    """Return the seconds from the second signal to the exit; None if it did not exit."""
+    with faulty(server, "hang") as target:
+        sender = threading.Thread(target=lambda: clients.at_once(target.port, 1))
+        sender.start()
+        _wait_for_connections(target, 1)
+        os.kill(target.pid, signal.SIGTERM)
+        time.sleep(0.5)  # less, and both may be seen as one
+        began = time.monotonic()
+        if _exit_code(target, 0.0) is None:
+            os.kill(target.pid, signal.SIGTERM)
+        code = _exit_code(target, EXIT_S)
+        took_s = time.monotonic() - began
+        target.act("ok")
+        sender.join()
+    return None if code is None else took_s
+
+
+def _wait_for_connections(target: FaultyServer, count: int) -> None:
+    """Wait until the server has accepted the requests, so that they are in progress."""
+    wait_until(lambda: target.connected() >= count, STARTED_S)
+    time.sleep(0.1)  # for the request to be read
+
+
+def _exit_code(target: FaultyServer, limit_s: float) -> int | None:
+    """Return the exit code of a server, or minus a signal; None if it runs after the limit."""
+    wait_until(lambda: not target.is_alive(), limit_s)
+    return target.exit_code()
+
+
+ROW = Row(
+    "R10",
+    "SIGTERM or SIGINT in mid-request",
+    "no accepted request is lost, exit 0, no process left; a second signal ends it within 1 s",
+    inject,
+    ("sync", "loop", "threads", "processes", "pipes", "pebble", "prefork"),
+    others={
+        "plain_threads": "the standard executor has no such promise",
+        "plain_processes": "the standard executor has no such promise",
+        "gunicorn_sync": "gunicorn ends its workers by its own rules",
+        "uvicorn_workers": "uvicorn ends its workers by its own rules",
+        "granian_asgi": "granian ends its workers by its own rules",
+    },
+)

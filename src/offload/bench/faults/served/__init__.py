@@ -1,0 +1,1 @@
+"""Tasks that servers run in the fault lab."""

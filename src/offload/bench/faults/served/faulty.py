@@ -1,0 +1,120 @@
+"""A task whose behaviour the file FAULTS_CONTROL selects at each call."""
+
+import ctypes
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+
+IDEMPOTENT = True
+NAP_S, POLL_S = 0.05, 0.02
+
+
+class BadError(BaseException):
+    """An error that is no Exception."""
+
+
+class OddError(Exception):
+    """Cannot be unpickled: its __init__ needs two values."""
+
+    def __init__(self, one, two):
+        super().__init__(f"{one} {two}")
+
+
+def act():
+    """Behave as the file FAULTS_CONTROL says."""
+    return ACTS[_control().read_text()]()
+
+
+def _control():
+    return Path(os.environ["FAULTS_CONTROL"])
+
+
+def _ok():
+    return b"ok"
+
+
+def _nap():
+    time.sleep(NAP_S)
+    return b"ok"
+
+
+def _half_second():
+    time.sleep(0.5)
+    return b"ok"
+
+
+def _second():
+    time.sleep(1.0)
+    return b"ok"
+
+
+def _raise():
+    raise ValueError("two\nlines\x1b[31m")
+
+
+def _raise_base():
+    raise BadError("no Exception")
+
+
+def _raise_odd():
+    raise OddError(1, 2)
+
+
+def _interrupt():
+    raise KeyboardInterrupt
+
+
+def _recurse():
+    return _recurse()
+
+
+def _return_lock():
+    return threading.Lock()
+
+
+def _return_lambda():
+    return lambda: None
+
+
+def _hang():
+    while _control().read_text() == "hang":
+        time.sleep(POLL_S)
+    return b"ok"
+
+
+def _hang_once():
+    """The first call hangs until the file is `ok`, the others do not."""
+    try:
+        _control().with_name("token").unlink()
+    except FileNotFoundError:
+        return b"ok"
+    while _control().read_text() != "ok":
+        time.sleep(POLL_S)
+    return b"ok"
+
+
+def _hold_the_gil():
+    ctypes.PyDLL(None).sleep(60)  # PyDLL does not release the GIL
+    return b"ok"
+
+
+ACTS = {
+    "ok": _ok,
+    "nap": _nap,
+    "half a second": _half_second,
+    "a second": _second,
+    "exception": _raise,
+    "BaseException": _raise_base,
+    "exception that cannot be pickled": _raise_odd,
+    "KeyboardInterrupt": _interrupt,
+    "sys.exit": lambda: sys.exit(3),
+    "recursion": _recurse,
+    "result that cannot be pickled": _return_lock,
+    "invalid result": _return_lambda,
+    "die": lambda: os.kill(os.getpid(), 9),
+    "hang": _hang,
+    "hang once": _hang_once,
+    "hold the GIL": _hold_the_gil,
+}

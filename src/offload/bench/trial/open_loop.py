@@ -1,0 +1,68 @@
+"""Open loops: load one fresh server at fixed request rates, one after another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from offload.bench.records.record import Record, Trial
+from offload.bench.target import server
+from offload.bench.trial import builder, load_phase, workload
+from offload.bench.trial.single_request import SingleRequest
+from offload.bench.trial.trial import build_record, measure_baseline
+from offload.errors import UserError
+from offload.loads import Arrivals, Window
+from offload.suites import Case, Request
+from offload.upstream import Upstream
+
+SHORTEST, LONGEST = 4.0, 10.0  # duration of one load in s
+RESPONSES = 200  # minimum number of responses in a load, unless it would exceed LONGEST
+WARM = 0.5  # s at the start that are not counted: workers and connections start; a guess
+CONNECTIONS = 256  # upper limit: an open loop opens as many connections as it needs
+
+
+def seconds(rate: float) -> float:
+    """Return the duration in s of a load with `rate` requests/s."""
+    return min(LONGEST, max(SHORTEST, RESPONSES / rate))
+
+
+def measure(
+    case: Case,
+    arrivals: Sequence[Arrivals],
+    trial: Trial,
+    upstream: Upstream | None,
+    warm_s: float = 0.0,
+) -> list[Record]:
+    """Start one server, load it with each of `arrivals`, and return a record of each load.
+
+    Requests of the first `warm_s` seconds of a load are not counted. If the server does not start
+    or a load fails, the last record has the problem.
+    """
+    facts = builder.case_facts(case, upstream)
+    try:
+        running = server.start(case, {} if upstream is None else upstream.environment())
+    except UserError as error:
+        return [builder.unavailable(trial, facts, case.settings, error)]
+    found = []
+    try:
+        known = builder.server_facts(running.facts)
+        sent = case.request or Request()
+        url = workload.url(running.url, sent)
+        before, flags = measure_baseline(trial, facts, url, sent, running.facts)
+        for each in arrivals:
+            load = replace(
+                workload.load(url, facts, before, sent),
+                users=CONNECTIONS,
+                seconds=seconds(each.rate),
+                arrivals=each,
+                seed=trial.seed or 0,
+                window=Window(warm=warm_s),
+            )
+            own = replace(facts, asked_rate=each.rate, seconds=load.seconds)
+            loaded = load_phase.run(load, "builtin", running.facts, upstream)
+            found.append(build_record(trial, own, known, before, SingleRequest(), loaded, flags))
+    except UserError as error:
+        found.append(builder.unavailable(trial, facts, case.settings, error))
+    finally:
+        server.stop(running, server.SHORT_DRAIN)
+    return found

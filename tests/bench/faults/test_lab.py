@@ -1,0 +1,123 @@
+"""The fault lab at its small size: real faults, injected into real servers."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from dataclasses import replace
+
+import pytest
+
+from offload.bench.faults import lab
+from offload.bench.faults.lab import ROWS, Finding
+from offload.bench.faults.row import SMALL, Outcome, Row, Size
+from offload.errors import MachineError, UsageError
+from offload.registry import catalog
+from offload.reports.tables import faults_table
+from tests.commands import fab, fab_here
+
+PROMISED = [
+    ("R1", "processes"),
+    ("R1", "pipes"),
+    ("R2", "pipes"),
+    ("R3", "threads"),
+    ("R3", "pipes"),
+    ("R4", "loop"),
+    ("R4", "processes"),
+    ("R10", "threads"),
+    ("R10", "prefork"),
+    ("R11", "processes"),
+    ("R11", "bench"),
+]
+
+
+@pytest.fixture(autouse=True)
+def _temporary(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have temporary files where pytest removes them: a server killed by 9 leaves its own."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path_factory.mktemp("t")))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+
+
+@pytest.mark.server
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize(("row", "server"), PROMISED)
+def test_a_promise_is_kept(row: str, server: str) -> None:
+    found = lab.run(ROWS[row], server, SMALL)
+    assert found.is_kept is True, found.figure
+
+
+@pytest.mark.server
+@pytest.mark.timeout(120)
+def test_a_fault_that_a_server_does_not_survive_is_seen() -> None:
+    found = lab.run(ROWS["R1"], "plain_processes", SMALL)
+    assert (found.is_kept, found.promised, found.is_broken) == (False, False, False), found.figure
+
+
+@pytest.mark.unit
+def test_every_server_of_a_row_exists() -> None:
+    for row in ROWS.values():
+        for name in row.all_servers:
+            if name != "bench":
+                catalog.find_server(name.removesuffix("-unprotected"))
+
+
+def _row(server: str, size: Size) -> Outcome:
+    if server == "processes":
+        raise RuntimeError("it broke")
+    if server == "pebble":
+        raise MachineError("pebble is not installed")
+    return Outcome(server != "pipes", f"{size.kills} kills")
+
+
+ROW = Row(
+    "R1",
+    "a fault",
+    "a promise",
+    _row,
+    ("threads", "pipes", "processes"),
+    others={"pebble": "no promise"},
+    skipped={"sync": "it has none"},
+)
+
+
+@pytest.mark.unit
+def test_an_error_of_the_lab_is_a_broken_promise() -> None:
+    found = [lab.run(ROW, name, SMALL) for name in ROW.all_servers]
+    assert [each.is_kept for each in found] == [True, False, False, None, None]
+    assert [each.is_broken for each in found] == [False, True, True, False, False]
+    with pytest.raises(MachineError):
+        lab.run(replace(ROW, servers=("pebble",)), "pebble", SMALL)
+
+
+@pytest.mark.unit
+def test_the_table_names_fault_promise_and_broken_ones() -> None:
+    found = [lab.run(ROW, name, SMALL) for name in ROW.all_servers]
+    text = faults_table.text(found)
+    assert max(map(len, text.splitlines())) <= 100
+    for words in (ROWS["R1"].fault, ROWS["R1"].promise, "BROKEN", "not available", "it has none"):
+        assert words in " ".join(text.split()), words
+    expected = "1 of 3 promises kept; broken: R1 of pipes, R1 of processes"
+    assert faults_table.summary(found) == expected
+    values = json.loads(faults_table.as_json(found))
+    assert [Finding(**value) for value in values] == found
+
+
+@pytest.mark.unit
+@pytest.mark.parametrize(
+    ("row", "servers", "why"),
+    [("R99", [], "there is no row"), ("R1", ["threadz"], "in none of these rows")],
+)
+def test_an_unknown_row_or_server_is_refused(row: str, servers: list[str], why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        lab.select(row, servers)
+    refused = fab_here(f"faults:{row},servers={'+'.join(servers)}")
+    assert (refused.returncode, why in refused.stderr) == (2, True), refused.stderr
+
+
+@pytest.mark.server
+@pytest.mark.timeout(120)
+def test_the_command_prints_what_a_server_did() -> None:
+    done = fab("faults:R4,servers=threads,size=small", timeout=100)
+    assert done.returncode == 0, done.stderr
+    assert "threads" in done.stdout
+    assert "1 of 1 promises kept" in done.stdout
