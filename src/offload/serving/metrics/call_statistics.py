@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import resource
 import zlib
 from dataclasses import dataclass, field
@@ -88,7 +89,11 @@ def calls(task: str, seconds: float, least: int = 1) -> CallStatistics:
 
 
 async def acalls(task: str, seconds: float) -> CallStatistics:
-    """Await a task repeatedly on this event loop for `seconds`; its CPU time is not measured."""
+    """Await a task repeatedly on this event loop for `seconds`; its CPU time is not measured.
+
+    Between two calls the others on the loop have their turn, as between two requests: else a
+    coroutine that never awaits would make all its calls before the next one starts.
+    """
     found = CallStatistics()
     started = before = monotonic()
     while found.done < 1 or before - started < seconds:
@@ -97,8 +102,8 @@ async def acalls(task: str, seconds: float) -> CallStatistics:
             outcome = await tasks.acall(task)
         except TaskFailed as error:
             outcome = error
-        now = monotonic()
-        found.add(now - before, outcome)
-        before = now
+        found.add(monotonic() - before, outcome)
+        await asyncio.sleep(0)
+        before = monotonic()
     found.wall_s = before - started
     return found
