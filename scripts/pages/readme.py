@@ -130,7 +130,7 @@ def _faults() -> str:
         return "Not measured yet."
     size, environment, found = lab.load(folder)
     where = f"Size: {size}. Measured on {host.sentence(environment)}."
-    return f"{faults_table.summary(found)}. {where}\n\n{faults_table.rst(found)}".rstrip()
+    return f"{faults_table.summary(found)}. {where}\n\n{faults_table.render(found, text_table.RST)}"
 
 
 def _strategies(found: Sequence[Effect], verdicts: Mapping[str, ClaimVerdict]) -> str:

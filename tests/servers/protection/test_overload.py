@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from offload.bench.faults.clients import rage
+from offload.bench.faults.clients import overload
 from tests.http_clients import get
 from tests.servers.protection.conftest import Protected, counts
 from tests.servers.protection.protected_tasks import NAP
@@ -22,32 +22,32 @@ START, END = 3.0, 7.0  # s of the window: the clients of the first moment have l
 @pytest.mark.parametrize("name", ["threads", "processes", "pipes"])
 def test_a_protected_server_keeps_its_goodput(name: str, protected: Protected) -> None:
     running = protected(name, "nap", workers=WORKERS, max_wait=1)
-    storm = rage(int(str(running.facts["port"])), CLIENTS, SECONDS, PATIENCE)
+    found = overload(int(str(running.facts["port"])), CLIENTS, SECONDS, PATIENCE)
     began = time.monotonic()
     assert get(running.url) == (200, b"rested")
     waited = time.monotonic() - began
-    assert storm.rate(START, END) >= 0.9 * CAPACITY
-    assert storm.refused > CLIENTS
-    assert counts(running)["refused"] >= storm.refused
+    assert found.rate(START, END) >= 0.9 * CAPACITY
+    assert found.refused > CLIENTS
+    assert counts(running)["refused"] >= found.refused
     assert waited < 3 * 2 * NAP  # at most 2 tasks
 
 
 @pytest.mark.parametrize("name", ["threads", "processes", "pipes"])
 def test_a_server_without_protection_collapses(name: str, protected: Protected) -> None:
     running = protected(name, "nap", workers=WORKERS, protect="no")
-    storm = rage(int(str(running.facts["port"])), CLIENTS, SECONDS, PATIENCE)
+    found = overload(int(str(running.facts["port"])), CLIENTS, SECONDS, PATIENCE)
     began = time.monotonic()
     assert get(running.url, 60) == (200, b"rested")
-    assert storm.rate(START, END) < 0.2 * CAPACITY
+    assert found.rate(START, END) < 0.2 * CAPACITY
     assert time.monotonic() - began > 2 * PATIENCE
 
 
 def test_a_protected_loop_serves_only_clients_that_still_wait(protected: Protected) -> None:
     running = protected("loop", "nap", max_wait=1)
-    storm = rage(int(str(running.facts["port"])), 50, SECONDS, PATIENCE)
+    found = overload(int(str(running.facts["port"])), 50, SECONDS, PATIENCE)
     began = time.monotonic()
     assert get(running.url) == (200, b"rested")
     waited = time.monotonic() - began
-    assert storm.rate(START, END) >= 0.8 / NAP
+    assert found.rate(START, END) >= 0.8 / NAP
     assert counts(running)["refused"] + counts(running)["dropped"] > 0
     assert waited < 3 * 2 * NAP

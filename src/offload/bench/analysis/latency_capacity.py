@@ -28,7 +28,7 @@ STEP_S = 6.0  # expected duration of a step in s
 MOST_STEPS = 16  # in one round: then a rate is not reproducible
 SLOWEST = 0.5  # requests/s: a lower rate has too few responses
 # Why there is no capacity
-TOO_SLOW, FAILED, TOOL = "a single request takes longer", "the load failed", "the load tool is late"
+TOO_SLOW, FAILED, TOOL = "too slow", "failed", "tool"
 
 
 @dataclass(frozen=True)
@@ -68,8 +68,9 @@ class Step:
 class Capacity:
     """The result: the mean of the rounds in requests/s with its 95 % interval; None if unknown.
 
-    `problem` is TOO_SLOW, FAILED or TOOL if the search could not end. Then `value` is None and
-    `at_least` is the highest rate that kept the target.
+    `at_least` is the highest rate that kept the target. `value` is None and `problem` is set if the
+    search could not end: a request alone exceeds the target (TOO_SLOW), a load failed or the steps
+    contradict each other (FAILED), or the load tool was late itself (TOOL).
     """
 
     target: LatencyTarget

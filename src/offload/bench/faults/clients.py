@@ -1,4 +1,4 @@
-"""Clients that send requests while a fault happens: steady ones, and a storm of impatient ones."""
+"""Clients that send requests while a fault happens: steady ones, and impatient ones."""
 
 from __future__ import annotations
 
@@ -49,11 +49,6 @@ class Samples:
         ends = [s.ended for s in self.all if s.started >= at and s.status == 200]
         return min(ends) - at if ends else None
 
-    @property
-    def longest_s(self) -> float:
-        """The longest time of a request in s."""
-        return max((sample.ended - sample.started for sample in self.all), default=0.0)
-
 
 @contextmanager
 def steady(port: int, count: int) -> Iterator[Samples]:
@@ -98,13 +93,13 @@ async def _status(port: int) -> int:
 
 
 @dataclass
-class Storm:
-    """What clients had: the times of their responses, refusals, and losses of patience."""
+class OverloadCounts:
+    """The times of good responses, and the numbers of refusals and of clients that gave up."""
 
     began: float
     good: list[float] = field(default_factory=list)
     refused: int = 0
-    impatient: int = 0
+    gave_up: int = 0
 
     def rate(self, start: float, end: float) -> float:
         """Return the good responses per second between two times in s since the beginning."""
@@ -112,35 +107,35 @@ class Storm:
         return sum(start <= t < end for t in times) / (end - start)
 
 
-def rage(port: int, clients: int, seconds: float, patience: float) -> Storm:
+def overload(port: int, clients: int, seconds: float, patience: float) -> OverloadCounts:
     """Send requests from `clients` clients, which disconnect when their patience ends."""
-    return asyncio.run(_rage(port, clients, seconds, patience))
+    return asyncio.run(_overload(port, clients, seconds, patience))
 
 
-async def _rage(port: int, clients: int, seconds: float, patience: float) -> Storm:
-    storm = Storm(began=time.monotonic())
-    each = [asyncio.create_task(_client(port, storm, patience)) for _ in range(clients)]
+async def _overload(port: int, clients: int, seconds: float, patience: float) -> OverloadCounts:
+    counts = OverloadCounts(began=time.monotonic())
+    each = [asyncio.create_task(_impatient(port, counts, patience)) for _ in range(clients)]
     await asyncio.sleep(seconds)
     for client in each:
         client.cancel()
     await asyncio.gather(*each, return_exceptions=True)
-    return storm
+    return counts
 
 
-async def _client(port: int, storm: Storm, patience: float) -> None:
+async def _impatient(port: int, counts: OverloadCounts, patience: float) -> None:
     while True:
         try:
             async with asyncio.timeout(patience):
                 status = await _get(port)
         except TimeoutError:
-            storm.impatient += 1
+            counts.gave_up += 1
             continue
         except OSError:
             status = 0
         if status == 200:
-            storm.good.append(time.monotonic())
+            counts.good.append(time.monotonic())
         else:
-            storm.refused += status == 503
+            counts.refused += status == 503
             await asyncio.sleep(random.uniform(0.5, 1.5))  # noqa: S311
 
 

@@ -1,22 +1,25 @@
-"""A watched server whose task behaves as the lab chooses: see served/faulty.py."""
+"""A server whose task behaves as the lab chooses, observed from outside."""
 
 from __future__ import annotations
 
 import os
 import signal
+import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import psutil
 
-from offload.bench.faults.watched_server import WatchedServer, watched
+from offload.bench.target import server
 from offload.registry import catalog
+from offload.suites import Case
 
 TASK = f"{Path(__file__).parent / 'served' / 'faulty.py'}:act"
-CONTROL, TOKEN = "control", "token"
+CONTROL, TOKEN, CALLS = "control", "token", "calls"  # files: see served/faulty.py
 WORKERS = 4
 HELPER = "resource_tracker import"  # in the command line of a process that is no worker
 POLL_S = 0.01
@@ -24,23 +27,34 @@ POLL_S = 0.01
 
 @dataclass
 class FaultyServer:
-    """A running server with the task `act`."""
+    """A running server with the task `act`, its log, and the folder of the task's files."""
 
-    watched: WatchedServer
+    running: server.Server
+    log: IO[bytes]
+    folder: Path
 
     @property
     def port(self) -> int:
         """Its port on 127.0.0.1."""
-        return self.watched.port
+        return int(str(self.running.facts["port"]))
 
     @property
     def pid(self) -> int:
         """The pid of its first process."""
-        return self.watched.running.process.pid
+        return self.running.process.pid
+
+    def log_text(self) -> str:
+        """Return what the server and its processes have printed on stderr."""
+        size = os.fstat(self.log.fileno()).st_size
+        return os.pread(self.log.fileno(), size, 0).decode(errors="backslashreplace")
+
+    def calls(self) -> int:
+        """Return the number of calls of the task that have started."""
+        return (self.folder / CALLS).stat().st_size
 
     def act(self, how: str) -> None:
         """Let the task behave like this from now on: a name in `served.faulty.ACTS`."""
-        _set(self.watched.folder, how)
+        _set(self.folder, how)
 
     def workers(self) -> list[int]:
         """Return the pids of the processes that serve or run tasks, without the first process.
@@ -77,9 +91,7 @@ class FaultyServer:
 
     def descendants(self) -> list[psutil.Process]:
         """Return all processes below the first one."""
-        with suppress(psutil.NoSuchProcess):
-            return psutil.Process(self.pid).children(recursive=True)
-        return []
+        return descendants(self.pid)
 
 
 @contextmanager
@@ -91,25 +103,35 @@ def faulty(
     Settings that the server does not have are left out. Raise StartError, or the error that the
     server reported.
     """
-    size = catalog.find_server(name).size
-    wanted = {**({size: workers} if size else {}), **(settings or {})}
-    with watched(name, TASK, wanted, prepare=_prepare(how)) as target:
-        yield FaultyServer(target)
-
-
-def _prepare(how: str) -> Callable[[Path], Mapping[str, str]]:
-    def prepare(folder: Path) -> Mapping[str, str]:
+    entry = catalog.find_server(name)
+    wanted = {**({entry.size: workers} if entry.size else {}), **(settings or {})}
+    case = Case(name, TASK, settings={k: v for k, v in wanted.items() if k in entry.settings})
+    with tempfile.TemporaryDirectory(prefix="offload-faults-") as made:
+        folder = Path(made)
         _set(folder, how)
-        (folder / TOKEN).touch()
-        return {"FAULTS_CONTROL": str(folder / CONTROL)}
-
-    return prepare
+        for file in (TOKEN, CALLS):
+            (folder / file).touch()
+        running = server.launch(case, {"FAULTS_FOLDER": made})
+        log = os.fdopen(os.dup(running.log.fileno()), "rb")  # `await_ready` closes its own
+        try:
+            server.await_ready(running, case)
+            yield FaultyServer(running, log, folder)
+        finally:
+            server.stop(running)
+            log.close()
 
 
 def _set(folder: Path, how: str) -> None:
     new = folder / f"{CONTROL}.new"
     new.write_text(how)
     new.replace(folder / CONTROL)
+
+
+def descendants(pid: int) -> list[psutil.Process]:
+    """Return all processes below a process, which may have ended."""
+    with suppress(psutil.NoSuchProcess):
+        return psutil.Process(pid).children(recursive=True)
+    return []
 
 
 def kill(pid: int) -> None:
@@ -131,5 +153,12 @@ def wait_until(is_true: Callable[[], bool], limit_s: float) -> float | None:
 def is_gone(process: psutil.Process) -> bool:
     """Whether a process has ended; a zombie has."""
     with suppress(psutil.NoSuchProcess):
-        return process.status() == psutil.STATUS_ZOMBIE
+        return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
     return True
+
+
+def kill_all(processes: Sequence[psutil.Process]) -> None:
+    """Kill those of the processes that have not ended."""
+    for process in processes:
+        if not is_gone(process):
+            kill(process.pid)

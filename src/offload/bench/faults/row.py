@@ -10,21 +10,23 @@ from dataclasses import dataclass, field
 class Size:
     """How much a row does: `full` is that of the contract, `small` shows only that it works.
 
+    Limits of time are multiplied by `slack`: a small run is a test that runs beside others.
     Rows read what they need: the number of `kills`, the seconds between two of them, the steady
-    `clients`, the clients of a storm and its duration in s, and the number of other `requests`.
+    `clients`, the clients of an overload and its duration in s, and the number of other `requests`.
     """
 
     name: str
     kills: int
     interval_s: float
     clients: int
-    storm_clients: int
-    storm_s: float
+    overload_clients: int
+    overload_s: float
     requests: int
+    slack: float
 
 
-SMALL = Size("small", 2, 0.5, 4, 100, 4.0, 5)
-FULL = Size("full", 6, 1.0, 8, 1000, 20.0, 30)
+SMALL = Size("small", 2, 0.5, 4, 100, 4.0, 5, 5.0)
+FULL = Size("full", 6, 1.0, 8, 1000, 20.0, 30, 1.0)
 SIZES = {size.name: size for size in (SMALL, FULL)}
 
 

@@ -44,7 +44,7 @@ def faults(
     wanted = SIZES[size]
     if clients:
         count = arguments.whole_number("clients", clients, 1, 20_000)
-        wanted = replace(wanted, storm_clients=count)
+        wanted = replace(wanted, overload_clients=count)
     chosen = lab.select(row, servers.split("+") if servers else [])
     journal.check_writable()
     folder = journal.new_run("faults")
@@ -56,8 +56,10 @@ def faults(
             print(f"[{each.row}] {each.server}: {each.figure or each.reason}", file=sys.stderr)
     except KeyboardInterrupt:
         raise Exit(f"interrupted: {len(found)} findings are in {folder}", code=130) from None
-    render = {"text": faults_table.text, "json": faults_table.as_json, "rst": faults_table.rst}
-    print(render[format](found))
+    if format == "json":
+        print(faults_table.as_json(found))
+    else:
+        print(faults_table.render(found, "rst" if format == "rst" else "simple"))
     if format == "text":
         print(f"\n{faults_table.summary(found)}; {folder}")
     if any(each.is_broken for each in found):

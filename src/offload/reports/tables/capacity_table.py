@@ -77,7 +77,7 @@ def _reason(found: Capacity) -> str:
         return "the load generator was too late itself at the next rate"
     if found.problem == FAILED:
         return "a load failed, or the steps contradict each other"
-    slowest = min((s for s in found.steps), key=lambda s: s.rate, default=None)
+    slowest = min(found.steps, key=lambda step: step.rate, default=None)
     if slowest is None:
         return "there are no measurements"
     return f"at {number(slowest.rate)}/s it is {response(slowest)}"

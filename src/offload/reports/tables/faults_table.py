@@ -3,37 +3,27 @@
 from __future__ import annotations
 
 import json
-import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
 from offload.bench.faults.lab import ROWS, Finding
+from offload.reports.tables import text_table
+from offload.reports.tables.text_table import Line
 
-WIDTH = 100
-INDENT = 4
-
-
-def text(findings: Sequence[Finding]) -> str:
-    """Render the findings row by row."""
-    return "\n\n".join("\n".join(_row(name, own)) for name, own in _by_row(findings))
+HEAD = ("Server", "Promise")
 
 
-def _row(name: str, findings: Sequence[Finding]) -> Iterator[str]:
+def render(findings: Sequence[Finding], style: str = "simple") -> str:
+    """Render a table for each row of the lab, in a style of `text_table`."""
+    return "\n\n".join(_table(name, own, style) for name, own in _by_row(findings))
+
+
+def _table(name: str, findings: Sequence[Finding], style: str) -> str:
     row = ROWS[name]
-    yield f"{name}  {row.fault}"
-    yield from _wrapped(f"promise: {row.promise}", INDENT)
-    width = max(len(each.server) for each in findings) + 2
-    status = max(len(_status(each)) for each in findings) + 2
-    for each in findings:
-        head = f"{'':{INDENT}}{each.server:{width}}{_status(each):{status}}"
-        lines = [*_wrapped(_words(each), len(head))] or [""]
-        yield f"{head}{lines[0].strip()}".rstrip()
-        yield from lines[1:]
-
-
-def _wrapped(words: str, indent: int) -> list[str]:
-    space = " " * indent
-    return textwrap.wrap(words, WIDTH, initial_indent=space, subsequent_indent=space)
+    bold = "**" if style == text_table.RST else ""
+    title = text_table.wrapped(f"{bold}{name}: {row.fault}.{bold} Promise: {row.promise}.")
+    lines = [Line((each.server, _status(each)), _detail(each)) for each in findings]
+    return f"{title}\n\n{text_table.render(HEAD, lines, style)}"
 
 
 def _status(found: Finding) -> str:
@@ -44,7 +34,7 @@ def _status(found: Finding) -> str:
     return "kept (not promised)" if found.is_kept else "not promised"
 
 
-def _words(found: Finding) -> str:
+def _detail(found: Finding) -> str:
     return "; ".join(part for part in (found.figure, found.reason) if part)
 
 
@@ -54,33 +44,6 @@ def summary(findings: Sequence[Finding]) -> str:
     broken = [f"{each.row} of {each.server}" for each in promised if each.is_broken]
     kept = f"{len(promised) - len(broken)} of {len(promised)} promises kept"
     return f"{kept}; broken: {', '.join(broken)}" if broken else kept
-
-
-def rst(findings: Sequence[Finding]) -> str:
-    """Render the findings as list tables, one for each row."""
-    return "\n".join("\n".join(_rst_row(name, own)) for name, own in _by_row(findings))
-
-
-def _rst_row(name: str, findings: Sequence[Finding]) -> Iterator[str]:
-    row = ROWS[name]
-    yield f"**{name}: {row.fault}.** Promise: {row.promise}."
-    yield ""
-    yield ".. list-table::"
-    yield "   :header-rows: 1"
-    yield "   :widths: 20 15 65"
-    yield ""
-    for cells in (("Server", "Promise", "Figures"), *map(_cells, findings)):
-        for number, cell in enumerate(cells):
-            first = "   * - " if number == 0 else "     - "
-            wrapped = textwrap.wrap(
-                cell, WIDTH + 6, initial_indent=first, subsequent_indent=" " * len(first)
-            )
-            yield from wrapped or [first.rstrip()]
-    yield ""
-
-
-def _cells(found: Finding) -> tuple[str, str, str]:
-    return f"``{found.server}``", _status(found).lower(), _words(found)
 
 
 def as_json(findings: Sequence[Finding]) -> str:

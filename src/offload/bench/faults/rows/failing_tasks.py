@@ -5,7 +5,6 @@ from __future__ import annotations
 from offload.bench.faults import clients
 from offload.bench.faults.faulty_server import faulty
 from offload.bench.faults.row import Outcome, Row, Size
-from offload.bench.faults.watched_server import TRACEBACK
 
 FAILURES = (
     "exception",
@@ -17,6 +16,7 @@ FAILURES = (
     "result that cannot be pickled",
     "invalid result",
 )
+TRACEBACK = "Traceback (most recent call last)"
 LINES = 2  # of log at most for each failure
 
 
@@ -25,7 +25,7 @@ def inject(server: str, size: Size) -> Outcome:
     wrong = []
     with faulty(server, "ok", workers=2) as target:
         clients.at_once(target.port, 1)
-        before = len(target.watched.log_text().splitlines())
+        before = len(target.log_text().splitlines())
         for how in FAILURES:
             target.act(how)
             [failed] = clients.at_once(target.port, 1)
@@ -33,7 +33,7 @@ def inject(server: str, size: Size) -> Outcome:
             [served] = clients.at_once(target.port, 1)
             if (failed, served) != (500, 200):
                 wrong.append(f"{how}: {failed or 'closed'}, then {served or 'closed'}")
-        log = target.watched.log_text()
+        log = target.log_text()
         alive = target.is_alive()
     lines, tracebacks = len(log.splitlines()) - before, log.count(TRACEBACK)
     found = [f"{len(FAILURES) - len(wrong)} of {len(FAILURES)} kinds of failure: 500, then 200"]

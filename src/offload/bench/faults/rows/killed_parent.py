@@ -15,7 +15,14 @@ from contextlib import suppress
 import psutil
 
 from offload.bench.faults import clients
-from offload.bench.faults.faulty_server import FaultyServer, faulty, is_gone, wait_until
+from offload.bench.faults.faulty_server import (
+    FaultyServer,
+    descendants,
+    faulty,
+    is_gone,
+    kill_all,
+    wait_until,
+)
 from offload.bench.faults.row import Outcome, Row, Size
 from offload.units import seconds
 
@@ -29,32 +36,29 @@ WORK = ("half a second", "hold the GIL")
 def inject(server: str, size: Size) -> Outcome:
     """Kill the server while its workers wait, and while they hold the GIL in C code."""
     if server == BENCH:
-        return _bench()
+        return _bench(size)
     found, is_kept = [], True
     for how in WORK:
-        words, kept = _kill_during(server, how)
+        words, kept = _kill_during(server, how, size)
         found.append(f"{how}: {words}")
         is_kept = is_kept and kept
     return Outcome(is_kept, "; ".join(found))
 
 
-def _kill_during(server: str, how: str) -> tuple[str, bool]:
+def _kill_during(server: str, how: str, size: Size) -> tuple[str, bool]:
     with faulty(server, how, workers=2) as target:
         sender = threading.Thread(target=lambda: clients.at_once(target.port, 2))
         sender.start()
-        wait_until(lambda: target.connected() >= 1, WITHIN_S)
+        wait_until(lambda: target.calls() > 0, START_S)
         children = target.descendants()
         os.kill(target.pid, signal.SIGKILL)
-        gone_s = wait_until(lambda: all(map(is_gone, children)), 2 * WITHIN_S)
-        free_s = wait_until(lambda: _is_free(target), 2 * WITHIN_S)
-        for child in children:
-            if not is_gone(child):
-                with suppress(psutil.NoSuchProcess):
-                    child.kill()
+        gone_s = wait_until(lambda: all(map(is_gone, children)), 2 * size.slack * WITHIN_S)
+        free_s = wait_until(lambda: _is_free(target), 2 * size.slack * WITHIN_S)
+        kill_all(children)
         sender.join()
     times = (gone_s, free_s)
     words = f"{len(children)} processes {_after(gone_s, 'gone')}, port {_after(free_s, 'free')}"
-    return words, all(t is not None and t <= WITHIN_S for t in times)
+    return words, all(t is not None and t <= size.slack * WITHIN_S for t in times)
 
 
 def _after(took_s: float | None, what: str) -> str:
@@ -71,14 +75,14 @@ def _is_free(target: FaultyServer) -> bool:
     return True
 
 
-def _bench() -> Outcome:
+def _bench(size: Size) -> Outcome:
     """Kill `offload measure` while its server runs."""
     command = [sys.executable, "-P", "-c", COMMAND, "measure:4/sleep_sync"]
     with tempfile.TemporaryDirectory(prefix="offload-faults-") as results:
-        return _kill_bench(command, {**os.environ, "RESULTS": results})
+        return _kill_bench(command, {**os.environ, "RESULTS": results}, size)
 
 
-def _kill_bench(command: Sequence[str], environment: Mapping[str, str]) -> Outcome:
+def _kill_bench(command: Sequence[str], environment: Mapping[str, str], size: Size) -> Outcome:
     bench = subprocess.Popen(
         command,
         env=environment,
@@ -86,32 +90,25 @@ def _kill_bench(command: Sequence[str], environment: Mapping[str, str]) -> Outco
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-    own = psutil.Process(bench.pid)
+    children: list[psutil.Process] = []
     try:
-        wait_until(lambda: any("offload.servers" in _line(p) for p in _below(own)), START_S)
-        children = _below(own)
+        wait_until(lambda: any(map(_is_server, descendants(bench.pid))), START_S)
+        children = descendants(bench.pid)
         bench.kill()
         bench.wait(WITHIN_S)
-        gone_s = wait_until(lambda: all(map(is_gone, children)), 2 * WITHIN_S)
+        gone_s = wait_until(lambda: all(map(is_gone, children)), 2 * size.slack * WITHIN_S)
     finally:
-        for child in _below(own):
-            child.kill()
+        kill_all(children)
         bench.kill()
         bench.wait(WITHIN_S)
     words = f"{len(children)} processes {_after(gone_s, 'gone')}"
-    return Outcome(bool(children) and gone_s is not None and gone_s <= WITHIN_S, words)
+    return Outcome(bool(children) and gone_s is not None and gone_s <= size.slack * WITHIN_S, words)
 
 
-def _below(process: psutil.Process) -> list[psutil.Process]:
+def _is_server(process: psutil.Process) -> bool:
     with suppress(psutil.NoSuchProcess):
-        return process.children(recursive=True)
-    return []
-
-
-def _line(process: psutil.Process) -> str:
-    with suppress(psutil.NoSuchProcess):
-        return " ".join(process.cmdline())
-    return ""
+        return "offload.servers" in process.cmdline()
+    return False
 
 
 ROW = Row(

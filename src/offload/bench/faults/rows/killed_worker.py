@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Sequence
 
 from offload.bench.faults import clients
 from offload.bench.faults.faulty_server import faulty, kill, wait_until
@@ -12,6 +13,7 @@ from offload.units import seconds
 
 WITHIN_S = 1.0  # until a request that was sent after the kill is answered
 START_S = 5.0  # for clients and workers
+LONGEST_S = 10.0  # wait for a response after the last kill
 
 
 def inject(server: str, size: Size) -> Outcome:
@@ -26,10 +28,11 @@ def inject(server: str, size: Size) -> Outcome:
                     kills.append(time.monotonic())
                     kill(generator.choice(workers))
                 time.sleep(size.interval_s)
+            wait_until(lambda: _is_served(samples, kills), LONGEST_S)
         alive = target.is_alive()
     waits = [samples.served_after_s(at) for at in kills]
     known = [wait for wait in waits if wait is not None]
-    in_time = len(known) == len(waits) and max(known, default=0.0) <= WITHIN_S
+    in_time = len(known) == len(waits) and max(known, default=0.0) <= size.slack * WITHIN_S
     longest = seconds(max(known)) if len(known) == len(waits) and known else "never"
     figure = (
         f"{len(kills)} kills: {samples.failed} of {len(samples.all)} requests failed; "
@@ -37,6 +40,10 @@ def inject(server: str, size: Size) -> Outcome:
     )
     is_kept = bool(kills) and not samples.failed and in_time and alive
     return Outcome(is_kept, figure)
+
+
+def _is_served(samples: clients.Samples, kills: Sequence[float]) -> bool:
+    return bool(kills) and samples.served_after_s(kills[-1]) is not None
 
 
 ROW = Row(

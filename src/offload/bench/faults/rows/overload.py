@@ -15,30 +15,32 @@ from offload.units import percent, seconds
 
 TASK_S, WORKERS, PATIENCE_S = 1.0, 4, 10.0
 GOODPUT, WAITED_S, GROWTH_MIB = 0.95, 2.0, 20.0
-SMALL_GOODPUT = 0.8  # of a short storm
+SMALL_GOODPUT = 0.8  # of an overload that is shorter than PATIENCE_S
 NEXT_S = 60.0  # timeout in s of the single client
 UNPROTECTED = "-unprotected"
 
 
 def inject(server: str, size: Size) -> Outcome:
-    """Let a storm rage, and then send one request."""
+    """Overload the server, and then send one request."""
     name, protect = server.removesuffix(UNPROTECTED), "yes"
     if server.endswith(UNPROTECTED):
         protect = "no"
-    _raise_file_limit(size.storm_clients)
+    _raise_file_limit(size.overload_clients)
     with faulty(name, "a second", {"protect": protect, "backlog": 8192}, WORKERS) as target:
         before = _rss_mib(target)
-        storm = clients.rage(target.port, size.storm_clients, size.storm_s + TASK_S, PATIENCE_S)
+        found = clients.overload(
+            target.port, size.overload_clients, size.overload_s + TASK_S, PATIENCE_S
+        )
         next_s = _next_client_s(target.port)
         growth = _rss_mib(target) - before
-    goodput = storm.rate(TASK_S, size.storm_s + TASK_S) * TASK_S / WORKERS
+    goodput = found.rate(TASK_S, size.overload_s + TASK_S) * TASK_S / WORKERS
     waited = f"over {seconds(NEXT_S)}" if next_s is None else seconds(next_s)
     figure = (
-        f"{size.storm_clients} clients: goodput {percent(goodput)}, {storm.refused} refused, "
-        f"{storm.impatient} gave up; next client {waited}; memory {growth:+.1f} MiB"
+        f"{size.overload_clients} clients: goodput {percent(goodput)}, {found.refused} refused, "
+        f"{found.gave_up} gave up; next client {waited}; memory {growth:+.1f} MiB"
     )
     in_time = next_s is not None and next_s <= WAITED_S
-    least = GOODPUT if size.storm_s >= PATIENCE_S else SMALL_GOODPUT
+    least = GOODPUT if size.overload_s >= PATIENCE_S else SMALL_GOODPUT
     return Outcome(goodput >= least and in_time and growth <= GROWTH_MIB, figure)
 
 

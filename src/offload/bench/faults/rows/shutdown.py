@@ -10,6 +10,7 @@ import time
 from offload.bench.faults import clients
 from offload.bench.faults.faulty_server import FaultyServer, faulty, is_gone, wait_until
 from offload.bench.faults.row import Outcome, Row, Size
+from offload.bench.target import server
 from offload.units import seconds
 
 CLIENTS = 4
@@ -19,36 +20,36 @@ AT_ONCE_S = 1.0  # s until the exit after a second signal
 STARTED_S = 5.0
 
 
-def inject(server: str, size: Size) -> Outcome:
+def inject(name: str, size: Size) -> Outcome:
     """Send each signal in mid-request, and then two signals to a server whose task hangs."""
     found, is_kept = [], True
     for number in (signal.SIGTERM, signal.SIGINT):
-        own, kept = _drain(server, number)
+        own, kept = _drain(name, number, size)
         found.append(f"{number.name}: {own}")
         is_kept = is_kept and kept
-    took_s = _second_signal(server)
+    took_s = _second_signal(name)
     found.append(
         "second signal: " + ("no exit" if took_s is None else f"exit after {seconds(took_s)}")
     )
-    is_kept = is_kept and took_s is not None and took_s <= AT_ONCE_S
+    is_kept = is_kept and took_s is not None and took_s <= size.slack * AT_ONCE_S
     return Outcome(is_kept, "; ".join(found))
 
 
-def _drain(server: str, number: signal.Signals) -> tuple[str, bool]:
+def _drain(name: str, number: signal.Signals, size: Size) -> tuple[str, bool]:
     """Return what happened to the requests in progress and to the processes."""
-    with faulty(server, "half a second") as target:
-        count = 1 if target.watched.running.facts.get("serial") else CLIENTS
+    with faulty(name, "half a second") as target:
+        count = 1 if target.running.facts.get("serial") else CLIENTS
         statuses: list[int] = []
         sender = threading.Thread(
             target=lambda: statuses.extend(clients.at_once(target.port, count))
         )
         sender.start()
-        _wait_for_connections(target, count)
+        _wait_until_in_progress(target, count)
         children = target.descendants()
         os.kill(target.pid, number)
         sender.join()
         code = _exit_code(target, EXIT_S)
-        left = wait_until(lambda: all(map(is_gone, children)), LEFT_S)
+        left = wait_until(lambda: all(map(is_gone, children)), size.slack * LEFT_S)
     lost = sum(status != 200 for status in statuses)
     running = sum(not is_gone(child) for child in children)
     shown = "no exit" if code is None else f"exit {code}"
@@ -56,14 +57,14 @@ def _drain(server: str, number: signal.Signals) -> tuple[str, bool]:
     return words, not lost and code == 0 and left is not None
 
 
-def _second_signal(server: str) -> float | None:
+def _second_signal(name: str) -> float | None:
     """Return the seconds from the second signal to the exit; None if it did not exit."""
-    with faulty(server, "hang") as target:
+    with faulty(name, "hang") as target:
         sender = threading.Thread(target=lambda: clients.at_once(target.port, 1))
         sender.start()
-        _wait_for_connections(target, 1)
+        _wait_until_in_progress(target, 1)
         os.kill(target.pid, signal.SIGTERM)
-        time.sleep(0.5)  # less, and both may be seen as one
+        time.sleep(server.SHORT_DRAIN)  # a second signal that follows at once may be lost
         began = time.monotonic()
         if _exit_code(target, 0.0) is None:
             os.kill(target.pid, signal.SIGTERM)
@@ -74,10 +75,9 @@ def _second_signal(server: str) -> float | None:
     return None if code is None else took_s
 
 
-def _wait_for_connections(target: FaultyServer, count: int) -> None:
-    """Wait until the server has accepted the requests, so that they are in progress."""
-    wait_until(lambda: target.connected() >= count, STARTED_S)
-    time.sleep(0.1)  # for the request to be read
+def _wait_until_in_progress(target: FaultyServer, count: int) -> None:
+    """Wait until the kernel has accepted all connections, and a task has started."""
+    wait_until(lambda: target.connected() >= count and target.calls() > 0, STARTED_S)
 
 
 def _exit_code(target: FaultyServer, limit_s: float) -> int | None:

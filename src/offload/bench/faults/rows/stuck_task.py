@@ -21,10 +21,12 @@ def inject(server: str, size: Size) -> Outcome:
         began = time.monotonic()
         [status] = clients.at_once(target.port, 1)
         answered_s = time.monotonic() - began
-        again_s = wait_until(lambda: clients.at_once(target.port, 1) == [200], 4 * LATE_S)
+        again_s = wait_until(
+            lambda: clients.at_once(target.port, 1) == [200], 2 * size.slack * LATE_S
+        )
         target.act("ok")
         found = [f"{status or 'connection closed'} after {seconds(answered_s)}"]
-        in_time = again_s is not None and answered_s + again_s <= TIMEOUT_S + LATE_S
+        in_time = again_s is not None and answered_s + again_s <= TIMEOUT_S + size.slack * LATE_S
         is_kept = status == 504 and in_time
         found.append(
             "not served again" if again_s is None else f"next request after {seconds(again_s)}"

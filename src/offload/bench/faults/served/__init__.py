@@ -1,1 +1,1 @@
-"""Tasks that servers run in the fault lab."""
+"""The task that servers run in the fault lab."""

@@ -1,4 +1,7 @@
-"""A task whose behaviour the file FAULTS_CONTROL selects at each call."""
+"""A task whose behaviour the file `control` in FAULTS_FOLDER selects at each call.
+
+Each call appends a byte to the file `calls`. The file `token` exists until one call removes it.
+"""
 
 import ctypes
 import os
@@ -7,7 +10,6 @@ import threading
 import time
 from pathlib import Path
 
-IDEMPOTENT = True
 NAP_S, POLL_S = 0.05, 0.02
 
 
@@ -23,12 +25,18 @@ class OddError(Exception):
 
 
 def act():
-    """Behave as the file FAULTS_CONTROL says."""
-    return ACTS[_control().read_text()]()
+    """Count the call, and behave as selected."""
+    with _file("calls").open("ab", buffering=0) as file:
+        file.write(b".")
+    return ACTS[_selected()]()
 
 
-def _control():
-    return Path(os.environ["FAULTS_CONTROL"])
+def _file(name):
+    return Path(os.environ["FAULTS_FOLDER"]) / name
+
+
+def _selected():
+    return _file("control").read_text()
 
 
 def _ok():
@@ -79,7 +87,7 @@ def _return_lambda():
 
 
 def _hang():
-    while _control().read_text() == "hang":
+    while _selected() == "hang":
         time.sleep(POLL_S)
     return b"ok"
 
@@ -87,10 +95,10 @@ def _hang():
 def _hang_once():
     """The first call hangs until the file is `ok`, the others do not."""
     try:
-        _control().with_name("token").unlink()
+        _file("token").unlink()
     except FileNotFoundError:
         return b"ok"
-    while _control().read_text() != "ok":
+    while _selected() != "ok":
         time.sleep(POLL_S)
     return b"ok"
 
