@@ -39,8 +39,8 @@ ROWS = {
 class Finding:
     """One server of a row. `is_kept` is None if the fault could not be injected.
 
-    `promised` is False for a server that does not promise it, for the `reason`. `figure` describes
-    what the server did.
+    `promised` is False for a server that does not promise it: `Row.reason` says why. `figure`
+    describes what the server did.
     """
 
     row: str
@@ -48,7 +48,6 @@ class Finding:
     promised: bool
     is_kept: bool | None
     figure: str
-    reason: str = ""
 
     @property
     def is_broken(self) -> bool:
@@ -81,18 +80,17 @@ def run(row: Row, server: str, size: Size) -> Finding:
     broken promise: the lab has no result that excuses it.
     """
     promised = server in row.servers
-    reason = row.others.get(server, row.skipped.get(server, ""))
     if server in row.skipped:
-        return Finding(row.number, server, False, None, "", reason)
+        return Finding(row.number, server, False, None, "")
     try:
         found = row.inject(server, size)
     except MachineError as error:
         if promised:
             raise
-        return Finding(row.number, server, False, None, str(error), reason)
+        return Finding(row.number, server, False, None, str(error))
     except Exception as error:  # noqa: BLE001 - one row must not end the lab
         found = Outcome(False, f"{type(error).__name__}: {' '.join(str(error).split())}")
-    return Finding(row.number, server, promised, found.is_kept, found.figure, reason)
+    return Finding(row.number, server, promised, found.is_kept, found.figure)
 
 
 def save(folder: Path, size: Size, environment: object, findings: Sequence[Finding]) -> None:

@@ -61,3 +61,7 @@ class Row:
     def all_servers(self) -> tuple[str, ...]:
         """The names of all servers of the row."""
         return (*self.servers, *self.others, *self.skipped)
+
+    def reason(self, server: str) -> str:
+        """Return why a server does not promise it; empty if it does."""
+        return self.others.get(server, self.skipped.get(server, ""))

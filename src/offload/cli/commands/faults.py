@@ -22,9 +22,9 @@ def faults(
 ) -> None:
     """Inject faults into real servers, and check what they promise: fab faults:R1.
 
-    row      one row: R1, R2, ...; default: all, in 15 minutes
+    row      one row: R1, R2, ...; default: all, in 12 minutes
     servers  names of servers, as threads+pipes; default: all of the rows
-    size     full (default), or small: fewer faults and clients, in 3 minutes
+    size     full (default), or small: fewer faults and clients
     clients  number of clients of an overload; default: 1000, small 100
     format   text (default), json or rst
 
@@ -53,7 +53,7 @@ def faults(
         for each in lab.findings(chosen, wanted):
             found.append(each)
             lab.save(folder, wanted, environment(), found)
-            print(f"[{each.row}] {each.server}: {each.figure or each.reason}", file=sys.stderr)
+            print(f"[{each.row}] {each.server}: {each.figure or 'not available'}", file=sys.stderr)
     except KeyboardInterrupt:
         raise Exit(f"interrupted: {len(found)} findings are in {folder}", code=130) from None
     if format == "json":

@@ -35,7 +35,7 @@ def _status(found: Finding) -> str:
 
 
 def _detail(found: Finding) -> str:
-    return "; ".join(part for part in (found.figure, found.reason) if part)
+    return "; ".join(part for part in (found.figure, ROWS[found.row].reason(found.server)) if part)
 
 
 def summary(findings: Sequence[Finding]) -> str:

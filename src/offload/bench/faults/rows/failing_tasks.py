@@ -38,7 +38,7 @@ def inject(server: str, size: Size) -> Outcome:
     lines, tracebacks = len(log.splitlines()) - before, log.count(TRACEBACK)
     found = [f"{len(FAILURES) - len(wrong)} of {len(FAILURES)} kinds of failure: 500, then 200"]
     found += wrong
-    found.append(f"{lines} lines of log, {tracebacks} tracebacks")
+    found.append(f"lines of log: {lines}, tracebacks: {tracebacks}")
     found += [] if alive else ["the server ended"]
     is_kept = not wrong and not tracebacks and 1 <= lines <= LINES * len(FAILURES) and alive
     return Outcome(is_kept, "; ".join(found))

@@ -57,12 +57,18 @@ def _kill_during(server: str, how: str, size: Size) -> tuple[str, bool]:
         kill_all(children)
         sender.join()
     times = (gone_s, free_s)
-    words = f"{len(children)} processes {_after(gone_s, 'gone')}, port {_after(free_s, 'free')}"
+    words = f"{_ended(children, gone_s)}, port {_after(free_s, 'free')}"
     return words, all(t is not None and t <= size.slack * WITHIN_S for t in times)
 
 
 def _after(took_s: float | None, what: str) -> str:
     return f"not {what}" if took_s is None else f"{what} after {seconds(took_s)}"
+
+
+def _ended(children: Sequence[psutil.Process], gone_s: float | None) -> str:
+    if not children:
+        return "no other processes"
+    return f"{len(children)} processes {_after(gone_s, 'gone')}"
 
 
 def _is_free(target: FaultyServer) -> bool:
@@ -101,7 +107,7 @@ def _kill_bench(command: Sequence[str], environment: Mapping[str, str], size: Si
         kill_all(children)
         bench.kill()
         bench.wait(WITHIN_S)
-    words = f"{len(children)} processes {_after(gone_s, 'gone')}"
+    words = _ended(children, gone_s)
     return Outcome(bool(children) and gone_s is not None and gone_s <= size.slack * WITHIN_S, words)
 
 
@@ -119,8 +125,9 @@ ROW = Row(
     ("sync", "loop", "threads", "processes", "pipes", "pebble", "prefork", BENCH),
     others={
         "plain_processes": "the workers of the standard pool outlive their parent",
-        "gunicorn_sync": "its workers notice after their next request or second",
-        "uvicorn_workers": "its workers are not told",
-        "granian_asgi": "its workers are not told",
+        **dict.fromkeys(
+            ("gunicorn_sync", "uvicorn_workers", "granian_asgi"),
+            "its processes end by its own rules, or by those of the process that starts it here",
+        ),
     },
 )
