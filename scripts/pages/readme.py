@@ -125,10 +125,7 @@ def _folds() -> str:
 
 def _faults() -> str:
     """Return the findings of the fault lab, and their machine."""
-    folder = RESULTS / "example-faults"
-    if not folder.exists():
-        return "Not measured yet."
-    size, environment, found = lab.load(folder)
+    size, environment, found = lab.load(ROOT / "docs" / lab.FILE)
     where = f"Size: {size}. Measured on {host.sentence(environment)}."
     return f"{faults_table.summary(found)}. {where}\n\n{faults_table.render(found, text_table.RST)}"
 

@@ -107,9 +107,9 @@ def save(folder: Path, size: Size, environment: object, findings: Sequence[Findi
         raise StorageError(what, "check permissions and disk space") from error
 
 
-def load(folder: Path) -> tuple[str, dict[str, object], list[Finding]]:
-    """Return the name of the size, the environment and the findings of a run."""
-    values = json.loads((folder / FILE).read_bytes())
+def load(path: Path) -> tuple[str, dict[str, object], list[Finding]]:
+    """Return the name of the size, the environment and the findings of a file."""
+    values = json.loads(path.read_bytes())
     return (
         values["size"]["name"],
         values["environment"],
