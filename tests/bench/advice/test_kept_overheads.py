@@ -24,7 +24,9 @@ from tests.records import changed, new_record
 
 ONE = OVERHEADS["threads"]
 KEPT = {
-    name: replace(ONE, waiting=None if name == "loop" else ONE, computing=ONE, megabyte=ONE)
+    name: replace(
+        ONE, waiting=None if name == "loop" else ONE, computing=ONE, megabyte=ONE, python_s=0.02
+    )
     for name in STRATEGIES
 }
 
@@ -47,6 +49,8 @@ def test_overheads_of_another_time_are_measured_again(
         {"waiting": None},
         {"computing": None},
         {"megabyte": None},
+        {"python_s": None},
+        {"python_s": -1.0},
         {"waiting": {"serial_s": 0.001, "cpu_s": 0.0}},
     ],
 )
@@ -59,6 +63,15 @@ def test_damaged_overheads_are_measured_again(
     values["overheads"]["threads"] |= damage
     (tmp_path / "overheads.json").write_text(json.dumps(values))
     assert overhead.load() is None
+
+
+def test_overheads_are_proportional_to_the_time_of_fixed_work() -> None:
+    slower = KEPT["pipes"].at(0.03)
+    assert slower.cpu_s == pytest.approx(1.5 * ONE.cpu_s)
+    assert slower.waiting is not None
+    assert slower.waiting.serial_s == pytest.approx(1.5 * ONE.serial_s)
+    assert KEPT["pipes"].at(None) == KEPT["pipes"]
+    assert ONE.at(0.03) == ONE  # its own speed is unknown
 
 
 def test_an_incomplete_file_of_overheads_is_not_readable() -> None:
@@ -162,7 +175,13 @@ def _round(
 ) -> list[Record]:
     found = windows()
     return [
-        changed(found[case.server, case.task][0], kind=WINDOW, place=n, others_cpu=others_cpu)
+        changed(
+            found[case.server, case.task][0],
+            kind=WINDOW,
+            place=n,
+            others_cpu=others_cpu,
+            python_s=0.03,
+        )
         for n, case in block.items()
     ]
 

@@ -69,11 +69,16 @@ def test_threads_that_hold_the_gil_longer_than_its_switch_interval_run_in_step()
 
 
 def test_calls_that_need_more_cpu_time_wait_as_long_as_before() -> None:
-    [then] = [p.cpu_s for p in MIXED.of_kind(PROCESSES) if p.count == CORES]
+    then = next(p.cpu_s for p in MIXED.of_kind(PROCESSES) if p.count == MIXED.busy_processes)
     known = MIXED.with_cpu_time(2 * then)
     assert (known.call.wait_s, known.call.cpu_s) == pytest.approx((0.05, 0.1))
     assert known.call.held_s == pytest.approx(2 * MIXED.call.held_s)
     assert MIXED.with_cpu_time(then) == MIXED
+    crowded = (point(PROCESSES, 2, 20.0, 0.1), point(PROCESSES, 4, 40.0, 0.05))
+    noisy = replace(PYTHON, points=crowded).with_cpu_time(0.08)  # measured at different speeds
+    assert model(noisy).predict("pipes", 2).rate == pytest.approx(
+        model(PYTHON.with_cpu_time(0.08)).predict("pipes", 2).rate, rel=0.02
+    )
     assert replace(MIXED, points=()).with_cpu_time(1.0).call == MIXED.call
     computing = model(PYTHON).predict("pipes", 2).rate
     slower = model(PYTHON.with_cpu_time(0.1)).predict("pipes", 2).rate
@@ -81,6 +86,19 @@ def test_calls_that_need_more_cpu_time_wait_as_long_as_before() -> None:
     waiting = model(SLEEP).predict("threads", 4).rate
     slower = model(SLEEP.with_cpu_time(0.001)).predict("threads", 4).rate
     assert slower == pytest.approx(waiting, rel=0.01)
+
+
+def test_the_calls_between_rounds_keep_the_cores_busy_if_any_number_of_processes_does() -> None:
+    assert (PYTHON.busy_processes, SLEEP.busy_processes) == (CORES, 16)
+    assert MIXED.busy_processes == 16  # two processes wait for half of the time
+
+
+def test_a_prediction_uses_the_overhead_at_the_speed_of_the_machine() -> None:
+    known = {name: replace(each, python_s=0.03) for name, each in OVERHEADS.items()}
+    question = Question(SLEEP, known, 25)  # its probe had the same speed
+    slower = replace(question, python_s=0.06)
+    ratio = slower.model.overheads["pipes"].cpu_s / question.model.overheads["pipes"].cpu_s
+    assert ratio == pytest.approx(2.0)
 
 
 def test_a_prediction_uses_the_cpu_time_between_the_rounds() -> None:

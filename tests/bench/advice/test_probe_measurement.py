@@ -17,12 +17,13 @@ CALL = replace(KNOWN.call, variation=1.5)  # one call in ten waits for 200 ms
 
 def points(wall_s: float) -> list[probe_measurement.Point]:
     count = cores.available()
-    found = [point(kind, count, count / wall_s, 0.001) for kind in (THREADS, PROCESSES)]
-    return [*found, point(THREADS, 25, 1.0, 0.001)]  # they may wait for each other
+    found = point(PROCESSES, count, count / wall_s, 0.001)
+    more = [point(THREADS, workers, 1.0, 0.001) for workers in (count, 25)]
+    return [found, *more]  # threads also wait for the GIL
 
 
 def test_the_wait_of_calls_that_vary_is_the_mean_of_all_calls() -> None:
-    calls = 2 * probe_measurement.PASSES * probe_measurement.POINT_S * cores.available() / 0.039
+    calls = probe_measurement.PASSES * probe_measurement.POINT_S * cores.available() / 0.039
     found = probe_measurement._with_more_calls(CALL, round(calls), points(0.039))
     assert found.wait_s == pytest.approx((0.02 + 0.038) / 2, rel=0.02)
     assert found.cpu_s == CALL.cpu_s

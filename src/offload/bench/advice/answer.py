@@ -17,7 +17,7 @@ from offload.bench.advice.model import Model, Prediction
 from offload.bench.advice.overhead import Overhead
 from offload.bench.advice.probe import Probe
 from offload.bench.advice.strategies import STRATEGIES, size_of
-from offload.bench.analysis import comparison, rate
+from offload.bench.analysis import comparison, machine_speed, rate
 from offload.bench.analysis.comparison import Comparison
 from offload.bench.planning.plan import Plan
 from offload.bench.records import lines
@@ -38,7 +38,8 @@ class Question:
 
     The constraints are the memory of the server in MiB and the 99th percentile of response times in
     s; None: no constraint. `busy_cpu_s` are CPU times of a call in s, measured between the rounds
-    while all cores were busy with calls.
+    in `Probe.busy_processes`. `python_s` is the machine's speed during the rounds; None
+    before them, when that of the probe is used.
     """
 
     probe: Probe
@@ -47,17 +48,21 @@ class Question:
     memory_mib: float | None = None
     p99_s: float | None = None
     busy_cpu_s: tuple[float, ...] = ()
+    python_s: float | None = None
 
     @property
     def model(self) -> Model:
         """The model of this probe, with the CPU time of calls between the rounds, if it is known.
 
-        Rates are proportional to 1 / CPU time, so the CPU times have their harmonic mean.
+        Rates are proportional to 1 / CPU time, so the CPU times have their harmonic mean. The
+        overheads are those at the speed of the machine.
         """
         probe = self.probe
         if self.busy_cpu_s:
             probe = probe.with_cpu_time(harmonic_mean(self.busy_cpu_s))
-        return Model(probe, self.overheads, self.users, self.memory_mib)
+        speed_s = self.python_s or probe.python_s
+        overheads = {name: each.at(speed_s) for name, each in self.overheads.items()}
+        return Model(probe, overheads, self.users, self.memory_mib)
 
 
 @dataclass(frozen=True)
@@ -190,6 +195,7 @@ def predict(question: Question, case: Case) -> Answer:
 def evaluate(question: Question, planned: Plan, records: Sequence[Record]) -> Answer:
     """Choose among the measured candidates or, if there are none, by the prediction."""
     run = RunRecords(records)
+    question = replace(question, python_s=machine_speed.mean_python_s(records))
     windows = {place: run.at(place).windows() for place in range(len(planned.cases))}
     options = {
         place: Option(case, question.model.predict(*size_of(case)), found)

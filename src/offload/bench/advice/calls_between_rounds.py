@@ -8,7 +8,8 @@ same minute. These calls are direct, as in the probe: no figure of a server is u
 from __future__ import annotations
 
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,20 +23,36 @@ SHARE = 0.15  # maximum share of the time that is spent on these calls; a guess
 
 
 class CallsBetweenRounds:
-    """Measures calls between rounds, and saves a question with their CPU times in `folder`."""
+    """Measures calls between rounds, and saves a question with their CPU times in `folder`.
+
+    Use it as a context manager: the processes that call the task wait between two measurements.
+    """
 
     def __init__(self, question: Question, case: Case, folder: Path) -> None:
         self.question = question
         self._case, self._folder = case, folder
         self._started, self._spent_s = time.monotonic(), 0.0
+        self._stack = ExitStack()
+        self._times: Iterator[float] = iter(())
+
+    def __enter__(self) -> CallsBetweenRounds:
+        with suppress(UserError):  # without these calls, the figures of the probe are used
+            upstream = self._stack.enter_context(hold_for(self._case))
+            processes = self.question.probe.busy_processes
+            times = probe_measurement.busy_cpu_s(self._case, upstream, processes)
+            self._times = self._stack.enter_context(closing(times))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
 
     def measure(self) -> None:
         """Measure calls unless they have taken too much of the time so far."""
         began = time.monotonic()
         if self._spent_s > SHARE * (began - self._started):
             return
-        with suppress(UserError), hold_for(self._case) as upstream:
-            found_s = probe_measurement.busy_cpu_s(self._case, upstream)
+        with suppress(UserError):
+            found_s = next(self._times, 0.0)
             if found_s > 0:
                 known = (*self.question.busy_cpu_s, found_s)
                 self.question = replace(self.question, busy_cpu_s=known)

@@ -15,6 +15,7 @@ from offload.upstream import Upstream
 
 LOADS = (0.5, 0.8)  # shares of the capacity: users notice the queueing delay of higher loads
 QUANTILE = 0.95
+SHORTEST_S = 6.0  # minimum duration in s of a load
 
 
 @dataclass(frozen=True)
@@ -42,12 +43,17 @@ def measure(
     upstream: Upstream | None,
     shares: Sequence[float] = LOADS,
 ) -> list[Record]:
-    """Start one server and load it with random arrivals at each of `shares` x `rate` requests/s.
+    """Start one server and load it with random arrivals at each of `shares` of its capacity.
 
-    If the server does not start or a load fails, the last record has the problem.
+    `rate` is the capacity in requests/s as it is known; it is measured again before each load,
+    because the machine's speed changes meanwhile. If the server does not start or a load fails, the
+    last record has the problem.
     """
     arrivals = [Arrivals(share * rate, "poisson") for share in shares]
-    return open_loop.measure(case, arrivals, replace(trial, kind=LONG), upstream)
+    trial = replace(trial, kind=LONG)
+    return open_loop.measure(
+        case, arrivals, trial, upstream, capacity=rate or None, shortest_s=SHORTEST_S
+    )
 
 
 def percentile(record: Record) -> Percentile:

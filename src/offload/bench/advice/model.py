@@ -209,7 +209,7 @@ class Model:
         """The CPU time of a call while several workers of a kind keep all cores busy."""
         call = self.probe.call
         points = self.probe.of_kind(kind)
-        busy = [p for p in points if p.rate * p.cpu_s >= SATURATED * self.probe.cores]
+        busy = [point for point in points if self.probe.is_crowded(point)]
         if call.parallelism > 1:
             return max(call.cpu_s, busy[0].cpu_s if busy else call.cpu_s)
         if busy:

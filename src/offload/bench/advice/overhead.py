@@ -23,7 +23,7 @@ from typing import Any
 from offload import cores, files
 from offload.bench.advice import strategies
 from offload.bench.advice.strategies import STRATEGIES
-from offload.bench.analysis import disturbance
+from offload.bench.analysis import disturbance, machine_speed
 from offload.bench.experiments.block import measure_round
 from offload.bench.records import lines
 from offload.bench.records.record import WINDOW, Record
@@ -43,6 +43,7 @@ USERS = 25
 # of pools little. Each idle process of prefork wakes up for each connection, so prefork has as many
 # processes as for a function that waits.
 SLEEPERS = {"threads": 8, "processes": 8, "pipes": 8, "prefork": USERS}
+ROUNDS = 2  # one round of the same machine differs from the next by 10 to 40 %
 WAIT_S = 0.002  # of a call of WAITS
 COMPUTE_S = 0.002  # CPU time of a call, from which it displaces the server's code; a guess
 WAITING = 0.8  # share of the workers that wait, above which they limit the rate; a guess
@@ -56,7 +57,8 @@ class Overhead:
     server. `cpu_s` is the CPU time of the server and of the load tool, which shares the machine.
     `waiting` are these times for a task that waits; None if they are unknown, and for the loop,
     which has no workers. `computing` are the additional times for a task that computes, `megabyte`
-    those for each MB of a response; None if they are unknown.
+    those for each MB of a response; None if they are unknown. `python_s` is the machine's speed
+    meanwhile (see `machine_speed`); None if it is unknown, as in each of the parts.
     """
 
     serial_s: float
@@ -64,6 +66,7 @@ class Overhead:
     waiting: Overhead | None = None
     computing: Overhead | None = None
     megabyte: Overhead | None = None
+    python_s: float | None = None
 
     def of_call(self, wait_s: float, cpu_s: float, body_bytes: int) -> Overhead:
         """Return the overhead of a call that waits and computes, and returns `body_bytes`.
@@ -85,11 +88,19 @@ class Overhead:
         """Return the sum of two overheads of one request."""
         return Overhead(self.serial_s + other.serial_s, self.cpu_s + other.cpu_s)
 
+    def at(self, python_s: float | None) -> Overhead:
+        """Return the overhead while the machine has another speed, if both speeds are known."""
+        if python_s is None or self.python_s is None:
+            return self
+        return self.scaled(python_s / self.python_s)
+
     def scaled(self, factor: float) -> Overhead:
         """Return the overhead on a machine that is slower by a factor."""
         parts = (self.waiting, self.computing, self.megabyte)
-        scaled = (None if part is None else part.scaled(factor) for part in parts)
-        return Overhead(self.serial_s * factor, self.cpu_s * factor, *scaled)
+        waiting, computing, megabyte = (
+            None if part is None else part.scaled(factor) for part in parts
+        )
+        return Overhead(self.serial_s * factor, self.cpu_s * factor, waiting, computing, megabyte)
 
     @property
     def times(self) -> list[float]:
@@ -120,13 +131,14 @@ def read(values: Mapping[str, Any]) -> dict[str, Overhead]:
     if missing := {*STRATEGIES} - found.keys():
         raise ValueError(f"the overhead of {min(missing)} is missing")
     for name, each in found.items():
-        if not all(0 < time_s < LONGEST for time_s in each.times):
+        speed = [] if each.python_s is None else [each.python_s]
+        if not all(0 < time_s < LONGEST for time_s in [*each.times, *speed]):
             raise ValueError(f"the overhead of {name} is not a time from 0 to {LONGEST:.0f} s")
     return found
 
 
 def measure(report: Callable[[str], object]) -> dict[str, Overhead]:
-    """Measure all strategies in one round of a block, about 45 s, and save them for this machine.
+    """Measure all strategies in two rounds of a block, about 90 s, and save them for this machine.
 
     `report` is called with the reason if they are not saved, because they are incomplete or
     disturbed. Raise RunError if the overhead of a task that does nothing is unknown.
@@ -135,8 +147,10 @@ def measure(report: Callable[[str], object]) -> dict[str, Overhead]:
     cases = [_case(name, task, count) for task in (IDLE, COMPUTES, SENDS) for name in STRATEGIES]
     cases += [_case(name, WAITS, workers) for name, workers in SLEEPERS.items()]
     block = dict(enumerate(cases))
-    trial = builder.new_trial("overhead", kind=WINDOW, block=0, round=1, seed=0)
-    measured = measure_round(block, trial, None, _quietly, with_gil=False)
+    measured: list[Record] = []
+    for number in range(1, ROUNDS + 1):
+        trial = builder.new_trial("overhead", kind=WINDOW, block=0, round=number, seed=0)
+        measured += measure_round(block, trial, None, _quietly, with_gil=False)
     records = RunRecords(measured)
     windows = {
         (case.server, case.task): records.at(place).windows() for place, case in block.items()
@@ -162,10 +176,11 @@ def _of_windows(
     one has none of a task that waits, none has.
     """
     loops = {name: count if name == "prefork" else 1 for name in STRATEGIES}
+    python_s = machine_speed.mean_python_s(r for own in windows.values() for r in own)
     idle = {}
     for name in STRATEGIES:
         interval_s, cpu_s = _times(name, windows[name, IDLE])
-        idle[name] = Overhead(loops[name] * interval_s, cpu_s)
+        idle[name] = Overhead(loops[name] * interval_s, cpu_s, python_s=python_s)
     try:
         waits = {name: _times(name, windows[name, WAITS]) for name in SLEEPERS}
         computes = {name: _beside_task_s(name, windows[name, COMPUTES]) for name in STRATEGIES}
@@ -198,7 +213,8 @@ def _waiting(strategy: str, idle: Overhead, interval_s: float, cpu_s: float) -> 
 
 def _is_complete(found: Mapping[str, Overhead]) -> bool:
     has_waiting = all(found[name].waiting is not None for name in SLEEPERS)
-    return has_waiting and all(each.computing and each.megabyte for each in found.values())
+    parts = [part for each in found.values() for part in (each.computing, each.megabyte)]
+    return has_waiting and all([*parts, *(each.python_s for each in found.values())])
 
 
 def _quietly(*_: object) -> None:
@@ -206,7 +222,10 @@ def _quietly(*_: object) -> None:
 
 
 def _case(strategy: str, task: str, workers: int) -> Case:
-    return Case(strategy, task, USERS, settings=strategies.settings((strategy, workers)))
+    settings = strategies.settings((strategy, workers))
+    # As many users as advice has for a task that computes: more users mean more overhead.
+    few = strategies.saturating_users(USERS, 2 * workers, is_coroutine=False)
+    return Case(strategy, task, few if task == COMPUTES else USERS, settings=settings)
 
 
 def _times(strategy: str, windows: list[Record]) -> tuple[float, float]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from statistics import fmean
 
 FIRST, ALONE, THREADS, PROCESSES, LOOP = "first", "alone", "threads", "processes", "loop"
+CROWDED_SHARE = 0.8  # share of the cores that is busy, from which workers wait for them; a guess
 PARALLEL = 1.2  # mean number of cores of a call, above which it uses several; a guess
 
 
@@ -149,6 +151,10 @@ class Probe:
     crowding: float = 1.0
     upstream_cpu_s: float = 0.0
 
+    def is_crowded(self, point: Point) -> bool:
+        """Whether the workers of a point kept nearly all cores busy."""
+        return point.rate * point.cpu_s >= CROWDED_SHARE * self.cores
+
     @property
     def is_unsafe_in_threads(self) -> bool:
         """Whether results differ in threads, although they are the same alone and in processes."""
@@ -160,12 +166,28 @@ class Probe:
         """Return the points of one kind, by ascending number of workers."""
         return sorted((p for p in self.points if p.kind == kind), key=lambda point: point.count)
 
+    @property
+    def busy_processes(self) -> int:
+        """The number of processes whose calls show the CPU time of a call in a busy server.
+
+        It is the smallest one that keeps the cores busy, otherwise the largest: on a core that is
+        idle between calls, the same call needs more CPU time.
+        """
+        points = self.of_kind(PROCESSES)
+        busy = [point for point in points if self.is_crowded(point)]
+        return busy[0].count if busy else max((p.count for p in points), default=self.cores)
+
     def with_cpu_time(self, busy_cpu_s: float) -> Probe:
-        """Return the probe at the time when a call of one process per core took this CPU time."""
-        then = [point.cpu_s for point in self.of_kind(PROCESSES) if point.count == self.cores]
-        if not then or not then[0]:
+        """Return the probe at the time when a call in `busy_processes` took this CPU time.
+
+        Several numbers of processes that keep the cores busy need the same CPU time: each was
+        measured at another moment, and their mean is less uncertain.
+        """
+        points = self.of_kind(PROCESSES)
+        busy = [point for point in points if self.is_crowded(point)] or points[-1:]
+        if not busy or not (then_s := fmean(point.cpu_s for point in busy)):
             return self
-        factor = busy_cpu_s / then[0]
+        factor = busy_cpu_s / then_s
         return replace(
             self,
             call=self.call.slowed(factor),

@@ -6,7 +6,7 @@ import json
 import math
 import statistics
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from typing import Any
@@ -51,7 +51,7 @@ def measure(case: Case, upstream: Upstream | None, users: int) -> Probe:
     `upstream` is the one that the task needs, if any. Raise RunError if a call takes more than
     SLOWEST seconds.
     """
-    python_s = machine_speed.measure().python_s
+    speeds = [machine_speed.measure().python_s]
     with _start(case, upstream) as child:
         facts = child.facts
         first = _call(child, FIRST, 1, 0.0)
@@ -66,6 +66,7 @@ def measure(case: Case, upstream: Upstream | None, users: int) -> Probe:
         for _ in range(PASSES):
             crowding.append(_call(child, CROWDING, cores.available(), 0.0)["crowding"])
             points.append([*_points(child, call, bool(facts["is_coroutine"]), users)])
+            speeds += [machine_speed.measure().python_s for _ in points[-1]]
         served_s = _cpu_s(served) - served_s
         calls = sum(point.rate * POINT_S for passes in points for point in passes)
     means = tuple(_mean(passes) for passes in zip(*points, strict=True))
@@ -83,18 +84,22 @@ def measure(case: Case, upstream: Upstream | None, users: int) -> Probe:
             leak_mib=_growth(before_mib, after_mib, alone["done"]),
             threads=int(alone["threads"]) - 1,
         ),
-        python_s=python_s,
+        python_s=statistics.fmean(speeds),
         points=means,
         crowding=max(1.0, min(crowding)),  # a change of the machine's speed may increase one
         upstream_cpu_s=served_s / calls,
     )
 
 
-def busy_cpu_s(case: Case, upstream: Upstream | None) -> float:
-    """Return the CPU time of a call in s while all cores are busy with calls; raise UserError."""
+def busy_cpu_s(case: Case, upstream: Upstream | None, processes: int) -> Generator[float]:
+    """Yield the CPU time of a call in s in a number of processes at once; raise UserError.
+
+    Between two of them the processes wait. Close the generator to end them.
+    """
     with _start(case, upstream) as child:
         _call(child, FIRST, 1, 0.0)
-        return _point(child, PROCESSES, cores.available()).cpu_s
+        while True:
+            yield _point(child, PROCESSES, processes).cpu_s
 
 
 def _start(case: Case, upstream: Upstream | None) -> AbstractContextManager[CallingProcess]:
@@ -174,9 +179,10 @@ def _points(
 def _with_more_calls(call: CallCost, calls: int, points: Sequence[Point]) -> CallCost:
     """Return the cost with the mean wait of more calls, if few calls do not show the mean.
 
-    The other calls are those of one worker for each core, which hardly wait for each other.
+    The other calls are those of one process for each core, which hardly wait for each other;
+    threads also wait for the GIL.
     """
-    few = [point for point in points if point.count == cores.available() and point.kind != LOOP]
+    few = [p for p in points if p.count == cores.available() and p.kind == PROCESSES]
     if call.variation < VARIES or not few:
         return call
     waits = [call.wait_s, *(max(0.0, p.wall_s - p.cpu_s - p.queued_s) for p in few)]

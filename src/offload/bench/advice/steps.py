@@ -26,7 +26,7 @@ from offload.bench.target.needed_upstream import hold_for
 from offload.bench.trial import builder
 from offload.suites import Case
 
-LATENCY_S = 20.0  # s reserved to measure response times of the chosen strategy; a guess
+LATENCY_S = 25.0  # s reserved to measure response times of the chosen strategy; a guess
 SHORTEST_S = 30.0  # minimum time in s for rounds, even if less is left
 Report = Callable[[str], object]
 
@@ -71,7 +71,7 @@ def prepare(
         found = probe_measurement.measure(case, upstream, case.users)
     overheads = overhead.load()
     if overheads is None:
-        report("the strategies' overhead on this machine, once: 45 s")
+        report("the strategies' overhead on this machine, once: 90 s")
         overheads = overhead.measure(report)
     question = Question(found, overheads, case.users, memory_mib, p99_s)
     _check_constraints(question)
@@ -94,8 +94,10 @@ def measure(question: Question, planned: Plan, folder: Path, report: Report) -> 
     is_interrupted = False
     calls = CallsBetweenRounds(question, planned.cases[0], folder)
     try:
-        for _ in run(planned, folder):
+        with calls:
             calls.measure()
+            for _ in run(planned, folder):
+                calls.measure()
         found = answer.evaluate(calls.question, planned, planned_records.read_if_any(folder))
         if found.chosen.rate.value is not None and not _has_latency(found):
             report("response times of the best one below its capacity: 20 s")

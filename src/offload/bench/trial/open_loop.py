@@ -17,6 +17,7 @@ from offload.upstream import Upstream
 
 SHORTEST, LONGEST = 4.0, 10.0  # duration of one load in s
 RESPONSES = 200  # minimum number of responses in a load, unless it would exceed LONGEST
+CAPACITY_S = 1.0  # duration of the load that measures the capacity
 WARM = 0.5  # s at the start that are not counted: workers and connections start; a guess
 CONNECTIONS = 256  # upper limit: an open loop opens as many connections as it needs
 
@@ -32,11 +33,18 @@ def measure(
     trial: Trial,
     upstream: Upstream | None,
     warm_s: float = 0.0,
+    capacity: float | None = None,
+    shortest_s: float = SHORTEST,
 ) -> list[Record]:
     """Start one server, load it with each of `arrivals`, and return a record of each load.
 
-    Requests of the first `warm_s` seconds of a load are not counted. If the server does not start
-    or a load fails, the last record has the problem.
+    Requests of the first `warm_s` seconds of a load are not counted; a load lasts `shortest_s` at
+    least. If the server does not start or a load fails, the last record has the problem.
+
+    With `capacity` in requests/s, the arrivals are shares of it: the capacity of this moment is
+    measured before each load by the users of the case, and the arrivals become the same share of
+    it. On a shared machine it changes by a fifth within a minute, and response times near the
+    capacity change much more.
     """
     facts = builder.case_facts(case, upstream)
     try:
@@ -49,11 +57,16 @@ def measure(
         sent = case.request or Request()
         url = workload.url(running.url, sent)
         before, flags = measure_baseline(trial, facts, url, sent, running.facts)
-        for each in arrivals:
+        for planned in arrivals:
+            each = planned
+            if capacity is not None:
+                closed = workload.window(url, facts, known, before, sent, running, CAPACITY_S)
+                now = load_phase.run(closed, "builtin", running.facts, upstream).result.rate
+                each = replace(planned, rate=planned.rate * (now or capacity) / capacity)
             load = replace(
                 workload.load(url, facts, before, sent),
                 users=CONNECTIONS,
-                seconds=seconds(each.rate),
+                seconds=max(shortest_s, seconds(each.rate)),
                 arrivals=each,
                 seed=trial.seed or 0,
                 window=Window(warm=warm_s),

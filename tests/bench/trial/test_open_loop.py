@@ -1,0 +1,32 @@
+"""An open loop at a share of the capacity follows the capacity of the moment."""
+
+from __future__ import annotations
+
+import pytest
+
+from offload.bench.records.record import LONG
+from offload.bench.trial import builder, open_loop
+from offload.loads import Arrivals
+from offload.suites import Case
+
+POOL = Case("threads", "sleep_shortest_sync", users=4, settings={"workers": 1})  # waits for 2 ms
+
+
+@pytest.mark.server
+def test_the_rate_is_the_same_share_of_the_capacity_of_the_moment() -> None:
+    trial = builder.new_trial("test", kind=LONG, seed=1)
+    outdated = 10.0  # requests/s: far below that of one thread
+    [record] = open_loop.measure(
+        POOL, [Arrivals(0.5 * outdated)], trial, None, capacity=outdated, shortest_s=0.0
+    )
+    assert record.problem is None
+    assert record.case.asked_rate is not None
+    assert 20 < record.case.asked_rate < 250  # half of what one thread reaches: at most 500/s
+    assert record.result.rate == pytest.approx(record.case.asked_rate, rel=0.5)
+
+
+@pytest.mark.server
+def test_a_given_rate_stays_as_it_is_without_a_capacity() -> None:
+    trial = builder.new_trial("test", kind=LONG, seed=1)
+    [record] = open_loop.measure(POOL, [Arrivals(50.0)], trial, None)
+    assert (record.problem, record.case.asked_rate) == (None, 50.0)
