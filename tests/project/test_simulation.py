@@ -1,4 +1,4 @@
-"""The simulation of servers agrees with arithmetic where arithmetic is exact."""
+"""The simulations of servers and of clusters agree with arithmetic where arithmetic is exact."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import pytest
 
 from offload.bench.advice.overhead import Overhead
 from scripts.checks import server_simulation as simulation
+from scripts.checks.cluster_simulation import Cluster, Costs
 from scripts.checks.server_simulation import Call
 
 pytestmark = pytest.mark.unit
@@ -39,3 +40,18 @@ def test_waits_overlap_with_the_work_of_others() -> None:
     alone, both = (simulation.rate("processes", n, Call(0.02, 0.02), 2, 64, NONE) for n in (2, 8))
     assert alone == pytest.approx(2 / 0.04, rel=0.04)
     assert 1.5 * alone < both < 2 / 0.02 * 1.02
+
+
+@pytest.mark.parametrize(
+    ("cluster", "task_s", "expected"),
+    [
+        (Cluster(Costs(0, 0.001, 0, 0, 0), workers=100, submitters=200), 0.01, 1 / 0.001),
+        (Cluster(Costs(0.002, 0.001, 0, 0, 0), workers=100, submitters=200), 0.01, 1 / 0.002),
+        (Cluster(Costs(0, 0, 0, 0.01, 0), workers=10, submitters=20), 0.04, 10 / 0.05),
+        (Cluster(Costs(0, 0, 0, 0, 0.005), workers=10, submitters=1), 0.005, 1 / 0.01),
+        (Cluster(Costs(0, 0, 0.001, 0, 0), 100, submitters=5, batch=10), 0.0, 10 / 0.001),
+        (Cluster(Costs(0, 0, 0, 0.01, 0), workers=10, submitters=20, cores=2), 0.0, 2 / 0.01),
+    ],
+)
+def test_one_limit_of_a_cluster(cluster: Cluster, task_s: float, expected: float) -> None:
+    assert cluster.rate(task_s, tasks=10_000) == pytest.approx(expected, rel=0.08)  # ends in bursts
