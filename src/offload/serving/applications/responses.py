@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass, replace
 from urllib.parse import parse_qsl
 
 from offload.serving.lifecycle import log
 from offload.serving.metrics import loop_lag, probe, task_clock
-from offload.serving.protection import host_check, methods
+from offload.serving.protection import deadlines, host_check, methods
 from offload.tasks import TaskFailed
 
 
@@ -72,6 +73,11 @@ def misdirected() -> Answer:
     return _plain(421, "the Host is not a loopback name: add it with allowed_hosts=NAME")
 
 
+def too_many_headers() -> Answer:
+    """Return 431: the request has more than `deadlines.HEADERS` headers."""
+    return _plain(431, f"at most {deadlines.HEADERS} headers are allowed")
+
+
 def unavailable(line: str, retry_after: int | None = None) -> Answer:
     """Return 503: the server does not run the task now."""
     return _plain(503, line, retry_after)
@@ -108,7 +114,7 @@ def _window(query: str) -> tuple[float, float] | None:
     if not values:
         return None
     start, end = (float(values.get(key, "nan")) for key in ("from", "to"))
-    if not start <= end:  # also true if one of them is missing or nan
+    if not 0 <= start <= end < math.inf:  # also true if one of them is missing or nan
         raise ValueError
     return start, end
 
