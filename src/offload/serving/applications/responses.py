@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass, replace
 from urllib.parse import parse_qsl
 
+from offload.errors import escaped
 from offload.serving.lifecycle import log
 from offload.serving.metrics import loop_lag, probe, task_clock
 from offload.serving.protection import deadlines, host_check, methods
@@ -55,7 +56,7 @@ def from_error(error: Exception, status: int = 500, retry_after: int | None = No
     """Return the error in one line, and log it."""
     probe.response_counts["failed"] += 1
     log.failure(str(error))
-    return _plain(status, log.escaped(str(error)), retry_after)
+    return _plain(status, escaped(str(error)), retry_after)
 
 
 def refusal(method: str | None, host: str | None) -> Answer | None:

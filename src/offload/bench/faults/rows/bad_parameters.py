@@ -92,6 +92,8 @@ def _of_bench() -> list[Case]:
         "measure:no\nserver/noop_sync": "server",
         "run_load_test:driver=no\nsuch": "driver",
         "faults:no\nsuch": MATCH,
+        "measure\nx:threads/noop_sync": "measure",
+        "run_load_test:url=http://127.0.0.1/,body=@no\nsuch": "name a readable file",
     }
     return _cases(bad)
 

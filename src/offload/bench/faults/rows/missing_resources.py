@@ -64,11 +64,18 @@ def _of_bench(busy: int, folder: Path) -> list[Case]:
             without,
         ),
         Case(
-            "measurement without siege",
-            offload(f"measure:threads/{TASK},driver=siege"),
+            "suite without siege",
+            offload("run_suite:tornado,driver=siege"),
             ENVIRONMENT,
             "apt install siege",
             without,
+        ),
+        Case(
+            "measurement without files",
+            offload(f"measure:threads/{TASK}"),
+            ENVIRONMENT,
+            "ulimit -n",
+            files=FILES,
         ),
         Case(
             "users without files",
