@@ -63,7 +63,6 @@ def run(case: Case) -> Ending:
             "TMPDIR": made,
             "XDG_CACHE_HOME": made,
             "RESULTS": str(folder / "results"),
-            "PYTHONDONTWRITEBYTECODE": "1",
         }
         began = time.monotonic()
         process = subprocess.Popen(
