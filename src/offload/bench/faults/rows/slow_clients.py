@@ -90,7 +90,10 @@ def _ports(port: int, pid: int) -> set[int]:
         return {
             each.laddr.port
             for each in psutil.Process(pid).net_connections("tcp4")
-            if each.raddr and each.raddr.port == port and each.status == psutil.CONN_ESTABLISHED
+            if each.raddr
+            and each.laddr
+            and each.raddr.port == port
+            and each.status == psutil.CONN_ESTABLISHED
         }
     return set()
 
@@ -106,7 +109,10 @@ def _closed_s(
         is_open = {
             each.raddr.port
             for each in psutil.net_connections("tcp4")
-            if each.raddr and each.laddr.port == port and each.status == psutil.CONN_ESTABLISHED
+            if each.raddr
+            and each.laddr
+            and each.laddr.port == port
+            and each.status == psutil.CONN_ESTABLISHED
         }
         for kind, ports in attackers.items():
             if closed[kind] is None and not ports & is_open:
