@@ -28,7 +28,7 @@ from offload.serving.metrics import gil_address, gil_state, probe
 from offload.serving.protection import host_check
 
 OPEN_MAX = 10_240  # files: the limit of macOS per process
-OPEN_MIN = 128  # files: 4 workers need about 40; a guess for the connections
+OPEN_MIN = 64  # files: servers with 4 workers need up to 30, and each connection one
 
 
 def main(arguments: list[str]) -> int:

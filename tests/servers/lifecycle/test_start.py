@@ -50,7 +50,7 @@ def test_threads_that_cannot_be_started_are_one_line() -> None:
 
 @pytest.mark.usefixtures("own_temporary")  # without a file left it cannot remove its folder
 def test_processes_that_cannot_be_started_are_a_start_error(mark: Alive) -> None:
-    process = begin("processes", "noop_sync", "0", limit="--nofile=128", SERVER_WORKERS="100")
+    process = begin("processes", "noop_sync", "0", limit="--nofile=64", SERVER_WORKERS="100")
     code, lines = wait_for_end(process)
     assert code == 4
     assert any("100 workers do not start ([Errno 24] Too many open" in line for line in lines)
@@ -92,7 +92,7 @@ def test_too_few_open_files_are_one_line(name: str, tmp_path: Path) -> None:
     file = tmp_path / "8000.json"
     process = begin(name, "noop_sync", "0", limit="--nofile=32", SERVER_FILE=str(file))
     code, lines = wait_for_end(process)
-    fix = "allow 128 or more with ulimit -n"
+    fix = "allow 64 or more with ulimit -n"
     assert lines == [f"error: 32 open files are not enough for a server: {fix}"]
     assert (code, file.exists()) == (3, False)
 
