@@ -5,9 +5,15 @@ from __future__ import annotations
 from offload.flags import TOO_SLOW, UNAVAILABLE
 
 
+def escaped(text: str) -> str:
+    """Escape control characters, so that a message is one line."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 class UserError(Exception):
     """An error that a user can fix; its message is one line: what is wrong, where, and a remedy.
 
+    Names from a command line may contain any character: control characters are escaped.
     `what` and `remedy` are the two parts of the message, for programs that show them separately.
     `exit_code` is the exit code of the command. `kind` is the kind of the problem in a case's
     record.
@@ -17,7 +23,7 @@ class UserError(Exception):
     kind = UNAVAILABLE
 
     def __init__(self, what: str, remedy: str = "") -> None:
-        super().__init__(f"{what}: {remedy}" if remedy else what)
+        super().__init__(escaped(f"{what}: {remedy}" if remedy else what))
         self.what = what
         self.remedy = remedy
 

@@ -61,6 +61,12 @@ WRONG = {
     "report": (6, "start one by fab quick"),
     "report:nosuch": (6, "no run 'nosuch'"),
 }
+NEWLINES = {
+    "run_server:3,python=no\nsuch": r"install it, or set PYTHONS=no\nsuch=/path/of/python",
+    "run_load_test:url=http://127.0.0.1/,body=@no\nsuch": r"body=@no\nsuch: No such file",
+    "run_server:3,noop\nsync": "did you mean noop_sync?",
+    "measure\nx:3/noop_sync": "did you mean measure?",
+}
 # Each ends in another place: while words are read, in the command, in a server that was started.
 AS_A_USER_TYPES = {
     **{words: WRONG[words] for words in ("run_sever:3", "measure:9/sleep_sync", "report")},
@@ -80,6 +86,13 @@ def test_what_is_wrong_is_one_line_with_its_exit_code_and_leaves_no_run(
     assert (said.returncode, said.stderr.count("\n"), said.stdout) == (code, 1, "")
     assert message in said.stderr
     assert list(journal.RESULTS.glob("*/*")) == []
+
+
+@pytest.mark.parametrize("word", NEWLINES)
+def test_a_newline_in_a_name_is_escaped(word: str) -> None:
+    said = fab_here(word)
+    assert (said.returncode, said.stderr.count("\n"), said.stdout) == (2, 1, "")
+    assert NEWLINES[word] in said.stderr
 
 
 @pytest.mark.server

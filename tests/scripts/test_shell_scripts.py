@@ -153,11 +153,13 @@ def test_tools_that_cannot_be_installed_are_one_line_and_no_error(run: Run) -> N
     assert (said.returncode, said.stdout, said.stderr.count("\n")) == (0, "", 1)
     packages = " apache2-utils nghttp2-client wrk"
     assert said.stderr.startswith(f"not installed: sudo apt install{packages}")
-    assert said.stderr.endswith("; the built-in driver and upstream are used instead\n")
+    assert said.stderr.endswith(
+        "; the built-in driver, upstream and slow clients are used instead\n"
+    )
 
 
 def test_tools_that_are_here_are_not_installed(run: Run, bin_: Path) -> None:
-    for name in ("ab", "h2load", "wrk", "nginx"):
+    for name in ("ab", "h2load", "wrk", "nginx", "slowhttptest", "stress-ng"):
         program(bin_ / name, SUCCEEDS)
     program(bin_ / "apt-get", FAILS)
     for environment in ({}, {"missing": " vim"}):

@@ -15,7 +15,7 @@ from typing import Any
 from invoke import Exit, ParseError, Program
 
 from offload.cli import output
-from offload.errors import UsageError
+from offload.errors import UsageError, escaped
 from offload.registry.catalog import unknown
 
 Defaults = Mapping[str, object]
@@ -43,7 +43,7 @@ def accept(program: Program, bare: Callable[[], None]) -> None:
                 explained.value = _command(explained.value.partition(":")[0], commands)
             parse()
         except (ParseError, UsageError) as error:
-            raise Exit(f"error: {error}", code=2) from error
+            raise Exit(f"error: {escaped(str(error))}", code=2) from error
 
     def parse_cleanup() -> None:
         try:

@@ -28,6 +28,7 @@ from offload.serving.metrics import gil_address, gil_state, probe
 from offload.serving.protection import host_check
 
 OPEN_MAX = 10_240  # files: the limit of macOS per process
+OPEN_MIN = 64  # files: servers with 4 workers need up to 30, and each connection one
 
 
 def main(arguments: list[str]) -> int:
@@ -36,8 +37,8 @@ def main(arguments: list[str]) -> int:
     gil_state.watch()
     if (parent := os.environ.get("SERVER_DIES_WITH")) is not None:
         prctl.end_with(int(parent))
-    _raise_file_limit()
     try:
+        _raise_file_limit()
         if len(arguments) != 3 or (port := _whole(arguments[2])) is None or port > 65535:
             raise UsageError(
                 "usage: python -P -m offload.servers NAME TASK PORT, with a port from 0 to 65535"
@@ -139,12 +140,18 @@ def _shown(text: str) -> str:
 
 
 def _raise_file_limit() -> None:
-    """Raise the limit of open files to the hard limit: each connection is an open file."""
+    """Raise the limit of open files to the hard limit: each connection is an open file.
+
+    Raise MachineError if the hard limit is too low.
+    """
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     for limit in (hard, OPEN_MAX):  # macOS rejects its own hard limit, infinity
         with contextlib.suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
-            return
+            break
+    if hard != resource.RLIM_INFINITY and hard < OPEN_MIN:
+        what = f"{hard} open files are not enough for a server"
+        raise MachineError(what, f"allow {OPEN_MIN} or more with ulimit -n")
 
 
 def _end_drain() -> None:

@@ -15,6 +15,7 @@ from offload.errors import MachineError, UsageError
 from offload.registry import catalog
 from offload.reports.tables import faults_table
 from tests.commands import fab, fab_here
+from tests.installed import MISSING, require
 
 PROMISED = [
     ("R1", "processes"),
@@ -24,10 +25,18 @@ PROMISED = [
     ("R3", "pipes"),
     ("R4", "loop"),
     ("R4", "processes"),
+    ("R7", "sync"),
+    ("R7", "prefork"),
+    ("R9", "sync"),
     ("R10", "threads"),
     ("R10", "prefork"),
     ("R11", "processes"),
     ("R11", "bench"),
+    ("R12", "sync"),
+]
+NEW = ("R6", "R7", "R9", "R12")
+SLOW = [
+    (row, server) for row in NEW for server in ROWS[row].servers if (row, server) not in PROMISED
 ]
 
 
@@ -46,11 +55,31 @@ def test_a_promise_is_kept(row: str, server: str) -> None:
     assert found.is_kept is True, found.figure
 
 
+@pytest.mark.slow
 @pytest.mark.server
 @pytest.mark.timeout(120)
-def test_a_fault_that_a_server_does_not_survive_is_seen() -> None:
-    found = lab.run(ROWS["R1"], "plain_processes", SMALL)
+@pytest.mark.parametrize(("row", "server"), SLOW)
+def test_a_promise_of_another_server_is_kept(row: str, server: str) -> None:
+    if server in MISSING:  # else it is the bench
+        require(server)
+    found = lab.run(ROWS[row], server, SMALL)
+    assert found.is_kept is True, found.figure
+
+
+@pytest.mark.server
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize(
+    ("row", "server", "figure"),
+    [
+        ("R1", "plain_processes", "requests failed"),
+        pytest.param("R6", "plain_threads", "headers not closed", marks=pytest.mark.slow),
+        pytest.param("R7", "plain_threads", "1,000 headers: 200", marks=pytest.mark.slow),
+    ],
+)
+def test_a_fault_that_a_server_does_not_survive_is_seen(row: str, server: str, figure: str) -> None:
+    found = lab.run(ROWS[row], server, SMALL)
     assert (found.is_kept, found.promised, found.is_broken) == (False, False, False), found.figure
+    assert figure in found.figure
 
 
 @pytest.mark.unit

@@ -11,6 +11,7 @@ from offload.serving.protection import deadlines
 
 SECONDS = 2.0  # instead of 10
 REQUEST = 1.0  # instead of 10
+RESPONSE = 1.0  # instead of 10
 READY = 0.7  # instead of 10
 SENDING = 0.5  # instead of 2
 
@@ -22,6 +23,8 @@ if __name__ == "__main__":
             pool_workers.DEADLINE = SECONDS  # before other modules import it
         case "REQUEST":
             deadlines.REQUEST = REQUEST
+        case "RESPONSE":
+            deadlines.RESPONSE = RESPONSE
         case "READY":
             recovery.READY = READY
         case "SENDING":

@@ -50,7 +50,7 @@ def test_threads_that_cannot_be_started_are_one_line() -> None:
 
 @pytest.mark.usefixtures("own_temporary")  # without a file left it cannot remove its folder
 def test_processes_that_cannot_be_started_are_a_start_error(mark: Alive) -> None:
-    process = begin("processes", "noop_sync", "0", limit="--nofile=40", SERVER_WORKERS="100")
+    process = begin("processes", "noop_sync", "0", limit="--nofile=64", SERVER_WORKERS="100")
     code, lines = wait_for_end(process)
     assert code == 4
     assert any("100 workers do not start ([Errno 24] Too many open" in line for line in lines)
@@ -85,6 +85,16 @@ def test_a_server_takes_as_many_files_as_it_may(name: str, tmp_path: Path) -> No
         code, _ = wait_for_end(process)
     assert (limits, code) == ((2048, 2048), 0)
     assert not file.exists()
+
+
+@pytest.mark.parametrize("name", one_of_each_kind(EVERY))
+def test_too_few_open_files_are_one_line(name: str, tmp_path: Path) -> None:
+    file = tmp_path / "8000.json"
+    process = begin(name, "noop_sync", "0", limit="--nofile=32", SERVER_FILE=str(file))
+    code, lines = wait_for_end(process)
+    fix = "allow 64 or more with ulimit -n"
+    assert lines == [f"error: 32 open files are not enough for a server: {fix}"]
+    assert (code, file.exists()) == (3, False)
 
 
 @pytest.mark.parametrize("name", one_of_each_kind(OWN))

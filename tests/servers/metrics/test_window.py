@@ -90,7 +90,9 @@ def test_a_hold_is_no_part_of_the_window_after_it(start: Start) -> None:
 @pytest.mark.server
 @pytest.mark.parametrize("noop_server", OWN, indirect=True)
 def test_a_window_that_is_none_is_refused(noop_server: server.Server) -> None:
-    for query in ("from=1", "to=1", "from=2&to=1", "from=nan&to=1", "from=x&to=1"):
+    huge = f"from=0&to={'9' * 5000}"
+    infinite = ("from=0&to=inf", "from=-inf&to=inf", "from=-2&to=-1", huge)
+    for query in ("from=1", "to=1", "from=2&to=1", "from=nan&to=1", "from=x&to=1", *infinite):
         status, body = get(f"{noop_server.url}resources/?{query}")
         assert (query, status, body.count(b"\n")) == (query, 400, 1)
 

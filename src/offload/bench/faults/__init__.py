@@ -1,9 +1,13 @@
 """The fault lab: inject faults into real servers, and check what docs/reliability.rst promises.
 
-row            what a row of the lab is: a fault, a promise, and how the fault is injected
-lab            the rows, and a run of them
-clients        clients that send requests while a fault happens
-faulty_server  a server whose task the lab controls, observed from outside
-rows/          one file for each row
-served/        the task that the servers run
+row               what a row of the lab is: a fault, a promise, and how the fault is injected
+lab               the rows, and a run of them
+clients           clients that send requests while a fault happens
+slow_connections  connections that send or receive slowly, by slowhttptest or by own sockets
+raw_requests      requests that no HTTP client would send
+commands          commands that must fail, and how they end
+faulty_server     a server whose task the lab controls, observed from outside
+peak_memory       the peak of the memory of its processes
+rows/             one file for each row
+served/           the task that the servers run
 """

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
+import resource
 import threading
 import time
 from collections import Counter
@@ -12,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
-LONGEST_S = 60.0  # timeout of a steady client's request
+LONGEST_S = 60.0  # timeout of a request, unless the row has its own
 PAUSE_S = 0.02  # s after a request that failed
 
 
@@ -44,21 +46,37 @@ class Samples:
         """The number of requests with another status than 200."""
         return sum(sample.status != 200 for sample in self.all)
 
+    def p99_s(self, since: float = 0.0) -> float | None:
+        """Return the 99th percentile of the times of requests sent after `since`, failed or not."""
+        times = sorted(s.ended - s.started for s in self.all if s.started >= since)
+        return times[math.ceil(0.99 * len(times)) - 1] if times else None
+
     def served_after_s(self, at: float) -> float | None:
         """Return the seconds from `at` to the first response to a request sent after it."""
         ends = [s.ended for s in self.all if s.started >= at and s.status == 200]
         return min(ends) - at if ends else None
 
 
+def allow(count: int) -> None:
+    """Allow `count` connections, here and in the processes that are started after this."""
+    needed = 4 * count + 256
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    limit = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, limit), hard))
+
+
 @contextmanager
-def steady(port: int, count: int) -> Iterator[Samples]:
-    """Send requests from `count` clients, each the next one after its response, until the end."""
+def steady(port: int, count: int, longest_s: float = LONGEST_S) -> Iterator[Samples]:
+    """Send requests from `count` clients, each the next one after its response, until the end.
+
+    A request without a response after `longest_s` has failed.
+    """
     samples, stopped = Samples(), threading.Event()
 
     async def client() -> None:
         while not stopped.is_set():
             started = time.monotonic()
-            status = await _status(port)
+            status = await _status(port, longest_s)
             samples.all.append(Sample(started, time.monotonic(), status))
             if status != 200:
                 await asyncio.sleep(PAUSE_S)
@@ -84,9 +102,9 @@ async def _at_once(port: int, count: int) -> list[int]:
     return await asyncio.gather(*(_status(port) for _ in range(count)))
 
 
-async def _status(port: int) -> int:
+async def _status(port: int, longest_s: float = LONGEST_S) -> int:
     try:
-        async with asyncio.timeout(LONGEST_S):
+        async with asyncio.timeout(longest_s):
             return await _get(port)
     except (OSError, TimeoutError):
         return 0

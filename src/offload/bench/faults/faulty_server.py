@@ -140,13 +140,13 @@ def kill(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-def wait_until(is_true: Callable[[], bool], limit_s: float) -> float | None:
+def wait_until(is_true: Callable[[], bool], limit_s: float, poll_s: float = POLL_S) -> float | None:
     """Return the seconds until something is true; None if it was not within the limit."""
     began = time.monotonic()
     while not is_true():
         if time.monotonic() - began > limit_s:
             return None
-        time.sleep(POLL_S)
+        time.sleep(poll_s)
     return time.monotonic() - began
 
 

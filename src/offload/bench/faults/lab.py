@@ -10,12 +10,16 @@ from pathlib import Path
 from offload import files
 from offload.bench.faults.row import Outcome, Row, Size
 from offload.bench.faults.rows import (
+    bad_parameters,
     deadly_task,
     failing_tasks,
     killed_parent,
     killed_worker,
+    large_requests,
+    missing_resources,
     overload,
     shutdown,
+    slow_clients,
     stuck_task,
 )
 from offload.errors import MachineError, StorageError, UsageError
@@ -29,8 +33,12 @@ ROWS = {
         stuck_task,
         failing_tasks,
         overload,
+        slow_clients,
+        large_requests,
+        bad_parameters,
         shutdown,
         killed_parent,
+        missing_resources,
     )
 }
 

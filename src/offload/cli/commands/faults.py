@@ -22,15 +22,15 @@ def faults(
 ) -> None:
     """Inject faults into real servers, and check what they promise: fab faults:R1.
 
-    row      one row: R1, R2, ...; default: all, in 12 minutes
+    row      one row: R1, R2, ...; default: all, in 25 minutes
     servers  names of servers, as threads+pipes; default: all of the rows
     size     full (default), or small: fewer faults and clients
     clients  number of clients of an overload; default: 1000, small 100
     format   text (default), json or rst
 
-    Workers are killed, tasks fail or hang, clients overload servers on this machine, one server at
-    a time. Servers that promise nothing are measured for comparison. The exit code is 1 if a
-    promise is broken. The findings are saved in results/.
+    Workers are killed, tasks fail or hang, clients overload servers or send slow, large and invalid
+    requests, on this machine, one server at a time. Servers that promise nothing are measured for
+    comparison. The exit code is 1 if a promise is broken. The findings are saved in results/.
     """
     from offload.bench.faults import lab
     from offload.bench.faults.row import SIZES

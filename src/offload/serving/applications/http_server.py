@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import socket
 import sys
+import time
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler
 from socketserver import TCPServer
@@ -36,6 +38,8 @@ class Server(TCPServer):
 class RequestHandler(BaseHTTPRequestHandler):
     """Reads a request until its deadline, and refuses it or calls do_GET or do_HEAD."""
 
+    default_request_version = "HTTP/1.0"  # else a response to a bad request has no status
+
     def setup(self) -> None:
         super().setup()
         self.rfile.close()
@@ -45,18 +49,47 @@ class RequestHandler(BaseHTTPRequestHandler):
         """Return whether the request is to be handled; else it has its response."""
         if not super().parse_request():
             return False
-        length = self.headers.get("Content-Length", "0")
-        if not (length.isascii() and length.isdigit() and len(length) < 20):
-            self.send_error(400, "Bad Content-Length")
+        refusal = self._bad_framing()
+        if refusal is not None:
+            self.send_error(*refusal)
             return False
-        if int(length) > deadlines.BODY:
-            self.send_error(413)
-            return False
-        self.rfile.read(int(length))  # else closing the connection would discard the response
+        length = int(self.headers.get("Content-Length", "0"))
+        self.rfile.read(length)  # else closing the connection would discard the response
         refused = responses.refusal(self.command, self.headers.get("Host"))
         if refused is not None:
             self.respond(refused)
         return refused is None
+
+    def _bad_framing(self) -> tuple[int, str] | None:
+        """Return status and reason if it is unclear where the request ends, or if it is too large.
+
+        http.server ignores Transfer-Encoding: it would respond before the body has arrived.
+        """
+        if len(self.requestline.split()) < 3:
+            return 400, "No HTTP version"
+        if "Transfer-Encoding" in self.headers:
+            return 501, "Transfer-Encoding is not supported: send a Content-Length"
+        lengths = self.headers.get_all("Content-Length", ["0"])
+        length = lengths[0]
+        if len(lengths) > 1 or not (length.isascii() and length.isdigit() and len(length) < 20):
+            return 400, "Bad Content-Length"
+        return (413, "Body too large") if int(length) > deadlines.BODY else None
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Refuse the request, which may not have arrived completely."""
+        super().send_error(code, message, explain)
+        self._linger()
+
+    def _linger(self) -> None:
+        """Read a part of what the client still sends: unread data would discard the response."""
+        with contextlib.suppress(OSError):
+            self.connection.shutdown(socket.SHUT_WR)
+            until, left = time.monotonic() + deadlines.LINGER, deadlines.LINGER_BYTES
+            while left > 0 and (seconds := until - time.monotonic()) > 0:
+                self.connection.settimeout(seconds)
+                if not (received := self.connection.recv(left)):
+                    return
+                left -= len(received)
 
     def respond(self, answer: responses.Answer) -> None:
         """Send a response; a client that receives it slowly is cut off."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass, replace
 from urllib.parse import parse_qsl
 
+from offload.errors import escaped
 from offload.serving.lifecycle import log
 from offload.serving.metrics import loop_lag, probe, task_clock
-from offload.serving.protection import host_check, methods
+from offload.serving.protection import deadlines, host_check, methods
 from offload.tasks import TaskFailed
 
 
@@ -54,7 +56,7 @@ def from_error(error: Exception, status: int = 500, retry_after: int | None = No
     """Return the error in one line, and log it."""
     probe.response_counts["failed"] += 1
     log.failure(str(error))
-    return _plain(status, log.escaped(str(error)), retry_after)
+    return _plain(status, escaped(str(error)), retry_after)
 
 
 def refusal(method: str | None, host: str | None) -> Answer | None:
@@ -70,6 +72,11 @@ def refusal(method: str | None, host: str | None) -> Answer | None:
 def misdirected() -> Answer:
     """Return 421: the name in the Host header is not one of this server's."""
     return _plain(421, "the Host is not a loopback name: add it with allowed_hosts=NAME")
+
+
+def too_many_headers() -> Answer:
+    """Return 431: the request has more than `deadlines.HEADERS` headers."""
+    return _plain(431, f"at most {deadlines.HEADERS} headers are allowed")
 
 
 def unavailable(line: str, retry_after: int | None = None) -> Answer:
@@ -108,7 +115,7 @@ def _window(query: str) -> tuple[float, float] | None:
     if not values:
         return None
     start, end = (float(values.get(key, "nan")) for key in ("from", "to"))
-    if not start <= end:  # also true if one of them is missing or nan
+    if not 0 <= start <= end < math.inf:  # also true if one of them is missing or nan
         raise ValueError
     return start, end
 

@@ -90,8 +90,8 @@ class _Handler(RequestHandler):
                 or await self._answer()
             )
             sent = self._send(answer)
-        with self.requests.being_sent, suppress(StreamClosedError):  # the client has left
-            await sent
+        if not sent.done():
+            await self._wait_for_client(sent)
 
     head = get  # Tornado leaves the body out
 
@@ -102,7 +102,20 @@ class _Handler(RequestHandler):
         else:
             self._send(refused)
 
+    async def _wait_for_client(self, sent: asyncio.Future[None]) -> None:
+        """Wait for a client that receives its response slowly, and cut it off at the deadline."""
+        connection: Any = self.request.connection
+        with self.requests.being_sent, suppress(StreamClosedError):  # the client has left
+            try:
+                async with asyncio.timeout(deadlines.RESPONSE):
+                    await sent
+            except TimeoutError:
+                connection.stream.close()
+
     def _refusal(self) -> responses.Answer | None:
+        headers = self.request.headers
+        if sum(1 for _ in headers.get_all()) > deadlines.HEADERS:
+            return responses.too_many_headers()
         return responses.refusal(self.request.method, self.request.headers.get("Host"))
 
     def _send(self, answer: responses.Answer) -> asyncio.Future[None]:

@@ -11,6 +11,8 @@ import mmap
 import sys
 import time
 
+from offload.errors import escaped
+
 INTERVAL = 1.0  # s between two lines, so that a task that always fails cannot fill a disk
 
 
@@ -33,8 +35,3 @@ def failure(message: str) -> None:
     more = f" (and {_limit.suppressed} more since the last line)" if _limit.suppressed else ""
     _limit.last, _limit.suppressed = now, 0
     print(escaped(message) + more, file=sys.stderr, flush=True)
-
-
-def escaped(text: str) -> str:
-    """Escape control characters, so that a message is one line."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -11,14 +11,14 @@ from tornado import gen, util
 from tornado.httpserver import HTTPServer
 from tornado.iostream import IOStream, StreamClosedError
 
+from offload.serving.protection import deadlines
+
 LINE = b"too many connections\n"
 REFUSAL = (
     b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/plain; charset=utf-8\r\n"
     b"Retry-After: 1\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%b" % (len(LINE), LINE)
 )
-LINGER = 1.0  # s for a refused client to read its response
 MOST_LINGERING = 256  # refused connections that are still open
-MOST_BYTES = 1 << 16  # of a refused request that are read
 
 
 class BoundedServer(HTTPServer):
@@ -57,8 +57,8 @@ async def _refuse(stream: IOStream) -> None:
             await stream.write(REFUSAL)
             stream.socket.shutdown(socket.SHUT_WR)
             await gen.with_timeout(
-                timedelta(seconds=LINGER),
-                stream.read_bytes(MOST_BYTES),
+                timedelta(seconds=deadlines.LINGER),
+                stream.read_bytes(deadlines.LINGER_BYTES),
                 quiet_exceptions=StreamClosedError,
             )
     finally:

@@ -1,7 +1,8 @@
-"""The deadline of a whole request: a client that sends a byte now and then does not extend it.
+"""The limits of a request: its deadlines, and the sizes above which it is refused.
 
-The timeout of a socket applies to each single call. A reader of a request therefore gets the time
-that is left of the request's deadline as the timeout of its next call.
+A client that sends a byte now and then does not extend a deadline. The timeout of a socket applies
+to each single call. A reader of a request therefore gets the time that is left of the request's
+deadline as the timeout of its next call.
 """
 
 from __future__ import annotations
@@ -12,7 +13,10 @@ import time
 
 REQUEST = 10.0  # s from the connection until the headers and the body have arrived
 RESPONSE = 10.0  # s for the client to receive the response
-BODY = 1 << 20  # bytes of a body at most, as for the servers that are based on Tornado
+BODY = 1 << 20  # bytes of a body at most
+HEADERS = 100  # lines of headers at most, which is also http.server's limit
+LINGER = 1.0  # s for a refused client to stop sending and to read its response
+LINGER_BYTES = 1 << 16  # of a refused request that are read
 
 
 def reader(connection: socket.socket) -> io.BufferedReader:

@@ -6,7 +6,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Mapping, Sequence
@@ -14,7 +13,7 @@ from contextlib import suppress
 
 import psutil
 
-from offload.bench.faults import clients
+from offload.bench.faults import clients, commands
 from offload.bench.faults.faulty_server import (
     FaultyServer,
     descendants,
@@ -29,7 +28,6 @@ from offload.units import seconds
 WITHIN_S = 2.0
 START_S = 20.0
 BENCH = "bench"
-COMMAND = "from offload.cli.program import main; main()"
 WORK = ("half a second", "hold the GIL")
 
 
@@ -83,7 +81,7 @@ def _is_free(target: FaultyServer) -> bool:
 
 def _bench(size: Size) -> Outcome:
     """Kill `offload measure` while its server runs."""
-    command = [sys.executable, "-P", "-c", COMMAND, "measure:4/sleep_sync"]
+    command = commands.offload("measure:4/sleep_sync")
     with tempfile.TemporaryDirectory(prefix="offload-faults-") as results:
         return _kill_bench(command, {**os.environ, "RESULTS": results}, size)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.client
-import resource
 import time
 
 import psutil
@@ -25,7 +24,7 @@ def inject(server: str, size: Size) -> Outcome:
     name, protect = server.removesuffix(UNPROTECTED), "yes"
     if server.endswith(UNPROTECTED):
         protect = "no"
-    _raise_file_limit(size.overload_clients)
+    clients.allow(size.overload_clients)
     with faulty(name, "a second", {"protect": protect, "backlog": 8192}, WORKERS) as target:
         before = _rss_mib(target)
         found = clients.overload(
@@ -66,14 +65,6 @@ def _next_client_s(port: int) -> float | None:
 def _rss_mib(target: FaultyServer) -> float:
     """Return the memory of the server's own process: only this one holds requests."""
     return float(psutil.Process(target.pid).memory_info().rss) / 2**20
-
-
-def _raise_file_limit(count: int) -> None:
-    """Allow a connection for each client, here and in the server."""
-    needed = 4 * count + 256
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    limit = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, limit), hard))
 
 
 ROW = Row(

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 NAP_S, POLL_S = 0.05, 0.02
+LARGE = b"x" * (1 << 18)  # more than the kernel takes for a client that reads slowly
 
 
 class BadError(BaseException):
@@ -113,6 +114,7 @@ ACTS = {
     "nap": _nap,
     "half a second": _half_second,
     "a second": _second,
+    "large": lambda: LARGE,
     "exception": _raise,
     "BaseException": _raise_base,
     "exception that cannot be pickled": _raise_odd,

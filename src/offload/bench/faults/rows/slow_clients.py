@@ -1,0 +1,150 @@
+"""R6: clients that send their headers or bodies slowly, or read their responses slowly."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+
+import psutil
+
+from offload.bench.faults import clients, slow_connections
+from offload.bench.faults.faulty_server import WORKERS, FaultyServer, faulty, wait_until
+from offload.bench.faults.row import Outcome, Row, Size
+from offload.bench.faults.slow_connections import BODY, HEADERS, KINDS, READERS, slow
+from offload.units import seconds
+
+DEADLINE_S = 10.0  # of a request and of a response
+LATE_S = 2.0  # after the deadline, until the connection is closed
+TIMES = 2.0  # the p99 during the attack, compared with that before and after it
+FLOOR_S = 0.1  # a p99 below this is good: on a shared machine a small one is chance
+PATIENCE_S = 5.0  # of the good clients
+START_S = 8.0  # for the slow clients of one kind
+MOST_LOST = 0.1  # share of the connections that need not be open at the same time
+POLL_S = 0.5  # listing all connections takes CPU time from the server
+
+
+def inject(server: str, size: Size) -> Outcome:
+    """Measure good clients without slow ones, with slow ones of all kinds, and without again."""
+    clients.allow(4 * size.slow)
+    with faulty(server, "nap") as target:
+        base = _alone(target, size)
+        with _attack(target, size.slow) as attackers:
+            began = time.monotonic()
+            with clients.steady(target.port, WORKERS, PATIENCE_S) as attacked:
+                closed = _closed_s(target.port, attackers, DEADLINE_S + size.slack * LATE_S)
+            p99_s = attacked.p99_s(began)
+        base.all.extend(_alone(target, size).all)
+        alive = target.is_alive()
+    base_s = base.p99_s()
+    wanted = (1 - MOST_LOST) * size.slow
+    is_attacked = all(len(ports) >= wanted for ports in attackers.values())
+    found = [_connections(attackers), f"p99 {_shown(p99_s)}, without them {_shown(base_s)}"]
+    found.append(f"{attacked.failed} of {len(attacked.all)} requests failed")
+    found += [f"{kind} {_after(at)}" for kind, at in closed.items()]
+    found += [] if alive else ["the server ended"]
+    is_kept = (
+        is_attacked
+        and alive
+        and not attacked.failed
+        and None not in closed.values()
+        and (p99_s is not None and base_s is not None)
+        and p99_s <= size.slack * max(TIMES * base_s, FLOOR_S)
+    )
+    return Outcome(is_kept, "; ".join(found))
+
+
+def _alone(target: FaultyServer, size: Size) -> clients.Samples:
+    with clients.steady(target.port, WORKERS, PATIENCE_S) as samples:
+        time.sleep(4 * size.interval_s)
+    return samples
+
+
+@contextmanager
+def _attack(target: FaultyServer, count: int) -> Iterator[Mapping[str, set[int]]]:
+    """Open `count` slow connections of each kind; yield the ports of those that are open.
+
+    The task returns much only to the slow readers, which are therefore the first ones.
+    """
+    target.act("large")
+    calls = target.calls() + count
+    with slow(READERS, target.port, count) as readers:
+        wait_until(lambda: target.calls() >= calls, START_S)
+        target.act("nap")
+        with (
+            slow(HEADERS, target.port, count) as headers,
+            slow(BODY, target.port, count) as bodies,
+        ):
+            pids = {READERS: readers, HEADERS: headers, BODY: bodies}
+            wait_until(
+                lambda: all(len(_ports(target.port, pids[kind])) >= count for kind in pids),
+                START_S,
+                POLL_S / 2,
+            )
+            yield {kind: _ports(target.port, pids[kind]) for kind in KINDS}
+
+
+def _ports(port: int, pid: int) -> set[int]:
+    """Return the ports of the connections of a process, which may have ended, to the server."""
+    with suppress(psutil.Error):
+        return {
+            each.laddr.port
+            for each in psutil.Process(pid).net_connections("tcp4")
+            if each.raddr
+            and each.laddr
+            and each.raddr.port == port
+            and each.status == psutil.CONN_ESTABLISHED
+        }
+    return set()
+
+
+def _closed_s(
+    port: int, attackers: Mapping[str, set[int]], limit_s: float
+) -> dict[str, float | None]:
+    """Return when the server had closed all connections of each kind; None if it has not."""
+    began = time.monotonic()
+    closed: dict[str, float | None] = dict.fromkeys(attackers)
+    while None in closed.values() and time.monotonic() - began <= limit_s:
+        time.sleep(POLL_S)
+        is_open = {
+            each.raddr.port
+            for each in psutil.net_connections("tcp4")
+            if each.raddr
+            and each.laddr
+            and each.laddr.port == port
+            and each.status == psutil.CONN_ESTABLISHED
+        }
+        for kind, ports in attackers.items():
+            if closed[kind] is None and not ports & is_open:
+                closed[kind] = time.monotonic() - began
+    return closed
+
+
+def _connections(attackers: Mapping[str, set[int]]) -> str:
+    count = sum(map(len, attackers.values()))
+    how = slow_connections.TOOL if slow_connections.tool(HEADERS) else "own sockets"
+    return f"{count} slow connections ({how})"
+
+
+def _shown(value: float | None) -> str:
+    return "unknown" if value is None else seconds(value)
+
+
+def _after(closed_s: float | None) -> str:
+    return "not closed" if closed_s is None else f"closed after {seconds(closed_s)}"
+
+
+ROW = Row(
+    "R6",
+    "500 clients that send headers slowly, 500 bodies, and 500 that read responses slowly",
+    "they are closed at the deadline of 10 s; for others p99 is at most doubled (or 100 ms)",
+    inject,
+    ("loop", "threads", "processes", "pipes", "pebble", "prefork"),
+    others={
+        "plain_threads": "Tornado's own deadline is an hour for headers, and none for bodies",
+        "gunicorn_sync": "each worker waits for one connection at a time",
+        "uvicorn_workers": "it has no deadline for a request or a response",
+        "granian_asgi": "it has its own deadlines, or none",
+    },
+    skipped={"sync": "it serves one connection at a time: a slow one blocks the others for 10 s"},
+)

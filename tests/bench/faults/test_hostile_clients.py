@@ -1,0 +1,156 @@
+"""The clients of the lab's faults: what they send and see, on servers that do one thing only."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+
+import psutil
+import pytest
+
+from offload.bench.faults import raw_requests, slow_connections
+from offload.bench.faults.clients import Sample, Samples
+from offload.bench.faults.peak_memory import PeakMemory
+from tests.waiting import read_line, wait_until
+
+GROW = """
+import sys
+for line in sys.stdin:
+    block = b"x" * (int(line) << 20)
+    del block
+    print("done", flush=True)
+"""
+
+
+@pytest.fixture
+def listening() -> Iterator[socket.socket]:
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as found:
+        found.settimeout(20)
+        yield found
+
+
+def port_of(listening: socket.socket) -> int:
+    return int(listening.getsockname()[1])
+
+
+def accept_one(listening: socket.socket, response: bytes, reads: int) -> threading.Thread:
+    """Accept a connection in a thread, read at least so many bytes, respond, and close it."""
+
+    def respond() -> None:
+        with listening.accept()[0] as client:
+            client.settimeout(20)
+            received = 0
+            while received < reads:
+                received += len(client.recv(65536))
+            client.sendall(response)
+
+    thread = threading.Thread(target=respond)
+    thread.start()
+    return thread
+
+
+@pytest.mark.parametrize(
+    ("response", "status", "shown"),
+    [
+        (b"HTTP/1.1 413 Too Large\r\n\r\n", 413, "413"),
+        (b"HTTP/1.0 200 OK\r\n\r\nok", 200, "200"),
+        (b"ok\n", 0, "closed"),
+        (b"", 0, "closed"),
+    ],
+)
+def test_a_response_without_a_status_is_no_response(
+    response: bytes, status: int, shown: str, listening: socket.socket
+) -> None:
+    accepting = accept_one(listening, response, 3)
+    found = raw_requests.send(port_of(listening), [b"GET"])
+    accepting.join(20)
+    assert (found, raw_requests.shown(found)) == (status, shown)
+
+
+def test_the_rest_of_a_request_is_not_sent_after_the_response(listening: socket.socket) -> None:
+    sent = 0
+
+    def pieces() -> Iterator[bytes]:
+        nonlocal sent
+        while sent < 10_000:
+            sent += 1
+            yield b"x" * 65536
+
+    accepting = accept_one(listening, b"HTTP/1.1 413 Too Large\r\n\r\n", 65536)
+    found = raw_requests.send(port_of(listening), pieces())
+    accepting.join(20)
+    assert found in (413, 0)  # 0: the reset of the connection arrived before the response
+    assert sent < 10_000
+
+
+def test_a_server_that_does_nothing_is_no_refusal(listening: socket.socket) -> None:
+    found = raw_requests.send(port_of(listening), [b"GET"], longest_s=0.2)
+    assert (found, raw_requests.shown(found)) == (None, "no response")
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("kind", slow_connections.KINDS)
+def test_slow_connections_stay_open_until_their_end(
+    kind: str, listening: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")  # without slowhttptest
+    accepted = []
+    with slow_connections.slow(kind, port_of(listening), 5) as pid:
+        for _ in range(5):
+            accepted.append(listening.accept()[0])
+        first = slow_connections.FIRST[kind]
+        for client in accepted:
+            client.settimeout(20)
+            assert client.recv(len(first), socket.MSG_WAITALL) == first
+        if kind != slow_connections.READERS:
+            piece = slow_connections.PIECE[kind]
+            assert accepted[0].recv(len(piece), socket.MSG_WAITALL) == piece
+    assert not psutil.pid_exists(pid)
+    for client in accepted:
+        client.close()
+
+
+@pytest.mark.server
+def test_slow_connections_end_when_the_server_has_closed_them(
+    listening: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    with slow_connections.slow(slow_connections.HEADERS, port_of(listening), 3) as pid:
+        for _ in range(3):
+            listening.accept()[0].close()
+        status = psutil.Process(pid).status
+        assert wait_until(lambda: status() == psutil.STATUS_ZOMBIE)
+
+
+@pytest.mark.server
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has /proc")
+def test_a_peak_of_memory_is_seen_after_it() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", GROW], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None
+        try:
+            for mib in (100, 0, 50):  # the second one: what came before it is no growth
+                process.stdin.write(b"0\n")
+                process.stdin.flush()
+                read_line(process.stdout)
+                memory = PeakMemory([process.pid])
+                process.stdin.write(b"%d\n" % mib)
+                process.stdin.flush()
+                read_line(process.stdout)
+                grown = memory.growth_mib()
+                assert grown is not None
+                assert mib - 1 < grown < mib + 5
+        finally:
+            process.kill()
+    assert memory.growth_mib() is None
+
+
+def test_the_99th_percentile_counts_requests_since_a_time() -> None:
+    samples = Samples([Sample(float(n), n + n / 100, 200) for n in range(200)])
+    assert samples.p99_s() == pytest.approx(1.97)
+    assert samples.p99_s(since=190) == pytest.approx(1.99)
+    assert samples.p99_s(since=1000) is None
