@@ -19,7 +19,15 @@ import sys
 
 from offload import prctl
 from offload.errors import MachineError, UsageError, UserError
-from offload.registry import application, catalog, places, protection, requirements, setting_limits
+from offload.registry import (
+    application,
+    bind_address,
+    catalog,
+    places,
+    protection,
+    requirements,
+    setting_limits,
+)
 from offload.registry.entries import Entry
 from offload.serving import plain
 from offload.serving.lifecycle import readiness
@@ -63,6 +71,10 @@ def _serve(server: Entry, task: str, port: int) -> None:
     is_plain = bool(server.constants.get("PLAIN"))
     if host_check.configured() and is_plain:
         raise UsageError("a plain server does not check hosts", "leave allowed_hosts out")
+    if (address := bind_address.configured()) != bind_address.LOOPBACK:
+        if is_plain:
+            raise UsageError("a plain server listens on 127.0.0.1", "leave bind out")
+        probe.facts["bind"] = address
     external = "plain" if is_plain else server.constants.get("EXTERNAL_WORKERS")
     probe.facts["external_workers"] = external
     why = "a plain server reports nothing" if is_plain else f"{external}'s processes run the tasks"

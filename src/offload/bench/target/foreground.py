@@ -11,6 +11,7 @@ from offload import upstream
 from offload.bench.target import packages, running_servers, server
 from offload.bench.target.needed_upstream import needs_upstream
 from offload.errors import MachineError
+from offload.registry import bind_address
 from offload.suites import Case
 
 
@@ -20,7 +21,7 @@ def exec_server(case: Case, port: int) -> None:
     If the task needs the upstream, start the upstream first; it ends with the server.
     """
     argv, environment = server.command(case, port)
-    check_port(port)
+    check_port(port, str(case.settings.get("bind", bind_address.LOOPBACK)))
     environment |= packages.environment_for(case, argv[0])
     if needs_upstream(case):
         held = upstream.hold()
@@ -34,14 +35,17 @@ def exec_server(case: Case, port: int) -> None:
         raise MachineError(f"python={argv[0]} does not start: {error.strerror}") from error
 
 
-def check_port(port: int) -> None:
-    """Raise MachineError if a port of 127.0.0.1 is in use."""
+def check_port(port: int, address: str = bind_address.LOOPBACK) -> None:
+    """Raise MachineError if a port of an address is in use, or if it is another machine's."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind(("127.0.0.1", port))
+            probe.bind((address, port))
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
                 fix = f"stop the process that listens there, or use port={port + 1}"
                 raise MachineError(f"port {port} is busy", fix) from error
+            if error.errno == errno.EADDRNOTAVAIL:
+                what = f"bind={address} is no address of this machine"
+                raise MachineError(what, f"use one of its own, or {bind_address.ALL}") from error
             raise MachineError(f"port {port}: {error.strerror}", "choose another port") from error

@@ -15,13 +15,14 @@ from typing import IO
 
 import psutil
 
+from offload import cores
 from offload.bench.target import handshake, interpreters, packages
 from offload.bench.target.json_lines import read_lines
 from offload.errors import MachineError, UsageError
-from offload.registry import catalog
+from offload.registry import bind_address, catalog
 from offload.suites import Case
 
-SETTINGS_OF_ALL = ("allowed_hosts",)  # settings that are no parameters of `serve`
+SETTINGS_OF_ALL = ("allowed_hosts", "bind")  # settings that are no parameters of `serve`
 SHORT_DRAIN = 0.6  # s for a drain without waiting users; minimum time before a second signal
 DRAIN = 12.0  # s for a drain: the server's own limit is 10 s
 REAP = 1.0  # s for processes that the server left running, and after SIGKILL
@@ -50,7 +51,7 @@ class Server:
     @property
     def url(self) -> str:
         """The URL of its task."""
-        return f"http://127.0.0.1:{self.facts['port']}/"
+        return bind_address.url(self.facts.get("bind"), self.facts["port"])
 
 
 def command(case: Case, port: int) -> tuple[list[str], dict[str, str]]:
@@ -95,7 +96,8 @@ def launch(case: Case, environment: Mapping[str, str], ready_s: float = handshak
     settings |= packages.environment_for(case, argv[0])
     settings["SERVER_READY_S"] = str(ready_s)
     folder = None if case.origin is None else case.origin.folder
-    return _popen(argv, {**environment, **settings}, ready_s, folder)
+    with cores.limited_to(case.placement.server_cpus):
+        return _popen(argv, {**environment, **settings}, ready_s, folder)
 
 
 def await_ready(server: Server, case: Case) -> None:

@@ -17,7 +17,16 @@ from offload.upstream import Upstream
 
 PROTECTION = ("max_wait", "task_timeout", "max_connections")  # known with protect=yes
 GIL = ("gil_enabled", "gil_enabled_by")  # facts that an import may change
-SETTINGS = ("workers", "processes", "backlog", "start_method", "protect", "health", *PROTECTION)
+SETTINGS = (
+    "workers",
+    "processes",
+    "backlog",
+    "start_method",
+    "protect",
+    "health",
+    "bind",
+    *PROTECTION,
+)
 INTERPRETER = (
     "python",
     "implementation",

@@ -10,7 +10,7 @@ from invoke import Context
 
 from offload.cli import arguments, case_options, command
 from offload.errors import UsageError
-from offload.registry import catalog, places, setting_limits
+from offload.registry import bind_address, catalog, places, setting_limits
 
 if TYPE_CHECKING:
     from offload.suites import Case
@@ -33,6 +33,7 @@ def run_server(
     idempotent: str = "",
     preload: str = "",
     app: str = "",
+    bind: str = "",
     allowed_hosts: str = "",
     protect: str = "",
     max_wait: str = "",
@@ -47,7 +48,7 @@ def run_server(
     server        number or name of the server (2_group: the loop with sleep_async_split)
     task          a task name, package.module:function or path/to/file.py:function; default:
                   sleep_sync, for 2_group sleep_async_split
-    port          port on 127.0.0.1; default: 8000
+    port          port; default: 8000
     workers       maximum number of concurrent tasks: workers of the pool, threads, child processes
                   or greenlets; default: 4; 40 for a thread or process per request and for anyio's
                   threads; 1000 for gevent
@@ -67,9 +68,11 @@ def run_server(
     mode          runtime mode of granian: mt (one runtime for all threads) or st (one for each)
     preload       of gunicorn: yes to import your application before the processes are forked, so
                   that they share its memory; default: no
-    allowed_hosts names that requests may have in their Host header, beside 127.0.0.1, localhost
-                  and [::1], separated by +; without it an application of your own gets every
-                  request
+    bind          IPv4 address of this machine to listen on, such as 10.0.0.5, or 0.0.0.0 for all:
+                  other machines can then run the task; default: 127.0.0.1
+    allowed_hosts names that requests may have in their Host header, beside 127.0.0.1, localhost,
+                  [::1] and the address of bind=, separated by +; without it an application of your
+                  own gets every request
     protect       of servers on Tornado: yes to refuse requests under overload, limit the time of
                   tasks and drop requests of disconnected clients: docs/reliability.rst; default: no
     max_wait      with protect: refuse a request whose expected wait is longer, in s; default: 5
@@ -94,6 +97,7 @@ def run_server(
                 "start_method": start_method,
                 "idempotent": idempotent,
                 "preload": preload,
+                "bind": bind and bind_address.parse(bind),
                 "allowed_hosts": allowed_hosts,
                 "protect": protect,
                 "max_wait": max_wait,

@@ -133,7 +133,7 @@ def serve(
                 raise _Stopped
 
     with ports.binding(port):
-        server = Stoppable(("127.0.0.1", port), Handler, backlog)
+        server = Stoppable((ports.address(), port), Handler, backlog)
     with server:
         readiness.announce(server.server_address[1])
         with contextlib.suppress(_Stopped):

@@ -60,9 +60,9 @@ def serve_on_loop(
 
 
 def listen(port: int, backlog: int) -> socket.socket:
-    """Listen on a port of 127.0.0.1; raise MachineError."""
+    """Listen on a port of the server's address; raise MachineError."""
     with ports.binding(port):
-        return bind_sockets(port, "127.0.0.1", backlog=backlog)[0]
+        return bind_sockets(port, ports.address(), backlog=backlog)[0]
 
 
 def serve_socket(

@@ -25,12 +25,13 @@ def serve(
     if mode not in MODES:
         raise UsageError(f"mode={mode!r} is not one of {', '.join(MODES)}")
     user_worker.check(task)
-    with ports.binding(port), socket.create_server(("127.0.0.1", port)) as probe:
+    with ports.binding(port), socket.create_server((ports.address(), port)) as probe:
         port = probe.getsockname()[1]  # granian needs the number and opens the port itself
     worker_ready.expect(task, _expected_reports(task, interface, workers), port)
     blocking = {"blocking_threads": threads} if interface == "wsgi" else {}
     server = Granian(
         f"offload.serving.applications.{interface}:application",
+        address=ports.address(),
         port=port,
         interface=Interfaces(interface),
         workers=workers,

@@ -41,7 +41,7 @@ def serve(
     else:
         user_worker.check(task)
     with ports.binding(port):
-        listening = socket.create_server(("127.0.0.1", port), backlog=backlog)
+        listening = socket.create_server((ports.address(), port), backlog=backlog)
     reports = settings["workers"] + settings.get("dirty_workers", 0)
     if settings.get("preload_app"):
         has_lifespan = is_application(task) and factory is not wsgi.application

@@ -23,7 +23,7 @@ Asgi = Callable[[Any, Any, Any], Awaitable[None]]
 def serve(application: Asgi, port: int, backlog: int) -> None:
     """Serve an ASGI application until a stop signal; accepted requests are finished."""
     with ports.binding(port):
-        listening = socket.create_server(("127.0.0.1", port), backlog=backlog)
+        listening = socket.create_server((ports.address(), port), backlog=backlog)
     config = Config()
     config.bind = [f"fd://{os.dup(listening.fileno())}"]  # hypercorn closes its descriptor
     config.backlog = backlog

@@ -90,7 +90,7 @@ def _bound(port: int, backlog: int) -> Iterator[socket.socket]:
         # The protocol is explicit: otherwise asyncio sets no TCP_NODELAY on accepted sockets.
         listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(("127.0.0.1", port))
+        listening.bind((ports.address(), port))
         listening.listen(backlog)
     with listening:
         yield listening

@@ -34,7 +34,7 @@ def serve(
     application = create(task)
     logging.getLogger("waitress").setLevel(logging.ERROR)  # no warnings about its queue
     with ports.binding(port):
-        listening = socket.create_server(("127.0.0.1", port), backlog=backlog)
+        listening = socket.create_server((ports.address(), port), backlog=backlog)
     try:
         server = create_server(
             application,

@@ -1,11 +1,13 @@
-"""Bind the port of a server, or report the reason in one line."""
+"""Bind the address and port of a server, or report the reason in one line."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 from collections.abc import Iterator
 
 from offload.errors import MachineError
+from offload.registry import bind_address
 
 
 @contextlib.contextmanager
@@ -14,5 +16,13 @@ def binding(port: int) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        if error.errno == errno.EADDRNOTAVAIL:
+            fix = f"use one of its addresses, or {bind_address.ALL} for all"
+            raise MachineError(f"bind={address()} is no address of this machine", fix) from error
         fix = "stop what listens there, or choose another port with port="
         raise MachineError(f"port {port}: {error.strerror}", fix) from error
+
+
+def address() -> str:
+    """Return the address on which this server listens: that of `bind=`, or 127.0.0.1."""
+    return bind_address.configured()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from offload import files
 from offload.errors import StorageError, UserError
+from offload.registry import bind_address
 from offload.serving.metrics import gil_state, loop_lag, probe
 
 LIMIT = float(os.environ.get("SERVER_READY_S", "10"))  # s until all workers have started
@@ -29,9 +30,11 @@ def announce(port: int) -> None:
             raise StorageError(f"{path}: {error.strerror}", "fix its permissions") from error
     _send(probe.facts)
     if "SERVER_READY_FD" not in os.environ:
-        facts = probe.facts
+        facts, address = probe.facts, bind_address.configured()
         shown = ", ".join(f"{facts[key]} {key}" for key in ("workers", "backlog") if key in facts)
-        url = f"http://127.0.0.1:{port}/"
+        if (warning := bind_address.warning(address)) is not None:
+            print(warning, file=sys.stderr)
+        url = bind_address.url(address, port)
         print(f"{facts['server']} serves {facts['task']} at {url} ({shown})", file=sys.stderr)
 
 

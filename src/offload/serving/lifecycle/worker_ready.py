@@ -19,7 +19,8 @@ from typing import NoReturn
 
 from offload import files, prctl
 from offload.errors import StartError, UserError
-from offload.serving.lifecycle import readiness
+from offload.registry import bind_address
+from offload.serving.lifecycle import ports, readiness
 from offload.serving.lifecycle.stop_signal import exit_now, temporary_folders
 
 POLL = 0.005  # s: external servers do not report when their last worker has started
@@ -152,7 +153,7 @@ def _count(folder: str) -> int:
 def _listens(port: int) -> bool:
     with (
         contextlib.suppress(OSError),
-        socket.create_connection(("127.0.0.1", port), readiness.LIMIT),
+        socket.create_connection((bind_address.reachable(ports.address()), port), readiness.LIMIT),
     ):
         return True
     return False

@@ -52,9 +52,7 @@ def final_facts() -> dict[str, object]:
     The number is unknown if external workers or a user's application respond.
     """
     note_gil(gil_state.now())
-    is_unknown = facts.get("external_workers") or facts.get("application")
-    counts = {} if is_unknown else response_counts
-    return {**counts, **{key: facts.get(key) for key in ("gil_enabled", "gil_enabled_by")}}
+    return {**_counts(), **{key: facts.get(key) for key in ("gil_enabled", "gil_enabled_by")}}
 
 
 def resources() -> dict[str, object]:
@@ -62,12 +60,24 @@ def resources() -> dict[str, object]:
 
     A process forked from the server lists the same processes; any other process lists itself and
     its descendants. PSS counts a page shared by n processes as 1/n in each, so that the sum over
-    the tree is the memory in use (Linux, /proc/PID/smaps_rollup).
+    the tree is the memory in use (Linux, /proc/PID/smaps_rollup). `responses` are the counts since
+    the start; empty if they are unknown.
     """
     processes = [_process(pid) for pid in _tree(int(str(facts.get("pid", os.getpid()))))]
     known = [p["pss_mib"] for p in processes]
     pss = None if None in known else round(sum(float(str(value)) for value in known), 2)
-    return {"facts": facts, "memory_pss_mib": pss, "processes": processes}
+    return {
+        "facts": facts,
+        "responses": _counts(),
+        "memory_pss_mib": pss,
+        "processes": processes,
+    }
+
+
+def _counts() -> dict[str, int]:
+    """Return the numbers of responses of this process, if no other process responds, too."""
+    is_unknown = facts.get("external_workers") or facts.get("application")
+    return {} if is_unknown else response_counts
 
 
 def memory_of(pid: int) -> dict[str, float | None]:

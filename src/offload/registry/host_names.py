@@ -1,0 +1,38 @@
+"""Names of machines: a host name, an IPv4 address, or an IPv6 address in brackets."""
+
+from __future__ import annotations
+
+import re
+
+from offload.errors import UsageError
+
+LONGEST = 300  # characters of a name with its port; DNS allows 253 in a name
+PATTERN = r"\[[0-9a-f:.]+\]|[a-z0-9_.-]+"
+
+_NAME = re.compile(PATTERN, re.IGNORECASE)
+_SSH_HOST = re.compile(rf"([a-z0-9_.-]+@)?({PATTERN})(:[0-9]{{1,5}})?", re.IGNORECASE)
+
+
+def parse(option: str, text: str, example: str) -> tuple[str, ...]:
+    """Return the names in `a+b`, in lower case; raise UsageError, with an example of the option."""
+    names = text.lower().split("+") if text else []
+    for name in names:
+        if len(name) > LONGEST or _NAME.fullmatch(name) is None:
+            fix = f"write names without ports, such as {option}={example}"
+            raise UsageError(f"{option}={text[:100]!r} is not a list of host names", fix)
+    return tuple(names)
+
+
+def parse_ssh_hosts(option: str, text: str, most: int) -> tuple[str, ...]:
+    """Return the hosts in `a+user@b:2222`, each once; raise UsageError."""
+    names = text.split("+") if text else []
+    for name in names:
+        is_option = name.startswith("-")  # of a program that ProxyCommand names
+        if len(name) > LONGEST or is_option or _SSH_HOST.fullmatch(name) is None:
+            fix = f"write hosts as for ssh, such as {option}=a+user@b:2222"
+            raise UsageError(f"{option}={text[:100]!r} is not a list of hosts", fix)
+    if len(set(names)) < len(names):
+        raise UsageError(f"{option}={text[:100]!r} has a host twice", "name each host once")
+    if len(names) > most:
+        raise UsageError(f"{option}= has {len(names)} hosts", f"use at most {most}")
+    return tuple(names)
