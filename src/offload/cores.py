@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 ROOT = Path("/sys/fs/cgroup")
@@ -18,6 +20,25 @@ def available() -> int:
     affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     quota = cgroup_quota(OWN, ROOT)
     return max(1, affinity or 1 if quota is None else min(affinity or 1, math.ceil(quota)))
+
+
+def numbers() -> tuple[int, ...]:
+    """Return the numbers of the CPUs that this process may use; none if the system has no such."""
+    return tuple(sorted(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else ()
+
+
+@contextlib.contextmanager
+def limited_to(cpus: Sequence[int]) -> Iterator[None]:
+    """Limit this thread, and the processes that it starts, to some CPUs; no CPUs: no limit."""
+    if not cpus:
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cpus)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 def cgroup_quota(own: Path, root: Path) -> float | None:

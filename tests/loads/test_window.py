@@ -98,7 +98,7 @@ def test_a_user_that_thinks_when_all_are_to_rest_asks_no_more(server: Server) ->
     async def load() -> ClosedLoop:
         closed = ClosedLoop(Load(server.url(), users=1, think=1.0))
         closed.loop = asyncio.get_running_loop()
-        closed.start()
+        closed.start(time.monotonic())
         async with asyncio.timeout(10):
             while not closed.is_warm():
                 await asyncio.sleep(0.005)

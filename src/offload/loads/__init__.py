@@ -6,18 +6,22 @@ import importlib
 
 from offload.loads._load import Arrivals, Command, Load, Window
 from offload.loads._message import MASK, Message, parse_headers
-from offload.loads._result import Figures, LoadResult, LoadRun, Response
+from offload.loads._result import Figures, HostRun, LoadResult, LoadRun, Response
+from offload.loads._sender import HERE, Sender
 
 __all__ = [
+    "HERE",
     "MASK",
     "Arrivals",
     "Command",
     "Figures",
+    "HostRun",
     "Load",
     "LoadResult",
     "LoadRun",
     "Message",
     "Response",
+    "Sender",
     "Window",
     "check",
     "default_driver",
@@ -28,18 +32,29 @@ __all__ = [
 ]
 
 
-def run(load: Load, driver: str) -> LoadRun:
+def run(load: Load, driver: str, sender: Sender = HERE) -> LoadRun:
     """Run a load once, to its end; raise the errors of `check`."""
+    if sender.hosts:
+        from offload.loads import hosts
+
+        return hosts.run(load, driver, sender)
     from offload.loads import _run
 
-    return _run.run(load, driver)
+    return _run.run(load, driver, sender)
 
 
-def check(load: Load, driver: str) -> None:
-    """Raise UsageError or MachineError unless `driver` can run this load on this machine."""
+def check(load: Load, driver: str, sender: Sender = HERE) -> None:
+    """Raise UsageError or MachineError unless `driver` can run this load.
+
+    The hosts of `sender` are not connected. `load.processes` is the number on each of them.
+    """
     from offload.loads import _preflight
 
-    _preflight.check(load, driver)
+    _preflight.check(load, driver, sender)
+    if sender.hosts:
+        from offload.loads.hosts import agreed_start
+
+        agreed_start.whole(load, len(sender.hosts))
 
 
 def version(driver: str) -> str | None:

@@ -7,20 +7,21 @@ import importlib.util
 import resource
 import shutil
 import socket
+from collections.abc import Sequence
 from types import ModuleType
 from urllib.parse import urlsplit
 
 import psutil
 
 from offload.errors import MachineError, UsageError
-from offload.loads import Load
+from offload.loads import HERE, Load, Sender
 from offload.loads._validation import check_ability, check_numbers
 from offload.registry import catalog
 
 SPARE = 64  # file descriptors in addition to the users' connections
 
 
-def check(load: Load, name: str) -> ModuleType:
+def check(load: Load, name: str, sender: Sender = HERE) -> ModuleType:
     """Return the driver's module; raise UsageError or MachineError, each with a remedy."""
     driver = importlib.import_module(f"offload.loads.{catalog.find_driver(name).name}")
     check_numbers(load)
@@ -32,8 +33,11 @@ def check(load: Load, name: str) -> ModuleType:
     if not is_installed(driver):
         fix = f"{driver.INSTALL}, or use driver=builtin"
         raise MachineError(f"{name} is not installed", fix)
-    _check_descriptors(load.users)
-    _check_target(load.url)
+    if not sender.hosts:
+        _check_descriptors(load.users)
+    elif name != "builtin":
+        raise UsageError(f"{name} cannot load from several hosts", "use driver=builtin")
+    _check_target(load.url, sender.allow)
     return driver
 
 
@@ -50,8 +54,11 @@ def _check_descriptors(users: int) -> None:
         raise MachineError(f"users={users} need more than {limit} descriptors", "raise ulimit -n")
 
 
-def _check_target(url: str) -> None:
-    """Raise UsageError unless a URL's host is this machine (loopback or one of its addresses)."""
+def _check_target(url: str, allow: Sequence[str]) -> None:
+    """Raise UsageError unless a URL's host is this machine, or one of the names in `allow`.
+
+    This machine is loopback, or one of its addresses.
+    """
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port or 80
@@ -64,5 +71,12 @@ def _check_target(url: str) -> None:
     except OSError:
         raise UsageError(f"url={url!r}: unknown host {host!r}") from None
     own = {a.address for each in psutil.net_if_addrs().values() for a in each}
-    if not all(a.startswith("127.") or a == "::1" or a in own for a in addresses):
-        raise UsageError(f"url={url!r} is not on this machine: loads stay on 127.0.0.1")
+    if host in allow or all(is_loopback(a) or a in own for a in addresses):
+        return
+    what = f"url={url!r} is not on this machine"
+    raise UsageError(what, f"if the machine is yours, add allow={host}")
+
+
+def is_loopback(address: str) -> bool:
+    """Whether an address is of the loopback interface, which each machine has for itself."""
+    return address.startswith("127.") or address == "::1"

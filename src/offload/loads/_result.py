@@ -92,12 +92,44 @@ class LoadResult:
 
 
 @dataclass(frozen=True)
+class HostRun:
+    """The part of one host in a load that several hosts sent.
+
+    `host` is its name in `from=`; it had `users` users in `processes` processes. `is_here`: it is
+    the machine that measures, under another name. `completed` and `failed` count the requests of
+    the whole load. `late_s` is the delay of its start after the agreed time. `problem` is the
+    reason why its requests are missing from the figures.
+
+    `ahead_s` is the difference of its monotonic clock from that of the machine that measures,
+    before the load, and `ahead_after_s` after it. Neither error is larger than `bound_s`.
+    """
+
+    host: str
+    users: int
+    processes: int = 1
+    version: str | None = None
+    is_here: bool = False
+    ahead_s: float | None = None
+    ahead_after_s: float | None = None
+    bound_s: float | None = None
+    late_s: float | None = None
+    completed: int | None = None
+    failed: int | None = None
+    cpu_s: float | None = None
+    problem: str | None = None
+
+
+@dataclass(frozen=True)
 class LoadRun:
     """A finished run of a load tool: the tool, its result, its raw output and its CPU time.
 
     `driver_cpu_s` is the CPU time in seconds of all its processes, within the window if the tool
     reports that. `driver_busy` is the CPU time as a share of the time that its threads can use;
     None for a short load. With `hung` the tool was killed and has no figures.
+
+    If several `hosts` sent the load, `received` is the number of responses of which the server
+    should know, from the start of the load to its end, and `unanswered` the number of requests
+    whose response, if any, did not arrive. Both are None if the requests of a host are unknown.
     """
 
     driver: str
@@ -109,3 +141,6 @@ class LoadRun:
     model: str = "closed"
     hung: bool = False
     driver_busy: float | None = None
+    hosts: tuple[HostRun, ...] = ()
+    received: int | None = None
+    unanswered: int | None = None

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
@@ -17,7 +17,7 @@ from typing import IO
 
 from offload import cores
 from offload.errors import MachineError
-from offload.loads import Command, Load, LoadResult, LoadRun
+from offload.loads import HERE, Command, Load, LoadResult, LoadRun, Sender
 from offload.loads._figures import check_figures
 from offload.loads._preflight import check
 from offload.registry import places
@@ -40,9 +40,9 @@ class _Exit:
     signal: int | None = None
 
 
-def run(load: Load, name: str) -> LoadRun:
+def run(load: Load, name: str, sender: Sender = HERE) -> LoadRun:
     """Run a load once; a tool that hangs is killed, and its output is kept."""
-    driver = check(load, name)
+    driver = check(load, name, sender)
     command: Command = driver.command(load)
     with tempfile.TemporaryDirectory(prefix=f"{name}-") as folder:
         for file, text in command.files.items():
@@ -52,7 +52,7 @@ def run(load: Load, name: str) -> LoadRun:
         argv = tuple(argument.replace("{folder}", folder) for argument in command.argv)
         added = {k: v.replace("{folder}", folder) for k, v in command.environment.items()}
         with Path(folder, "stdout").open("w+b") as out, Path(folder, "stderr").open("w+b") as err:
-            exited = _wait_for_exit(argv, added, out, err, _deadline(load))
+            exited = _wait_for_exit(argv, added, out, err, _deadline(load), sender.cpus)
             stdout, stderr = _text(out), _text(err)
     output = "\n".join(text for text in (_printable(stderr), _printable(stdout)) if text)
     output = load.message.mask(output)
@@ -82,25 +82,26 @@ def run(load: Load, name: str) -> LoadRun:
         output,
         model,
         hung=exited is None,
-        driver_busy=busy_share(command, load, result, used_s),
+        driver_busy=busy_share(command, load, result, used_s, len(sender.cpus)),
     )
 
 
 def busy_share(
-    command: Command, load: Load, result: LoadResult, cpu_s: float | None
+    command: Command, load: Load, result: LoadResult, cpu_s: float | None, cpus: int = 0
 ) -> float | None:
     """Return a tool's CPU time as a share of the time that its threads can use, from 0 to 1.
 
     A tool with one thread is saturated when it uses one core, however many cores there are. If the
     tool reports its busiest process, and its share is larger than this average, return that share.
-    For a load below SHORT return only what the tool reports.
+    For a load below SHORT return only what the tool reports. `cpus` is the number of CPUs that the
+    tool was limited to; 0 is no limit.
     """
     elapsed_s = result.figures.elapsed_s or 0.0
     if result.driver_cpu_s is None:  # `cpu_s` includes the warm-up
         elapsed_s += load.window.warm
     if cpu_s is None or elapsed_s < SHORT:
         return result.driver_busy
-    usable = min(cores.available(), command.threads or load.users)
+    usable = min(cpus or cores.available(), command.threads or load.users)
     return round(max(cpu_s / elapsed_s / usable, result.driver_busy or 0.0), 4)
 
 
@@ -110,17 +111,19 @@ def _wait_for_exit(
     out: IO[bytes],
     err: IO[bytes],
     deadline: float,
+    cpus: Sequence[int] = (),
 ) -> _Exit | None:
     """Run the tool to its end; return None if it had to be killed after its deadline."""
     try:
-        process = subprocess.Popen(
-            (*_die_with_parent(), *argv),
-            env={**os.environ, **places.import_path(), **added},
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=err,
-            start_new_session=True,
-        )
+        with cores.limited_to(cpus):
+            process = subprocess.Popen(
+                (*_die_with_parent(), *argv),
+                env={**os.environ, **places.import_path(), **added},
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                start_new_session=True,
+            )
     except OSError as error:
         raise MachineError(f"{argv[0]} does not start: {error.strerror}") from error
     until = time.monotonic() + deadline

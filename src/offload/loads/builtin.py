@@ -63,10 +63,7 @@ def main(arguments: list[str]) -> None:
     [text] = arguments
     if text.startswith(FILE_MARK):
         text = Path(text.removeprefix(FILE_MARK)).read_text()
-    values = json.loads(text)
-    arrivals = values["arrivals"] and Arrivals(**values["arrivals"])
-    message, window = Message(**values["message"]), Window(**values["window"])
-    load = Load(**{**values, "message": message, "window": window, "arrivals": arrivals})
+    load = parse_load(json.loads(text))
     state = SharedState(load.processes)
     if load.processes == 1:
         parts = [work(load, load, state, 0)]
@@ -75,6 +72,13 @@ def main(arguments: list[str]) -> None:
 
         parts = processes.run(load, state)
     print(_json(asdict(summary(load, counted_time(load, state, parts), parts))))
+
+
+def parse_load(values: Mapping[str, Any]) -> Load:
+    """Build a load from the values of its JSON."""
+    arrivals = values["arrivals"] and Arrivals(**values["arrivals"])
+    message, window = Message(**values["message"]), Window(**values["window"])
+    return Load(**{**values, "message": message, "window": window, "arrivals": arrivals})
 
 
 def _json(values: Mapping[str, Any], indent: str = "") -> str:

@@ -11,6 +11,7 @@ from typing import Any
 from offload.registry import catalog, places
 from offload.suites._claim import Audit, Availability, Claim, Figure, cases_of_claims
 from offload.suites._origin import Origin
+from offload.suites._placement import ANYWHERE, Placement
 from offload.suites._request import Request
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "Claim",
     "Figure",
     "Origin",
+    "Placement",
     "Request",
     "cases_of_claims",
 ]
@@ -39,7 +41,8 @@ class Case:
     `clients` is the number of load processes. `in_quick` contains the fields that `quick` changes
     besides the duration of the long run (None: see `quick`). `slots` is the number of requests
     that each server process handles concurrently (None: unlimited, or reported by the server).
-    `origin` is where the server starts from (None: this checkout and environment).
+    `origin` is where the server starts from (None: this checkout and environment). `placement` is
+    where the load is sent from, and the CPUs of both sides.
     """
 
     server: str
@@ -56,6 +59,7 @@ class Case:
     in_quick: Mapping[str, object] | None = None
     slots: int | None = None
     origin: Origin | None = None
+    placement: Placement = ANYWHERE
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -73,7 +77,8 @@ class Case:
         settings = f"({pairs})" if pairs else ""
         python = f"@{self.python}" if self.python else ""
         path = f" path={self.path}" if self.path else ""
-        return f"{self.server}{settings}{python}/{self.task}{path}{self._from}"
+        place = self.placement.label
+        return f"{self.server}{settings}{python}/{self.task}{path}{self._from}{place}"
 
     @property
     def name(self) -> str:
@@ -88,7 +93,8 @@ class Case:
         task = places.display_name(self.task)
         if self.origin is not None and self.origin.folder is not None:
             task = task.replace(f"{self.origin.folder}{os.sep}", "")
-        return f"{spelling}{workers}{protect}{python}/{task}{request}{self._from}"
+        place = self.placement.label
+        return f"{spelling}{workers}{protect}{python}/{task}{request}{self._from}{place}"
 
     @property
     def _from(self) -> str:

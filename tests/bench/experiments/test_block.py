@@ -51,10 +51,12 @@ class Loads:
         self.seen: list[tuple[str, Sequence[int], bool]] = []
         run = block.load_phase.run
 
-        def watched(load: Any, driver: str, facts: Any, up: Any, neighbours: Sequence[int]) -> Any:
+        def watched(
+            load: Any, driver: str, facts: Any, up: Any, neighbours: Sequence[int], *more: Any
+        ) -> Any:
             alive = all(map(is_running, (int(facts["pid"]), *neighbours)))
             self.seen.append((load.url, neighbours, alive))
-            return run(load, driver, facts, up, neighbours)
+            return run(load, driver, facts, up, neighbours, *more)
 
         patch.setattr(block.load_phase, "run", watched)
 

@@ -19,6 +19,7 @@ from offload.bench.records.lines import LARGEST, from_line, to_line
 from offload.bench.records.record import Record
 from offload.errors import StorageError
 from offload.flags import Flag, Problem
+from offload.loads import HostRun
 from tests import ROOT
 from tests.properties import examples
 from tests.records import changed, leaves, record_of, set_path
@@ -34,6 +35,15 @@ SIMPLE: dict[Any, st.SearchStrategy[Any]] = {
     object: st.none() | WORDS | st.integers(-(2**63), 2**63),
     Flag: st.builds(Flag, WORDS, WORDS, WORDS),
     Problem: st.builds(Problem, WORDS, WORDS, WORDS),
+    HostRun: st.builds(
+        HostRun,
+        WORDS,
+        st.integers(0, 9),
+        ahead_s=st.none() | NUMBERS,
+        bound_s=st.none() | NUMBERS,
+        completed=st.none() | st.integers(0, 9),
+        problem=st.none() | WORDS,
+    ),
     Route: st.builds(Route, WORDS, st.integers(0, 9), st.none() | NUMBERS),
 }
 TYPES = {path: kind for path, kind in leaves().items() if path != "environment"}

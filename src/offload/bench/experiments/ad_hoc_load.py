@@ -8,24 +8,33 @@ from dataclasses import replace
 from offload import upstream
 from offload.bench.records import journal
 from offload.bench.records.record import Baseline, CaseFacts, Record, ServerFacts
+from offload.bench.target import pinning
 from offload.bench.target.needed_upstream import needs_upstream
 from offload.bench.trial import builder, load_phase
 from offload.bench.trial.single_request import SingleRequest
 from offload.bench.trial.trial import build_record, is_stable
 from offload.bench.trial.warmup import GET, send_first_requests
 from offload.errors import StartError
-from offload.loads import Load
+from offload.loads import HERE, Load, Sender
 from offload.registry import catalog
-from offload.suites import Case, Request
+from offload.suites import Case, Placement, Request
+from offload.suites._placement import ANYWHERE
 from offload.upstream import Upstream
 
 
-def of_server(facts: dict[str, object], load: Load, driver: str, sent: Request = GET) -> Record:
+def of_server(
+    facts: dict[str, object],
+    load: Load,
+    driver: str,
+    sent: Request = GET,
+    placement: Placement = ANYWHERE,
+) -> Record:
     """Load one of our servers with the request `sent`; `facts` are its ready line."""
     task = str(facts["task"])
     entry = catalog.find_server(str(facts["server"]))
     defaults = {key: value for key, value in entry.settings.items() if key in facts}
     given = {key: facts[key] for key, value in defaults.items() if facts[key] != value}
+    given |= {key: facts[key] for key in ("bind",) if key in facts}
     python, path = (_text(facts.get(key)) for key in ("executable", "path"))
     case = Case(
         entry.name,
@@ -37,19 +46,23 @@ def of_server(facts: dict[str, object], load: Load, driver: str, sent: Request =
         python=None if python == sys.executable else python,
         path=path,
         request=None if sent == GET else replace(sent, header=None),
+        placement=placement,
     )
     known = upstream.running() if needs_upstream(case) else None
     before = _baseline(load.url, case, sent)
     expected = before.body_sha256 if before.is_stable else None
-    return _measure(
-        builder.case_facts(case, known),
-        builder.server_facts(facts),
-        before,
-        replace(load, response_sha256=expected),
-        driver,
-        facts,
-        known,
-    )
+    with pinning.pinned(int(str(facts["pid"])), placement.server_cpus):
+        return _measure(
+            builder.case_facts(case, known),
+            builder.server_facts(facts),
+            before,
+            replace(load, response_sha256=expected),
+            driver,
+            placement.sender,
+            facts,
+            known,
+            placement.pin,
+        )
 
 
 def _text(fact: object) -> str | None:
@@ -73,11 +86,15 @@ def _baseline(url: str, case: Case, sent: Request) -> Baseline:
     )
 
 
-def of_url(load: Load, driver: str) -> Record:
-    """Load any URL of this machine; the facts of its server are unknown."""
+def of_url(load: Load, driver: str, sender: Sender = HERE) -> Record:
+    """Load any URL of this machine, or of one that `sender` allows.
+
+    The facts of its server are unknown.
+    """
     command = f"fab run_load_test:url={load.url}"
-    case = CaseFacts(f"url/{load.url}", "url", load.url, command, load.users)
-    return _measure(case, ServerFacts(), Baseline(), load, driver, None, None)
+    place = Placement(sender.hosts).label
+    case = CaseFacts(f"url/{load.url}{place}", "url", load.url, command, load.users)
+    return _measure(case, ServerFacts(), Baseline(), load, driver, sender)
 
 
 def _measure(
@@ -86,8 +103,10 @@ def _measure(
     before: Baseline,
     load: Load,
     driver: str,
-    facts: dict[str, object] | None,
-    known: Upstream | None,
+    sender: Sender,
+    facts: dict[str, object] | None = None,
+    known: Upstream | None = None,
+    pin: str | None = None,
 ) -> Record:
     case = replace(
         case,
@@ -102,6 +121,6 @@ def _measure(
         command = f"{case.command} ({headers})"
         case = replace(case, id=f"{case.id} {headers}", command=command)
     trial = builder.new_trial(journal.LASTING)
-    loaded = load_phase.run(load, driver, facts, known)
+    loaded = load_phase.with_pin(load_phase.run(load, driver, facts, known, sender=sender), pin)
     server = builder.with_gil(server, loaded.gil_state)
     return build_record(trial, case, server, before, SingleRequest(), loaded)

@@ -97,8 +97,19 @@ class ReadyServer:
         case, running = self.started.facts, self.started.running
         sent, beside_s = self.started.request, window_s if neighbours else None
         load = workload.window(self.url, case, self.facts, self.before, sent, running, beside_s)
+        placement = self.started.case.placement
+        if placement.hosts:
+            load = workload.of_fixed_length(load, workload.cycle_s(case, self.facts, self.before))
         started = time.monotonic()
-        loaded = load_phase.run(load, "builtin", running.facts, self.started.upstream, neighbours)
+        loaded = load_phase.run(
+            load,
+            "builtin",
+            running.facts,
+            self.started.upstream,
+            neighbours,
+            placement.sender,
+        )
+        loaded = load_phase.with_pin(loaded, placement.pin)
         load_s = round(time.monotonic() - started, 3)
         loaded = self._with_explanation(loaded)
         trial = replace(trial, place=self.started.place, phases={"load": load_s})

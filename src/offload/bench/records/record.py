@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from offload.bench.records.application import Application
 from offload.flags import LOAD, Flag, Problem
-from offload.loads import Figures
+from offload.loads import Figures, HostRun
 
 SCHEMA = 3
 WINDOW, LONG, TEST = "window", "long", "test"
@@ -119,7 +119,13 @@ class LoadFacts:
     """The load tool: its `model` is "closed" or "open".
 
     `cpu_s` is the CPU time of all its processes, within the window if the tool reports that.
-    `busy` is its CPU use as a share of what its threads can use.
+    `busy` is its CPU use as a share of what its threads can use. With `pin` the server and the tool
+    used different CPUs, such as 0-2/3.
+
+    `hosts` sent the load, if it is not this machine. Then `served` is the number of tasks that the
+    server itself counted as completed from the start of the load to its end, None if it does not
+    report that; `received` is the number that the hosts counted, and `unanswered` the number of
+    requests without a response, which the server may have completed, too.
     """
 
     url: str | None = None
@@ -130,6 +136,11 @@ class LoadFacts:
     cpu_s: float | None = None
     busy: float | None = None
     output: str | None = None
+    pin: str | None = None
+    hosts: tuple[HostRun, ...] = ()
+    served: int | None = None
+    received: int | None = None
+    unanswered: int | None = None
 
 
 @dataclass(frozen=True)

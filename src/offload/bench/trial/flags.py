@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from offload.bench.analysis import disturbance
-from offload.bench.records.record import LONG, WINDOW, Record
+from offload.bench.records.record import LONG, WINDOW, LoadFacts, Record
 from offload.bench.trial import workload
 from offload.flags import Flag
 from offload.registry import catalog
@@ -22,7 +22,21 @@ STALL = 0.035  # s by which a kept connection is slower: a delayed ACK takes 40 
 UNEVEN = 2  # maximum ratio of the connections of two processes of a server
 # Kinds of flags that may be absent in a retry. None depends on the rate, so that retries do not
 # select rates.
-PASSING = {"problem", "hung", "others", "steal", "failures", "overflows", "window", "left"}
+PASSING = {
+    "problem",
+    "hung",
+    "others",
+    "steal",
+    "failures",
+    "overflows",
+    "window",
+    "left",
+    "hosts",
+    "clock",
+    "start",
+    "count",
+}
+COUNT = 0.001  # share by which the server's count of completed tasks may differ from the hosts'
 BACKLOGGED = {"sync"}  # servers whose users wait in the listen queue, unseen by Little's law
 
 
@@ -109,6 +123,8 @@ def _detect(record: Record) -> Iterator[Flag]:
         more = f"a request takes {_stall_s(record) * 1000:.0f} ms longer on a kept connection"
         remedy = "set TCP_NODELAY in the server; for uvicorn with workers, name its loop"
         yield Flag("stall", more, remedy)
+    if (differs := _differing_count(record.load)) is not None:
+        yield Flag("count", differs, "load the server by this command only")
     if _is_uneven(record.resources.connections or ()):
         shares = ", ".join(str(count) for count in record.resources.connections or ())
         had = f"the server's processes had {shares} connections"
@@ -120,6 +136,19 @@ def _breaks_littles_law(record: Record) -> bool:
         return False
     is_known = record.load.model == "closed" and record.result.response.how == EXACT
     return is_known and abs(record.result.little_ratio - 1) > LITTLE
+
+
+def _differing_count(load: LoadFacts) -> str | None:
+    """Return how the server's count of completed tasks contradicts that of the hosts, if it does.
+
+    The server may have completed requests whose response did not arrive, too.
+    """
+    if load.served is None or load.received is None:
+        return None
+    most = (load.received + (load.unanswered or 0)) * (1 + COUNT)
+    if load.received * (1 - COUNT) <= load.served <= most:
+        return None
+    return f"the server counted {load.served} responses, the hosts {load.received}"
 
 
 def _stall_s(record: Record) -> float:

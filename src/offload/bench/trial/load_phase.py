@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -30,7 +31,7 @@ from offload.bench.trial.builder import GIL
 from offload.bench.trial.warmup import get
 from offload.errors import StartError
 from offload.flags import LOAD, Flag, Problem
-from offload.loads import Figures, Load, LoadRun
+from offload.loads import HERE, Figures, Load, LoadRun, Sender
 from offload.upstream import Upstream
 
 SHORT = 0.2  # s of load (a guess): for a shorter one, CPU clocks with ticks of 10 ms are too coarse
@@ -58,17 +59,19 @@ def run(
     facts: Facts | None,
     upstream: Upstream | None,
     neighbours: Sequence[int] = (),
+    sender: Sender = HERE,
 ) -> LoadOutcome:
-    """Run `load` with `driver` and sample the resources of the server.
+    """Run `load` with `driver`, from `sender`, and sample the resources of the server.
 
     `facts` is the server's ready line; None for an external server, whose resources are unknown.
     `neighbours` are the pids of the idle servers of the same block.
     """
-    ran, sampler, gil_sampler, tries = _run_sampled(load, driver, facts, upstream, neighbours)
+    sampled = _run_sampled(load, driver, facts, upstream, neighbours, sender)
     flags: tuple[Flag, ...] = ()
-    if ran.hung:  # siege hangs about once in 22 short runs
-        ran, sampler, gil_sampler, tries = _run_sampled(load, driver, facts, upstream, neighbours)
+    if sampled[0].hung:  # siege hangs about once in 22 short runs
+        sampled = _run_sampled(load, driver, facts, upstream, neighbours, sender)
         flags = (Flag("hung", f"{driver} was killed and run again"),)
+    ran, sampler, gil_sampler, tries, served = sampled
     problem = ran.result.problem
     if facts is not None:  # requests that a server completed before it ended are not a rate
         problem = server.exit_reason(_pid(facts)) or problem
@@ -85,13 +88,17 @@ def run(
         ran.model,
         ran.driver_cpu_s,
         ran.driver_busy,
-        ran.output,
+        _output(ran, served),
+        hosts=ran.hosts,
+        served=served,
+        received=ran.received,
+        unanswered=ran.unanswered,
     )
     return LoadOutcome(
         tool,
         Result(
             **vars(measured),
-            little_ratio=_little_ratio(measured, load),
+            little_ratio=_little_ratio(measured, _measured_load(load, ran)),
             tries_per_request=_per(tries, measured.completed),
         ),
         _resources(sampler.between(*window), measured, tool),
@@ -107,6 +114,11 @@ def run(
         flags + ran.result.notes,
         None if problem is None else Problem(LOAD, problem),
     )
+
+
+def with_pin(outcome: LoadOutcome, pin: str | None) -> LoadOutcome:
+    """Add the CPUs of the server and of the load tool, if they were limited."""
+    return replace(outcome, load=replace(outcome.load, pin=pin))
 
 
 def _resources(used: Resources, measured: Figures, tool: LoadFacts) -> Resources:
@@ -145,15 +157,42 @@ def _run_sampled(
     facts: Facts | None,
     upstream: Upstream | None,
     neighbours: Sequence[int],
-) -> tuple[LoadRun, ResourceSampler, GilSampler, int | None]:
-    """Run the load once; return it with both samplers and the number of tries in the upstream."""
+    sender: Sender,
+) -> tuple[LoadRun, ResourceSampler, GilSampler, int | None, int | None]:
+    """Run the load once; return it with both samplers and two counts.
+
+    These are the number of tries in the upstream, and of tasks that the server completed: the
+    latter only for a load from several hosts.
+    """
     tries = _tries(upstream)
+    completed = _completed(load.url, sender)
     pid = None if facts is None else _pid(facts)
     ours = [*neighbours, *([] if upstream is None else [upstream.pid])]
     sampler = ResourceSampler(pid, ours, urlsplit(load.url).port, load.keep_alive)
     with sampler, GilSampler(gils.with_gils(facts or {})) as gil_sampler:
-        ran = loads.run(load, driver)
-    return ran, sampler, gil_sampler, _growth(tries, _tries(upstream))
+        ran = loads.run(load, driver, sender)
+    served = None if completed is None else _increase(completed, _completed(load.url, sender))
+    return ran, sampler, gil_sampler, _growth(tries, _tries(upstream)), served
+
+
+def _output(ran: LoadRun, served: int | None) -> str:
+    """Return the output of the load tool; the server's own count stands beside that of hosts."""
+    if not ran.hosts or ran.received is None:
+        return ran.output
+    counted = "unknown" if served is None else f"{served:,}"
+    counts = f"{ran.received:,} by the hosts, {counted} by the server itself"
+    return f"{ran.output}\nresponses in the whole load: {counts}"
+
+
+def _measured_load(load: Load, ran: LoadRun) -> Load:
+    """Return the load that the figures describe: without the users of hosts that failed."""
+    if not ran.hosts:
+        return load
+    return replace(load, users=sum(host.users for host in ran.hosts if host.problem is None) or 1)
+
+
+def _completed(url: str, sender: Sender) -> int | None:
+    return server_report.completed(url) if sender.hosts else None
 
 
 def _pid(facts: Facts) -> int:
@@ -171,12 +210,20 @@ def _request_report(
 
 def _others_cpu(used: Resources, elapsed_s: float, tool: LoadFacts) -> float | None:
     """Return the share of the machine's CPU that other processes took during the load."""
-    parts = (used.host.busy_s, used.cpu_s, used.host.own_cpu_s, tool.cpu_s)
+    parts = (used.host.busy_s, used.cpu_s, used.host.own_cpu_s, _cpu_here(tool))
     if None in parts or elapsed_s < SHORT:
         return None
     busy, served, own, driver = (float(str(part)) for part in parts)
     available_s = elapsed_s * host_counters.cpu_count()
     return round(max(0.0, busy - served - own - driver) / available_s, 4)
+
+
+def _cpu_here(tool: LoadFacts) -> float | None:
+    """Return the CPU time that the load tool used on this machine."""
+    if not tool.hosts:
+        return tool.cpu_s
+    used = [host.cpu_s for host in tool.hosts if host.is_here]
+    return None if None in used else math.fsum(each or 0.0 for each in used)
 
 
 def _little_ratio(measured: Figures, load: Load) -> float | None:
@@ -196,6 +243,11 @@ def _little_ratio(measured: Figures, load: Load) -> float | None:
 
 def _per(amount: float | None, count: float | None, scale: float = 1.0) -> float | None:
     return None if amount is None or not count else round(scale * amount / count, 4)
+
+
+def _increase(before: int, after: int | None) -> int | None:
+    """Return the increase of a count; None if the server was replaced in the meantime."""
+    return None if after is None or after < before else after - before
 
 
 def _growth(before: int | None, after: int | None) -> int | None:

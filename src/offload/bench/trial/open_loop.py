@@ -72,7 +72,11 @@ def measure(
                 window=Window(warm=warm_s),
             )
             own = replace(facts, asked_rate=each.rate, seconds=load.seconds)
-            loaded = load_phase.run(load, "builtin", running.facts, upstream)
+            placement = case.placement
+            loaded = load_phase.run(
+                load, "builtin", running.facts, upstream, sender=placement.sender
+            )
+            loaded = load_phase.with_pin(loaded, placement.pin)
             found.append(build_record(trial, own, known, before, SingleRequest(), loaded, flags))
     except UserError as error:
         found.append(builder.unavailable(trial, facts, case.settings, error))

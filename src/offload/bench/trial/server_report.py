@@ -24,6 +24,7 @@ from offload.bench.trial.warmup import get
 from offload.errors import StartError
 
 ADDRESS = "\0offload-application-{pid}"
+LARGEST = 1 << 53  # count of tasks
 TIMEOUT = 5.0  # s; a process that computes may respond late
 LAGS = ("loop_lag_p50_ms", "loop_lag_p99_ms", "loop_lag_max_ms")
 Facts = Mapping[str, Any]
@@ -57,6 +58,19 @@ def in_window(facts: Facts, url: str, began: float, ended: float, with_each: boo
     except (StartError, ValueError):  # if the server died, the load has failures
         return {}
     return reported
+
+
+def completed(url: str) -> int | None:
+    """Return how many tasks the server of a URL has completed since its start.
+
+    None if it is not one of our servers, or if other processes than its own run the tasks.
+    """
+    try:
+        reported = json.loads(get(urljoin(url, "/resources/")))
+        count = reported["responses"]["completed"]
+    except (StartError, ValueError, KeyError, TypeError):
+        return None
+    return count if type(count) is int and 0 <= count < LARGEST else None
 
 
 def last_error(facts: Facts) -> str | None:

@@ -62,6 +62,19 @@ def window(
     return replace(load(url, case, before, sent), seconds=WINDOW, window=full)
 
 
+def of_fixed_length(load: Load, cycle_s: float) -> Load:
+    """Return a load whose window has a fixed length, for hosts that agree on its end before.
+
+    It is long enough for the minimum numbers of responses, and its warm-up for two cycles of
+    `cycle_s`, the expected time until every user has a response.
+    """
+    window = load.window
+    responses_s = window.responses(load.users) * cycle_s / load.users
+    seconds = min(window.longest, max(load.seconds or 0.0, responses_s))
+    warm = min(window.longest, max(window.warm, 2 * cycle_s))
+    return replace(load, seconds=seconds, window=Window(warm, waits=window.waits))
+
+
 def long(url: str, case: CaseFacts, before: Baseline, sent: Request) -> Load:
     """Return the load of a long run: the seconds or the number of requests of the case."""
     return replace(load(url, case, before, sent), seconds=case.seconds, requests=case.requests)

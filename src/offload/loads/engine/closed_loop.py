@@ -21,8 +21,8 @@ class ClosedLoop(Clients):
         self._is_endless = load.requests is None and load.each is None and not load.think
         self._random = random.Random(load.seed)  # noqa: S311 - repeatable jitter
 
-    def start(self) -> None:
-        self._started_at = monotonic()
+    def start(self, now: float) -> None:
+        self._started_at = now
         self.connections.extend(self.new_connection() for _ in range(self.load.users))
         self._active = len(self.connections)
         for user in self.connections:

@@ -47,8 +47,8 @@ class OpenLoop(Clients):
         self._waiting: deque[int] = deque()  # the numbers of requests that wait for a connection
         self._due = math.inf
 
-    def start(self) -> None:
-        self._arrivals = arrivals(self._whole, self.load.seed, self._process, monotonic())
+    def start(self, now: float) -> None:
+        self._arrivals = arrivals(self._whole, self.load.seed, self._process, now)
         self._due = next(self._arrivals)
         self._timer = Timer(self.loop, self._arrive)
         self._timer.at(self._due)
@@ -62,7 +62,7 @@ class OpenLoop(Clients):
             samples.waited.append(0.0)
             self._send(self._due)
             self._due = next(self._arrivals)
-        if not self.stopped:
+        if not self.stopped and self._due < math.inf:
             self._timer.at(self._due)
 
     def _send(self, started: float) -> None:
@@ -79,6 +79,10 @@ class OpenLoop(Clients):
             connection.send(self._next_waiting(now))
         else:
             self._idle.append(connection)
+
+    def stop_sending(self) -> None:
+        self._due = math.inf
+        self._timer.close()
 
     def stop(self, problem: str | None = None) -> None:
         if not self.stopped:

@@ -10,6 +10,8 @@ from time import process_time
 from offload.loads import Load
 from offload.loads.engine.connections.clients import Clients
 from offload.loads.engine.shared_state import (
+    AGREED_END,
+    AGREED_START,
     COMPLETED,
     LOAD_END,
     LOAD_START,
@@ -56,14 +58,17 @@ class LoadPhases:
             self.busy(now)
             if not self.load.window.refills:
                 clients.stop_sending()
-            waits = self.load.has_window and self.load.window.waits
-            settled = not waits or clients.is_settled(ended)
-            state.post(self.process, SETTLED, settled)
+            state.post(self.process, SETTLED, self._is_settled(clients, ended, now))
             late = now > ended + self.load.timeout + GRACE
             if is_leader and (late or all(state.values(SETTLED))):
                 state.decide(LOAD_END, now)
         if state.time(LOAD_END):
             clients.stop()
+
+    def _is_settled(self, clients: Clients, ended: float, now: float) -> bool:
+        """Whether the load may end now, after a window that ended at `ended`."""
+        has_tail = self.load.has_window and self.load.window.waits
+        return not has_tail or clients.is_settled(ended)
 
     def busy(self, now: float) -> float | None:
         """Return the share of one core that this process used within the window."""
@@ -92,3 +97,24 @@ class LoadPhases:
             if done >= self._wanted or length >= load.window.longest:
                 exactly = self.load.has_window and not self._wanted
                 self.state.decide(WINDOW_END, now - (length - load.seconds) * exactly)
+
+
+class AgreedPhases(LoadPhases):
+    """The phases on one of several hosts: they have agreed on the window.
+
+    It always has a tail, at whose end every request has a response, which the server counts, too.
+    An open loop goes on until the requests in the window have theirs, and only then sends no more.
+    """
+
+    def _is_settled(self, clients: Clients, ended: float, now: float) -> bool:
+        if clients.is_settled(ended):
+            clients.stop_sending()
+        return clients.is_settled(now)
+
+    def _end_warmup(self, clients: Clients, now: float) -> None:
+        if now >= (agreed := self.state.agreed(AGREED_START)):
+            self.state.decide(WINDOW_START, agreed)
+
+    def _end_window(self, clients: Clients, now: float) -> None:
+        if now >= (agreed := self.state.agreed(AGREED_END)):
+            self.state.decide(WINDOW_END, agreed)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
+from multiprocessing.context import ForkProcess
 from time import monotonic
 
 from offload import prctl
@@ -15,9 +17,30 @@ from offload.loads.engine.shared_state import LOAD_END, SharedState
 from offload.loads.engine.worker import work
 
 
+@dataclass(frozen=True)
+class LoadProcesses:
+    """The running processes of a load, and the pipes by which they send their samples."""
+
+    children: Sequence[ForkProcess]
+    pipes: Sequence[Connection]
+    state: SharedState
+
+    def samples(self) -> list[Samples]:
+        """Wait for the end of all processes; return the samples of each."""
+        found = _receive(self.pipes, self.state)
+        for child in self.children:
+            child.join()
+        return found
+
+
 def run(load: Load, state: SharedState) -> list[Samples]:
-    """Run a load in `load.processes` processes; return the samples of each."""
-    parts = divide(load)
+    """Run a load in several processes; return the samples of each."""
+    return start(load, state).samples()
+
+
+def start(load: Load, state: SharedState) -> LoadProcesses:
+    """Start the processes of a load, or on one of several hosts those of this host."""
+    parts = divide(load)[state.first : state.first + state.processes]
     # Fork, because the state is shared memory. It is safe: no event loop or thread runs yet.
     context = multiprocessing.get_context("fork")
     pipes, children = [], []
@@ -30,10 +53,7 @@ def run(load: Load, state: SharedState) -> list[Samples]:
         writing.close()
         pipes.append(reading)
         children.append(child)
-    samples = _receive(pipes, state)
-    for child in children:
-        child.join()
-    return samples
+    return LoadProcesses(children, pipes, state)
 
 
 def divide(load: Load) -> list[Load]:
@@ -61,7 +81,7 @@ def _child(
     pipe.send(work(part, whole, state, process))  # arrays are pickled as bytes
 
 
-def _receive(pipes: list[Connection], state: SharedState) -> list[Samples]:
+def _receive(pipes: Sequence[Connection], state: SharedState) -> list[Samples]:
     """Receive the samples of each process; if a process died, report it and end the others."""
     samples: dict[Connection, Samples] = {}
     while len(samples) < len(pipes):

@@ -40,8 +40,8 @@ class Clients:
         self._completed = -1  # completed requests when the last request failed
         _allow_descriptors(load.users)
 
-    def start(self) -> None:
-        """Send the first requests, in the running event loop."""
+    def start(self, now: float) -> None:
+        """Send the first requests, in the running event loop; the load starts at `now`."""
         raise NotImplementedError
 
     def next(self, connection: Connection, now: float) -> None:
@@ -55,7 +55,8 @@ class Clients:
         return CheckedConnection(self, self._expected)
 
     def stop_sending(self) -> None:
-        """Send no further requests; only the closed loop implements this."""
+        """Send no further requests; those in flight may have a response."""
+        raise NotImplementedError
 
     def fail(self, kind: str, started: float, now: float) -> None:
         """Record a failed request; stop the load after too many consecutive failures."""

@@ -6,6 +6,8 @@ from array import array
 from dataclasses import dataclass, field
 from time import monotonic
 
+from offload.loads.engine.figures.clock import REFERENCE, Clock
+
 
 def _doubles() -> array[float]:
     return array("d")
@@ -13,7 +15,7 @@ def _doubles() -> array[float]:
 
 @dataclass
 class Samples:
-    """The requests of one load process; times in seconds of CLOCK_MONOTONIC.
+    """The requests of one load process; times in seconds of `clock`, its CLOCK_MONOTONIC.
 
     `started`, `sent` and `ended` describe completed requests, in the order of their ends; a
     request is sent when it is connected. `failed` has the kind, start and end of failed requests,
@@ -34,3 +36,4 @@ class Samples:
     over: float = field(default_factory=monotonic)
     busy: float | None = None
     problem: str | None = None
+    clock: Clock = REFERENCE

@@ -6,7 +6,7 @@ import math
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from operator import sub
 from typing import Any
@@ -24,7 +24,10 @@ KINDS = ("refused", "reset", "timeout", "tls", "4xx", "5xx", "body", "other", "u
 
 @dataclass(frozen=True)
 class CountedTime:
-    """The counted part of a load, in s of CLOCK_MONOTONIC; `is_own`: it is a separate window."""
+    """The counted part of a load, in s of the reference clock: CLOCK_MONOTONIC of this machine.
+
+    `is_own`: it is a separate window, not the whole load.
+    """
 
     started: float
     ended: float
@@ -79,10 +82,12 @@ def _count(
 
     In an open loop these are the requests that were scheduled within the window. In a closed loop
     these are the requests that ended within it, and those that were in flight at its end and fail.
+    The window is converted to the clock of each part, and no time of a request is converted: so
+    response times are exact, and their quantiles are those of all samples pooled.
     """
-    first, last = window.started, window.ended
     times, failed = array("d"), Counter[str]()
     for part in parts:
+        first, last = part.clock.own(window.started), part.clock.own(window.ended)
         if load.arrivals:
             pairs = zip(part.started, part.ended, strict=True)
             times.extend(e - b for b, e in pairs if first <= b <= last)
@@ -102,7 +107,7 @@ def _delays(window: CountedTime, parts: Sequence[Samples], kind: str) -> list[fl
         delay
         for part in parts
         for at, delay in zip(part.due, getattr(part, kind), strict=True)
-        if window.started <= at <= window.ended
+        if part.clock.own(window.started) <= at <= part.clock.own(window.ended)
     )
 
 
@@ -144,9 +149,9 @@ def _rates(
         }
     started, sent, ended = array("d"), array("d"), array("d")
     for part in parts:
-        started.extend(part.started)
-        sent.extend(part.sent)
-        ended.extend(part.ended)
+        started.extend(_in_reference(part, part.started))
+        sent.extend(_in_reference(part, part.sent))
+        ended.extend(_in_reference(part, part.ended))
     edges = (window.started, window.ended)
     if not load.window.waits:
         rate, quantum = rates.between_completions(ended, *edges)
@@ -157,6 +162,11 @@ def _rates(
         "in_flight": rates.in_flight(started, ended, *edges),
         "rate_quantum": rates.quantum(sent, ended, *edges),
     }
+
+
+def _in_reference(part: Samples, times: array[float]) -> Iterable[float]:
+    """Return times of a load process as times of the reference clock."""
+    return times if part.clock.is_reference else map(part.clock.reference, times)
 
 
 def _window_flags(load: Load, window: CountedTime, completed: int) -> tuple[Flag, ...]:

@@ -1,0 +1,227 @@
+"""A host of a load, seen from the machine that measures: the steps of its agent."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict
+from time import monotonic
+from typing import Any, Protocol
+
+from offload import __version__
+from offload.errors import MachineError
+from offload.loads import Load
+from offload.loads.engine.figures.samples import Samples
+from offload.loads.engine.shared_state import AgreedTimes
+from offload.loads.hosts import clock_offset, frames, transfer
+from offload.loads.hosts.agent import PROTOCOL
+from offload.loads.hosts.clock_offset import ClockOffset, Exchange
+from offload.loads.hosts.frames import BadFrameError, Frame, FrameReader
+
+STEP_S = 30.0  # for each step before the load: the start of Python on a slow host
+PING_S = 1.0  # between two signs of life during the load
+SILENCE_S = 10.0  # without a sign of life, a host is regarded as lost
+SPARE = 64  # file descriptors of a host in addition to its users' connections
+LATEST_S = 1e10  # s of a monotonic clock
+MOST_BYTES = 1 << 32  # of samples: 130 million requests
+INSTALL = "install this version there, so that `ssh {host} offload --version` prints it"
+
+
+class LostHostError(Exception):
+    """A host failed, died or does not respond; the message is the reason."""
+
+
+class Channel(Protocol):
+    """The stream to an agent; errors are OSErrors, and a TimeoutError can be retried."""
+
+    def send(self, data: bytes) -> None: ...
+
+    def receive(self, timeout_s: float) -> bytes: ...
+
+    def last_words(self) -> tuple[int | None, str]: ...
+
+    def close(self) -> None: ...
+
+
+class RemoteHost:
+    """One host; a step that fails raises LostHostError, or MachineError if it can be fixed."""
+
+    def __init__(self, name: str, channel: Channel) -> None:
+        self.name = name
+        self.facts: Mapping[str, Any] = {}
+        self._channel = channel
+        self._frames = FrameReader(channel.receive)
+
+    def read_facts(self) -> None:
+        """Wait for the agent's facts, and check its version."""
+        until = monotonic() + STEP_S
+        try:
+            has_started = self._frames.skip_preamble(STEP_S) is not None
+        except TimeoutError:
+            what = f"host {self.name}: offload did not start within {STEP_S:.0f} s"
+            raise MachineError(what, INSTALL.format(host=self.name)) from None
+        except OSError as error:
+            raise LostHostError(f"the connection failed ({error})") from None
+        if not has_started:
+            raise self._missing()
+        frame = self._await(frames.HELLO, until)
+        self.facts = _json(frame.content)
+        version = self.fact("version")
+        if self.facts.get("protocol") != PROTOCOL or version != __version__:
+            what = f"host {self.name} has offload {version}, this is {__version__}"
+            raise MachineError(what, INSTALL.format(host=self.name))
+
+    def fact(self, name: str) -> str:
+        """Return a fact of the host as short printable text."""
+        return _text(str(self.facts.get(name)).encode(errors="replace"))[:80]
+
+    def check_users(self, users: int) -> None:
+        """Raise MachineError if the host allows fewer open files than its users need."""
+        limit = self.facts.get("files")
+        if isinstance(limit, int) and users + SPARE > limit:
+            what = f"host {self.name}: {users} users need more than {limit} descriptors"
+            raise MachineError(what, "raise ulimit -n there, or use more hosts")
+
+    def measure_clock(self) -> ClockOffset:
+        """Measure the offset of its clock by some round trips."""
+        until = monotonic() + STEP_S
+        return clock_offset.estimate(self._exchange(until) for _ in range(clock_offset.EXCHANGES))
+
+    def prepare(self, load: Load, first: int, processes: int) -> None:
+        """Start its load processes, and wait until they are ready."""
+        values = {"load": asdict(load), "first": first, "processes": processes}
+        self._send(frames.LOAD, json.dumps(values).encode())
+        self._await(frames.READY, monotonic() + STEP_S)
+
+    def start(self, times: AgreedTimes) -> None:
+        """Send the agreed times, which are those of its own clock."""
+        self._send(frames.START, json.dumps(asdict(times)).encode())
+
+    def samples(self, until: float) -> list[Samples]:
+        """Wait for its samples, which must begin to arrive by `until`, and return them."""
+        data, digest = bytearray(), hashlib.sha256()
+        while (frame := self._next_alive(math.inf if data else until)).kind != frames.DONE:
+            if frame.kind == frames.FAIL:
+                raise LostHostError(_text(frame.content))
+            if frame.kind == frames.DATA:
+                data += frame.content
+                digest.update(frame.content)
+                if len(data) > MOST_BYTES:
+                    raise LostHostError("its samples are too large")
+        done = _json(frame.content)
+        if done.get("bytes") != len(data) or done.get("sha256") != digest.hexdigest():
+            raise LostHostError("its samples were damaged on the way")
+        try:
+            return transfer.decode(bytes(data))
+        except transfer.BadSamplesError as error:
+            raise LostHostError(str(error)) from None
+
+    def end(self) -> None:
+        """End the agent and the connection; without a response the connection ends all the same."""
+        try:
+            self._send(frames.END)
+        except LostHostError:
+            pass
+        finally:
+            self._channel.close()
+
+    def close(self) -> None:
+        """End the connection at once."""
+        self._channel.close()
+
+    def _exchange(self, until: float) -> Exchange:
+        sent = monotonic()
+        self._send(frames.PING, json.dumps({"sent": sent}).encode())
+        while True:
+            values = _json(self._await(frames.PONG, until).content)
+            returned = monotonic()
+            if values.get("sent") != sent:
+                continue  # a late response to a sign of life
+            received, replied = (_time(values.get(name)) for name in ("received", "replied"))
+            return Exchange(sent, received, replied, returned)
+
+    def _next_alive(self, until: float) -> Frame:
+        """Return the next frame that is not a sign of life; raise LostHostError when silent."""
+        heard = pinged = monotonic()
+        while True:
+            now = monotonic()
+            if now > until:
+                raise LostHostError("its load did not end in time")
+            if now - heard > SILENCE_S:
+                raise LostHostError(f"it did not respond for {SILENCE_S:.0f} s")
+            if now - pinged >= PING_S:
+                self._send(frames.PING, json.dumps({"sent": now}).encode())
+                pinged = now
+            try:
+                frame = self._next(PING_S / 2)
+            except TimeoutError:
+                continue
+            heard = monotonic()
+            if frame.kind != frames.PONG:
+                return frame
+
+    def _await(self, kind: bytes, until: float) -> Frame:
+        """Return the next frame of a kind; others are late responses to signs of life."""
+        while True:
+            try:
+                frame = self._next(max(0.001, until - monotonic()))
+            except TimeoutError:
+                raise LostHostError(f"it did not respond within {STEP_S:.0f} s") from None
+            if frame.kind == kind:
+                return frame
+            if frame.kind == frames.FAIL:
+                raise LostHostError(_text(frame.content))
+
+    def _next(self, timeout_s: float) -> Frame:
+        try:
+            frame = self._frames.next(timeout_s)
+        except TimeoutError:
+            raise
+        except BadFrameError as error:
+            raise LostHostError(str(error)) from None
+        except OSError as error:
+            raise LostHostError(f"the connection failed ({error})") from None
+        if frame is None:
+            code, line = self._channel.last_words()
+            how = "" if code is None else f" with exit code {code}"
+            raise LostHostError(f"its agent ended{how}{f': {line}' if line else ''}")
+        return frame
+
+    def _send(self, kind: bytes, content: bytes = b"") -> None:
+        try:
+            self._channel.send(frames.pack(kind, content))
+        except OSError as error:
+            raise LostHostError(f"the connection failed ({error or 'it is closed'})") from None
+
+    def _missing(self) -> MachineError:
+        """Return the error for a host whose agent did not start."""
+        code, line = self._channel.last_words()
+        install = INSTALL.format(host=self.name)
+        if code == 127 or "not found" in line:
+            return MachineError(f"host {self.name} has no command offload", install)
+        said = line or _text(self._frames.rest).strip().rpartition("\n")[2][:200] or "nothing"
+        return MachineError(f"host {self.name}: offload load_host printed {said!r}", install)
+
+
+def _json(content: bytes) -> dict[str, Any]:
+    try:
+        values = json.loads(content)
+    except (ValueError, RecursionError):
+        values = None
+    if not isinstance(values, dict):
+        raise LostHostError("it sent something that is not JSON")
+    return values
+
+
+def _time(value: object) -> float:
+    if isinstance(value, int | float) and math.isfinite(value) and abs(value) < LATEST_S:
+        return float(value)
+    raise LostHostError("its time stamps are not numbers")
+
+
+def _text(content: bytes) -> str:
+    """Return text from another machine, without control characters."""
+    text = content.decode(errors="replace")[:1000]
+    return "".join(c if c.isprintable() else " " for c in text)

@@ -1,0 +1,96 @@
+"""Where the load of a case is sent from, and the CPUs of its server and of the load tool."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from offload.errors import MachineError, UsageError
+from offload.loads import Sender
+
+FORM = "pin=yes, or the CPUs of the server and of the load tool, as pin=0-2/3 or pin=0+1/2+3"
+LARGEST = 4095  # number of a CPU
+
+
+@dataclass(frozen=True)
+class Placement:
+    """The `hosts` that send the load by SSH (none: this machine), and CPUs (none: all).
+
+    With CPUs the server and the load tool have disjoint sets of them.
+    """
+
+    hosts: tuple[str, ...] = ()
+    server_cpus: tuple[int, ...] = ()
+    load_cpus: tuple[int, ...] = ()
+
+    @property
+    def sender(self) -> Sender:
+        """The sender of the load; it may only be sent to this machine."""
+        return Sender(self.hosts, self.load_cpus)
+
+    @property
+    def pin(self) -> str | None:
+        """The CPUs of the server and of the load tool: 0-2/3."""
+        if not self.load_cpus:
+            return None
+        return f"{ranges(self.server_cpus)}/{ranges(self.load_cpus)}"
+
+    @property
+    def label(self) -> str:
+        """The difference from a load that this machine sends from any CPU, to add to a case."""
+        sent = f" load from {'+'.join(self.hosts)}" if self.hosts else ""
+        return sent + (f" pin={self.pin}" if self.pin else "")
+
+
+ANYWHERE = Placement()
+
+
+def parse_pin(text: str, available: Sequence[int], processes: int = 1) -> Placement:
+    """Return the CPUs of `pin=`; raise UsageError, or MachineError if there are too few.
+
+    `yes` gives the last CPU to the load tool, one for each of its `processes` if the server keeps
+    one, and the others to the server.
+    """
+    if len(available) < 2:
+        count = len(available) or "no known"
+        what = f"pin= needs two CPUs, and this process may use {count}"
+        raise MachineError(what, "leave it out")
+    if text == "yes":
+        own = min(processes, len(available) - 1)
+        return Placement((), tuple(available[:-own]), tuple(available[-own:]))
+    server, slash, load = text.partition("/")
+    parts = [_numbers(part, text) for part in (server, load)] if slash else []
+    if not parts:
+        raise UsageError(f"pin={text[:100]!r} is not a division of CPUs", f"write {FORM}")
+    if both := {*parts[0]} & {*parts[1]}:
+        what = f"pin={text[:100]!r} has CPU {min(both)} in both parts"
+        raise UsageError(what, "give the server and the load tool different CPUs")
+    if missing := {*parts[0], *parts[1]} - {*available}:
+        what = f"pin={text[:100]!r}: this process may not use CPU {min(missing)}"
+        raise UsageError(what, f"it may use {ranges(available)}")
+    return Placement((), *parts)
+
+
+def ranges(cpus: Sequence[int]) -> str:
+    """Return CPUs in the form of the option: 0-2+5."""
+    runs: list[list[int]] = []
+    for cpu in sorted(cpus):
+        if runs and cpu == runs[-1][-1] + 1:
+            runs[-1].append(cpu)
+        else:
+            runs.append([cpu])
+    return "+".join(f"{r[0]}-{r[-1]}" if len(r) > 1 else str(r[0]) for r in runs)
+
+
+def _numbers(part: str, text: str) -> tuple[int, ...]:
+    found: set[int] = set()
+    for piece in part.split("+"):
+        first, dash, last = piece.partition("-")
+        words = (first, last if dash else first)
+        if not all(w.isascii() and w.isdigit() and len(w) <= 4 for w in words):
+            raise UsageError(f"pin={text[:100]!r} is not a division of CPUs", f"write {FORM}")
+        low, high = (int(word) for word in words)
+        if not low <= high <= LARGEST:
+            raise UsageError(f"pin={text[:100]!r} has an invalid range of CPUs", f"write {FORM}")
+        found |= {*range(low, high + 1)}
+    return tuple(sorted(found))
