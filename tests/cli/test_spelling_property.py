@@ -37,7 +37,10 @@ PARSER = Parser(contexts=collection().to_contexts())
 def called(words: list[str]) -> list[tuple[str, dict[str, Any]]]:
     """Return the commands that Fabric's parser finds in rewritten words, with all their values."""
     found = PARSER.parse_argv(rewrite(words, PARAMETERS))
-    return [(each.name, each.as_kwargs) for each in found]
+    return [
+        (each.name, {name.rstrip("_"): value for name, value in each.as_kwargs.items()})
+        for each in found
+    ]
 
 
 @st.composite

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 from offload.cli import arguments
 from offload.errors import UsageError
-from offload.registry import application, catalog
+from offload.registry import application, bind_address, catalog, host_names
 
 if TYPE_CHECKING:
-    from offload.suites import Case, Request
+    from invoke import Context
+
+    from offload.suites import Case, Placement, Request
 
 
 def case(text: str, app: str, which: str = "which case") -> Case:
@@ -36,6 +38,48 @@ def work(app: str) -> str:
 def complete(one: Case, path: str, request: Request | None) -> Case:
     """Return a case with its import folder and its request."""
     return replace(one, path=arguments.folder("path", path), request=request)
+
+
+def hosts_of(text: str) -> tuple[str, ...]:
+    """Return the hosts of `from=a+user@b:2222`; raise UsageError."""
+    from offload.loads.hosts.agreed_start import MOST_HOSTS
+
+    return host_names.parse_ssh_hosts("from", text, MOST_HOSTS)
+
+
+def placement(hosts: str, pin: str, processes: int = 1) -> Placement:
+    """Return where a load is sent from, and the CPUs of both sides; raise UsageError."""
+    from offload import cores
+    from offload.suites import Placement
+    from offload.suites._placement import parse_pin
+
+    names = hosts_of(hosts)
+    if names and pin:
+        raise UsageError("from= and pin= exclude each other", "pin= is for one machine")
+    return parse_pin(pin, cores.numbers(), processes) if pin else Placement(names)
+
+
+def use_ssh_options(context: Context) -> None:
+    """Connect to hosts with the options -S, -i and -t of the command line."""
+    from offload.loads.hosts import connection
+
+    connection.use(context.config)
+
+
+def placed(one: Case, context: Context, hosts: str, bind: str, pin: str = "") -> Case:
+    """Return a case with its placement and the address of its server; raise UsageError."""
+    placed_at = placement(hosts, pin)
+    if placed_at.hosts and not bind:
+        what = "from= needs the address at which the hosts reach the server"
+        raise UsageError(what, "add bind=ADDRESS, an address of this machine")
+    if placed_at.hosts:
+        use_ssh_options(context)
+    settings = dict(one.settings)
+    if bind:
+        settings["bind"] = bind_address.parse(bind)
+        if placed_at.hosts and settings["bind"] == bind_address.ALL:
+            raise UsageError(f"bind={bind} is not an address for from=", "name one address")
+    return replace(one, settings=settings, placement=placed_at)
 
 
 def request_of(request: str, method: str, body: str, header: str) -> Request | None:

@@ -14,7 +14,7 @@ from invoke import Exit
 from offload import loads
 from offload.cli import live_page
 from offload.errors import RunError, StartError, UsageError, UserError
-from offload.registry import catalog
+from offload.registry import bind_address, catalog
 from offload.suites._claim import MEMORY
 
 if TYPE_CHECKING:
@@ -86,6 +86,7 @@ def start_run(plan: Plan, is_opened: bool = False) -> tuple[Path, list[Record]]:
     from offload.bench.records import journal
 
     check(plan)
+    _check_placements(plan)
     if is_opened:
         live_page.idle_s()  # raises UsageError before anything is written
     folder = journal.new_run(plan.suite)
@@ -120,7 +121,20 @@ def check(plan: Plan) -> None:
             processes=case.clients,
         )
         for driver in {"builtin", plan.driver or "builtin"}:
-            loads.check(load, driver)
+            loads.check(load, driver, case.placement.sender)
+
+
+def _check_placements(plan: Plan) -> None:
+    """Warn of servers that other machines can reach; raise MachineError if a host is missing."""
+    addresses = {str(case.settings["bind"]) for case in plan.cases if "bind" in case.settings}
+    for warning in map(bind_address.warning, sorted(addresses)):
+        if warning is not None:
+            print(warning, file=sys.stderr)
+    if names := {case.placement.hosts for case in plan.cases if case.placement.hosts}:
+        from offload.loads import hosts
+
+        for each in names:
+            hosts.check(each)
 
 
 def continue_run(plan: Plan, folder: Path) -> list[Record]:

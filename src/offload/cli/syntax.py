@@ -37,7 +37,12 @@ def accept(program: Program, bare: Callable[[], None]) -> None:
                 for name, task in program.collection.tasks.items()
             }
             core = program.initial_context.flags
-            program.core.unparsed[:] = rewrite(program.core.unparsed, commands, core)
+            if program.core.unparsed:  # else `fab -H a -- command`, which is Fabric's own
+                given = program.args["hosts"]
+                words, hosts = take_hosts(program.core.unparsed, given.value or "")
+                given.value = ""  # Fabric would repeat each command host by host
+                rewritten = rewrite(words, commands, core)
+                program.core.unparsed[:] = with_hosts(rewritten, hosts, commands)
             explained = program.args.help
             if isinstance(explained.value, str):
                 explained.value = _command(explained.value.partition(":")[0], commands)
@@ -69,9 +74,59 @@ def accept(program: Program, bare: Callable[[], None]) -> None:
 
 
 def parameter_defaults(command: Callable[..., Any]) -> Defaults:
-    """Return the parameters of a command after its context, with their defaults."""
+    """Return the parameters of a command after its context, with their defaults.
+
+    The parameter `from_` is the option `from`, which is a keyword of Python.
+    """
     parameters = list(inspect.signature(command).parameters.values())[1:]
-    return {parameter.name: parameter.default for parameter in parameters}
+    return {parameter.name.rstrip("_"): parameter.default for parameter in parameters}
+
+
+def take_hosts(words: Iterable[str], hosts: str = "") -> tuple[list[str], str]:
+    """Return the words without Fabric's option -H, and its value, or else `hosts`.
+
+    >>> take_hosts(["run_load_test", "-H", "a,b"])
+    (['run_load_test'], 'a,b')
+    """
+    left: list[str] = []
+    is_value = False
+    for word in words:
+        if is_value:
+            hosts, is_value = word, False
+        elif word in ("-H", "--hosts"):
+            is_value = True
+        elif word.startswith("--hosts="):
+            hosts = word.removeprefix("--hosts=")
+        elif word.startswith("-H"):
+            hosts = word.removeprefix("-H").removeprefix("=")
+        else:
+            left.append(word)
+    if is_value:
+        raise UsageError("-H has no value", "write -H a,b")
+    return left, hosts
+
+
+def with_hosts(words: list[str], hosts: str, commands: Mapping[str, Defaults]) -> list[str]:
+    """Return rewritten words in which the commands have the option from= instead of -H.
+
+    Raise UsageError for a command that has no such option.
+
+    >>> with_hosts(["measure", "--users=2"], "a,b", {"measure": {"users": "", "from": ""}})
+    ['measure', '--from=a+b', '--users=2']
+    """
+    if not hosts:
+        return words
+    found: list[str] = []
+    for word in words:
+        found.append(word)
+        if word in commands:
+            if "from" not in commands[word]:
+                able = ", ".join(name for name, each in commands.items() if "from" in each)
+                raise UsageError(f"{word} has no -H", f"it is for load from several hosts: {able}")
+            found.append(f"--from={'+'.join(hosts.split(','))}")
+        elif word.startswith("--from"):
+            raise UsageError("-H and from= exclude each other", "use one of them")
+    return found
 
 
 def rewrite(

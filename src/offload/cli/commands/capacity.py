@@ -29,6 +29,8 @@ def capacity(
     method: str = "",
     body: str = "",
     header: str = "",
+    from_: str = "",
+    bind: str = "",
     open: bool = False,  # noqa: A002
     format: str = "text",  # noqa: A002
 ) -> None:
@@ -57,6 +59,9 @@ def capacity(
     method      the request's method; default: GET, with body POST
     body        the request's body, or with @FILE the content of a file
     header      'Name: value' to send, several as 'A: 1; B: 2'
+    from        hosts that send the load together by SSH, as a+user@b:2222 (or fab -H a,b); default:
+                this machine; see docs/how_to/load_hosts.rst
+    bind        with from=: the address of this machine at which the hosts reach the server
     open        yes: show the run live in a browser: see fab live
     format      text (default) or json
 
@@ -79,6 +84,7 @@ def capacity(
     target = LatencyTarget(SHARES[name], arguments.response_time(name, limit) or 0.0, arrivals)
     user_request = case_options.request_of(request, method, body, header)
     one = case_options.complete(case_options.case(case, app), path, user_request)
+    one = case_options.placed(one, context, from_, bind)
     planned = plan.Plan(
         plan.CAPACITY,
         with_load([one], one.users, keep_alive),

@@ -26,6 +26,9 @@ def measure(
     method: str = "",
     body: str = "",
     header: str = "",
+    from_: str = "",
+    bind: str = "",
+    pin: str = "",
     open: bool = False,  # noqa: A002
     format: str = "text",  # noqa: A002
 ) -> None:
@@ -50,6 +53,11 @@ def measure(
     method      the request's method; default: GET, with body POST
     body        the request's body, or with @FILE the content of a file
     header      'Name: value' to send, several as 'A: 1; B: 2'
+    from        hosts that send the load together by SSH, as a+user@b:2222 (or fab -H a,b); default:
+                this machine; see docs/how_to/load_hosts.rst
+    bind        with from=: the address of this machine at which the hosts reach the server
+    pin         yes: the load tool uses the last CPU and the server the others; or the CPUs of the
+                server and of the tool, as 0-2/3
     open        yes: show the run live in a browser: see fab live
     format      text (default) or json
 
@@ -62,6 +70,7 @@ def measure(
     user_count = arguments.whole_number("users", users, 1, 20_000)
     user_request = case_options.request_of(request, method, body, header)
     one = case_options.complete(case_options.case(case, app), path, user_request)
+    one = case_options.placed(one, context, from_, bind, pin)
     cases = with_load([one], user_count, keep_alive)
     one_block = (blocks.Block((0,)),)
     seed = plan.new_seed()

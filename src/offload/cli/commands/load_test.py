@@ -10,7 +10,7 @@ from invoke import Context
 
 from offload.cli import arguments, case_options, command
 from offload.errors import RunError, UsageError
-from offload.registry import catalog
+from offload.registry import bind_address, catalog, host_names
 
 
 @command("Measure")
@@ -31,6 +31,9 @@ def run_load_test(
     request: str = "",
     method: str = "",
     body: str = "",
+    from_: str = "",
+    allow: str = "",
+    pin: str = "",
     format: str = "text",  # noqa: A002 - the option's name
 ) -> None:
     """Run a load test of the running server: fab run_load_test:time=30,users=25.
@@ -40,18 +43,23 @@ def run_load_test(
                 default: 25, at most 1,000 with siege; with rate= the maximum of connections
     driver      a load tool from fab list; default: siege if installed, else builtin
     requests    number of requests after which the test ends, instead of time
-    url         a URL on this machine to load instead of the server
+    url         a URL on this machine to load instead of the server; other machines need allow=
     port        port of the server, if several are running
     keep_alive  yes: keep connections open; default: a new connection for each request
     rate        open loop: requests per second, independent of responses; only with builtin
     arrivals    arrival process of an open loop: uniform (default) or poisson
     think       mean seconds between a response and the next request; default: 0; only with builtin
-    processes   number of load processes of builtin; default: 1
+    processes   number of load processes of builtin, on each host; default: 1
     header      'Name: value' to send, several as 'A: 1; B: 2'; with a comma --header='A: 1, 2';
                 a URL may have user:password@; records show the values of harmless headers only
     request     the path to request from the server, such as /quote/7?size=2; default: /
     method      the request's method; default: GET, with body POST
     body        the request's body, or with @FILE the content of a file
+    from        hosts that send the load together by SSH, as a+user@b:2222 (or fab -H a,b); default:
+                this machine; see docs/how_to/load_hosts.rst
+    allow       with url=: names of other machines that may be loaded, as a+b; only name your own
+    pin         yes: the load tool uses the last CPU and the server the others; or the CPUs of the
+                server and of the tool, as 0-2/3
     format      text (default) or json
     """
     from offload import loads
@@ -66,6 +74,7 @@ def run_load_test(
     arguments.one_of("arrivals", arrivals, "uniform", "poisson")
     for one, other in (
         (("url", url), ("port", port)),
+        (("url", url), ("pin", pin)),
         (("url", url), ("request", request)),
         (("requests", requests), ("time", time)),
     ):
@@ -86,22 +95,30 @@ def run_load_test(
         if rate
         else None,
     )
-    needs_builtin = load.arrivals is not None or load.think or load.processes > 1
+    if allow and not url:
+        raise UsageError("allow= needs url=", "name the URL to load")
+    place = case_options.placement(from_, pin, load.processes)
+    sender = replace(place.sender, allow=host_names.parse("allow", allow, "shop.test+10.0.0.5"))
+    needs_builtin = load.arrivals is not None or load.think or load.processes > 1 or place.hosts
     tool = catalog.find_driver(
         driver or ("builtin" if needs_builtin else loads.default_driver())
     ).name
     facts = {} if url else running_servers.find(requested_port)
-    load = replace(load, url=url or f"http://127.0.0.1:{facts['port']}{sent.path}")
-    loads.check(load, tool)
+    own = "" if url else bind_address.url(facts.get("bind"), facts["port"]).removesuffix("/")
+    load = replace(load, url=url or f"{own}{sent.path}")
+    loads.check(load, tool, sender)
+    if place.hosts:
+        case_options.use_ssh_options(context)
     folder = journal.lasting_run()
     amount = f"{load.seconds:g} s" if load.seconds else f"{load.requests} requests"
-    description, started = f"{load.url}: {tool}, {load.users} users, {amount}", monotonic()
+    description = f"{load.url}: {tool}, {load.users} users, {amount}{place.label}"
+    started = monotonic()
     print(description, file=sys.stderr)
     with display.live(lambda: f"{description}: {monotonic() - started:.0f} s elapsed"):
         record = (
-            ad_hoc_load.of_url(load, tool)
+            ad_hoc_load.of_url(load, tool, sender)
             if url
-            else ad_hoc_load.of_server(facts, load, tool, sent)
+            else ad_hoc_load.of_server(facts, load, tool, sent, place)
         )
     journal.append(folder, record)
     path = publish.publish(folder, journal.read(folder))
@@ -116,3 +133,16 @@ def run_load_test(
         raise RunError(
             str(record.problem or f"no request was completed: check what {load.url} answers")
         )
+    if lost := [host for host in record.load.hosts if host.problem is not None]:
+        reasons = "; ".join(f"host {host.host}: {host.problem}" for host in lost)
+        raise RunError(f"the figures are not those of all hosts: {reasons}")
+
+
+@command("Measure")
+def load_host(context: Context) -> None:
+    """Send a share of the load of another machine, which starts this by SSH: see from=."""
+    from offload.loads.hosts import agent
+
+    if sys.stdin.isatty():
+        raise UsageError("load_host is started by SSH", "use run_load_test:from=HOST")
+    agent.main()

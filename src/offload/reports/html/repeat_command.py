@@ -14,7 +14,7 @@ from offload.errors import UserError
 from offload.registry import application, catalog
 from offload.reports.html.run import MeasuredRun
 from offload.reports.rows import Row
-from offload.suites import Case, Request, _module
+from offload.suites import Case, Placement, Request, _module
 
 DEFAULT_USERS = Case.users  # commands have the same default
 
@@ -156,7 +156,7 @@ def _join(name: str, options: Sequence[str], case: Case) -> str | None:
 
     The request is passed in separate arguments, because its body may contain commas.
     """
-    options = [*options, *([f"path={case.path}"] if case.path else [])]
+    options = [*options, *([f"path={case.path}"] if case.path else []), *_placement(case)]
     is_hidden = case.request is not None and case.request.is_masked
     if is_hidden or any("," in option for option in options):
         return None
@@ -167,9 +167,9 @@ def _join(name: str, options: Sequence[str], case: Case) -> str | None:
 def _case_arguments(case: Case) -> list[str] | None:
     """Return the arguments for a case; None if it has settings that commands cannot set."""
     server = catalog.find_server(case.server)
-    if {*case.settings} - {server.size}:
+    if {*case.settings} - {server.size, "bind"}:
         return None
-    name = replace(case, request=None).name
+    name = replace(case, request=None, placement=Placement()).name
     if application.is_application(case.task):
         return [name.partition("/")[0], *_application(case)]
     return [name]
@@ -177,6 +177,16 @@ def _case_arguments(case: Case) -> list[str] | None:
 
 def _application(case: Case) -> list[str]:
     return [case.task] if application.is_application(case.task) else []
+
+
+def _placement(case: Case) -> Iterator[str]:
+    """Yield the options of the commands that can send the load from other hosts or CPUs."""
+    if case.placement.hosts:
+        yield f"from={'+'.join(case.placement.hosts)}"
+    if "bind" in case.settings:
+        yield f"bind={case.settings['bind']}"
+    if case.placement.pin:
+        yield f"pin={case.placement.pin}"
 
 
 def _work(case: Case) -> list[str]:
