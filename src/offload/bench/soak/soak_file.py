@@ -54,7 +54,8 @@ def load(path: Path) -> tuple[Plan, dict[str, object], list[Finding]]:
         )
         for each in values["findings"]
     ]
-    return Plan(**values["plan"]), values["environment"], findings
+    planned = Plan(**{**values["plan"], "servers": tuple(values["plan"]["servers"])})
+    return planned, values["environment"], findings
 
 
 def _trend(values: Mapping[str, float] | None) -> Trend | None:
