@@ -11,9 +11,9 @@ SERVERS = ("sync", "loop", "threads", "processes", "pipes", "pebble", "prefork")
 MIXED = "mixed"  # the default task
 
 EVERY_S, READINGS_AT_LEAST = 1.0, 40  # s between two readings; more often in a short soak
-WARM_UP, MOST_WARM_UP_S = 0.25, 60.0  # share of the soak, and s
-START_S = 5.0  # s from the start of a process until its growth counts
-KILL_S, KILLS_AT_LEAST = 20.0, 6  # mean s between two kills of a server; more often in a short soak
+WARM_UP, MOST_WARM_UP_S = 1 / 4, 60.0  # share of the soak, and s
+START, MOST_START_S = 1 / 12, 15.0  # from the start of a process until its growth counts
+KILL_S, KILLS_AT_LEAST = 40.0, 3  # mean s between two kills of a server; more often in a short soak
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Plan:
     @property
     def start_s(self) -> float:
         """The time from the start of a process until its growth counts."""
-        return min(START_S, self.warm_up_s)
+        return min(MOST_START_S, START * self.seconds)
 
 
 def check(servers: Sequence[str]) -> None:

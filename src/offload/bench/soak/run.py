@@ -21,6 +21,7 @@ IDLE_KILLS = ("processes", "pipes", "prefork")  # they survive the death of any 
 BUSY_KILLS = (*IDLE_KILLS, "pebble")  # pebble's pool ends if an idle worker dies
 ONE_CONNECTION = ("sync",)  # while it serves one connection, all others wait
 WORKERS = 2
+WARM_UP_KILLS = 4  # on average: what is created at the first faults is no growth
 QUIET_S, SETTLE_S = 1.5, 20.0  # s without a change until a server without load has settled; limit
 SERVED_S = 5.0  # s until a response of status 200 after the soak
 POLL_S = 0.1
@@ -37,14 +38,14 @@ class _Soaked:
         self.kills = 0
         self.series = Series(plan.start_s)
         self._random = random.Random(f"{plan.seed} {name}")  # noqa: S311 - repeatable
-        self._due = time.monotonic() + plan.kill_s * self._random.uniform(0.3, 0.7)
+        self._due = time.monotonic()  # when the next process is killed
 
-    def step(self) -> None:
-        """Read the processes, and kill one if that is due."""
+    def step(self, kill_s: float) -> None:
+        """Read the processes, and kill one if that is due; the next in `kill_s` on average."""
         now = time.monotonic()
         self.series.add(now, readings.read(self.target.pid))
         if now >= self._due:
-            self._due = now + self.plan.kill_s * self._random.uniform(0.5, 1.5)
+            self._due = now + kill_s * self._random.uniform(0.5, 1.5)
             self._kill()
 
     def forget_warm_up(self) -> None:
@@ -60,7 +61,7 @@ class _Soaked:
     def _kill(self) -> None:
         can_die_at_work = self.plan.task == MIXED and self.name in BUSY_KILLS
         can_die_idle = self.name in IDLE_KILLS
-        if can_die_at_work and (not can_die_idle or self._random.random() < 0.5):
+        if can_die_at_work and (not can_die_idle or self.kills % 2):
             self.target.kill_at_work()
             self.kills += 1
         elif can_die_idle:
@@ -81,12 +82,18 @@ def run(plan: Plan, report: Report = lambda line: None) -> tuple[list[Finding], 
             _Soaked(name, stack.enter_context(_start(name, plan)), plan) for name in plan.servers
         ]
         with _load(soaked, plan, "warm-up"):
-            _inject(soaked, plan, plan.warm_up_s)
+            _inject(soaked, plan, plan.warm_up_s, plan.warm_up_s / WARM_UP_KILLS)
         before = _settle(soaked)
         for each in soaked:
             each.forget_warm_up()
         with _load(soaked, plan, "soak") as counts:
-            _inject(soaked, plan, plan.seconds, lambda: report(_progress(soaked, counts)))
+            _inject(
+                soaked,
+                plan,
+                plan.seconds,
+                plan.kill_s,
+                lambda: report(_progress(soaked, counts)),
+            )
         after = _settle(soaked, before)
         found = [_finding(*one) for one in zip(soaked, counts, before, after, strict=True)]
     return found, {each.name: each.series for each in soaked}
@@ -113,17 +120,18 @@ def _inject(
     soaked: Sequence[_Soaked],
     plan: Plan,
     seconds: float,
-    report: Callable[[], object] | None = None,
+    kill_s: float,
+    report: Callable[[], object] = lambda: None,
 ) -> None:
-    """Read all servers at equal intervals for a time, and inject faults."""
+    """Read all servers at equal intervals for a time, and kill processes."""
     began = time.monotonic()
     reported = due = began
     while due - began <= seconds:
         time.sleep(max(0.0, due - time.monotonic()))
         for each in soaked:
-            each.step()
+            each.step(kill_s)
         now = time.monotonic()
-        if report is not None and now - reported >= REPORT_S:
+        if now - reported >= REPORT_S:
             reported = now
             report()
         due = max(due + plan.every_s, now)  # a late reading is not made up for
