@@ -80,15 +80,12 @@ class LifeMachine(RuleBasedStateMachine):
     def kill_worker(self, which: int, count: int) -> None:
         """Kill a worker while requests are in progress: only prefork may close connections."""
         assert wait_until(lambda: len(self.server.workers()) == WORKERS, LIMIT_S) is not None
-        self.act("half a second")
-        calls = self.server.calls()
-        sender, statuses = self.send(count)
-        assert wait_until(lambda: self.server.calls() > calls, LIMIT_S) is not None
+        sender, statuses = self.begin(count)
         kill(self.server.workers()[which])
+        self.act("ok")
         sender.join(LIMIT_S)
         assert len(statuses) == count
         assert {*statuses} <= ({200, 0} if self.name == "prefork" else {200}), statuses
-        self.act("ok")
         served = wait_until(lambda: clients.at_once(self.port, 1) == [200], LIMIT_S)
         assert served is not None
 
@@ -107,8 +104,9 @@ class LifeMachine(RuleBasedStateMachine):
     @rule(count=st.integers(0, 4), number=st.sampled_from([signal.SIGTERM, signal.SIGINT]))
     def stop(self, count: int, number: signal.Signals) -> None:
         """Stop it with requests in progress: each is answered, and the exit code is 0."""
-        sender, statuses = self.begin("half a second", count)
+        sender, statuses = self.begin(count)
         os.kill(self.server.pid, number)
+        self.act("ok")
         sender.join(LIMIT_S)
         assert statuses == [200] * count
         self.end(0)
@@ -117,7 +115,7 @@ class LifeMachine(RuleBasedStateMachine):
     @rule(count=st.integers(1, 2))
     def stop_at_once(self, count: int) -> None:
         """A second signal ends it, although its tasks hang."""
-        sender, statuses = self.begin("hang", count)
+        sender, statuses = self.begin(count)
         os.kill(self.server.pid, signal.SIGTERM)
         # A second signal that follows within half a second counts as the same one.
         assert wait_until(lambda: not self.server.is_alive(), server.SHORT_DRAIN) is None
@@ -145,20 +143,17 @@ class LifeMachine(RuleBasedStateMachine):
     def act(self, how: str) -> None:
         self.server.act(how)
 
-    def send(self, count: int) -> tuple[threading.Thread, list[int]]:
-        """Send requests from a thread that ends with the last response."""
-        statuses: list[int] = []
+    def begin(self, count: int) -> tuple[threading.Thread, list[int]]:
+        """Send requests whose tasks hang; wait until all are accepted, and a task has started.
+
+        The thread ends with the last response, and the list then has all statuses.
+        """
+        self.act("hang")
+        calls, statuses = self.server.calls(), list[int]()
         sender = threading.Thread(
             target=lambda: statuses.extend(clients.at_once(self.port, count)), daemon=True
         )
         sender.start()
-        return sender, statuses
-
-    def begin(self, how: str, count: int) -> tuple[threading.Thread, list[int]]:
-        """Send requests; wait until all are accepted, and a task has started."""
-        self.act(how)
-        calls = self.server.calls()
-        sender, statuses = self.send(count)
 
         def is_in_progress() -> bool:
             return self.server.connected() >= count and self.server.calls() > calls
