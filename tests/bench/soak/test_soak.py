@@ -48,6 +48,7 @@ def test_a_leak_of_20_kb_a_request_is_found_in_every_server() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(200)
 def test_no_server_grows_in_a_minute_of_faults() -> None:
+    """Descriptors and threads are exact; one step of a heap can be 1 MB, so memory may be unknown."""
     found = soak(EVERY, plan.MIXED)
     assert not {name: each for name, each in found.items() if each.is_broken}
     for name, each in found.items():
@@ -55,8 +56,8 @@ def test_no_server_grows_in_a_minute_of_faults() -> None:
         assert {"disconnected", "malformed", "oversized"} <= {*each.faults}, name
         assert (each.faults.get("killed", 0) > 0) == (name in run.BUSY_KILLS), name
         assert {"200", "404", "500"} <= {*each.statuses}, name
-    steady = [found[name].memory_verdict for name in ("sync", "loop", "threads")]
-    assert FLAT in steady  # not all of them are merely too noisy
+        counts = each.open_descriptors, each.running_threads
+        assert [count.verdict for count in counts] == [FLAT, FLAT], (name, counts)
 
 
 @pytest.mark.unit

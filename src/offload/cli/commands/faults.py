@@ -105,7 +105,9 @@ def soak(
     )
     plan.check(planned.servers)
     journal.check_writable()
-    found, series = run.run(planned, lambda line: print(f"[soak] {line}", file=sys.stderr))
+    found, series = run.run(
+        planned, lambda line: print(f"[soak] {line}", file=sys.stderr, flush=True)
+    )
     folder = journal.new_run("soak")
     soak_file.save(folder, planned, environment(), found)
     soak_file.save_readings(folder, series)
