@@ -48,7 +48,7 @@ def test_a_leak_of_20_kb_a_request_is_found_in_every_server() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(200)
 def test_no_server_grows_in_a_minute_of_faults() -> None:
-    """Descriptors and threads are exact; one step of a heap can be 1 MB, so memory may be unknown."""
+    """Descriptors and threads are exact; memory may be unknown, because of one step of a heap."""
     found = soak(EVERY, plan.MIXED)
     assert not {name: each for name, each in found.items() if each.is_broken}
     for name, each in found.items():
