@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import time
 
 import psutil
@@ -116,3 +118,35 @@ def test_a_kill_does_not_wait_for_results_that_do_not_come() -> None:
         assert time.monotonic() - began < 10
 
     in_pool(test, 1)
+
+
+LARGE_RESULTS = """
+import asyncio, os, signal
+from pathlib import Path
+from pipepool import PipePool
+
+def memory_kib():
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return sum(int(line.split()[1]) for line in lines if line.startswith("RssAnon:"))
+
+async def main():
+    async with PipePool(1) as pool:
+        for life in range(6):
+            await pool.run(bytes, 200_000, idempotent=True)
+            if life == 0:
+                before = memory_kib()
+            os.kill(await pool.run(os.getpid, idempotent=True), signal.SIGKILL)
+        print(memory_kib() - before)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_workers_that_are_replaced_need_no_memory_of_their_parent() -> None:
+    """Before, the first large result of the third worker made the heap grow by 16 MiB."""
+    ended = subprocess.run(
+        [sys.executable, "-c", LARGE_RESULTS], capture_output=True, text=True, timeout=50
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert int(ended.stdout) < 4 * 1024

@@ -18,6 +18,7 @@ from offload.bench.claims.evaluate import ClaimVerdict
 from offload.bench.faults import lab
 from offload.bench.planning import plan_file
 from offload.bench.records import journal
+from offload.bench.soak import soak_file
 from offload.bench.stats import paired_test
 from offload.bench.telemetry import host
 from offload.cli import suite_claims
@@ -28,7 +29,7 @@ from offload.reports.claims import by_source
 from offload.reports.gil import effects, effects_svg, on_and_off
 from offload.reports.gil.effects import Effect
 from offload.reports.rows import rows
-from offload.reports.tables import faults_table, formats, measurement, text_table
+from offload.reports.tables import faults_table, formats, measurement, soak_table, text_table
 from offload.suites import tornado
 from scripts.pages import record_fields, reference
 from scripts.pages.committed import RESULTS, RUN, gil_effects
@@ -65,7 +66,7 @@ def pages() -> Mapping[Path, str]:
         docs / "record.rst": _with(docs / "record.rst", record=record_fields.rst),
         docs / "advice.rst": _with(docs / "advice.rst", corpus=reference.corpus, folds=_folds),
         docs / "gil.rst": _with(docs / "gil.rst", servers=_on_and_off),
-        docs / "reliability.rst": _with(docs / "reliability.rst", faults=_faults),
+        docs / "reliability.rst": _with(docs / "reliability.rst", soak=_soak, faults=_faults),
         docs / "effects.svg": effects_svg.svg(found),
     }
 
@@ -128,6 +129,13 @@ def _faults() -> str:
     size, environment, found = lab.load(ROOT / "docs" / lab.FILE)
     where = f"Size: {size}. Measured on {host.sentence(environment)}."
     return f"{faults_table.summary(found)}. {where}\n\n{faults_table.render(found, text_table.RST)}"
+
+
+def _soak() -> str:
+    """Return the findings of a soak, and their machine."""
+    planned, environment, found = soak_file.load(ROOT / "docs" / soak_file.FILE)
+    where = f"{planned.seconds / 60:g} minutes. Measured on {host.sentence(environment)}."
+    return f"{soak_table.summary(found)}. {where}\n\n{soak_table.render(found, text_table.RST)}"
 
 
 def _strategies(found: Sequence[Effect], verdicts: Mapping[str, ClaimVerdict]) -> str:

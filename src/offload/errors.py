@@ -82,7 +82,7 @@ class DisturbedError(UserError):
 
 
 class UndecidedError(DisturbedError):
-    """Rates vary too much for the verdict of a gate."""
+    """Rates or trends vary too much for a verdict."""
 
 
 def kind_of(exit_code: int) -> type[UserError]:

@@ -138,7 +138,6 @@ class Decoder:
 
     def __init__(self, arena: Arena) -> None:
         self._arena = arena
-        self._keeps_pages = False
 
     def decode(self, kind: int, payload: Any, blob: memoryview, as_views: bool = False) -> Any:
         """Return the value; with `as_views` bytes and large buffers are memoryviews."""
@@ -191,9 +190,7 @@ class Decoder:
         return blob[offset : offset + size] if block < 0 else self._arena.view(offset, size)
 
     def _copy(self, place: Place, blob: memoryview, make: type[Any]) -> Any:
-        if not self._keeps_pages:
-            self._keeps_pages = True
-            keep_freed_pages()
+        keep_freed_pages()
         try:
             return make(self._view(place, blob))
         finally:

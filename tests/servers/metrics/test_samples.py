@@ -1,15 +1,18 @@
-"""Samples can be read while threads add rows, with and without a GIL."""
+"""Samples keep the newest rows in little memory, and are read while threads add rows."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
 from offload.bench.target import interpreters
 from offload.registry import places
+from offload.serving.metrics import samples
+from offload.serving.metrics.samples import Samples
 
 READS_WHILE_THREADS_ADD = """
 import threading
@@ -49,3 +52,32 @@ def test_rows_are_read_while_threads_add_more(python: str) -> None:
         timeout=60,
     )
     assert (ended.stdout, ended.stderr) == ("True\n", "")
+
+
+def test_a_row_takes_the_memory_of_its_numbers() -> None:
+    """A server that collects samples for ten minutes must not look like one that leaks."""
+    tracemalloc.start()
+    try:
+        kept, before = Samples(2), tracemalloc.get_traced_memory()[0]
+        for number in range(samples.KEPT):
+            kept.add(number, number)
+        grown = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert len(kept.rows()) == samples.KEPT
+    assert grown < 1.2 * samples.KEPT * 2 * 8
+
+
+def test_the_oldest_rows_are_removed() -> None:
+    kept, count = Samples(3), 2 * samples.KEPT + 7
+    for number in range(count):
+        kept.add(number, -number, 0.5)
+    rows = kept.rows()
+    assert samples.KEPT <= len(rows) <= samples.KEPT + samples.CHUNK
+    assert rows == [(n, -n, 0.5) for n in range(count - len(rows), count)]
+    assert kept.between(rows[0][0] - 1, count) is None
+    assert kept.between(rows[5][0], rows[7][0]) == rows[5:8]
+
+
+def test_without_rows_there_are_none() -> None:
+    assert (Samples(2).rows(), Samples(2).between(0, 1)) == ([], [])

@@ -19,7 +19,7 @@ from offload.registry import catalog
 from offload.suites import Case
 
 TASK = f"{Path(__file__).parent / 'served' / 'faulty.py'}:act"
-CONTROL, TOKEN, CALLS = "control", "token", "calls"  # files: see served/faulty.py
+CONTROL, TOKEN, CALLS, DEADLY = "control", "token", "calls", "deadly"  # see served/faulty.py
 WORKERS = 4
 HELPER = "resource_tracker import"  # in the command line of a process that is no worker
 POLL_S = 0.01
@@ -55,6 +55,10 @@ class FaultyServer:
     def act(self, how: str) -> None:
         """Let the task behave like this from now on: a name in `served.faulty.ACTS`."""
         _set(self.folder, how)
+
+    def kill_at_work(self) -> None:
+        """Let the next call of the task kill its process, if the task behaves as `mixed`."""
+        (self.folder / DEADLY).touch()
 
     def workers(self) -> list[int]:
         """Return the pids of the processes that serve or run tasks, without the first process.
@@ -96,22 +100,28 @@ class FaultyServer:
 
 @contextmanager
 def faulty(
-    name: str, how: str, settings: Mapping[str, object] | None = None, workers: int = WORKERS
+    name: str,
+    how: str,
+    settings: Mapping[str, object] | None = None,
+    workers: int = WORKERS,
+    task: str = TASK,
+    port: int = 0,
 ) -> Iterator[FaultyServer]:
     """Run a server with the task `act` and `workers` workers, or processes.
 
     Settings that the server does not have are left out. Raise StartError, or the error that the
-    server reported.
+    server reported. Another `task` does not behave as the lab chooses. The default port is a free
+    one.
     """
     entry = catalog.find_server(name)
     wanted = {**({entry.size: workers} if entry.size else {}), **(settings or {})}
-    case = Case(name, TASK, settings={k: v for k, v in wanted.items() if k in entry.settings})
+    case = Case(name, task, settings={k: v for k, v in wanted.items() if k in entry.settings})
     with tempfile.TemporaryDirectory(prefix="offload-faults-") as made:
         folder = Path(made)
         _set(folder, how)
         for file in (TOKEN, CALLS):
             (folder / file).touch()
-        running = server.launch(case, {"FAULTS_FOLDER": made})
+        running = server.launch(case, {"FAULTS_FOLDER": made}, port=port)
         log = os.fdopen(os.dup(running.log.fileno()), "rb")  # `await_ready` closes its own
         try:
             server.await_ready(running, case)

@@ -90,9 +90,14 @@ def start(case: Case, environment: Mapping[str, str]) -> Server:
     return server
 
 
-def launch(case: Case, environment: Mapping[str, str], ready_s: float = handshake.READY) -> Server:
-    """Start a case's server with a timeout of `ready_s` for `await_ready`; do not wait."""
-    argv, settings = command(case, port=0)
+def launch(
+    case: Case, environment: Mapping[str, str], ready_s: float = handshake.READY, port: int = 0
+) -> Server:
+    """Start a case's server with a timeout of `ready_s` for `await_ready`; do not wait.
+
+    With port 0 it listens on a free port.
+    """
+    argv, settings = command(case, port)
     settings |= packages.environment_for(case, argv[0])
     settings["SERVER_READY_S"] = str(ready_s)
     folder = None if case.origin is None else case.origin.folder

@@ -1,4 +1,4 @@
-"""The command faults: the fault lab."""
+"""The commands faults and soak: what servers do when things go wrong, at once and for minutes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from dataclasses import replace
 from invoke import Context, Exit
 
 from offload.cli import arguments, command
-from offload.errors import GateError, UsageError
+from offload.errors import GateError, UndecidedError, UsageError
+
+LONGEST_SOAK = 600.0  # minutes
 
 
 @command("Maintain")
@@ -64,3 +66,58 @@ def faults(
         print(f"\n{faults_table.summary(found)}; {folder}")
     if any(each.is_broken for each in found):
         raise GateError(faults_table.summary(found))
+
+
+@command("Maintain")
+def soak(
+    context: Context,
+    minutes: str = "10",
+    servers: str = "",
+    task: str = "",
+    seed: str = "1",
+    format: str = "text",  # noqa: A002 - the option's name
+) -> None:
+    """Check that servers do not grow under load and faults: fab soak:minutes=10.
+
+    minutes  duration, after a warm-up of at most 1 minute; default: 10
+    servers  names of servers, as threads+pipes; default: sync, loop, threads, processes, pipes,
+             pebble and prefork, side by side
+    task     a task, or path/to/file.py:function; default: a mix of tasks, of which some fail
+    seed     of the faults, a whole number; default: 1
+    format   text (default), json or rst
+
+    Workers are killed, and clients disconnect, stall or send invalid requests. Once a second the
+    memory, descriptors and threads of all processes are read. The exit code is 1 if a server grows,
+    and 7 if an interval is too wide for a verdict. The findings are saved in results/.
+    """
+    from offload.bench.records import journal
+    from offload.bench.soak import plan, run, soak_file
+    from offload.bench.soak.finding import UNKNOWN
+    from offload.bench.telemetry.host import environment
+    from offload.reports.tables import soak_table
+
+    arguments.one_of("format", format, "text", "json", "rst")
+    planned = plan.Plan(
+        seconds=60 * arguments.number("minutes", minutes, 0.05, LONGEST_SOAK),
+        servers=tuple(dict.fromkeys(servers.split("+"))) if servers else plan.SERVERS,
+        task=task or plan.MIXED,
+        seed=arguments.whole_number("seed", seed, 0, 10**9),
+    )
+    plan.check(planned.servers)
+    journal.check_writable()
+    found, series = run.run(
+        planned, lambda line: print(f"[soak] {line}", file=sys.stderr, flush=True)
+    )
+    folder = journal.new_run("soak")
+    soak_file.save(folder, planned, environment(), found)
+    soak_file.save_readings(folder, series)
+    if format == "json":
+        print(soak_table.as_json(found))
+    else:
+        print(soak_table.render(found, "rst" if format == "rst" else "simple"))
+    if format == "text":
+        print(f"\n{soak_table.summary(found)}; {folder}")
+    if any(each.is_broken for each in found):
+        raise GateError(soak_table.summary(found))
+    if any(each.verdict == UNKNOWN for each in found):
+        raise UndecidedError(soak_table.summary(found), "run it for longer, on an idle machine")

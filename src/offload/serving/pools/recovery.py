@@ -121,6 +121,8 @@ class Pool:
             raise
         finally:
             self._timed[executor] -= 1
+            if not self._timed[executor]:
+                del self._timed[executor]  # a key would keep a broken pool, and its semaphores
 
     async def _replace(self) -> None:
         """Create a new pool; kill the old one's workers when its other calls have ended.
@@ -147,7 +149,6 @@ class Pool:
     async def _retire(self, old: ProcessPoolExecutor, pids: Collection[int]) -> None:
         while self._timed[old]:  # each call ends by its timeout
             await asyncio.sleep(RETIRING)
-        del self._timed[old]
         for worker in multiprocessing.active_children():
             if worker.pid in pids:
                 worker.kill()

@@ -1,17 +1,22 @@
 """A task whose behaviour the file `control` in FAULTS_FOLDER selects at each call.
 
 Each call appends a byte to the file `calls`. The file `token` exists until one call removes it.
+With `mixed`, a call that finds the file `deadly` removes it and kills its process.
 """
 
 import ctypes
 import os
+import random
 import sys
 import threading
 import time
 from pathlib import Path
 
+from offload import tasks
+
 NAP_S, POLL_S = 0.05, 0.02
 LARGE = b"x" * (1 << 18)  # more than the kernel takes for a client that reads slowly
+SIZES = (2_000, 20_000, 200_000)  # bytes of large responses of `mixed`
 
 
 class BadError(BaseException):
@@ -109,6 +114,32 @@ def _hold_the_gil():
     return b"ok"
 
 
+def _mixed():
+    """Behave like one of MIXED, chosen at random."""
+    try:
+        _file("deadly").unlink()
+    except FileNotFoundError:
+        [how] = random.choices([*MIXED], MIXED.values())  # noqa: S311
+        return how()
+    return ACTS["die"]()
+
+
+def _random_bytes():
+    return random.randbytes(random.choice(SIZES))  # noqa: S311
+
+
+MIXED = {  # share of the calls in percent
+    tasks.resolve("sleep_shortest_sync"): 45,
+    tasks.resolve("checksum_sync"): 20,
+    tasks.resolve("noop_sync"): 10,
+    tasks.resolve("file_sync"): 8,
+    _random_bytes: 8,
+    _raise: 3,
+    lambda: sys.exit(3): 2,
+    _return_lock: 2,
+    _raise_odd: 2,
+}
+
 ACTS = {
     "ok": _ok,
     "nap": _nap,
@@ -127,4 +158,5 @@ ACTS = {
     "hang": _hang,
     "hang once": _hang_once,
     "hold the GIL": _hold_the_gil,
+    "mixed": _mixed,
 }
