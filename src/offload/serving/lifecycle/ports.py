@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import socket
 from collections.abc import Iterator
 
 from offload.errors import MachineError
@@ -16,3 +17,14 @@ def binding(port: int) -> Iterator[None]:
     except OSError as error:
         fix = "stop what listens there, or choose another port with port="
         raise MachineError(f"port {port}: {error.strerror}", fix) from error
+
+
+def check(port: int) -> None:
+    """Raise MachineError if a port is in use, before workers are started; 0 is any free port.
+
+    A pool's workers must not inherit the listening socket, so the pool is started first.
+    """
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        with binding(port):
+            probe.bind(("127.0.0.1", port))
