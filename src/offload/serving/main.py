@@ -30,7 +30,7 @@ from offload.registry import (
 )
 from offload.registry.entries import Entry
 from offload.serving import plain
-from offload.serving.lifecycle import readiness
+from offload.serving.lifecycle import ports, readiness
 from offload.serving.lifecycle.stop_signal import DRAIN, DROPPED, exit_now, stop
 from offload.serving.metrics import gil_address, gil_state, probe
 from offload.serving.protection import host_check
@@ -87,6 +87,7 @@ def _serve(server: Entry, task: str, port: int) -> None:
     if missing := [name for name in server.needs if importlib.util.find_spec(name) is None]:
         fix = requirements.remedy(missing)
         raise MachineError(f"{server.name} needs {' and '.join(missing)}", fix)
+    ports.check(port)
     try:
         serve = importlib.import_module(server.module).serve
         if is_plain:

@@ -134,6 +134,18 @@ def test_a_busy_port_is_one_line(name: str) -> None:
     assert "Address already in use" in lines[0]
 
 
+@pytest.mark.parametrize("name", ["processes", "pipes"])
+def test_a_busy_port_starts_no_worker(name: str, tmp_path: Path) -> None:
+    """The module of the task writes a file where it is imported: in workers."""
+    (tmp_path / "marks.py").write_text(f"open({str(tmp_path / 'mark')!r}, 'w')\ndef f(): ...\n")
+    with socket.socket() as busy:
+        busy.bind(("127.0.0.1", 0))
+        busy.listen()
+        port = str(busy.getsockname()[1])
+        code, _ = wait_for_end(begin(name, f"{tmp_path}/marks.py:f", port))
+    assert (code, (tmp_path / "mark").exists()) == (3, False)
+
+
 def test_a_setting_it_does_not_take_is_refused(start: Start) -> None:
     with pytest.raises(UsageError, match="sync has no setting workers=: it has backlog="):
         start("sync", "noop_sync", workers=3)

@@ -20,6 +20,7 @@ limit = int(sys.argv[1])
 resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
 os.execv(sys.argv[2], sys.argv[2:])
 """
+ATTEMPTS = 3  # of a command that takes too long: the fastest one counts
 LONGEST_S = 30.0  # until a command that does not end is killed
 
 
@@ -112,6 +113,9 @@ def check(cases: Sequence[Case], within_s: float = LONGEST_S) -> tuple[list[str]
     wrong, slowest_s = [], 0.0
     for case in cases:
         ending = run(case)
+        for _ in range(ATTEMPTS - 1):
+            if ending.took_s > within_s and ending.code is not None:
+                ending = min(ending, run(case), key=lambda each: each.took_s)
         slowest_s = max(slowest_s, ending.took_s)
         if (found := problem(case, ending, within_s)) is not None:
             wrong.append(f"{case.name}: {found}")

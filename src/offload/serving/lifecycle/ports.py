@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import socket
 from collections.abc import Iterator
 
 from offload.errors import MachineError
@@ -26,3 +27,15 @@ def binding(port: int) -> Iterator[None]:
 def address() -> str:
     """Return the address on which this server listens: that of `bind=`, or 127.0.0.1."""
     return bind_address.configured()
+
+
+def check(port: int) -> None:
+    """Raise MachineError if a port is in use, before workers are started; 0 is any free port.
+
+    A pool's workers must not inherit the listening socket, so the pool is started first.
+    """
+    family = socket.AF_INET6 if ":" in address() else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        with binding(port):
+            probe.bind((address(), port))

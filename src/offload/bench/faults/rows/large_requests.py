@@ -11,6 +11,7 @@ from offload.bench.faults.row import Outcome, Row, Size
 
 GROWTH_MIB = 5.0
 ROUNDS = 4
+WARMUP = 40  # good requests, so that each process has responded before its memory is read
 PIECE = b"x" * (1 << 16)
 PIECES = 1600  # 100 MiB
 START = b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/octet-stream\r\n"
@@ -55,14 +56,14 @@ REQUESTS: dict[str, Callable[[], Iterator[bytes]]] = {
 def inject(server: str, size: Size) -> Outcome:
     """Send each request several times, a good one after each, and read the peak of the memory."""
     refused: dict[str, set[int | None]] = {name: set() for name in REQUESTS}
-    served = set()
+    good = [GET + b"\r\n"]
     with faulty(server, "ok") as target:
-        served.add(raw_requests.send(target.port, [GET + b"\r\n"]))
+        served = {raw_requests.send(target.port, good) for _ in range(WARMUP)}
         memory = PeakMemory([target.pid, *(each.pid for each in target.descendants())])
         for _ in range(ROUNDS):
             for name, pieces in REQUESTS.items():
                 refused[name].add(raw_requests.send(target.port, pieces()))
-                served.add(raw_requests.send(target.port, [GET + b"\r\n"]))
+                served.add(raw_requests.send(target.port, good))
         grown = memory.growth_mib()
         alive = target.is_alive()
     found = [
