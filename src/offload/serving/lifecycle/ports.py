@@ -34,8 +34,7 @@ def check(port: int) -> None:
 
     A pool's workers must not inherit the listening socket, so the pool is started first.
     """
-    family = socket.AF_INET6 if ":" in address() else socket.AF_INET
-    with socket.socket(family) as probe:
+    with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         with binding(port):
             probe.bind((address(), port))

@@ -119,7 +119,7 @@ def _mixed():
     try:
         _file("deadly").unlink()
     except FileNotFoundError:
-        [how] = random.choices([*MIXED], MIXED.values())  # noqa: S311
+        [how] = random.choices([*MIXED], [*MIXED.values()])  # noqa: S311
         return how()
     return ACTS["die"]()
 
