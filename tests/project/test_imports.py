@@ -33,6 +33,8 @@ MAY_IMPORT = {
     "cli": BASE | {"suites", "loads", "bench", "reports", "corpus"},
 }
 
+SERVED = PACKAGE / "bench" / "faults" / "served"  # the tasks of the lab: servers import them
+
 STEPS: dict[str, set[str]] = {  # of a measurement, from numbers to rounds: folders of bench
     "stats": set(),
     "records": set(),
@@ -69,8 +71,15 @@ def parts_of(path: Path) -> set[str]:
 
 @pytest.mark.parametrize("part", MAY_IMPORT)
 def test_a_part_imports_only_what_stands_to_its_right(part: str) -> None:
-    ours = {name for path in files(part) for name in parts_of(path)}
+    own = [path for path in files(part) if path.parent != SERVED]
+    ours = {name for path in own for name in parts_of(path)}
     assert ours - {part} <= MAY_IMPORT[part]
+
+
+def test_the_tasks_of_the_lab_import_only_tasks() -> None:
+    paths = [*SERVED.glob("*.py")]
+    assert len(paths) > 1
+    assert {name for path in paths for name in parts_of(path)} <= {"tasks"}
 
 
 @pytest.mark.parametrize("step", STEPS)
