@@ -112,7 +112,7 @@ def _folder(certificate: Certificate) -> Iterator[Path]:
     if link.is_symlink():
         shutil.rmtree(link.resolve(), ignore_errors=True)
         link.unlink()
-    with tempfile.TemporaryDirectory(prefix="upstream-nginx-", dir=_public_folder()) as name:
+    with tempfile.TemporaryDirectory(prefix="upstream-nginx-", dir=public_folder()) as name:
         folder = Path(name)
         link.symlink_to(folder)
         shutil.copytree(WWW, folder / "www")
@@ -128,7 +128,7 @@ def _folder(certificate: Certificate) -> Iterator[Path]:
             link.unlink(missing_ok=True)
 
 
-def _public_folder() -> Path:
+def public_folder() -> Path:
     """Return a folder for temporary files that every user can reach; raise StartError."""
     for path in map(Path, (tempfile.gettempdir(), "/tmp", "/var/tmp")):  # noqa: S108
         folders = (path, *path.resolve().parents)
@@ -137,7 +137,7 @@ def _public_folder() -> Path:
     raise StartError("nginx did not start", "no folder for temporary files is open to all users")
 
 
-def _user() -> str:
+def user_line() -> str:
     """Return the line that names the user of the workers; raise StartError."""
     if os.geteuid() != 0:
         return ""
@@ -154,7 +154,7 @@ def _configure(
 ) -> None:
     """Write nginx.conf; its paths are relative to the folder, so they need no quoting."""
     text = CONFIGURATION.format(
-        user=_user(),
+        user=user_line(),
         log=LOG,
         workers=WORKERS,
         backlog=BACKLOG,
@@ -168,7 +168,7 @@ def _configure(
 
 
 async def _start(program: str, folder: Path, lock: int) -> asyncio.subprocess.Process:
-    command = [program, "-p", f"{folder}/", "-c", "nginx.conf", *_early_log(program)]
+    command = [program, "-p", f"{folder}/", "-c", "nginx.conf", *early_log(program)]
     try:
         return await asyncio.create_subprocess_exec(
             *command,
@@ -193,7 +193,7 @@ async def _stop(process: asyncio.subprocess.Process, ended: asyncio.Future[int])
     await ended
 
 
-def _early_log(program: str) -> list[str]:
+def early_log(program: str) -> list[str]:
     """Return the option for a log before the configuration is read (since nginx 1.19.5)."""
     try:
         output = subprocess.run([program, "-v"], capture_output=True, timeout=5, check=False).stderr

@@ -28,6 +28,11 @@ PROMISED = [
     ("R7", "sync"),
     ("R7", "prefork"),
     ("R9", "sync"),
+    ("R8", "sync"),
+    pytest.param("R8", "loop-protected", marks=pytest.mark.slow),
+    pytest.param("R8", "threads", marks=pytest.mark.slow),
+    pytest.param("R8", "pipes", marks=pytest.mark.slow),
+    ("R8", "prefork"),
     ("R10", "threads"),
     ("R10", "prefork"),
     ("R11", "processes"),
@@ -86,7 +91,7 @@ def test_a_fault_that_a_server_does_not_survive_is_seen(row: str, server: str, f
 def test_every_server_of_a_row_exists() -> None:
     for row in ROWS.values():
         for name in row.all_servers:
-            server = name.removesuffix("-unprotected")
+            server = name.removesuffix("-unprotected").removesuffix("-protected")
             assert server == "bench" or catalog.find_server(server).name == server
 
 

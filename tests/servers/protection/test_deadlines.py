@@ -125,13 +125,14 @@ def test_more_than_100_headers_are_refused(name: str) -> None:
         assert status(port, start.replace(b"GET", b"POST") + b"X: y\r\n" * 1000 + b"\r\n") == b"431"
 
 
+START = b"GET / HTTP/1.1\r\nHost: localhost\r\n"
 CHUNKED = b"Transfer-Encoding: chunked\r\n"
 INNER = b"GET /resources/ HTTP/1.1\r\nHost: localhost\r\n\r\n"
 UNCLEAR = {
-    b"GET / HTTP/1.1\r\n%b\r\n0\r\n\r\n%b" % (CHUNKED, INNER): b"501",
-    b"GET / HTTP/1.1\r\n%b\r\n10000\r\n%b" % (CHUNKED, b"x" * 65536): b"501",
-    b"GET / HTTP/1.1\r\nContent-Length: 5\r\n%b\r\n0\r\n\r\n%b" % (CHUNKED, INNER): b"501",
-    b"GET / HTTP/1.1\r\nContent-Length: 0\r\nContent-Length: 47\r\n\r\n%b" % INNER: b"400",
+    b"%b%b\r\n0\r\n\r\n%b" % (START, CHUNKED, INNER): b"501",
+    b"%b%b\r\n10000\r\n%b" % (START, CHUNKED, b"x" * 65536): b"501",
+    b"%bContent-Length: 5\r\n%b\r\n0\r\n\r\n%b" % (START, CHUNKED, INNER): b"400",
+    b"%bContent-Length: 0\r\nContent-Length: 47\r\n\r\n%b" % (START, INNER): b"400",
     b"GET /\r\n\r\n": b"400",
     b"GET / HTTP/x\r\n\r\n": b"400",
     b"GET /noop\nsync HTTP/1.1\r\n\r\n": b"400",
@@ -151,7 +152,7 @@ def test_a_refusal_reaches_a_client_that_still_sends() -> None:
         serving("sync", "noop_sync") as port,
         socket.create_connection(("127.0.0.1", port), timeout=20) as client,
     ):
-        client.sendall(b"GET / HTTP/1.1\r\n%b\r\n" % CHUNKED)
+        client.sendall(START + CHUNKED + b"\r\n")
         assert client.recv(12)[-3:] == b"501"
         client.sendall(b"x" * 30_000)
         client.shutdown(socket.SHUT_WR)

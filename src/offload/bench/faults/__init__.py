@@ -7,7 +7,9 @@ slow_connections  connections that send or receive slowly, by slowhttptest or by
 raw_requests      requests that no HTTP client would send
 commands          commands that must fail, and how they end
 faulty_server     a server whose task the lab controls, observed from outside
+reverse_proxy     nginx in front of a server
 peak_memory       the peak of the memory of its processes
+requests/         malformed requests, and what servers may respond to them
 rows/             one file for each row
 served/           the task that the servers run
 """

@@ -97,6 +97,14 @@ class FaultyServer:
         """Return all processes below the first one."""
         return descendants(self.pid)
 
+    def open_files(self) -> dict[int, int]:
+        """Return the number of open file descriptors of each of its processes, by pid."""
+        found = {}
+        for process in (psutil.Process(self.pid), *self.descendants()):
+            with suppress(psutil.NoSuchProcess):
+                found[process.pid] = process.num_fds()
+        return found
+
 
 @contextmanager
 def faulty(

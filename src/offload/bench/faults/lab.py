@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from offload import files
-from offload.bench.faults.row import Outcome, Row, Size
+from offload.bench.faults.row import NotAvailable, Outcome, Row, Size
 from offload.bench.faults.rows import (
     bad_parameters,
     deadly_task,
@@ -16,10 +16,12 @@ from offload.bench.faults.rows import (
     killed_parent,
     killed_worker,
     large_requests,
+    malformed_requests,
     missing_resources,
     overload,
     shutdown,
     slow_clients,
+    smuggling,
     stuck_task,
 )
 from offload.errors import MachineError, StorageError, UsageError
@@ -35,6 +37,8 @@ ROWS = {
         overload,
         slow_clients,
         large_requests,
+        malformed_requests,
+        smuggling,
         bad_parameters,
         shutdown,
         killed_parent,
@@ -84,14 +88,16 @@ def select(row: str, servers: Sequence[str]) -> list[tuple[Row, tuple[str, ...]]
 def run(row: Row, server: str, size: Size) -> Finding:
     """Inject the fault of a row into one server.
 
-    If a server that promises nothing is not installed, `is_kept` is None. Any other error is a
-    broken promise: the lab has no result that excuses it.
+    If a server that promises nothing is not installed, or this machine lacks what the fault needs,
+    `is_kept` is None. Any other error is a broken promise: the lab has no result that excuses it.
     """
     promised = server in row.servers
     if server in row.skipped:
         return Finding(row.number, server, False, None, "")
     try:
         found = row.inject(server, size)
+    except NotAvailable as error:
+        return Finding(row.number, server, False, None, str(error))
     except MachineError as error:
         if promised:
             raise

@@ -13,7 +13,7 @@ class Size:
     Limits of time are multiplied by `slack`: a small run is a test that runs beside others.
     Rows read what they need: the number of `kills`, the seconds between two of them, the steady
     `clients`, the clients of an overload and its duration in s, the number of other `requests`, and
-    the number of `slow` connections.
+    the numbers of `slow` connections of each kind and of malformed requests, the `mutants`.
     """
 
     name: str
@@ -24,12 +24,17 @@ class Size:
     overload_s: float
     requests: int
     slow: int
+    mutants: int
     slack: float
 
 
-SMALL = Size("small", 2, 0.5, 4, 100, 4.0, 5, 30, 5.0)
-FULL = Size("full", 6, 1.0, 8, 1000, 20.0, 30, 500, 1.0)
+SMALL = Size("small", 2, 0.5, 4, 100, 4.0, 5, 30, 150, 5.0)
+FULL = Size("full", 6, 1.0, 8, 1000, 20.0, 30, 500, 10_000, 1.0)
 SIZES = {size.name: size for size in (SMALL, FULL)}
+
+
+class NotAvailable(Exception):
+    """The machine lacks what is needed to inject the fault; the message is one line."""
 
 
 @dataclass(frozen=True)

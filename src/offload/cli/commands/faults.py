@@ -24,7 +24,7 @@ def faults(
 ) -> None:
     """Inject faults into real servers, and check what they promise: fab faults:R1.
 
-    row      one row: R1, R2, ...; default: all, in 25 minutes
+    row      one row: R1, R2, ...; default: all, in 45 minutes
     servers  names of servers, as threads+pipes; default: all of the rows
     size     full (default), or small: fewer faults and clients
     clients  number of clients of an overload; default: 1000, small 100

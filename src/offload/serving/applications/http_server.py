@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler
 from socketserver import TCPServer
 
 from offload import tasks
-from offload.serving.applications import responses
+from offload.serving.applications import request_head, responses
 from offload.serving.lifecycle import drain, log, ports, readiness
 from offload.serving.lifecycle.stop_signal import stop
 from offload.serving.protection import deadlines
@@ -38,7 +38,7 @@ class Server(TCPServer):
 class RequestHandler(BaseHTTPRequestHandler):
     """Reads a request until its deadline, and refuses it or calls do_GET or do_HEAD."""
 
-    default_request_version = "HTTP/1.0"  # else a response to a bad request has no status
+    raw_requestline: bytes
 
     def setup(self) -> None:
         super().setup()
@@ -46,34 +46,35 @@ class RequestHandler(BaseHTTPRequestHandler):
         self.rfile = deadlines.reader(self.connection)
 
     def parse_request(self) -> bool:
-        """Return whether the request is to be handled; else it has its response."""
-        if not super().parse_request():
+        """Return whether the request is to be handled; else it has its response.
+
+        This replaces the reading of http.server, which accepts malformed requests.
+        """
+        self.close_connection = True
+        self.command, self.requestline = "", ""
+        self.request_version = self.protocol_version  # each response has a status line
+        if self.raw_requestline in request_head.EMPTY_LINES:  # one before a request is ignored
+            self.raw_requestline = self.rfile.readline(request_head.LONGEST)
+            if not self.raw_requestline:
+                return False
+        try:
+            head = request_head.read(self.raw_requestline, self.rfile)
+        except request_head.BadHead as error:
+            self.send_error(error.status, error.reason)
             return False
-        refusal = self._bad_framing()
-        if refusal is not None:
-            self.send_error(*refusal)
+        self.command, self.path = head.method, head.target
+        self.request_version = head.version
+        if head.length > deadlines.BODY:
+            self.send_error(413)
             return False
-        length = int(self.headers.get("Content-Length", "0"))
-        self.rfile.read(length)  # else closing the connection would discard the response
-        refused = responses.refusal(self.command, self.headers.get("Host"))
+        # A body that is not read would let the kernel discard the response.
+        if len(self.rfile.read(head.length)) < head.length:
+            self.send_error(400, "The body is not complete")
+            return False
+        refused = responses.refusal(head.method, head.fields.get("host"))
         if refused is not None:
             self.respond(refused)
         return refused is None
-
-    def _bad_framing(self) -> tuple[int, str] | None:
-        """Return status and reason if it is unclear where the request ends, or if it is too large.
-
-        http.server ignores Transfer-Encoding: it would respond before the body has arrived.
-        """
-        if len(self.requestline.split()) < 3:
-            return 400, "No HTTP version"
-        if "Transfer-Encoding" in self.headers:
-            return 501, "Transfer-Encoding is not supported: send a Content-Length"
-        lengths = self.headers.get_all("Content-Length", ["0"])
-        length = lengths[0]
-        if len(lengths) > 1 or not (length.isascii() and length.isdigit() and len(length) < 20):
-            return 400, "Bad Content-Length"
-        return (413, "Body too large") if int(length) > deadlines.BODY else None
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """Refuse the request, which may not have arrived completely."""

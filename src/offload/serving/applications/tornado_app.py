@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 from collections.abc import Awaitable, Callable
 from concurrent.futures.process import BrokenProcessPool
@@ -12,6 +13,7 @@ from inspect import iscoroutinefunction
 from typing import Any
 
 from tornado.httpserver import HTTPServer
+from tornado.httputil import HTTPInputError, HTTPServerRequest
 from tornado.iostream import StreamClosedError
 from tornado.netutil import bind_sockets
 from tornado.web import Application, Finish, RequestHandler
@@ -19,7 +21,7 @@ from tornado.web import Application, Finish, RequestHandler
 from offload import tasks
 from offload.serving import health
 from offload.serving.applications import responses
-from offload.serving.lifecycle import drain, ports, readiness
+from offload.serving.lifecycle import drain, log, ports, readiness
 from offload.serving.lifecycle.stop_signal import stop
 from offload.serving.metrics import loop_lag, probe
 from offload.serving.metrics.task_clock import TimedResult
@@ -35,6 +37,8 @@ LIMITS = {
     "body_timeout": deadlines.REQUEST,
     "max_body_size": deadlines.BODY,
 }
+
+_SEPARATOR = re.compile(r"[ \t]*,[ \t]*")
 
 Run = Callable[[], Awaitable[TimedResult]]  # runs the task once, by the server's strategy
 
@@ -74,6 +78,20 @@ def serve_socket(
 ) -> None:
     """Respond to the requests of a socket that several processes share; `ready` is called first."""
     asyncio.run(_accept(run, listening, backlog, ready, protection, is_shared=True))
+
+
+class _Application(Application):
+    """Ends connections as RFC 9112 requires, where Tornado reads a further request."""
+
+    def find_handler(self, request: HTTPServerRequest, **kwargs: Any) -> Any:
+        """Refuse chunks in HTTP/1.0 (6.1), and find "close" in a list of options (9.6)."""
+        if request.version == "HTTP/1.0" and "Transfer-Encoding" in request.headers:
+            raise HTTPInputError("Transfer-Encoding in HTTP/1.0")
+        options = request.headers.get("Connection")
+        if options is not None and "," in options and "close" in _SEPARATOR.split(options.lower()):
+            connection: Any = request.connection
+            connection._disconnect_on_finish = True  # there is no public name
+        return super().find_handler(request, **kwargs)
 
 
 class _Handler(RequestHandler):
@@ -194,6 +212,7 @@ async def _accept(
     protection: Protection,
     is_shared: bool = False,
 ) -> None:
+    log.adopt("tornado", "asyncio")
     requests = drain.Requests()
     server = _create_server(run, requests, protection)
     server.add_sockets([listening])
@@ -221,7 +240,7 @@ def _create_server(run: Run, requests: drain.Requests, protection: Protection) -
     handlers: list[Any] = [(".*", handler, arguments)]
     if protection.has_health:
         handlers[:0] = health.handlers(guard)
-    created = server(Application(handlers, log_function=lambda _: None), **LIMITS)
+    created = server(_Application(handlers, log_function=lambda _: None), **LIMITS)
     if isinstance(created, BoundedServer):
         created.maximum = protection.max_connections
     return created

@@ -7,12 +7,14 @@ it: two lines at the same moment are possible, and the number of suppressed line
 from __future__ import annotations
 
 import ctypes
+import logging
 import mmap
 import sys
 import time
 
 from offload.errors import escaped
 
+LONGEST = 500  # characters of a message of a library, which may contain what a client sent
 INTERVAL = 1.0  # s between two lines, so that a task that always fails cannot fill a disk
 
 
@@ -35,3 +37,22 @@ def failure(message: str) -> None:
     more = f" (and {_limit.suppressed} more since the last line)" if _limit.suppressed else ""
     _limit.last, _limit.suppressed = now, 0
     print(escaped(message) + more, file=sys.stderr, flush=True)
+
+
+def adopt(*names: str) -> None:
+    """Print the warnings and errors of these loggers like failures: one line without a traceback.
+
+    By default, Python prints each of them, with its traceback.
+    """
+    for name in names:
+        logger = logging.getLogger(name)
+        logger.handlers = [_Handler(logging.WARNING)]
+        logger.propagate = False
+
+
+class _Handler(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print a record, and the error that it is about."""
+        error = record.exc_info[1] if record.exc_info else None
+        message = record.getMessage() + ("" if error is None else f": {error!r}")
+        failure(message[:LONGEST])

@@ -1,0 +1,81 @@
+"""R8: malformed requests: those of public test suites, and mutants of valid ones."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from offload.bench.faults.faulty_server import faulty, wait_until
+from offload.bench.faults.requests import attack
+from offload.bench.faults.row import Outcome, Row, Size
+
+SEED = 8
+PROTECTED = "-protected"
+TRACEBACK = "Traceback (most recent call last)"
+LINES_PER_S = 1.0  # of log at most
+SETTLE_S = 5.0  # until descriptors of closed connections are closed
+SETTINGS = {"backlog": 1024}
+
+
+def inject(server: str, size: Size) -> Outcome:
+    """Send each request, and compare responses, log, processes and open descriptors."""
+    protect = "yes" if server.endswith(PROTECTED) else "no"
+    name, settings = server.removesuffix(PROTECTED), {**SETTINGS, "protect": protect}
+    with faulty(name, "ok", settings, workers=2) as target:
+        attack.warm_up(target.port)
+        before, logged, began = target.open_files(), len(target.log_text()), time.monotonic()
+        tally = attack.run(target.port, attack.messages(SEED, size.mutants))
+        took_s = time.monotonic() - began
+        wait_until(lambda: not _leaked(before, target.open_files()), size.slack * SETTLE_S)
+        after, log = target.open_files(), target.log_text()[logged:]
+    lines, tracebacks = len(log.splitlines()), log.count(TRACEBACK)
+    ended = len(before.keys() - after.keys())
+    figure = (
+        f"{tally.figure}; log: {lines} lines, {tracebacks} tracebacks; "
+        f"descriptors: {sum(before.values())}, {_leaked(before, after)} leaked; "
+        f"{ended} of {len(before)} processes ended"
+    )
+    is_kept = (
+        not tally.is_cut
+        and not tally.faults
+        and not tally.unserved
+        and not tracebacks
+        and lines <= LINES_PER_S * took_s + 1
+        and not ended
+        and not _leaked(before, after)
+    )
+    return Outcome(is_kept, figure)
+
+
+def _leaked(before: Mapping[int, int], after: Mapping[int, int]) -> int:
+    """Return how many descriptors the processes have more than before."""
+    return sum(max(0, count - before.get(pid, 0)) for pid, count in after.items())
+
+
+ROW = Row(
+    "R8",
+    "malformed requests: public test suites, and 10,000 mutants of valid requests",
+    "one complete response of 400 or more, or the connection is closed; the next request is "
+    "served; no crash, no traceback, at most one line of log a second, no descriptor leaks",
+    inject,
+    (
+        "sync",
+        "loop",
+        f"loop{PROTECTED}",
+        "threads",
+        f"threads{PROTECTED}",
+        "processes",
+        "pipes",
+        "pebble",
+        "prefork",
+    ),
+    others={
+        "plain_sync": "http.server serves HTTP/0.9 and most malformed requests",
+        "plain_threads": 'Tornado reads chunks in HTTP/1.0, and does not find "close" in a list',
+        "gunicorn_sync": "it serves requests without a Host, and before their body is complete",
+        "uvicorn_workers": "it serves requests without a Host, and logs each malformed request",
+        "granian_asgi": "it serves requests without a Host, or with a malformed one",
+        "hypercorn": "it serves requests without a Host, and HTTP/2",
+        "waitress": "it serves HTTP/0.9, and requests without a Host",
+    },
+)

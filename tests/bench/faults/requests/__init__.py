@@ -1,0 +1,1 @@
+"""Tests of the malformed requests of the fault lab."""
