@@ -19,13 +19,12 @@ EVERY = tuple(name for name in plan.SERVERS if not MISSING[name])
 @pytest.mark.server
 def test_the_command_finds_a_leak() -> None:
     """A few seconds show that it works, not that a server is flat."""
-    done = fab(f"soak:minutes=0.05,servers=threads+pipes,task={LEAKS},format=json", timeout=50)
-    found = {each["server"]: each for each in json.loads(done.stdout)}
-    assert (found["threads"]["verdict"], done.returncode) == (GROWS, 1), done.stderr
+    done = fab(f"soak:minutes=0.05,servers=threads,task={LEAKS},format=json", timeout=50)
+    [found] = json.loads(done.stdout)
+    assert (found["verdict"], done.returncode) == (GROWS, 1), done.stderr
     assert "threads: grows" in done.stderr
-    assert found["threads"]["statuses"]["200"] > 10
-    assert found["pipes"]["faults"]["killed"] > 0
-    assert found["pipes"]["serves"]
+    assert found["statuses"]["200"] > 10
+    assert found["serves"]
 
 
 def soak(servers: tuple[str, ...], task: str) -> dict[str, Finding]:
