@@ -20,16 +20,29 @@ MOST_SKIPS_TIMING = 20
 TIMING_FILES = $(shell grep -rl "mark.timing" --include=test_*.py tests pipepool/tests)
 TIMING = -m timing --reruns 1 -rR
 
-# The toolkit and its process pool, both from this checkout. The packages that draw pictures have no
-# wheels for some Pythons: reports contain no pictures there.
-PROJECT = -e ./pipepool -e .
-PICTURES = -r requirements-pictures.txt --only-binary vl-convert-python
-REQUIREMENTS = requirements.txt requirements-pictures.txt requirements.lock pyproject.toml \
-	pipepool/pyproject.toml
+# Packages are installed from the files in locks/, which have the hashes of all their files, so that
+# a changed or additional package is refused. One file for each purpose, because pip accepts no hashes
+# in constraints. The toolkit and its process pool are installed from this checkout, without other
+# packages: what builds them is in locks/, too.
+PIP = $(BIN)/python -m pip install -q --disable-pip-version-check
+LOCKED = $(PIP) --require-hashes
+PROJECT = $(PIP) --no-deps --no-build-isolation -e ./pipepool -e .
+# The packages that draw pictures have no wheels for some Pythons: reports have no pictures there.
+PICTURES = -r locks/pictures.txt --only-binary vl-convert-python
+REQUIREMENTS = locks/setup.txt locks/pictures.txt pyproject.toml pipepool/pyproject.toml
+# Each lock, and the files whose packages it has; requirements.lock has those of all, without hashes.
+LOCKS = setup pictures dev publish suites corpus
+setup_FILES = requirements.txt requirements-build.txt
+pictures_FILES = requirements-pictures.txt
+dev_FILES = $(setup_FILES) $(pictures_FILES) requirements-dev.txt
+publish_FILES = requirements-publish.txt
+suites_FILES = requirements-suites.txt
+corpus_FILES = requirements-corpus.txt
+COMPILE = $(BIN)/uv pip compile -q --universal --python-version 3.11 --no-header --no-annotate
 SITE = docs/_build
 
-.PHONY: setup demo test test-quick test-all test-peers coverage mutants check format readme docs \
-	dist siege suites corpus tools lock clean help
+.PHONY: setup demo test test-quick test-all test-peers coverage mutants check security format \
+	readme docs dist siege suites corpus tools lock clean help
 
 help:
 	@echo "make setup   set up .venv and siege only"
@@ -42,7 +55,7 @@ help:
 	@echo "make coverage  run the tests and print the branches without coverage"
 	@echo "make mutants   check that the tests detect 300 mutations of the code (1 hour)"
 	@echo "make readme  write the generated parts of README and docs/ from the committed records"
-	@echo "make check   set up, then check format, lint, types, README and docs/"
+	@echo "make check   set up, then check format, lint, types, security, README and docs/"
 	@echo "make docs    set up, then write the site of docs/ to $(SITE)"
 	@echo "make dist    set up, then build the wheels and sdists of both packages in dist/"
 
@@ -74,10 +87,10 @@ coverage: .venv/developed siege
 	$(BIN)/coverage report
 
 mutants: .venv/developed
-	$(BIN)/python -m pip install -q --disable-pip-version-check cosmic-ray -c requirements.lock
+	$(PIP) cosmic-ray -c requirements.lock
 	nice $(BIN)/python -m scripts.checks.mutants
 
-check: .venv/developed docs
+check: .venv/developed docs security
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -87,6 +100,11 @@ check: .venv/developed docs
 	for page in README.rst CONTRIBUTING.rst SECURITY.rst */README.rst CHANGELOG.rst pipepool/CHANGELOG.rst; do \
 	  $(BIN)/python -m docutils --report=1 --halt=2 $$page /dev/null || exit 1; done
 
+# bandit reads the code; pip-audit asks for known vulnerabilities of the packages in locks/.
+security: .venv/developed .venv/publishing
+	$(BIN)/python -m bandit -q -c pyproject.toml -r src pipepool/src servers tasks scripts fabfile.py docs
+	$(BIN)/python -m scripts.checks.vulnerabilities
+
 format: .venv/developed
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
@@ -95,27 +113,28 @@ format: .venv/developed
 	@scripts/install/venv $(PYTHON)
 
 .venv/installed: .venv/bin/python $(REQUIREMENTS)
-	$(BIN)/python -m pip install -q --disable-pip-version-check $(PROJECT) $(PICTURES) -c requirements.lock \
-	|| $(BIN)/python -m pip install -q --disable-pip-version-check $(PROJECT) -c requirements.lock
+	$(LOCKED) -r locks/setup.txt $(PICTURES) || $(LOCKED) -r locks/setup.txt
+	$(PROJECT)
 	@touch $@
 
-# One pip call for everything: two calls take 12 s longer. Then one process collects the tests and
-# so compiles all imported modules: otherwise each of the AT_ONCE processes would compile them.
-.venv/developed: .venv/bin/python $(REQUIREMENTS) requirements-dev.txt
-	$(BIN)/python -m pip install -q --disable-pip-version-check --no-compile $(PROJECT) $(PICTURES) -r requirements-dev.txt -c requirements.lock
+# One process collects the tests and so compiles all imported modules: otherwise each of the AT_ONCE
+# processes would compile them.
+.venv/developed: .venv/bin/python $(REQUIREMENTS) locks/dev.txt
+	$(LOCKED) --no-compile -r locks/dev.txt --only-binary vl-convert-python
+	$(PROJECT)
 	@$(PYTEST) --collect-only -qq >/dev/null 2>&1 || true
 	@touch .venv/installed $@
 
-.venv/publishing: .venv/installed requirements-publish.txt
-	$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements-publish.txt -c requirements.lock
+.venv/publishing: .venv/installed locks/publish.txt
+	$(LOCKED) -r locks/publish.txt
 	@touch $@
 
-.venv/suited: .venv/installed requirements-suites.txt
-	$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements-suites.txt -c requirements.lock
+.venv/suited: .venv/installed locks/suites.txt
+	$(LOCKED) -r locks/suites.txt
 	@touch $@
 
-.venv/with-corpus: .venv/installed requirements-corpus.txt
-	$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements-corpus.txt -c requirements.lock
+.venv/with-corpus: .venv/installed locks/corpus.txt
+	$(LOCKED) -r locks/corpus.txt
 	@touch $@
 
 suites: .venv/suited siege tools
@@ -142,8 +161,13 @@ siege:
 tools:
 	@scripts/install/tools
 
-lock: .venv/developed .venv/publishing .venv/suited .venv/with-corpus
-	$(BIN)/python -m pip freeze --exclude-editable > requirements.lock
+# Resolve the packages of all purposes together, for all supported Pythons and platforms; then write
+# the hashes of all files of these versions. The present versions are kept where they fit:
+# `make lock UPGRADE=--upgrade` takes newer ones.
+lock: .venv/bin/python
+	$(PIP) uv
+	$(COMPILE) $(UPGRADE) $(sort $(foreach name,$(LOCKS),$($(name)_FILES))) -o requirements.lock
+	$(foreach name,$(LOCKS),$(COMPILE) --generate-hashes --upgrade -c requirements.lock $($(name)_FILES) -o locks/$(name).txt &&) true
 
 clean:
 	rm -rf .venv .data dist $(SITE) .mypy_cache .ruff_cache .pytest_cache

@@ -6,15 +6,19 @@ from offload.flags import TOO_SLOW, UNAVAILABLE
 
 
 def escaped(text: str) -> str:
-    """Escape control characters, so that a message is one line."""
+    r"""Escape control characters, so that a text is one line and does not control a terminal.
+
+    >>> escaped("two\nlines")
+    'two\\nlines'
+    """
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 class UserError(Exception):
     """An error that a user can fix; its message is one line: what is wrong, where, and a remedy.
 
-    Names from a command line may contain any character: control characters are escaped.
     `what` and `remedy` are the two parts of the message, for programs that show them separately.
+    Control characters in them are escaped, because names in files of others may have any.
     `exit_code` is the exit code of the command. `kind` is the kind of the problem in a case's
     record.
     """
@@ -23,9 +27,9 @@ class UserError(Exception):
     kind = UNAVAILABLE
 
     def __init__(self, what: str, remedy: str = "") -> None:
-        super().__init__(escaped(f"{what}: {remedy}" if remedy else what))
-        self.what = what
-        self.remedy = remedy
+        self.what = escaped(what)
+        self.remedy = escaped(remedy)
+        super().__init__(f"{self.what}: {self.remedy}" if remedy else self.what)
 
     def __reduce__(self) -> tuple[type[UserError], tuple[str, str]]:
         """Pickle both parts, because workers send such errors to their parent."""

@@ -119,6 +119,24 @@ def test_every_request_the_server_saw_is_in_the_sum(server: Server) -> None:
     assert counted - cut_off <= server.requests["/pool"] - before <= counted
 
 
+def test_the_offered_requests_are_the_sum_of_all_outcomes(server: Server) -> None:
+    whole = run_here(load_of(server, "/alternate", requests=10)).figures
+    assert (whole.offered, whole.completed, whole.failed["5xx"]) == (10, 5, 5)
+    load = load_of(server, "/hang", requests=None, seconds=1.5, timeout=1.0)
+    figures = run_here(load).figures
+    assert figures.offered == sum(count or 0 for count in figures.failed.values()) == 6
+
+
+def test_a_request_without_an_outcome_is_a_problem() -> None:
+    seen = Samples(failed=[("5xx", 0.1, 0.2)], unfinished=[0.3], requests=2)
+    window = CountedTime(0.0, 1.0, is_own=False)
+    assert summary(Load("http://127.0.0.1/"), window, [seen]).problem is None
+    seen.requests = 4
+    assert summary(Load("http://127.0.0.1/"), window, [seen]).problem == (
+        "builtin has not accounted for 2 requests: report this defect"
+    )
+
+
 @pytest.mark.parametrize(("keep_alive", "connections"), [(True, 3), (False, 30)])
 def test_connections_are_kept_only_on_request(
     server: Server, keep_alive: bool, connections: int

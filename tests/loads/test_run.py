@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from offload import loads
 from offload.errors import MachineError, UsageError
 from offload.loads import Arrivals, Command, Figures, Load, LoadResult, Message, Window, _run, siege
+from tests import ROOT
 from tests.loads.conftest import Server
 
 HERE = "http://127.0.0.1/"
@@ -105,6 +107,44 @@ def test_a_tool_that_is_killed_is_reported_with_its_signal(monkeypatch: pytest.M
     ran = loads.run(LOAD, "siege")
     assert ran.result.problem == "siege was ended by signal 9 (Killed)"
     assert (ran.hung, ran.result.figures.rate) == (False, None)
+
+
+def siege_that(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
+    """Replace siege by a program that prints a good result of siege, and then runs `code`."""
+    good = (ROOT / "tests" / "data" / "siege" / "good.out").read_text()
+    program = f"import os, time; print({good!r}, flush=True); {code}"
+    monkeypatch.setattr(siege, "command", lambda load: Command((sys.executable, "-c", program)))
+    monkeypatch.setattr(siege, "TOOL", sys.executable)
+
+
+@pytest.mark.server
+def test_a_time_that_is_longer_than_the_tool_ran_is_a_problem(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The result is of 1.66 s; a tool that reads the time of day reports more if it is set."""
+    siege_that(monkeypatch, "time.sleep(0.7)")
+    assert loads.run(LOAD, "siege").result.problem is None
+    siege_that(monkeypatch, "")
+    monkeypatch.setattr(_run, "CLOCK", 0.0)
+    result = loads.run(LOAD, "siege").result
+    assert re.fullmatch(
+        r"siege reports 2 s, but ran for [01] s: the machine's clock was set: measure again",
+        result.problem or "",
+    )
+    assert result.figures == Figures()
+
+
+@pytest.mark.server
+def test_a_tool_that_ends_early_or_by_a_signal_after_its_result_has_a_flag(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    siege_that(monkeypatch, "time.sleep(0.7); os.kill(os.getpid(), 11)")
+    result = loads.run(replace(LOAD, seconds=20.0), "siege").result
+    assert result.problem is None
+    assert [flag.kind for flag in result.notes] == ["died", "early"]
+    died, early = map(str, result.notes)
+    assert died == "died: siege was ended by signal 11 (Segmentation fault) after its result"
+    assert re.match(r"early: siege ended after [\d.]+ of 20 s: if the machine's clock was", early)
 
 
 @pytest.mark.server

@@ -77,6 +77,11 @@ def test_what_siege_does_not_report_is_none() -> None:
     assert recorded("good").figures.response.p99_s is None
 
 
+def test_users_that_were_capped_are_a_problem() -> None:
+    measured = parse((DATA / "capped.txt").read_text(), "", LOAD)  # not only JSON
+    assert measured.problem == "siege ran 2 instead of 3 users: its limit is lower"
+
+
 @pytest.mark.parametrize("said", ["", "siege: cannot resolve", "{", '{"transactions": 1}'])
 def test_no_result_is_a_problem_and_no_zeros(said: str) -> None:
     measured = parse(said, "", LOAD)

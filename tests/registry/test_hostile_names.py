@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 
 from offload import tasks
+from offload.bench.records import journal
 from offload.errors import UsageError
 from offload.registry import catalog
+from tests import ROOT
+from tests.commands import fab_here
 
 CANARY = "canary"
 COMMANDS = (
@@ -129,6 +132,26 @@ FINDERS = (
 )
 
 
+# Commands into which a name is put. `run_server` is not here: a name that is found would be served.
+COMMANDS_WITH_NAME = (
+    "measure:3/{}",
+    "measure:{}/noop_sync",
+    "compare:3/noop_sync,3/{}",
+    "run_suite:{}",
+    "run_load_test:driver={}",
+    "gil:{}",
+    "scale:3/{},workers=1+2",
+    "report:{}",
+    "resume:{}",
+    "capacity:3/{},p99=50ms",
+    "faults:{}",
+    "faults:R1,servers={}",
+    "{}",
+)
+EVERY = [(name, number) for name in range(len(NAMES)) for number in range(len(COMMANDS_WITH_NAME))]
+ONCE = [(name, name % len(COMMANDS_WITH_NAME)) for name in range(len(NAMES))]
+
+
 def test_there_are_200_names() -> None:
     assert len(NAMES) >= 200
 
@@ -148,3 +171,30 @@ def test_no_hostile_name_is_executed(
         assert len(str(caught.value)) < 2000
     assert not list(tmp_path.iterdir())
     assert not {name for name in set(sys.modules) - modules if not name.startswith("encodings")}
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    "pairs", [ONCE, pytest.param(EVERY, marks=pytest.mark.slow)], ids=["once", "every"]
+)
+def test_a_hostile_name_on_the_command_line_is_one_line(
+    pairs: list[tuple[int, int]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each name is parsed by the real program, and looked up by the real command."""
+    monkeypatch.setattr("tests.commands.ROOT", tmp_path)
+    (tmp_path / "fabfile.py").symlink_to(ROOT / "fabfile.py")
+    runs = len(list(journal.RESULTS.iterdir()))
+    for number, command in pairs:
+        name = NAMES[number]
+        if name.startswith("-") and COMMANDS_WITH_NAME[command] == "{}":
+            continue  # an option of Fabric, by which its user names code to import
+        said = fab_here(COMMANDS_WITH_NAME[command].replace("{}", name))
+        shown = (COMMANDS_WITH_NAME[command], name[:80], said.stderr[:200])
+        assert said.returncode in (2, 3, 6), shown
+        assert said.stdout == "", shown
+        assert said.stderr.count("\n") == 1, shown
+        assert said.stderr.removesuffix("\n").isprintable(), shown
+        assert len(said.stderr) < 2000, shown
+    assert {path.name for path in tmp_path.iterdir()} <= {"fabfile.py", "__pycache__"}
+    assert len(list(journal.RESULTS.iterdir())) == runs
+    assert not (ROOT / CANARY).exists()

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from offload.errors import StorageError, UsageError
+from offload.errors import StorageError, UsageError, UserError
 
 FORMATS = ("text", "json", "rst", "svg", "html")
 SUFFIX = ".html"
@@ -19,7 +19,8 @@ SUFFIX = ".html"
 def folders(names: Sequence[str]) -> Iterator[list[Path]]:
     """Find the folders of runs by name; unpack the runs of a report.html. Raise UserError.
 
-    An empty name is the newest run.
+    An empty name is the newest run. The runs may come from somebody else: if their records have
+    values that cannot be reported, raise StorageError.
     """
     from offload.reports.html.run_files import MOST_RUNS
 
@@ -30,7 +31,14 @@ def folders(names: Sequence[str]) -> Iterator[list[Path]]:
                 raise UsageError(f"{folder.name} is named twice", "name each run once")
         if len(found) > MOST_RUNS:
             raise UsageError(f"{len(found)} runs are too many", f"at most {MOST_RUNS} fit")
-        yield found
+        try:
+            yield found
+        except (UserError, OSError):
+            raise
+        except Exception as error:
+            which = "+".join(names) if any(names) else str(found[0])
+            what = f"{which} cannot be reported: {type(error).__name__}: {str(error)[:100]!r}"
+            raise StorageError(what, "its records have values that no run has") from error
 
 
 def target(names: Sequence[str]) -> Path | None:

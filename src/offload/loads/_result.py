@@ -53,9 +53,11 @@ class Figures:
     `availability` is completed / finished requests, 0 to 1; unfinished requests are in neither.
     `rate` is in completed requests per second, and `rate_how` is the method of its computation.
     `rate_quantum` is the relative quantization error of the rate, because only whole requests are
-    counted: no interval is narrower. `in_flight` is the mean number of concurrent requests. In an
-    open loop `offered` is the number of requests that were scheduled within the window, and the
-    other figures describe these requests.
+    counted: no interval is narrower. `in_flight` is the mean number of concurrent requests.
+    `offered` is the number of all counted requests: completed and failed, unfinished ones included.
+    In an open loop these are the requests that were scheduled within the window, in a closed loop
+    those that ended in it or were in flight at its end and failed. It is None if the tool does not
+    report the unfinished ones.
 
     The window lasts from `window_began` to `window_ended`, in seconds of CLOCK_MONOTONIC.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import shutil
@@ -17,6 +18,7 @@ from typing import IO
 
 from offload import cores
 from offload.errors import MachineError
+from offload.flags import Flag
 from offload.loads import HERE, Command, Load, LoadResult, LoadRun, Sender
 from offload.loads._figures import check_figures
 from offload.loads._preflight import check
@@ -25,19 +27,26 @@ from offload.registry import places
 GRACE = 5.0  # s after the end of the load and one timeout, when a tool is regarded as hung
 WARM_UP = 90.0  # maximum in s of a warm-up, which waits for every user
 LONGEST = 3600.0  # maximum in s of a load with a fixed number of requests
+TIMEOUTS = 2.0  # of such a request: a tool may apply its timeout to connecting and to reading
 POLL = 0.01  # s
 SHORT = 0.5  # s of load: in a shorter one, a tool uses most of its CPU time to start
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 VERSION = re.compile(r"\d+(\.\d+)+\S*")
+CLOCK = 1.0  # s by which the time that a tool reports may exceed the time for which it ran
+EARLY = 1.5  # s before the requested end, at which a tool ended early; siege may by 1 s
 OUTPUT = 1_000_000  # characters of a tool's output that are kept; siege prints fewer
 
 
 @dataclass(frozen=True)
 class _Exit:
-    """The CPU time in s of a tool that has ended, and the signal that ended it, if any."""
+    """The CPU time in s of a tool that has ended, and the signal that ended it, if any.
+
+    `lasted_s` is the time for which it ran, by this program's monotonic clock.
+    """
 
     cpu_s: float
     signal: int | None = None
+    lasted_s: float = math.inf
 
 
 def run(load: Load, name: str, sender: Sender = HERE) -> LoadRun:
@@ -60,13 +69,8 @@ def run(load: Load, name: str, sender: Sender = HERE) -> LoadRun:
         problem = f"{name} hung and was killed after {_deadline(load):.0f} s"
         result = LoadResult(problem=problem)
     else:
-        result = check_figures(driver.parse(stdout, stderr, load), name)
-        if result.problem is not None:
-            problem = result.problem
-            if exited.signal is not None:  # its output is incomplete
-                description = signal.strsignal(exited.signal)
-                problem = f"{name} was ended by signal {exited.signal} ({description})"
-            result = replace(result, problem=load.message.mask(problem))
+        parsed = check_figures(driver.parse(stdout, stderr, load), name)
+        result = _with_ending(parsed, exited, load, name)
     if load.message.headers:  # without the secrets
         shown = driver.command(replace(load, message=load.message.masked()))
         argv = tuple(argument.replace("{folder}", folder) for argument in shown.argv)
@@ -84,6 +88,31 @@ def run(load: Load, name: str, sender: Sender = HERE) -> LoadRun:
         hung=exited is None,
         driver_busy=busy_share(command, load, result, used_s, len(sender.cpus)),
     )
+
+
+def _with_ending(result: LoadResult, exited: _Exit, load: Load, name: str) -> LoadResult:
+    """Add how a tool ended, by its signal and by this program's clock, to its result.
+
+    The exit code is not used: siege returns 0 whatever happens. Tools that read the time of day
+    report wrong times, or end early, if the clock is set while they run.
+    """
+    ended = None
+    if exited.signal is not None:
+        description = signal.strsignal(exited.signal)
+        ended = f"{name} was ended by signal {exited.signal} ({description})"
+    if result.problem is not None:  # after a signal its output is incomplete
+        return replace(result, problem=load.message.mask(ended or result.problem))
+    elapsed_s = result.figures.elapsed_s
+    if elapsed_s is not None and elapsed_s > exited.lasted_s + CLOCK:
+        what = f"{name} reports {elapsed_s:.0f} s, but ran for {exited.lasted_s:.0f} s"
+        return LoadResult(problem=f"{what}: the machine's clock was set: measure again")
+    notes = result.notes
+    if ended is not None:
+        notes += (Flag("died", f"{ended} after its result"),)
+    if load.seconds and exited.lasted_s < load.seconds - EARLY:
+        early = f"{name} ended after {exited.lasted_s:.3g} of {load.seconds:g} s"
+        notes += (Flag("early", early, "if the machine's clock was set, measure again"),)
+    return replace(result, notes=notes)
 
 
 def busy_share(
@@ -126,14 +155,15 @@ def _wait_for_exit(
             )
     except OSError as error:
         raise MachineError(f"{argv[0]} does not start: {error.strerror}") from error
-    until = time.monotonic() + deadline
+    began = time.monotonic()
     try:
-        while time.monotonic() < until:
+        while time.monotonic() < began + deadline:
             pid, status, usage = os.wait4(process.pid, os.WNOHANG)
             if pid:
                 process.returncode = os.waitstatus_to_exitcode(status)
                 number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
-                return _Exit(usage.ru_utime + usage.ru_stime, number)
+                lasted_s = time.monotonic() - began
+                return _Exit(usage.ru_utime + usage.ru_stime, number, lasted_s)
             time.sleep(POLL)  # wait4 has no timeout
         return None
     finally:
@@ -152,7 +182,8 @@ def _deadline(load: Load) -> float:
     if load.each is not None:
         return WARM_UP + GRACE
     if load.seconds is None:
-        return LONGEST
+        each = math.ceil((load.requests or 0) / load.users)  # requests of each user
+        return min(LONGEST, each * (TIMEOUTS * load.timeout + 2 * load.think) + GRACE)
     if load.has_window:
         window = load.window
         longest = window.longest if window.responses(load.users) else 0.0

@@ -24,6 +24,8 @@ FAILURES_PER_USER = 4
 CLOCK = 0.01  # s: siege's times are multiples of this
 COARSE = 0.05  # maximum clock error as a share of the mean; else Little's law is used
 
+CAPPED = re.compile(r"The number of users is capped at (\d+)")
+
 KEYS = (
     "transactions",
     "failed_transactions",
@@ -75,7 +77,8 @@ def parse(stdout: str, stderr: str, load: Load) -> LoadResult:
     """Parse siege's JSON, which follows any other output.
 
     siege counts a 404 as available and a 5xx or a lost connection as failed. At the end it drops
-    requests without a response. It reports the kind of a failure only on stderr.
+    requests without a response, and it does not detect a truncated body. It reports the kind of a
+    failure only on stderr. If its limit of users is lower than theirs, it runs fewer of them.
     """
     try:
         report = json.loads(stdout[stdout.index("{") : stdout.rindex("}") + 1])
@@ -91,6 +94,9 @@ def parse(stdout: str, stderr: str, load: Load) -> LoadResult:
     mean, how = _mean(report["response_time"], completed, failures, elapsed, load)
     aborted = failures >= _max_failures(load)
     longest = report["longest_transaction"] if completed else None
+    problem = f"siege stopped after {failures} failures ({_worst(failed)})" if aborted else None
+    if capped := CAPPED.search(stderr + stdout):
+        problem = f"siege ran {capped[1]} instead of {load.users} users: its limit is lower"
     return LoadResult(
         Figures(
             elapsed_s=elapsed,
@@ -102,7 +108,7 @@ def parse(stdout: str, stderr: str, load: Load) -> LoadResult:
             rate_quantum=quantum_of_count(load.users, completed),
             response=Response(mean, how, max_s=longest),
         ),
-        problem=f"siege stopped after {failures} failures ({_worst(failed)})" if aborted else None,
+        problem=problem,
         notes=_notes(load),
     )
 

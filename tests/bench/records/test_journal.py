@@ -26,7 +26,9 @@ from offload.bench.records.lines import from_line
 from tests.records import changed
 record = from_line(sys.argv[3])
 for n in range(40):
-    journal.append(Path(sys.argv[1]), changed(record, order=n, task=sys.argv[2], output="x" * 9000))
+    machine = {"cpu": sys.argv[2], "cores": n + 1}
+    values = {"order": n, "task": sys.argv[2], "output": "x" * 9000, "environment": machine}
+    journal.append(Path(sys.argv[1]), changed(record, **values))
 """
 
 
@@ -80,6 +82,10 @@ def test_eight_concurrent_writers_lose_nothing(tmp_path: Path) -> None:
     assert [writer.wait(60) for writer in writers] == [0] * 8
     read = {(record.case.task, record.trial.order) for record in journal.read(tmp_path)}
     assert read == {(str(n), m) for n in range(8) for m in range(40)}
+    for record in journal.read(tmp_path):  # no machine is lost, either
+        order = record.trial.order
+        assert order is not None
+        assert record.environment == {"cpu": record.case.task, "cores": order + 1}
 
 
 def test_two_runs_of_one_second_have_folders_of_their_own() -> None:

@@ -48,6 +48,7 @@ SIMPLE: dict[Any, st.SearchStrategy[Any]] = {
 }
 TYPES = {path: kind for path, kind in leaves().items() if path != "environment"}
 OTHER = (None, True, 3, 2.5, "word", [1], {"a": 1})  # a value of JSON of each kind
+HOSTILE = "a\nerror: b\x1b]0;c\x07\x9b2J\u2028\u202e"
 NEEDED = ["trial.run", "trial.utc", *(f"case.{n}" for n in ("id", "server", "task", "users"))]
 
 
@@ -237,6 +238,19 @@ def test_any_bytes_in_a_line_cost_no_other_line(
     warnings = capsys.readouterr().err
     assert [read[0], read[-1]] == [RECORD, RECORD]
     assert warnings.count("\n") == warnings.count("warning: ") == 3 - len(read)
+
+
+def test_names_in_a_record_cannot_control_the_terminal_or_add_lines(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A key is part of the warning about its value, and may have any characters."""
+    values = json.loads(to_line(RECORD))
+    values["trial"]["phases"] = {HOSTILE: "long"}
+    assert kept(tmp_path, json.dumps(values).encode()) == []
+    warning = capsys.readouterr().err
+    assert warning.count("\n") == 1
+    assert warning.removesuffix("\n").isprintable()
+    assert "not of type float" in warning
 
 
 def test_a_file_without_a_line_has_no_record_and_no_warning(

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from offload.bench.experiments import ad_hoc_load
 from offload.bench.records.record import Baseline, CaseFacts, HostUse, LoadFacts, Resources
 from offload.bench.telemetry import host_counters
 from offload.bench.trial import flags, load_phase, trial, workload
 from offload.bench.trial.warmup import FirstResponses
-from offload.loads import Figures
+from offload.loads import Figures, Load
 from offload.suites import Request
+from tests.loads.conftest import Server
 from tests.records import changed, record_of
 
 RECORD = record_of("run", "threads", "noop_sync", 25, "fab run_server:3,noop_sync", "2026-01-01")
@@ -48,6 +52,16 @@ def test_the_load_expects_the_first_body_of_a_task_whose_bodies_do_not_change(
     assert load.response_sha256 == expected
     load = workload.load("http://127.0.0.1/", case, Baseline(), Request())
     assert load.response_sha256 is None
+
+
+@pytest.mark.parametrize(("path", "why"), [("/404", r"4xx: \d+"), ("/hang", "unfinished: 2")])
+def test_a_load_without_a_completed_request_is_a_record_with_a_problem(path: str, why: str) -> None:
+    """A rate of 0 would be a figure, but nothing was measured."""
+    with Server() as server:
+        record = ad_hoc_load.of_url(Load(server.url(path), users=2, seconds=0.3), "builtin")
+    assert record.problem is not None
+    expected = rf"no request was completed \({why}(, unfinished: [12])?\): check the responses"
+    assert re.fullmatch(expected, record.problem.text)
 
 
 def test_bodies_that_change_under_load_are_flagged_with_what_to_do() -> None:

@@ -6,6 +6,10 @@ clients           clients that send requests while a fault happens
 slow_connections  connections that send or receive slowly, by slowhttptest or by own sockets
 raw_requests      requests that no HTTP client would send
 commands          commands that must fail, and how they end
+bench_process     a benchmark as a process, whose server and load tool the lab kills
+killed_runs       runs that are killed at random points, and resumed
+mixed_server      a server that responds to each request in another way, and counts
+shifted_clock     a clock of the day that is set while programs run
 faulty_server     a server whose task the lab controls, observed from outside
 reverse_proxy     nginx in front of a server
 peak_memory       the peak of the memory of its processes

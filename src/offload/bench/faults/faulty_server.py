@@ -114,12 +114,13 @@ def faulty(
     workers: int = WORKERS,
     task: str = TASK,
     port: int = 0,
+    environment: Mapping[str, str] | None = None,
 ) -> Iterator[FaultyServer]:
     """Run a server with the task `act` and `workers` workers, or processes.
 
     Settings that the server does not have are left out. Raise StartError, or the error that the
     server reported. Another `task` does not behave as the lab chooses. The default port is a free
-    one.
+    one. `environment` are variables that are added to those of this process.
     """
     entry = catalog.find_server(name)
     wanted = {**({entry.size: workers} if entry.size else {}), **(settings or {})}
@@ -129,7 +130,8 @@ def faulty(
         _set(folder, how)
         for file in (TOKEN, CALLS):
             (folder / file).touch()
-        running = server.launch(case, {"FAULTS_FOLDER": made}, port=port)
+        variables = {"FAULTS_FOLDER": made, **(environment or {})}
+        running = server.launch(case, variables, port=port)
         log = os.fdopen(os.dup(running.log.fileno()), "rb")  # `await_ready` closes its own
         try:
             server.await_ready(running, case)

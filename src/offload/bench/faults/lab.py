@@ -10,8 +10,11 @@ from pathlib import Path
 from offload import files
 from offload.bench.faults.row import NotAvailable, Outcome, Row, Size
 from offload.bench.faults.rows import (
+    accounting,
     bad_parameters,
+    clock_step,
     deadly_task,
+    failing_load,
     failing_tasks,
     killed_parent,
     killed_worker,
@@ -22,6 +25,7 @@ from offload.bench.faults.rows import (
     shutdown,
     slow_clients,
     smuggling,
+    storage,
     stuck_task,
 )
 from offload.errors import MachineError, StorageError, UsageError
@@ -43,6 +47,10 @@ ROWS = {
         shutdown,
         killed_parent,
         missing_resources,
+        failing_load,
+        accounting,
+        storage,
+        clock_step,
     )
 }
 
@@ -63,8 +71,8 @@ class Finding:
 
     @property
     def is_broken(self) -> bool:
-        """Whether a promise was not kept."""
-        return self.promised and self.is_kept is not True
+        """Whether a promise was not kept; one whose fault could not be injected is not broken."""
+        return self.promised and self.is_kept is False
 
 
 def select(row: str, servers: Sequence[str]) -> list[tuple[Row, tuple[str, ...]]]:

@@ -11,9 +11,10 @@ class Size:
     """How much a row does: `full` is that of the contract, `small` shows only that it works.
 
     Limits of time are multiplied by `slack`: a small run is a test that runs beside others.
-    Rows read what they need: the number of `kills`, the seconds between two of them, the steady
-    `clients`, the clients of an overload and its duration in s, the number of other `requests`, and
-    the numbers of `slow` connections of each kind and of malformed requests, the `mutants`.
+    Rows read what they need: the number of `kills` (of a worker, or of a benchmark), the seconds
+    between two of them, the steady `clients`, the clients of an overload and its duration in s, the
+    number of other `requests`, and the numbers of `slow` connections of each kind and of malformed
+    requests, the `mutants`.
     """
 
     name: str
@@ -39,9 +40,12 @@ class NotAvailable(Exception):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a server did: whether the promise was kept, and the figures that show it."""
+    """What a server did: whether the promise was kept, and the figures that show it.
 
-    is_kept: bool
+    `is_kept` is None if the fault cannot be injected on this machine; `figure` is the reason.
+    """
+
+    is_kept: bool | None
     figure: str
 
 

@@ -16,7 +16,7 @@ from offload import files
 from offload.bench.records import machines
 from offload.bench.records.lines import SchemaError, from_line, to_line
 from offload.bench.records.record import Record
-from offload.errors import StorageError
+from offload.errors import StorageError, escaped
 
 RESULTS = Path(os.environ.get("RESULTS", "results")).absolute()
 FILE = "records.jsonl"
@@ -66,12 +66,13 @@ def append(folder: Path, *records: Record) -> None:
     """
     path = folder / FILE
     try:
-        lines = [to_line(_with_machine(folder, record)) for record in records]
         descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         try:
             # Otherwise a record could be appended to a line that another process has begun. The
             # kernel releases the lock when this process ends, however it ends.
             fcntl.flock(descriptor, fcntl.LOCK_EX)
+            # In the lock, too: run.json is replaced, and could lose the machine of another process.
+            lines = [to_line(_with_machine(folder, record)) for record in records]
             _write(descriptor, path, "".join(f"{line}\n" for line in lines).encode())
             os.fsync(descriptor)
         finally:
@@ -109,7 +110,7 @@ def read(folder: Path) -> list[Record]:
 @cache
 def warn_once(text: str) -> None:
     """Print a warning, unless this process has printed it before: it may read a run repeatedly."""
-    print(f"warning: {text}", file=sys.stderr)
+    print(f"warning: {escaped(text)}", file=sys.stderr)
 
 
 def count(folder: Path) -> int:

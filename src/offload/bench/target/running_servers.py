@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 
 from offload.bench.records import journal
-from offload.errors import MachineError, StorageError, UsageError
+from offload.errors import MachineError, StorageError, UsageError, escaped
 
 
 def file(port: int) -> Path:
@@ -48,9 +48,8 @@ def _read_running() -> list[dict[str, object]]:
             facts = json.loads(path.read_text())
             is_running = _is_running(int(facts["pid"]), facts.get("started"))
         except (OSError, ValueError, KeyError, TypeError) as error:
-            print(
-                f"warning: {path} does not describe a server ({error}): remove it", file=sys.stderr
-            )
+            what = escaped(f"{path} does not describe a server ({error})")
+            print(f"warning: {what}: remove it", file=sys.stderr)
             continue
         if not is_running:
             path.unlink(missing_ok=True)

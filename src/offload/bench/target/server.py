@@ -144,13 +144,20 @@ def exit_reason(pid: int) -> str | None:
     try:
         found = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
     except ChildProcessError:  # it was started by another process
-        return None if psutil.pid_exists(pid) else "the server ended"
+        return "the server ended" if _has_ended(pid) else None
     if found is None:
         return None
     if found.si_code == os.CLD_EXITED:
         return f"the server ended with exit code {found.si_status}"
     description = signal.strsignal(found.si_status)
     return f"the server was ended by signal {found.si_status} ({description})"
+
+
+def _has_ended(pid: int) -> bool:
+    """Whether a process of another parent has ended; a zombie has."""
+    with suppress(psutil.NoSuchProcess):
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    return True
 
 
 def request_stop(server: Server) -> None:

@@ -76,6 +76,9 @@ def run(
     if facts is not None:  # requests that a server completed before it ended are not a rate
         problem = server.exit_reason(_pid(facts)) or problem
     measured = ran.result.figures
+    fix = ""
+    if problem is None and load.arrivals is None and measured.completed == 0:
+        problem, fix = f"no request was completed ({_failures(measured)})", "check the responses"
     window = (measured.window_began, measured.window_ended)
     report = _request_report(facts, load.url, *window)
     application = report.get("application") or {}
@@ -112,13 +115,19 @@ def run(
         lines.built(Application, application, "application"),
         {key: report["facts"][key] for key in GIL if key in report.get("facts", {})},
         flags + ran.result.notes,
-        None if problem is None else Problem(LOAD, problem),
+        None if problem is None else Problem(LOAD, problem, fix),
     )
 
 
 def with_pin(outcome: LoadOutcome, pin: str | None) -> LoadOutcome:
     """Add the CPUs of the server and of the load tool, if they were limited."""
     return replace(outcome, load=replace(outcome.load, pin=pin))
+
+
+def _failures(measured: Figures) -> str:
+    """Return the numbers of failed requests by kind."""
+    known = [f"{kind}: {count}" for kind, count in measured.failed.items() if count]
+    return ", ".join(known) or "none failed"
 
 
 def _resources(used: Resources, measured: Figures, tool: LoadFacts) -> Resources:

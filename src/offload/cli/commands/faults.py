@@ -20,6 +20,7 @@ def faults(
     servers: str = "",
     size: str = "full",
     clients: str = "",
+    kills: str = "",
     format: str = "text",  # noqa: A002 - the option's name
 ) -> None:
     """Inject faults into real servers, and check what they promise: fab faults:R1.
@@ -28,6 +29,7 @@ def faults(
     servers  names of servers, as threads+pipes; default: all of the rows
     size     full (default), or small: fewer faults and clients
     clients  number of clients of an overload; default: 1000, small 100
+    kills    number of kills of a worker (R1), and of a benchmark (R15); default: 6, small 2
     format   text (default), json or rst
 
     Workers are killed, tasks fail or hang, clients overload servers or send slow, large and invalid
@@ -47,6 +49,8 @@ def faults(
     if clients:
         count = arguments.whole_number("clients", clients, 1, 20_000)
         wanted = replace(wanted, overload_clients=count)
+    if kills:
+        wanted = replace(wanted, kills=arguments.whole_number("kills", kills, 1, 10_000))
     chosen = lab.select(row, servers.split("+") if servers else [])
     journal.check_writable()
     folder = journal.new_run("faults")

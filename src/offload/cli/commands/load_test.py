@@ -130,9 +130,8 @@ def run_load_test(
             f"{results_txt.row(record)}\nrecorded in {path}"
         )
     if record.problem is not None or not record.result.completed:
-        raise RunError(
-            str(record.problem or f"no request was completed: check what {load.url} answers")
-        )
+        what = record.problem or f"no request was completed: check the responses of {load.url}"
+        raise RunError(str(what))
     if lost := [host for host in record.load.hosts if host.problem is not None]:
         reasons = "; ".join(f"host {host.host}: {host.problem}" for host in lost)
         raise RunError(f"the figures are not those of all hosts: {reasons}")

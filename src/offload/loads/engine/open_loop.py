@@ -88,6 +88,7 @@ class OpenLoop(Clients):
         if not self.stopped:
             self._timer.close()
             super().stop(problem)
+            self.samples.requests = len(self.samples.due)
             while self._waiting:
                 self.samples.unfinished.append(self._next_waiting(self.samples.over))
 

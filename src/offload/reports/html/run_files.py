@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 from offload.bench.advice import answer
 from offload.bench.planning import plan_file
 from offload.bench.records import journal
-from offload.errors import StorageError, UserError
+from offload.errors import StorageError
 from offload.reports.pictures.style import PALETTE
 
 ID, TYPE = "offload-runs", "application/octet-stream"
@@ -59,22 +59,14 @@ def pack(folders: Sequence[Path]) -> str:
 def unpack(path: Path) -> Iterator[list[Path]]:
     """Unpack the runs of a report; yield their folders, which are removed afterwards.
 
-    Raise StorageError if the file is not a report, if it is damaged, or if its records have values
-    that cannot be reported.
+    Raise StorageError if the file is not a report, or if it is damaged.
     """
     head, contents = _open(path, _element(path, _load(path)))
     runs = [*_runs(path, head)]
     if sum(size for _, files in runs for size in files.values()) != len(contents):
         raise _damaged(path)
     with TemporaryDirectory(prefix="offload-report-") as scratch:
-        folders = _write(Path(scratch), runs, contents)
-        try:
-            yield folders
-        except (UserError, OSError):
-            raise
-        except Exception as error:
-            what = f"{path} cannot be reported: {type(error).__name__}: {str(error)[:100]!r}"
-            raise StorageError(what, "its records have values that no run has") from error
+        yield _write(Path(scratch), runs, contents)
 
 
 def _write(

@@ -39,11 +39,13 @@ def _detail(found: Finding) -> str:
 
 
 def summary(findings: Sequence[Finding]) -> str:
-    """Return how many promises were kept, in one sentence."""
+    """Return how many promises were kept, in one sentence; name the others."""
     promised = [each for each in findings if each.promised]
-    broken = [f"{each.row} of {each.server}" for each in promised if each.is_broken]
-    kept = f"{len(promised) - len(broken)} of {len(promised)} promises kept"
-    return f"{kept}; broken: {', '.join(broken)}" if broken else kept
+    parts = [f"{sum(each.is_kept is True for each in promised)} of {len(promised)} promises kept"]
+    for word, is_kept in (("broken", False), ("not available", None)):
+        named = [f"{each.row} of {each.server}" for each in promised if each.is_kept is is_kept]
+        parts += [f"{word}: {', '.join(named)}"] if named else []
+    return "; ".join(parts)
 
 
 def as_json(findings: Sequence[Finding]) -> str:

@@ -5,18 +5,17 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import subprocess
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
+from pathlib import Path
 
 import psutil
 
-from offload.bench.faults import clients, commands
+from offload.bench.faults import bench_process, clients
+from offload.bench.faults.bench_process import BENCH
 from offload.bench.faults.faulty_server import (
     FaultyServer,
-    descendants,
     faulty,
     is_gone,
     kill_all,
@@ -27,7 +26,6 @@ from offload.units import seconds
 
 WITHIN_S = 2.0
 START_S = 20.0
-BENCH = "bench"
 WORK = ("half a second", "hold the GIL")
 
 
@@ -81,38 +79,20 @@ def _is_free(target: FaultyServer) -> bool:
 
 def _bench(size: Size) -> Outcome:
     """Kill `offload measure` while its server runs."""
-    command = commands.offload("measure:4/sleep_sync")
-    with tempfile.TemporaryDirectory(prefix="offload-faults-") as results:
-        return _kill_bench(command, {**os.environ, "RESULTS": results}, size)
-
-
-def _kill_bench(command: Sequence[str], environment: Mapping[str, str], size: Size) -> Outcome:
-    bench = subprocess.Popen(
-        command,
-        env=environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
     children: list[psutil.Process] = []
-    try:
-        wait_until(lambda: any(map(_is_server, descendants(bench.pid))), START_S)
-        children = descendants(bench.pid)
-        bench.kill()
-        bench.wait(WITHIN_S)
-        gone_s = wait_until(lambda: all(map(is_gone, children)), 2 * size.slack * WITHIN_S)
-    finally:
-        kill_all(children)
-        bench.kill()
-        bench.wait(WITHIN_S)
+    with (
+        tempfile.TemporaryDirectory(prefix="offload-faults-") as results,
+        bench_process.started("measure:4/sleep_sync", Path(results)) as bench,
+    ):
+        wait_until(lambda: bool(bench.servers()), START_S)
+        children = bench.descendants()
+        try:
+            bench.kill()
+            gone_s = wait_until(lambda: all(map(is_gone, children)), 2 * size.slack * WITHIN_S)
+        finally:
+            kill_all(children)
     words = _ended(children, gone_s)
     return Outcome(bool(children) and gone_s is not None and gone_s <= size.slack * WITHIN_S, words)
-
-
-def _is_server(process: psutil.Process) -> bool:
-    with suppress(psutil.NoSuchProcess):
-        return "offload.servers" in process.cmdline()
-    return False
 
 
 ROW = Row(

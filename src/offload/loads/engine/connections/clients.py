@@ -79,6 +79,7 @@ class Clients:
         samples = self.samples
         samples.over, samples.problem = monotonic(), problem
         samples.unfinished = [c.started for c in self.connections if c.started is not None]
+        samples.requests = sum(c.requests for c in self.connections)
         for connection in self.connections:
             connection.close()
 

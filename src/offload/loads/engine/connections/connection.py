@@ -31,6 +31,8 @@ class Connection(asyncio.Protocol):
     `started` is the start time of the request in flight (None: no request). `sent` is the time at
     which it was written to a connected socket (None: not yet connected).
 
+    `requests` counts the requests, `responses` the responses to them.
+
     `_good` is the last successful response that arrived in one piece and kept the connection open.
     The path of a request determines the tool's overhead: a request is one write, and the same clock
     reading ends a request and starts the next one.
@@ -40,7 +42,7 @@ class Connection(asyncio.Protocol):
         self.clients = clients
         self.started: float | None = None
         self.sent: float | None = None
-        self.responses = 0
+        self.requests = self.responses = 0
         self._request = clients.target.request
         self._keep_alive = clients.load.keep_alive
         self._note_started = clients.samples.started.append
@@ -56,6 +58,7 @@ class Connection(asyncio.Protocol):
     def send(self, started: float) -> None:
         """Send a request that started at `started`; open the connection if it is closed."""
         self.started = started
+        self.requests += 1
         if self._transport is not None:
             self.sent = started
             self._head = b""

@@ -21,8 +21,9 @@ class Samples:
     request is sent when it is connected. `failed` has the kind, start and end of failed requests,
     `unfinished` the starts of requests in flight at `over`, the end of the load. In an open loop
     `due` has the scheduled starts of requests, `late` the delays of the tool, and `waited` the
-    times for which they then waited for a connection. `busy` is the share of one core that the
-    process used within the window. `problem` is the reason of an early end.
+    times for which they then waited for a connection. `requests` is the number of all requests,
+    which is counted when they start; None if it is unknown. `busy` is the share of one core that
+    the process used within the window. `problem` is the reason of an early end.
     """
 
     started: array[float] = field(default_factory=_doubles)
@@ -33,7 +34,15 @@ class Samples:
     due: array[float] = field(default_factory=_doubles)
     late: array[float] = field(default_factory=_doubles)
     waited: array[float] = field(default_factory=_doubles)
+    requests: int | None = None
     over: float = field(default_factory=monotonic)
     busy: float | None = None
     problem: str | None = None
     clock: Clock = REFERENCE
+
+    @property
+    def unaccounted(self) -> int:
+        """The number of requests whose end is in no list; any other value than 0 is a defect."""
+        if self.requests is None:
+            return 0
+        return self.requests - len(self.ended) - len(self.failed) - len(self.unfinished)

@@ -55,7 +55,7 @@ def summary(load: Load, window: CountedTime, parts: Sequence[Samples]) -> LoadRe
     finished = len(times) + failed.total() - failed["unfinished"]
     figures = Figures(
         elapsed_s=round(window.length, 6),
-        offered=len(late) if load.arrivals else None,
+        offered=len(late) if load.arrivals else len(times) + failed.total(),
         completed=len(times),
         failed={kind: failed[kind] for kind in KINDS},
         availability=len(times) / finished if finished else None,
@@ -65,12 +65,15 @@ def summary(load: Load, window: CountedTime, parts: Sequence[Samples]) -> LoadRe
         response=_response(times, [load.timeout] * failed["timeout"], late, waited),
         **_rates(load, window, parts, len(times)),
     )
+    problem = next((part.problem for part in parts if part.problem), None)
+    if problem is None and (unaccounted := sum(part.unaccounted for part in parts)):
+        problem = f"builtin has not accounted for {unaccounted} requests: report this defect"
     busy = [part.busy for part in parts if part.busy is not None]
     return LoadResult(
         figures,
         driver_busy=round(max(busy), 4) if busy else None,
         driver_cpu_s=round(sum(busy) * window.length, 6) if len(busy) == len(parts) else None,
-        problem=next((part.problem for part in parts if part.problem), None),
+        problem=problem,
         notes=(*_window_flags(load, window, len(times)), *_connection_flags(load, waited)),
     )
 
