@@ -105,8 +105,8 @@ def changes(answer: Answer) -> Iterator[str]:
             "be faster: set it and repeat."
         )
     if answer.chosen.prediction.limit == model.CPU:
-        machines = f", other machines ({_machines()})" if cluster.is_worth_it(answer) else ""
-        yield f"More cores{machines} or less CPU per call increase the rate."
+        more = f"machines ({_machines()})" if cluster.is_worth_it(answer) else "less CPU per call"
+        yield f"More cores or {more} increase the rate."
     is_blocking = not probe.is_coroutine or answer.question.model.blocks_loop
     if is_blocking and probe.call.wait_s > WAITING * probe.call.wall_s:
         yield "A coroutine that awaits needs no workers."
