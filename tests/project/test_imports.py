@@ -12,7 +12,7 @@ from offload.registry import catalog, places
 from tests import ROOT
 
 PACKAGE = places.PACKAGE
-BASE = {"cores", "errors", "files", "flags", "prctl", "registry", "units"}
+BASE = {"cores", "errors", "files", "flags", "prctl", "registry", "ssh", "units"}
 MAY_IMPORT = {
     "cores": set(),
     "flags": set(),
@@ -20,6 +20,7 @@ MAY_IMPORT = {
     "files": set(),
     "units": set(),
     "prctl": set(),
+    "ssh": {"errors"},
     "registry": {"errors"},
     "upstream": BASE,
     "tasks": BASE,

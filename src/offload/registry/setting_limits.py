@@ -9,7 +9,7 @@ MAXIMA = {
     "backlog": 65535,
     "max_connections": 65535,
 }
-YES_OR_NO = ("idempotent", "preload", "protect", "health")
+YES_OR_NO = ("idempotent", "isolate", "preload", "protect", "health")
 SECONDS = ("max_wait", "task_timeout")
 MIN_S, MAX_S = 0.1, 3600.0  # of SECONDS; with less than 0.1 s, a busy machine would time out
 

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.server
 Alive = Callable[[], list[psutil.Process]]
 Start = Callable[..., server.Server]
 SLOW = f"{Path(__file__).with_name('slow_import.py')}:answers"
-PROCESSES = [name for name in POOLS if name in {"processes", "pipes", "pebble"}]
+PROCESSES = [name for name in POOLS if name in {"processes", "pipes", "pebble", "dask"}]
 BLOCKS = "import threading\nthreading.Event().wait()\ndef f(): ...\n"
 MOMENTS = [
     *((name, "imports") for name in POOLS if name in KINDS),

@@ -14,7 +14,7 @@ from tests.http_clients import get
 from tests.servers.protection.conftest import Protected, facts
 
 PROTECTED = (
-    "loop threads processes pipes pebble interpreters anyio_threads prefork".split()  # noqa: SIM905
+    "loop threads processes pipes pebble dask interpreters anyio_threads prefork".split()  # noqa: SIM905
 )
 
 

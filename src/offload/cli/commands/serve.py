@@ -31,6 +31,9 @@ def run_server(
     threads: str = "",
     mode: str = "",
     idempotent: str = "",
+    scheduler: str = "",
+    ssh: str = "",
+    isolate: str = "",
     preload: str = "",
     app: str = "",
     bind: str = "",
@@ -54,8 +57,13 @@ def run_server(
                   threads; 1000 for gevent
     backlog       length of the listen queue; default: 5 for sync, 1024 for the others
     start_method  start method of processes: forkserver (default), spawn or fork
-    idempotent    for processes, pipes and pebble: whether to retry a task after its worker died,
-                  yes or no; default: yes for our tasks, no for your own
+    idempotent    for processes, pipes, pebble and dask: whether to retry a task after its worker
+                  died, yes or no; default: yes for our tasks, no for your own
+    scheduler     for dask: address of a scheduler that runs, tcp://HOST:8786; default: a cluster on
+                  this machine
+    ssh           for dask: hosts on which workers are started, separated by +, each as in ssh HOST
+    isolate       for dask: yes to run each task in a process of its worker, so that a crash costs
+                  one task and no worker; default: no, with protect=yes yes
     python        interpreter of the server: a path, a name on PATH or a name from fab pythons such
                   as 3.14; 3.13t-gil and 3.13t-nogil set the GIL of 3.13t; default: this one
     path          a folder from which your own task or application imports
@@ -96,6 +104,9 @@ def run_server(
                 "backlog": backlog,
                 "start_method": start_method,
                 "idempotent": idempotent,
+                "scheduler": scheduler,
+                "ssh": ssh,
+                "isolate": isolate,
                 "preload": preload,
                 "bind": bind and bind_address.parse(bind),
                 "allowed_hosts": allowed_hosts,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from offload.bench.advice import certainty, model, unmeasured
+from offload.bench.advice import certainty, cluster, model, unmeasured
 from offload.bench.advice.answer import Answer, Option
 from offload.bench.advice.certainty import LIKELY, PREDICTED, TIE
 from offload.bench.advice.model import Prediction
@@ -105,12 +105,21 @@ def changes(answer: Answer) -> Iterator[str]:
             "be faster: set it and repeat."
         )
     if answer.chosen.prediction.limit == model.CPU:
-        yield "More cores or less CPU per call increase the rate."
+        more = f"machines ({_machines()})" if cluster.is_worth_it(answer) else "less CPU per call"
+        yield f"More cores or {more} increase the rate."
     is_blocking = not probe.is_coroutine or answer.question.model.blocks_loop
     if is_blocking and probe.call.wait_s > WAITING * probe.call.wall_s:
         yield "A coroutine that awaits needs no workers."
     if answer.chosen.prediction.limit == model.EXTERNAL:
         yield "Find what the calls wait for: a lock, a pool of connections, or a remote service."
+
+
+def _machines() -> str:
+    """Return the server that uses other machines, and from which duration of a call it gains."""
+    if (known := cluster.BREAK_EVEN) is None:
+        return "dask"
+    low, high = seconds(known.low), seconds(known.high)
+    return f"dask, from {seconds(known.seconds)} per call on, {low} to {high}"
 
 
 def next_steps(answer: Answer) -> Iterator[str]:

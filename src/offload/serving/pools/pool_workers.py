@@ -55,13 +55,18 @@ def init_thread(barrier: Barrier) -> None:
 
 def init_process(barrier: Barrier) -> None:
     """Initialize a worker process: it ends with its parent, and ignores stop signals."""
+    become_child()
+    init_thread(barrier)
+
+
+def become_child() -> None:
+    """End this process of multiprocessing with its parent, and leave stop signals to the parent."""
     global _gil_facts
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
     _gil_facts = gil_address.facts()  # no other thread computes yet
     parent_watch.start()
-    init_thread(barrier)
 
 
 def start(executor: Executor, workers: int, task: str) -> None:
@@ -133,6 +138,11 @@ def handshake(task: str) -> WorkerReport:
         _barrier.abort()
         raise
     _barrier.wait(DEADLINE)
+    return report()
+
+
+def report() -> WorkerReport:
+    """Return the pid and the facts of this worker."""
     return os.getpid(), (gil_state.interpreter(), gil_state.now(), _gil_facts)
 
 

@@ -1,0 +1,35 @@
+"""dask: the loop submits the task to a dask cluster: processes here, or on other machines."""
+
+from typing import Unpack
+
+from offload.registry.protection import Settings
+
+NEEDS = ("dask", "distributed")
+
+
+def serve(
+    task: str,
+    port: int,
+    *,
+    workers: int = 4,
+    backlog: int = 1024,
+    scheduler: str = "",
+    ssh: str = "",
+    isolate: str = "",
+    idempotent: str = "",
+    **protection: Unpack[Settings],
+) -> None:
+    """Run the task in one of `workers` processes, all started before the server listens."""
+    from offload.serving.applications import tornado_app
+    from offload.serving.metrics import task_clock
+    from offload.serving.pools.dask_cluster import cluster, worker
+    from offload.serving.protection import guards, task_timeout
+
+    job = worker.create_job(task, idempotent, isolate, task_timeout.of_pool(protection))
+    pool = cluster.Cluster(job, workers, scheduler, ssh)
+
+    async def run() -> task_clock.TimedResult:
+        async with pool.request() as client:
+            return pool.timed(await client.submit(worker.run, job, pure=False, retries=0))
+
+    tornado_app.serve(run, port, backlog, pool, guards.of_processes(workers, protection))

@@ -1,0 +1,32 @@
+"""When a dask cluster of several machines is worth it: from which duration of a call on.
+
+`scripts/checks/dask_break_even.py` measures the break-even on one machine of 2 cores: a cluster of
+two workers is compared with one process, which is what a second machine would be added to.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from offload.bench.advice import model
+from offload.bench.advice.answer import Answer
+
+
+@dataclass(frozen=True)
+class BreakEven:
+    """A duration of a call in s, with its 95 % interval."""
+
+    seconds: float
+    low: float
+    high: float
+
+
+# From this duration on, two dask workers complete as many calls as one process. None: not measured.
+BREAK_EVEN: BreakEven | None = None
+
+
+def is_worth_it(answer: Answer) -> bool:
+    """Whether this machine's CPU is the limit, and calls are not known to be too short."""
+    is_at_ceiling = answer.chosen.prediction.limit == model.CPU
+    shortest = 0.0 if BREAK_EVEN is None else BREAK_EVEN.high
+    return is_at_ceiling and answer.question.probe.call.wall_s > shortest

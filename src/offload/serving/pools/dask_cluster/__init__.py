@@ -1,0 +1,1 @@
+"""The cluster of the server `dask`: where it runs, its connection, and what its workers do."""

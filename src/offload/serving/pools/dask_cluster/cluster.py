@@ -1,0 +1,101 @@
+"""The cluster of a server: on this machine, on hosts that are reached by SSH, or one that runs."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
+from time import monotonic
+from typing import Any
+
+from distributed import Client
+
+from offload.errors import StartError, UsageError, UserError
+from offload.serving.metrics import probe, task_clock
+from offload.serving.pools import pool_workers
+from offload.serving.pools.dask_cluster.connection import Connection
+from offload.serving.pools.dask_cluster.worker import Job
+
+ADDRESS = re.compile(r"(tcp|tls)://[^\s/:@]+:\d{1,5}")
+HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@:-]*")
+
+
+class Cluster:
+    """A cluster that is ready before the server listens, and ends with it."""
+
+    def __init__(self, job: Job, workers: int, scheduler: str, ssh: str) -> None:
+        self._job = job if not scheduler and not ssh else job.on_other_machines()
+        self._workers = workers
+        self._scheduler = scheduler
+        self._hosts = _hosts(ssh)
+        if scheduler and ssh:
+            raise UsageError("scheduler= and ssh= exclude each other", "use one of them")
+        if scheduler and ADDRESS.fullmatch(scheduler) is None:
+            what = f"scheduler={scheduler[:60]!r} is not an address"
+            raise UsageError(what, "write tcp://HOST:8786, or tls:// with keys in dask's settings")
+        self._is_local = not scheduler and not ssh
+        self._stack = AsyncExitStack()
+        self._connection: Connection | None = None
+
+    async def __aenter__(self) -> None:
+        """Start, or end the process with one line: a start that failed may leave workers."""
+        try:
+            async with asyncio.timeout(pool_workers.DEADLINE):
+                await self._start()
+        except TimeoutError:
+            what = f"the workers were not ready within {pool_workers.DEADLINE:.0f} s"
+            remedy = f"check what the import of {self._job.task} waits for"
+            pool_workers.abort_start(StartError(what, remedy))
+        except UserError as error:
+            pool_workers.abort_start(error)
+        except Exception as error:  # noqa: BLE001 - dask fails in many ways if a worker dies
+            what = f"the cluster does not start ({type(error).__name__}: {error})"
+            pool_workers.abort_start(StartError(" ".join(what.split())[:300]))
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+
+    def request(self) -> AbstractAsyncContextManager[Client]:
+        """Return the client for one task, as `Connection.request` describes."""
+        assert self._connection is not None, "the cluster has started"
+        return self._connection.request()
+
+    def timed(self, result: task_clock.TimedResult) -> task_clock.TimedResult:
+        """Return a task's result with its end on this machine's clock: here, or now."""
+        if self._is_local:
+            return result
+        outcome, (_, *durations), gil = result
+        slot, cpu, wall, queued = durations
+        return outcome, (monotonic(), slot, cpu, wall, queued), gil
+
+    async def _start(self) -> None:
+        address, security = await self._stack.enter_async_context(self._place())
+        is_own = not self._scheduler
+        connection = Connection(address, security, self._job, is_own, self._is_local)
+        threads = await connection.open()
+        self._stack.push_async_callback(connection.close)
+        self._connection = connection
+        if not is_own:
+            probe.facts["workers"] = threads
+
+    def _place(self) -> AbstractAsyncContextManager[tuple[str, Any]]:
+        """Return where the cluster runs: its scheduler's address, and the keys."""
+        failures = 1 if self._job.is_idempotent else 0
+        if self._scheduler:
+            return nullcontext((self._scheduler, None))
+        if self._hosts:
+            from offload.serving.pools.dask_cluster import ssh_workers
+
+            return ssh_workers.start(self._hosts, self._workers, failures)
+        from offload.serving.pools.dask_cluster import local
+
+        return local.start(self._workers, failures)
+
+
+def _hosts(ssh: str) -> list[str]:
+    hosts = ssh.split("+") if ssh else []
+    for host in hosts:
+        if HOST.fullmatch(host) is None:
+            what = f"ssh={ssh[:60]!r} is not a list of hosts"
+            raise UsageError(what, "write ssh=HOST or ssh=HOST+HOST, as ssh HOST connects")
+    return hosts

@@ -1,0 +1,143 @@
+"""Workers on other hosts: a scheduler in the server's process, and an agent on each host.
+
+Fabric connects, because it is installed with this project and reads the user's SSH configuration:
+asyncssh, which dask's SSHCluster needs, would be a second SSH client with settings of its own. The
+agent's stdin is the connection: if the server ends, even by kill -9, the agent and its workers end.
+Messages between the machines are encrypted, with keys that only the agents receive, by stdin.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shlex
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import paramiko
+from distributed import Scheduler
+from distributed.security import Security
+
+from offload import ssh
+from offload.errors import StartError
+from offload.registry import places
+from offload.serving.lifecycle import log
+from offload.serving.pools.dask_cluster import agent, folder, settings
+
+RETRYING = 2.0  # s after the workers of a host have ended, until they are started again
+ENDING = 5.0  # s for the workers of a host to end
+
+
+class Host:
+    """The workers of one host."""
+
+    def __init__(self, name: str, workers: int) -> None:
+        self.name = name
+        self._workers = workers
+        self._connection: Any = None
+        self._channel: paramiko.Channel | None = None
+
+    def connect(self) -> str:
+        """Connect, and return the address by which the host sees us; raise MachineError."""
+        self._connection = ssh.connect(self.name)
+        return str(self._connection.transport.sock.getsockname()[0])
+
+    def start(self, order: dict[str, Any]) -> None:
+        """Start the workers; raise StartError."""
+        channel = self._channel = self._connection.create_session()
+        channel.exec_command(_command())
+        channel.sendall(json.dumps({**order, "workers": self._workers}).encode() + b"\n")
+        with channel.makefile("r") as lines:
+            line = lines.readline().strip()
+        if line != agent.READY:
+            why = self._last_words(line)
+            raise StartError(f"host {self.name}: its workers do not start ({why})")
+
+    def wait(self) -> None:
+        """Wait until the workers have ended."""
+        assert self._channel is not None
+        self._channel.recv_exit_status()
+
+    def end(self) -> None:
+        """End the workers, and disconnect."""
+        with suppress(OSError, EOFError, paramiko.SSHException):
+            if self._channel is not None:
+                self._channel.shutdown_write()  # the agent's stdin ends
+                self._channel.status_event.wait(ENDING)
+        if self._connection is not None:
+            self._connection.close()
+
+    def _last_words(self, line: str) -> str:
+        assert self._channel is not None
+        lines = [line, *self._channel.makefile_stderr("r").read().splitlines()]
+        return next((text for text in reversed(lines) if text), "no output")[:300]
+
+
+@asynccontextmanager
+async def start(
+    names: Sequence[str], workers: int, failures: int
+) -> AsyncIterator[tuple[str, Any]]:
+    """Start workers on each host; yield the address of the scheduler and the keys.
+
+    Raise MachineError or StartError. A task is repeated if at most `failures` workers died.
+    """
+    shares = [len(range(index, workers, len(names))) for index in range(len(names))]
+    hosts = [Host(name, share) for name, share in zip(names, shares, strict=True) if share]
+    settings.apply(folder.create(), failures)
+    security = Security.temporary()
+    try:
+        ours = await asyncio.gather(*(asyncio.to_thread(host.connect) for host in hosts))
+        listening = ours[0] if len({*ours}) == 1 else "0.0.0.0"  # noqa: S104 - keys are needed
+        async with Scheduler(
+            host=listening,
+            port=0,
+            protocol="tls",
+            security=security,
+            **settings.without_pages("127.0.0.1"),
+        ) as scheduler:
+            port = scheduler.port
+            orders = [
+                {"scheduler": f"tls://{address}:{port}", "keys": _keys(security)}
+                for address in ours
+            ]
+            await asyncio.gather(*map(_start, hosts, orders))
+            keeping = [*map(asyncio.create_task, map(_keep, hosts, orders))]
+            yield scheduler.address, security
+            for task in keeping:
+                task.cancel()
+    finally:
+        await asyncio.gather(*(asyncio.to_thread(host.end) for host in hosts))
+
+
+async def _start(host: Host, order: dict[str, Any]) -> None:
+    await asyncio.to_thread(host.start, order)
+
+
+async def _keep(host: Host, order: dict[str, Any]) -> None:
+    """Start the workers of a host again whenever they end."""
+    while True:
+        await asyncio.to_thread(host.wait)
+        log.failure(f"host {host.name}: its workers have ended, and are started again")
+        while True:
+            await asyncio.sleep(RETRYING)
+            try:
+                await asyncio.to_thread(host.end)
+                await asyncio.to_thread(host.connect)
+                await _start(host, order)
+                break
+            except Exception as error:  # noqa: BLE001 - the host may be off
+                log.failure(f"host {host.name}: {error}")
+
+
+def _keys(security: Security) -> dict[str, str]:
+    """Return what a worker needs to connect, as text."""
+    found = security.get_tls_config_for_role("worker")
+    return {"ca": found["ca_file"], "cert": found["cert"], "key": found["key"]}
+
+
+def _command() -> str:
+    """Return the command of the agent: this interpreter's path, on the host."""
+    paths = [f"{key}={value}" for key, value in places.import_path().items()]
+    return shlex.join(["exec", "env", *paths, sys.executable, "-P", "-m", agent.__name__])

@@ -1,0 +1,92 @@
+"""The server dask with workers that it starts by SSH, on a real sshd on loopback."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from offload import ssh
+from offload.errors import MachineError
+from tests.http_clients import get, in_threads
+from tests.servers.cluster import sshd
+from tests.servers.cluster.conftest import TASKS
+from tests.servers.lifecycle.command_line import begin, wait_for_end
+from tests.waiting import is_running, wait_until
+
+pytestmark = [
+    pytest.mark.server,
+    pytest.mark.slow,
+    pytest.mark.skipif(sshd.PROGRAM is None, reason="sshd is missing: apt install openssh-server"),
+]
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Use the home folder of an sshd."""
+    with sshd.running(tmp_path) as found:
+        monkeypatch.setenv("HOME", str(found))
+        yield found
+
+
+def test_workers_on_two_hosts_run_tasks(home: Path, start: Any) -> None:
+    running = start("dask", f"{TASKS}:pid", ssh="one+two", workers=3)
+    answers = in_threads(12, lambda: get(running.url))
+    pids = {int(body) for status, body in answers if status == 200}
+    assert len(answers) == 12
+    assert len(pids) >= 2
+    server = psutil.Process(running.process.pid)
+    assert not {child.pid for child in server.children(recursive=True)} & pids
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_workers_end_with_the_server(home: Path, start: Any, number: int) -> None:
+    running = start("dask", f"{TASKS}:pid", ssh="one", workers=1)
+    pid = int(get(running.url)[1])
+    agent = psutil.Process(pid).parents()
+    running.process.send_signal(number)
+    assert wait_until(lambda: running.process.poll() is not None)
+    assert wait_until(lambda: not is_running(pid))
+    assert wait_until(lambda: not any("dask_cluster.agent" in _command(p) for p in agent))
+
+
+def test_workers_are_started_again_when_their_agent_ends(home: Path, start: Any) -> None:
+    running = start("dask", f"{TASKS}:pid", ssh="one", workers=1)
+    pid = int(get(running.url)[1])
+    [agent] = [
+        p
+        for p in psutil.Process(pid).parents()
+        if "dask_cluster.agent" in _command(p) and "sshd" not in _command(p)
+    ][-1:]
+    agent.kill()
+    assert wait_until(lambda: not is_running(pid))
+
+    def is_back() -> bool:
+        status, body = get(running.url)
+        return status == 200 and int(body) != pid
+
+    assert wait_until(is_back, 40)
+
+
+def test_an_unknown_host_key_is_one_line(home: Path) -> None:
+    (home / ".ssh" / "known_hosts").write_text("")
+    code, lines = wait_for_end(begin("dask", "noop_sync", "0", SERVER_SSH="one"))
+    assert (code, len(lines)) == (3, 1)
+    assert "host one: its key is unknown: run ssh one once, and check its key" in lines[0]
+
+
+def test_a_key_that_is_not_accepted_is_named(home: Path) -> None:
+    (home.parent / "key.pub").write_text("")
+    with pytest.raises(MachineError, match="host one accepts no key of yours"):
+        ssh.connect("one")
+
+
+def _command(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""
