@@ -24,7 +24,6 @@ import http.client
 import os
 import random
 import re
-import socket
 import subprocess
 import sys
 import tempfile
@@ -35,11 +34,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from offload import prctl
 from offload.cli import arguments
 from offload.registry import places
 from offload.reports.tables import text_table
 from offload.reports.tables.text_table import Line
+from scripts.checks.dask_processes import DaskProcesses
 from scripts.script import ROOT, run
 
 TASK = f"{Path(__file__).with_name('dask_tasks.py')}:charge"
@@ -49,55 +48,6 @@ SCHEDULER_SHARE = 0.2
 TIMEOUT = 60.0  # s for a response: longer is a request without a response
 BACK = 30.0  # s after the last kill until the server responds with 200
 HEAD = ("Kills", "Scheduler", "Requests", "200", "500", "503", "None", "Twice", "Lines")
-
-
-class Cluster:
-    """A scheduler and its workers, which are started again by `revive`."""
-
-    def __init__(self, folder: Path, environment: dict[str, str]) -> None:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        self.address = f"tcp://127.0.0.1:{port}"
-        self._environment = environment
-        common = ["--no-dashboard", "--host", "127.0.0.1"]
-        scheduler = ["-m", "distributed.cli.dask_scheduler", *common, "--port", str(port)]
-        worker = ["-m", "distributed.cli.dask_worker", self.address, *common, "--no-nanny"]
-        worker += ["--nthreads", "1", "--local-directory", str(folder)]
-        self._commands = [scheduler, *([worker] * WORKERS)]
-        self._processes: list[subprocess.Popen[bytes]] = []
-
-    def start(self) -> None:
-        """Start all processes."""
-        self._processes = [self._start(words) for words in self._commands]
-
-    def revive(self) -> None:
-        """Start the processes again that have ended."""
-        for index, process in enumerate(self._processes):
-            if process.poll() is not None:
-                self._processes[index] = self._start(self._commands[index])
-
-    def kill(self, index: int) -> None:
-        """Kill the scheduler (0) or a worker."""
-        self._processes[index].kill()
-        self._processes[index].wait(10)
-
-    def stop(self) -> None:
-        """Kill all processes."""
-        for process in self._processes:
-            process.kill()
-            process.wait(10)
-
-    def _start(self, words: list[str]) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            [sys.executable, *words],
-            cwd=ROOT,
-            env=self._environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            preexec_fn=prctl.parent_death_hook(os.getpid()),  # noqa: PLW1509 - only prctl
-        )
 
 
 @dataclass
@@ -151,7 +101,7 @@ def main(words: list[str]) -> int:
             "TMPDIR": name,
             "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "1" if is_repeated else "0",
         }
-        cluster = Cluster(folder, environment)
+        cluster = DaskProcesses(folder, environment, WORKERS)
         cluster.start()
         try:
             return _check(cluster, folder, environment, minutes, seed, is_repeated)
@@ -160,7 +110,7 @@ def main(words: list[str]) -> int:
 
 
 def _check(
-    cluster: Cluster,
+    cluster: DaskProcesses,
     folder: Path,
     environment: dict[str, str],
     minutes: float,
@@ -189,7 +139,7 @@ def _check(
 
 
 def _serve(
-    cluster: Cluster, log: Path, environment: dict[str, str], is_repeated: bool
+    cluster: DaskProcesses, log: Path, environment: dict[str, str], is_repeated: bool
 ) -> tuple[subprocess.Popen[bytes], int]:
     """Start the server when the cluster is ready; return its process and its port."""
     settings = {
@@ -214,7 +164,7 @@ def _serve(
     sys.exit(f"the server does not start: {log.read_text()}")
 
 
-def _kill(cluster: Cluster, load: Load, minutes: float, seed: int) -> Counter[str]:
+def _kill(cluster: DaskProcesses, load: Load, minutes: float, seed: int) -> Counter[str]:
     """Kill processes, and start them again, until the time is over; count the kills."""
     rng = random.Random(seed)  # noqa: S311 - reproducible, not secret
     until = time.monotonic() + 60 * minutes
@@ -234,7 +184,7 @@ def _kill(cluster: Cluster, load: Load, minutes: float, seed: int) -> Counter[st
     return kills
 
 
-def _serves_again(cluster: Cluster, load: Load) -> bool:
+def _serves_again(cluster: DaskProcesses, load: Load) -> bool:
     """Whether all clients get responses with 200 again after the last kill."""
     until = time.monotonic() + BACK
     while time.monotonic() < until:
