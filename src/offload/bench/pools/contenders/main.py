@@ -58,7 +58,8 @@ async def _serve(contender: _Contender, line: Connection[Any, Any]) -> None:
     loop.add_reader(line.fileno(), read)
     try:
         while True:
-            what, *details = await requests.get()  # nosec B113 - a queue
+            # `requests` is a queue here, not the package
+            what, *details = await requests.get()  # nosec B113
             try:
                 response: tuple[str | None, Any] = None, await handlers[what](*details)
             except Exception as error:  # noqa: BLE001 - a pool may raise anything
