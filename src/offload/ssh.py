@@ -34,7 +34,7 @@ def connect(host: str) -> fabric.Connection:
 def secure(connection: fabric.Connection) -> None:
     """Let a connection, and its gateways, accept only known keys, and have timeouts."""
     settings: dict[str, Any] = connection.ssh_config
-    if connection.connect_timeout is None:
+    if connection.connect_timeout is None and "timeout" not in connection.connect_kwargs:
         connection.connect_timeout = int(CONNECT_S)
     for name in ("banner_timeout", "auth_timeout"):
         connection.connect_kwargs.setdefault(name, CONNECT_S)

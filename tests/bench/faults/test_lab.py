@@ -10,7 +10,7 @@ import pytest
 
 from offload.bench.faults import lab
 from offload.bench.faults.lab import ROWS, Finding
-from offload.bench.faults.row import SMALL, Outcome, Row, Size
+from offload.bench.faults.row import SMALL, NotAvailable, Outcome, Row, Size
 from offload.errors import MachineError, UsageError
 from offload.registry import catalog
 from offload.reports.tables import faults_table
@@ -102,7 +102,7 @@ def _row(server: str, size: Size) -> Outcome:
     if server == "pebble":
         raise MachineError("pebble is not installed")
     if server == "bench":
-        return Outcome(None, "needs root")
+        raise NotAvailable("needs root")
     return Outcome(server != "pipes", f"{size.kills} kills")
 
 

@@ -105,7 +105,7 @@ def run(row: Row, server: str, size: Size) -> Finding:
     try:
         found = row.inject(server, size)
     except NotAvailable as error:
-        return Finding(row.number, server, False, None, str(error))
+        return Finding(row.number, server, promised, None, str(error))
     except MachineError as error:
         if promised:
             raise

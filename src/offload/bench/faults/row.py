@@ -40,12 +40,9 @@ class NotAvailable(Exception):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a server did: whether the promise was kept, and the figures that show it.
+    """What a server did: whether the promise was kept, and the figures that show it."""
 
-    `is_kept` is None if the fault cannot be injected on this machine; `figure` is the reason.
-    """
-
-    is_kept: bool | None
+    is_kept: bool
     figure: str
 
 

@@ -22,7 +22,7 @@ from offload.bench.faults.mixed_server import (
     MixedServer,
     mixed,
 )
-from offload.bench.faults.row import Outcome, Row, Size
+from offload.bench.faults.row import NotAvailable, Outcome, Row, Size
 from offload.bench.records import journal
 from offload.bench.records.record import Record
 from offload.loads import Arrivals, Load, Window
@@ -88,7 +88,7 @@ def _by_siege(size: Size) -> Outcome:
     then hangs: see R13.
     """
     if (missing := loads.missing("siege")) is not None:
-        return Outcome(None, missing)
+        raise NotAvailable(missing)
     count = min(REQUESTS * size.requests // USERS * USERS, SIEGE_MOST)
     with mixed(kinds=SIEGE_KINDS) as server:
         record = _measure(Load(server.url, USERS, None, count, timeout=TIMEOUT_S), "siege")

@@ -14,7 +14,7 @@ from offload import loads
 from offload.bench.faults import bench_process
 from offload.bench.faults.bench_process import BENCH, Ended
 from offload.bench.faults.faulty_server import FaultyServer, faulty
-from offload.bench.faults.row import Outcome, Row, Size
+from offload.bench.faults.row import NotAvailable, Outcome, Row, Size
 from offload.bench.faults.shifted_clock import ShiftedClock
 from offload.bench.records.record import Record
 from offload.errors import MachineError
@@ -33,12 +33,12 @@ def inject(name: str, size: Size) -> Outcome:
     """Load a server twice, with and without the step, and compare the durations."""
     driver = TOOLS[name]
     if (missing := loads.missing(driver)) is not None:
-        return Outcome(None, missing)
+        raise NotAvailable(missing)
     with tempfile.TemporaryDirectory(prefix="offload-faults-") as folder:
         try:
             clock = ShiftedClock(Path(folder))
         except MachineError as error:
-            return Outcome(None, str(error))
+            raise NotAvailable(str(error)) from error
         with faulty(SERVED, TASK, environment=clock.environment) as target:
             without = _measure(target, Path(folder, "without"), driver, clock, 0)
             step = _measure(target, Path(folder, "step"), driver, clock, STEP_S)

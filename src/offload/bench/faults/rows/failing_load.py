@@ -17,7 +17,7 @@ from offload import loads
 from offload.bench.faults import bench_process
 from offload.bench.faults.bench_process import BENCH, BenchProcess, Ended
 from offload.bench.faults.faulty_server import faulty, kill, wait_until
-from offload.bench.faults.row import Outcome, Row, Size
+from offload.bench.faults.row import NotAvailable, Outcome, Row, Size
 from offload.errors import RunError
 
 SERVED = "loop"  # the server that is loaded
@@ -126,7 +126,7 @@ def _replace_tool(program: str, problem: str) -> Callable[[Path], Outcome]:
 
     def inject_(folder: Path) -> Outcome:
         if (missing := loads.missing(SIEGE)) is not None:
-            return Outcome(None, missing)
+            raise NotAvailable(missing)
         tools = folder / "bin"
         tools.mkdir()
         (tools / SIEGE).write_text(program.format(siege=shutil.which(SIEGE)))

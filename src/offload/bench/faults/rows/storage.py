@@ -17,7 +17,7 @@ from offload.bench.faults import bench_process
 from offload.bench.faults.bench_process import BENCH, Ended
 from offload.bench.faults.faulty_server import faulty
 from offload.bench.faults.killed_runs import KilledRuns
-from offload.bench.faults.row import Outcome, Row, Size
+from offload.bench.faults.row import NotAvailable, Outcome, Row, Size
 from offload.bench.records import journal
 from offload.errors import StorageError
 
@@ -45,7 +45,7 @@ def inject(name: str, size: Size) -> Outcome:
 def _disk_full(folder: Path, _: Size) -> Outcome:
     """Fill a small disk in a mount namespace of its own, load there, make space, load again."""
     if not _can_mount():
-        return Outcome(None, NO_NAMESPACE)
+        raise NotAvailable(NO_NAMESPACE)
     with faulty(SERVED, "ok") as target:
         done = subprocess.run(
             [*PRIVATE, sys.executable, "-P", "-c", ON_DISK, str(folder), str(target.port)],
@@ -87,7 +87,7 @@ def _read_only(folder: Path, _: Size) -> Outcome:
     results.mkdir(mode=0o555)
     if os.geteuid() == 0:  # root may write to any folder, so it gets a disk that is read-only
         if not _can_mount():
-            return Outcome(None, NO_NAMESPACE)
+            raise NotAvailable(NO_NAMESPACE)
         mount = 'mount -t tmpfs -o ro tmpfs "$0" && exec "$@"'
         own = (*PRIVATE, "sh", "-c", mount, str(results))
     with faulty(SERVED, "ok") as target:
