@@ -154,11 +154,11 @@ def test_a_window_without_tasks_has_no_means(noop_server: server.Server) -> None
 
 def test_samples_keep_the_newest_and_report_when_a_window_is_gone() -> None:
     samples = _samples.Samples(2)
-    first = _samples.SPARE  # the number of rows that are removed together
-    for at in range(_samples.KEPT + first):
+    first = _samples.CHUNK  # the number of rows that are removed together
+    for at in range(_samples.KEPT + first + 1):
         assert at < 10 or at % 5000 or samples.between(0, 1) == [(0, 0), (1, -1)]
         samples.add(at, -at)
-    assert len(samples.rows()) == _samples.KEPT
+    assert len(samples.rows()) == _samples.KEPT + 1
     assert samples.between(first - 1, first + 9) is None
     assert samples.between(first, first + 1) == [(first, -first), (first + 1, -first - 1)]
 
