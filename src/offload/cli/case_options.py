@@ -66,20 +66,20 @@ def use_ssh_options(context: Context) -> None:
     connection.use(context.config)
 
 
-def placed(one: Case, context: Context, hosts: str, bind: str, pin: str = "") -> Case:
-    """Return a case with its placement and the address of its server; raise UsageError."""
-    placed_at = placement(hosts, pin)
-    if placed_at.hosts and not bind:
+def with_placement(one: Case, context: Context, hosts: str, bind: str, pin: str = "") -> Case:
+    """Return the case with a placement, and the address of its server; raise UsageError."""
+    place = placement(hosts, pin)
+    if place.hosts and not bind:
         what = "from= needs the address at which the hosts reach the server"
         raise UsageError(what, "add bind=ADDRESS, an address of this machine")
-    if placed_at.hosts:
+    if place.hosts:
         use_ssh_options(context)
     settings = dict(one.settings)
     if bind:
         settings["bind"] = bind_address.parse(bind)
-        if placed_at.hosts and settings["bind"] == bind_address.ALL:
+        if place.hosts and settings["bind"] == bind_address.ALL:
             raise UsageError(f"bind={bind} is not an address for from=", "name one address")
-    return replace(one, settings=settings, placement=placed_at)
+    return replace(one, settings=settings, placement=place)
 
 
 def request_of(request: str, method: str, body: str, header: str) -> Request | None:

@@ -38,7 +38,7 @@ class PipeChannel:
             raise TimeoutError
         return os.read(self.process.stdout.fileno(), 1 << 16)
 
-    def last_words(self) -> tuple[int | None, str]:
+    def exit_report(self) -> tuple[int | None, str]:
         code = self.process.wait(10)
         assert self.process.stderr is not None
         text = os.read(self.process.stderr.fileno(), 1 << 16).decode()

@@ -63,7 +63,7 @@ def window(
 
 
 def of_fixed_length(load: Load, cycle_s: float) -> Load:
-    """Return a load whose window has a fixed length, for hosts that agree on its end before.
+    """Return a load whose window has a fixed length: several hosts agree on its end in advance.
 
     It is long enough for the minimum numbers of responses, and its warm-up for two cycles of
     `cycle_s`, the expected time until every user has a response.

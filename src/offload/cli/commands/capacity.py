@@ -84,7 +84,7 @@ def capacity(
     target = LatencyTarget(SHARES[name], arguments.response_time(name, limit) or 0.0, arrivals)
     user_request = case_options.request_of(request, method, body, header)
     one = case_options.complete(case_options.case(case, app), path, user_request)
-    one = case_options.placed(one, context, from_, bind)
+    one = case_options.with_placement(one, context, from_, bind)
     planned = plan.Plan(
         plan.CAPACITY,
         with_load([one], one.users, keep_alive),

@@ -70,7 +70,7 @@ def measure(
     user_count = arguments.whole_number("users", users, 1, 20_000)
     user_request = case_options.request_of(request, method, body, header)
     one = case_options.complete(case_options.case(case, app), path, user_request)
-    one = case_options.placed(one, context, from_, bind, pin)
+    one = case_options.with_placement(one, context, from_, bind, pin)
     cases = with_load([one], user_count, keep_alive)
     one_block = (blocks.Block((0,)),)
     seed = plan.new_seed()

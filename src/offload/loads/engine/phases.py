@@ -102,8 +102,8 @@ class LoadPhases:
 class AgreedPhases(LoadPhases):
     """The phases on one of several hosts: they have agreed on the window.
 
-    It always has a tail, at whose end every request has a response, which the server counts, too.
-    An open loop goes on until the requests in the window have theirs, and only then sends no more.
+    After the window the load goes on until every request has a response, so that the server's count
+    can be compared. An open loop stops sending when the requests of the window have a response.
     """
 
     def _is_settled(self, clients: Clients, ended: float, now: float) -> bool:

@@ -130,7 +130,7 @@ def _measure(
 
 
 def _check_loopback(url: str, hosts: Sequence[RemoteHost]) -> None:
-    """Raise UsageError if a URL is on loopback, which is another machine's on another host."""
+    """Raise UsageError if a URL is on loopback, and a host has a loopback interface of its own."""
     parts = urlsplit(url)
     addresses = {str(found[4][0]) for found in socket.getaddrinfo(parts.hostname, parts.port or 80)}
     if not any(is_loopback(address) for address in addresses):
@@ -149,10 +149,10 @@ def _is_same(host: RemoteHost, place: str) -> bool:
 
 @contextmanager
 def _threads(hosts: Sequence[RemoteHost]) -> Iterator[Callable[..., list[Any]]]:
-    """Return a function that runs a step on all hosts at the same time, and returns the results.
+    """Yield a function that runs a step on all hosts at the same time, and returns the results.
 
-    A step's LostHostError becomes a MachineError that names the host. When the block is left by an
-    error, the connections are closed first: then no thread waits.
+    A step's LostHostError becomes a MachineError that names the host. After an error in the block,
+    all connections are closed, so that the threads end.
     """
     with ThreadPoolExecutor(len(hosts)) as executor:
 

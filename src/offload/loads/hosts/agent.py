@@ -32,7 +32,7 @@ PROTOCOL = 1
 SHARE = "offload.loads.hosts.share"  # the module that runs as a program
 PREPARED = b"ready\n"  # the first line that it writes
 CHUNK = 1 << 18  # bytes of samples in a frame
-LAST_WORDS = 300  # characters of the error of a share
+MOST_CHARACTERS = 300  # of the error of a share
 BOOT, NETWORK = Path("/proc/sys/kernel/random/boot_id"), Path("/proc/self/ns/net")
 
 
@@ -68,28 +68,28 @@ class Agent:
         self._frames = FrameReader(lambda: os.read(reading, 1 << 16))
         self._writing = writing
         self._sending = threading.Lock()
-        self._heard = time.monotonic()
+        self._last_frame_at = time.monotonic()
         self._share: subprocess.Popen[bytes] | None = None
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - it is removed with this process
 
     def run(self) -> None:
-        """Serve until the stream ends, or until the other side says that it does."""
+        """Serve until the stream ends, or a frame END arrives."""
         threading.Thread(target=self._watch, name="watch", daemon=True).start()
         try:
             self._write(frames.MAGIC)
             self._send(frames.HELLO, json.dumps(facts()).encode())
             while (frame := self._frames.next()) is not None and frame.kind != frames.END:
                 received = time.monotonic()
-                self._heard = received
+                self._last_frame_at = received
                 if frame.kind == frames.PING:
                     values = {**json.loads(frame.content), "received": received}
-                    with self._sending:  # nothing may delay it after its last time stamp
+                    with self._sending:  # no other frame may delay it after its last time stamp
                         values["replied"] = time.monotonic()
                         self._write(frames.pack(frames.PONG, json.dumps(values).encode()))
                 elif frame.kind == frames.LOAD:
                     self._prepare(frame.content)
                 elif frame.kind == frames.START:
-                    self._tell_share(frame.content)
+                    self._write_to_share(frame.content)
         except ConnectionError:  # such as BrokenPipeError: the connection has ended
             pass
         except ValueError as error:
@@ -107,11 +107,11 @@ class Agent:
             stdout=subprocess.PIPE,
             stderr=self._errors,
         )
-        self._tell_share(load)
+        self._write_to_share(load)
         forward = threading.Thread(target=self._forward, args=(self._share,), daemon=True)
         forward.start()
 
-    def _tell_share(self, line: bytes) -> None:
+    def _write_to_share(self, line: bytes) -> None:
         """Send a line to the share; if it has ended, `_forward` reports why."""
         if self._share is not None and self._share.stdin is not None:
             with contextlib.suppress(BrokenPipeError):
@@ -159,7 +159,7 @@ class Agent:
 
     def _watch(self) -> None:
         """End this process when the other side is silent."""
-        while (left := self._heard + SILENCE - time.monotonic()) > 0:
+        while (left := self._last_frame_at + SILENCE - time.monotonic()) > 0:
             time.sleep(left)
         self._end_share()
         os._exit(1)
@@ -169,7 +169,7 @@ def _last_line(errors: IO[bytes]) -> str:
     """Return the last line that a program wrote to stderr, behind a colon."""
     errors.seek(0)
     lines = errors.read().decode(errors="replace").strip().splitlines()
-    return f": {lines[-1][:LAST_WORDS]}" if lines else ""
+    return f": {lines[-1][:MOST_CHARACTERS]}" if lines else ""
 
 
 def main() -> None:

@@ -16,7 +16,10 @@ MOST_HOSTS = 64
 
 @dataclass(frozen=True)
 class Part:
-    """The part of a host: its users, and its processes from number `first` on, of all hosts."""
+    """The part of a host: its users and processes.
+
+    `first` is the number of its first process among the processes of all hosts.
+    """
 
     users: int
     first: int

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from offload.loads.engine.figures.clock import Clock
 
 EXCHANGES = 24
-DRIFT = 500e-6  # s per s: the largest rate at which NTP slews a clock; two machines may add it up
+DRIFT = 500e-6  # s per s: the largest rate at which NTP slews a clock; it may slew both clocks
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Exchange:
 
 @dataclass(frozen=True)
 class ClockOffset:
-    """A host's clock is `ahead_s` of this machine's at the time `at`, +-`bound_s`."""
+    """At the time `at`, a host's clock is ahead of this machine's by `ahead_s` +-`bound_s`."""
 
     ahead_s: float
     bound_s: float

@@ -17,7 +17,7 @@ from offload.errors import MachineError, UsageError
 
 COMMAND = "exec offload load_host"  # exec: the login shell is replaced
 SEND_S = 20.0  # s until a host accepts what is sent to it
-LAST_WORDS = 300  # characters of what a host printed
+MOST_CHARACTERS = 300  # of what a host printed
 FAILURES = (OSError, EOFError, ValueError, paramiko.SSHException)
 
 _config: fabric.Config | None = None
@@ -72,7 +72,7 @@ class SshChannel:
         self._channel.settimeout(max(0.001, timeout_s))
         return bytes(self._channel.recv(1 << 18))
 
-    def last_words(self) -> tuple[int | None, str]:
+    def exit_report(self) -> tuple[int | None, str]:
         """Return the exit code of an agent that has ended, and the last line on its stderr."""
         if self._channel is None:
             return None, ""
@@ -84,7 +84,7 @@ class SshChannel:
         while self._channel.recv_stderr_ready() and len(text) < 1 << 16:
             text += self._channel.recv_stderr(1 << 14)
         lines = text.decode(errors="replace").strip().splitlines()
-        return code, lines[-1][:LAST_WORDS] if lines else ""
+        return code, lines[-1][:MOST_CHARACTERS] if lines else ""
 
     def close(self) -> None:
         """End the connection: the agent ends with it."""

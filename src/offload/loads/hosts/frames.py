@@ -1,7 +1,7 @@
 """Frames: the messages between the machine that measures and the agent on a host.
 
-A frame is a head (kind, CRC-32 and length of its content) and its content. In front of the first
-frame of an agent is MAGIC: what the login shell of a host may print is before it.
+A frame is a head (kind, CRC-32 and length of its content) and its content. An agent sends MAGIC
+before its first frame: whatever precedes it was printed by the host's login shell.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PREAMBLE = 1 << 16  # bytes before MAGIC
 
 HELLO, PING, PONG = b"HELO", b"PING", b"PONG"  # facts of the host; exchanges of time stamps
 LOAD, READY, START = b"LOAD", b"REDY", b"STRT"  # prepare a share, it is prepared, agreed times
-DATA, DONE, FAIL, END = b"DATA", b"DONE", b"FAIL", b"END_"  # samples, their hash, an error, bye
+DATA, DONE, FAIL, END = b"DATA", b"DONE", b"FAIL", b"END_"  # samples, their hash, an error, the end
 
 
 class BadFrameError(ValueError):
@@ -48,10 +48,10 @@ class FrameReader:
         self._receive = receive
         self._data = bytearray()
 
-    def skip_preamble(self, *how: Any) -> bytes | None:
+    def skip_preamble(self, *arguments: Any) -> bytes | None:
         """Read up to MAGIC and return what was before it; None if the stream ends without it."""
         while MAGIC not in self._data:
-            if len(self._data) > PREAMBLE or not self._fill(*how):
+            if len(self._data) > PREAMBLE or not self._fill(*arguments):
                 return None
         before, _, rest = bytes(self._data).partition(MAGIC)
         self._data = bytearray(rest)
@@ -62,20 +62,20 @@ class FrameReader:
         """The bytes that were received and not yet returned."""
         return bytes(self._data)
 
-    def next(self, *how: Any) -> Frame | None:
+    def next(self, *arguments: Any) -> Frame | None:
         """Return the next frame, or None at the end; raise BadFrameError.
 
-        `how` are the arguments of `receive`.
+        `arguments` are those of `receive`.
         """
         while len(self._data) < HEAD.size:
-            if not self._fill(*how):
+            if not self._fill(*arguments):
                 self._check_end()
                 return None
         kind, checksum, length = HEAD.unpack_from(self._data)
         if length > MOST:
             raise BadFrameError(f"a frame has {length} bytes")
         while len(self._data) < HEAD.size + length:
-            if not self._fill(*how):
+            if not self._fill(*arguments):
                 self._check_end()
                 return None
         content = bytes(self._data[HEAD.size : HEAD.size + length])
@@ -84,8 +84,8 @@ class FrameReader:
             raise BadFrameError("a frame was damaged")
         return Frame(kind, content)
 
-    def _fill(self, *how: Any) -> bool:
-        received = self._receive(*how)
+    def _fill(self, *arguments: Any) -> bool:
+        received = self._receive(*arguments)
         self._data += received
         return bool(received)
 

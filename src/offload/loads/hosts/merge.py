@@ -49,11 +49,11 @@ def merge(load: Load, times: AgreedTimes, hosts: Sequence[HostResult]) -> Merged
     """Merge what the hosts measured; the figures are those of the hosts that did not fail."""
     known = [host for host in hosts if host.samples is not None]
     lost = [host for host in hosts if host.samples is None]
-    runs = tuple(_described(host, times) for host in hosts)
+    runs = tuple(_describe(host, times) for host in hosts)
     if not known:
         problem = "; ".join(f"host {run.host}: {run.problem}" for run in runs)
         return MergedLoad(LoadResult(problem=problem), runs, None, None)
-    parts = [part for host in known for part in _on_reference(host)]
+    parts = [part for host in known for part in _with_clock(host)]
     window = _window(times, parts)
     users = sum(host.run.users for host in known)
     result = summary(replace(load, users=users), window, parts)
@@ -67,8 +67,8 @@ def merge(load: Load, times: AgreedTimes, hosts: Sequence[HostResult]) -> Merged
     return MergedLoad(replace(result, notes=result.notes + flags), runs, received, unanswered)
 
 
-def _on_reference(host: HostResult) -> list[Samples]:
-    """Return samples that know their host's clock; their problems name the host."""
+def _with_clock(host: HostResult) -> list[Samples]:
+    """Return the samples of a host with its clock; their problems name the host."""
     clock = clock_offset.between(host.before, host.after)
     return [
         replace(
@@ -81,7 +81,7 @@ def _on_reference(host: HostResult) -> list[Samples]:
 
 
 def _window(times: AgreedTimes, parts: Sequence[Samples]) -> CountedTime:
-    """Return the agreed window; that of a number of requests lasts until the last one ended."""
+    """Return the agreed window; for a number of requests it lasts until the last process ends."""
     ended = times.window_ended
     if ended is None:
         return CountedTime(
@@ -90,7 +90,7 @@ def _window(times: AgreedTimes, parts: Sequence[Samples]) -> CountedTime:
     return CountedTime(times.window_started, ended, is_own=True)
 
 
-def _described(host: HostResult, times: AgreedTimes) -> HostRun:
+def _describe(host: HostResult, times: AgreedTimes) -> HostRun:
     """Return the facts of a host with its clock and its counts."""
     bounds = [each.bound_s for each in (host.before, host.after) if each is not None]
     run = replace(
@@ -108,14 +108,14 @@ def _described(host: HostResult, times: AgreedTimes) -> HostRun:
         run,
         completed=sum(len(part.ended) for part in host.samples),
         failed=sum(len(part.failed) for part in host.samples),
-        late_s=_late(host, times),
+        late_s=_start_delay_s(host, times),
         cpu_s=round(math.fsum(each or 0.0 for each in busy) * (length or 0), 6)
         if is_known
         else None,
     )
 
 
-def _late(host: HostResult, times: AgreedTimes) -> float | None:
+def _start_delay_s(host: HostResult, times: AgreedTimes) -> float | None:
     """Return how much later than agreed a host sent its first request; None if it sent none."""
     first = [
         start

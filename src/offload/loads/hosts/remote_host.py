@@ -21,8 +21,8 @@ from offload.loads.hosts.clock_offset import ClockOffset, Exchange
 from offload.loads.hosts.frames import BadFrameError, Frame, FrameReader
 
 STEP_S = 30.0  # for each step before the load: the start of Python on a slow host
-PING_S = 1.0  # between two signs of life during the load
-SILENCE_S = 10.0  # without a sign of life, a host is regarded as lost
+PING_S = 1.0  # between two heartbeats (PING) during the load
+SILENCE_S = 10.0  # without a frame, a host is regarded as lost
 SPARE = 64  # file descriptors of a host in addition to its users' connections
 LATEST_S = 1e10  # s of a monotonic clock
 MOST_BYTES = 1 << 32  # of samples: 130 million requests
@@ -40,13 +40,13 @@ class Channel(Protocol):
 
     def receive(self, timeout_s: float) -> bytes: ...
 
-    def last_words(self) -> tuple[int | None, str]: ...
+    def exit_report(self) -> tuple[int | None, str]: ...
 
     def close(self) -> None: ...
 
 
 class RemoteHost:
-    """One host; a step that fails raises LostHostError, or MachineError if it can be fixed."""
+    """One host. A step that fails raises LostHostError, or MachineError if the user can fix it."""
 
     def __init__(self, name: str, channel: Channel) -> None:
         self.name = name
@@ -100,9 +100,9 @@ class RemoteHost:
         self._send(frames.START, json.dumps(asdict(times)).encode())
 
     def samples(self, until: float) -> list[Samples]:
-        """Wait for its samples, which must begin to arrive by `until`, and return them."""
+        """Wait for its samples, and return them; the first ones must arrive by `until`."""
         data, digest = bytearray(), hashlib.sha256()
-        while (frame := self._next_alive(math.inf if data else until)).kind != frames.DONE:
+        while (frame := self._next_with_heartbeat(math.inf if data else until)).kind != frames.DONE:
             if frame.kind == frames.FAIL:
                 raise LostHostError(_text(frame.content))
             if frame.kind == frames.DATA:
@@ -119,7 +119,7 @@ class RemoteHost:
             raise LostHostError(str(error)) from None
 
     def end(self) -> None:
-        """End the agent and the connection; without a response the connection ends all the same."""
+        """End the agent, and close the connection, also if the agent does not respond."""
         try:
             self._send(frames.END)
         except LostHostError:
@@ -138,32 +138,35 @@ class RemoteHost:
             values = _json(self._await(frames.PONG, until).content)
             returned = monotonic()
             if values.get("sent") != sent:
-                continue  # a late response to a sign of life
+                continue  # the late response to a heartbeat
             received, replied = (_time(values.get(name)) for name in ("received", "replied"))
             return Exchange(sent, received, replied, returned)
 
-    def _next_alive(self, until: float) -> Frame:
-        """Return the next frame that is not a sign of life; raise LostHostError when silent."""
-        heard = pinged = monotonic()
+    def _next_with_heartbeat(self, until: float) -> Frame:
+        """Return the next frame that is no PONG, and send a PING every PING_S meanwhile.
+
+        Raise LostHostError after `until`, or if no frame arrives for SILENCE_S.
+        """
+        last_frame_at = last_ping_at = monotonic()
         while True:
             now = monotonic()
             if now > until:
                 raise LostHostError("its load did not end in time")
-            if now - heard > SILENCE_S:
+            if now - last_frame_at > SILENCE_S:
                 raise LostHostError(f"it did not respond for {SILENCE_S:.0f} s")
-            if now - pinged >= PING_S:
+            if now - last_ping_at >= PING_S:
                 self._send(frames.PING, json.dumps({"sent": now}).encode())
-                pinged = now
+                last_ping_at = now
             try:
                 frame = self._next(PING_S / 2)
             except TimeoutError:
                 continue
-            heard = monotonic()
+            last_frame_at = monotonic()
             if frame.kind != frames.PONG:
                 return frame
 
     def _await(self, kind: bytes, until: float) -> Frame:
-        """Return the next frame of a kind; others are late responses to signs of life."""
+        """Return the next frame of a kind; skip the late responses to heartbeats."""
         while True:
             try:
                 frame = self._next(max(0.001, until - monotonic()))
@@ -184,7 +187,7 @@ class RemoteHost:
         except OSError as error:
             raise LostHostError(f"the connection failed ({error})") from None
         if frame is None:
-            code, line = self._channel.last_words()
+            code, line = self._channel.exit_report()
             how = "" if code is None else f" with exit code {code}"
             raise LostHostError(f"its agent ended{how}{f': {line}' if line else ''}")
         return frame
@@ -197,12 +200,12 @@ class RemoteHost:
 
     def _missing(self) -> MachineError:
         """Return the error for a host whose agent did not start."""
-        code, line = self._channel.last_words()
+        code, line = self._channel.exit_report()
         install = INSTALL.format(host=self.name)
         if code == 127 or "not found" in line:
             return MachineError(f"host {self.name} has no command offload", install)
-        said = line or _text(self._frames.rest).strip().rpartition("\n")[2][:200] or "nothing"
-        return MachineError(f"host {self.name}: offload load_host printed {said!r}", install)
+        output = line or _text(self._frames.rest).strip().rpartition("\n")[2][:200] or "nothing"
+        return MachineError(f"host {self.name}: offload load_host printed {output!r}", install)
 
 
 def _json(content: bytes) -> dict[str, Any]:
