@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from offload.bench.faults import bench_process, lab
-from offload.bench.faults.bench_process import Ended
+from offload.bench.faults.bench_process import BenchExit
 from offload.bench.faults.killed_runs import KilledRuns
 from offload.bench.faults.lab import ROWS
 from offload.bench.faults.mixed_server import KINDS, OK, MixedServer
@@ -104,11 +104,11 @@ def test_a_changed_duration_is_no_kept_promise() -> None:
 
 
 def test_an_error_is_the_only_and_the_last_line_of_its_kind() -> None:
-    assert Ended(5, ("a note", "error: it broke")).error == "error: it broke"
+    assert BenchExit(5, ("a note", "error: it broke")).error == "error: it broke"
     for lines in ((), ("error: a", "error: b"), ("error: a", "Traceback"), ("a note",)):
-        assert Ended(5, lines).error == "", lines
-    assert not storage._is_storage_error(Ended(5, ("error: a",)))
-    assert not storage._is_storage_error(Ended(6, ("Traceback",)))
+        assert BenchExit(5, lines).error == "", lines
+    assert not storage._is_storage_error(BenchExit(5, ("error: a",)))
+    assert not storage._is_storage_error(BenchExit(6, ("Traceback",)))
 
 
 @pytest.mark.server

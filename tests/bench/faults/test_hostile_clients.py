@@ -67,7 +67,7 @@ def test_a_response_without_a_status_is_no_response(
     accepting = accept_one(listening, response, 3)
     found = raw_requests.send(port_of(listening), [b"GET"])
     accepting.join(20)
-    assert (found, raw_requests.shown(found)) == (status, shown)
+    assert (found, raw_requests.describe(found)) == (status, shown)
 
 
 def test_the_rest_of_a_request_is_not_sent_after_the_response(listening: socket.socket) -> None:
@@ -88,7 +88,7 @@ def test_the_rest_of_a_request_is_not_sent_after_the_response(listening: socket.
 
 def test_a_server_that_does_nothing_is_no_refusal(listening: socket.socket) -> None:
     found = raw_requests.send(port_of(listening), [b"GET"], longest_s=0.2)
-    assert (found, raw_requests.shown(found)) == (None, "no response")
+    assert (found, raw_requests.describe(found)) == (None, "no response")
 
 
 @pytest.mark.server

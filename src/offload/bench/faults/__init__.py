@@ -8,7 +8,7 @@ raw_requests      requests that no HTTP client would send
 commands          commands that must fail, and how they end
 bench_process     a benchmark as a process, whose server and load tool the lab kills
 killed_runs       runs that are killed at random points, and resumed
-mixed_server      a server that responds to each request in another way, and counts
+mixed_server      a server that responds in many ways, and counts its responses
 shifted_clock     a clock of the day that is set while programs run
 faulty_server     a server whose task the lab controls, observed from outside
 reverse_proxy     nginx in front of a server

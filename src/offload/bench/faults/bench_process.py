@@ -18,25 +18,25 @@ from offload.bench.faults.faulty_server import descendants, is_gone, kill_all, w
 from offload.bench.records import journal
 from offload.bench.records.record import Record
 
-BENCH = "bench"  # instead of a server, the name of a row whose faults affect the bench
+BENCH = "bench"  # the name of a row whose faults affect the bench itself, instead of a server
 SERVER = "offload.servers"  # in the command line of a server
 TOOLS = ("offload.loads.builtin", "siege.conf", "ab -l ")  # in the command line of a load tool
 PATH = os.environ.get("PATH", os.defpath)
-STARTED_S = 20.0  # until a server or a load tool of a benchmark has started
-COMPLETE_S = 300.0  # for a whole run; a load tool that hangs twice takes 75 s
-END_S = 10.0  # after a signal
+STARTED_S = 20.0  # timeout until a server or a load tool of a benchmark has started
+COMPLETE_S = 300.0  # timeout of a whole run; a load tool that hangs twice takes 75 s
+END_S = 10.0  # timeout of the end after a signal
 
 
 @dataclass(frozen=True)
-class Ended:
-    """A benchmark that has ended: its exit code, and its lines on stderr."""
+class BenchExit:
+    """How a benchmark ended: its exit code, and its lines on stderr."""
 
     code: int
     errors: tuple[str, ...]
 
     @property
     def error(self) -> str:
-        """Its error message; empty if it has none, if it has several, or if lines follow it."""
+        """Its error message; empty unless it has exactly one, in its last line."""
         found = [line for line in self.errors if line.startswith("error: ")]
         return found[0] if len(found) == 1 and self.errors[-1] == found[0] else ""
 
@@ -75,11 +75,11 @@ class BenchProcess:
         self.process.kill()
         self.process.wait(END_S)
 
-    def wait(self, limit_s: float = COMPLETE_S) -> Ended:
+    def wait(self, limit_s: float = COMPLETE_S) -> BenchExit:
         """Wait for its end; raise TimeoutExpired."""
         code = self.process.wait(limit_s)
         self.errors.seek(0)
-        return Ended(code, tuple(self.errors.read().decode(errors="replace").splitlines()))
+        return BenchExit(code, tuple(self.errors.read().decode(errors="replace").splitlines()))
 
 
 @contextmanager
@@ -118,7 +118,7 @@ def started(
             kill_all(children)
 
 
-def run(words: str, results: Path, environment: Mapping[str, str] | None = None) -> Ended:
+def run(words: str, results: Path, environment: Mapping[str, str] | None = None) -> BenchExit:
     """Run a command to its end."""
     with started(words, results, environment) as bench:
         return bench.wait()

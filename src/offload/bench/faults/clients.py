@@ -57,7 +57,7 @@ class Samples:
         return min(ends) - at if ends else None
 
 
-def allow(count: int) -> None:
+def allow_connections(count: int) -> None:
     """Allow `count` connections, here and in the processes that are started after this."""
     needed = 4 * count + 256
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -67,7 +67,7 @@ def allow(count: int) -> None:
 
 @contextmanager
 def steady(port: int, count: int, longest_s: float = LONGEST_S) -> Iterator[Samples]:
-    """Send requests from `count` clients, each the next one after its response, until the end.
+    """Send requests from `count` clients during the block; each sends one after another.
 
     A request without a response after `longest_s` has failed.
     """

@@ -55,14 +55,14 @@ def offload(*words: str) -> list[str]:
 
 
 def run(case: Case) -> Ending:
-    """Run a command in an empty folder, which is also that of its results and temporary files."""
+    """Run a command in an empty folder, to which it also writes its results and temporary files."""
     limited = [sys.executable, "-c", LIMIT_FILES, str(case.files)] if case.files else []
-    with tempfile.TemporaryDirectory(prefix="offload-faults-") as made:
-        folder = Path(made)
+    with tempfile.TemporaryDirectory(prefix="offload-faults-") as temporary:
+        folder = Path(temporary)
         places = {
-            "HOME": made,
-            "TMPDIR": made,
-            "XDG_CACHE_HOME": made,
+            "HOME": temporary,
+            "TMPDIR": temporary,
+            "XDG_CACHE_HOME": temporary,
             "RESULTS": str(folder / "results"),
         }
         began = time.monotonic()

@@ -125,12 +125,12 @@ def faulty(
     entry = catalog.find_server(name)
     wanted = {**({entry.size: workers} if entry.size else {}), **(settings or {})}
     case = Case(name, task, settings={k: v for k, v in wanted.items() if k in entry.settings})
-    with tempfile.TemporaryDirectory(prefix="offload-faults-") as made:
-        folder = Path(made)
+    with tempfile.TemporaryDirectory(prefix="offload-faults-") as temporary:
+        folder = Path(temporary)
         _set(folder, how)
         for file in (TOKEN, CALLS):
             (folder / file).touch()
-        variables = {"FAULTS_FOLDER": made, **(environment or {})}
+        variables = {"FAULTS_FOLDER": temporary, **(environment or {})}
         running = server.launch(case, variables, port=port)
         log = os.fdopen(os.dup(running.log.fileno()), "rb")  # `await_ready` closes its own
         try:

@@ -23,8 +23,8 @@ class KilledRuns:
     """Runs in one results folder, of which one is measured at a time.
 
     A comparison of two servers is started as a user does, killed, and continued by `resume`, which
-    is killed, too. When a run is complete the next one starts. `torn` lines are those from which
-    `tear` has written a part, as a crash of the machine may leave them.
+    is killed, too. When a run is complete the next one starts. `recording` is the number of kills
+    after the first record of a run, `torn` the number of incomplete lines that `tear` has written.
     """
 
     def __init__(self, results: Path) -> None:
@@ -57,7 +57,7 @@ class KilledRuns:
                 self._check(ended)
 
     def tear(self) -> None:
-        """Append a part of a line to the records of the run that is due, if it has any."""
+        """Append a part of a line to the records of an incomplete run, as a crash may."""
         folder = self._due()
         lines = [] if folder is None else _lines(folder)
         if folder is not None and lines:
@@ -94,13 +94,13 @@ class KilledRuns:
         return RUN if due is None else f"resume:{due.name}"
 
     def _temporary(self) -> dict[str, str]:
-        """Processes that are killed leave their temporary files: they are removed with a folder."""
+        """Return the variables for a folder of temporary files: killed processes leave theirs."""
         folder = self.results / "tmp"
         folder.mkdir(exist_ok=True)
         return {"TMPDIR": str(folder)}
 
     def _due(self) -> Path | None:
-        """Return the newest run if rounds of it are missing."""
+        """Return the newest run if it is incomplete: if rounds of it are missing."""
         folder = self.folder
         if folder is None or not runs.is_due(plan_file.load(folder), folder):
             return None
@@ -114,7 +114,7 @@ class KilledRuns:
             self.seen[folder] = self.seen.get(folder, Counter()) | Counter(lines)
         return bool(lines)
 
-    def _check(self, ended: bench_process.Ended) -> None:
+    def _check(self, ended: bench_process.BenchExit) -> None:
         if ended.code not in FINE:
             last = "; ".join(ended.errors[-1:])
             self.failures.append(f"a run ended with exit code {ended.code}: {last}")

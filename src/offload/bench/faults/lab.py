@@ -71,7 +71,7 @@ class Finding:
 
     @property
     def is_broken(self) -> bool:
-        """Whether a promise was not kept; one whose fault could not be injected is not broken."""
+        """Whether a promise was not kept; False if its fault could not be injected."""
         return self.promised and self.is_kept is False
 
 

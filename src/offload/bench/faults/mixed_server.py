@@ -1,4 +1,4 @@
-"""A server that responds to each request in another way, and counts what it did."""
+"""A server that responds to requests in many ways, also wrong ones, and counts its responses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from contextlib import contextmanager
 
 OK, NOT_FOUND, ERROR = "ok", "4xx", "5xx"
 RESET, CLOSED, PARTIAL, HANG = "reset", "closed", "partial", "hang"
-# The kinds of the responses, in turn; the numbers of the kinds differ, so that no two are confused.
+# The kinds of the responses, repeated in this order. Most kinds have different numbers, so that a
+# count of the wrong kind is detected.
 KINDS = (*[OK] * 9, *[ERROR] * 4, *[NOT_FOUND] * 3, *[RESET] * 2, CLOSED, PARTIAL, HANG)
 BODY = b"Content-Length: 5\r\nConnection: close\r\n\r\nhello"
 RESPONSES = {
@@ -87,7 +88,7 @@ class MixedServer:
 
 @contextmanager
 def mixed(limit: int | None = None, kinds: Sequence[str] = KINDS) -> Iterator[MixedServer]:
-    """Run a server of mixed responses."""
+    """Run a server of mixed responses during the block."""
     server = MixedServer(limit, kinds)
     server.start()
     try:

@@ -1,4 +1,4 @@
-"""The peak of the memory of processes, from Linux's /proc."""
+"""The peak memory of processes, from Linux's /proc."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ RESET = "5"  # what /proc/PID/clear_refs accepts to set the peak to the current 
 
 
 class PeakMemory:
-    """The growth of the resident memory of processes above what they had at the beginning."""
+    """The growth of the peak resident memory of processes, since this object was created."""
 
     def __init__(self, pids: Sequence[int]) -> None:
         try:

@@ -13,8 +13,8 @@ LONGEST_S = 20.0  # until a request without a response or a close counts as unan
 def send(port: int, pieces: Iterable[bytes], longest_s: float = LONGEST_S) -> int | None:
     """Send a request, and return the status of its response.
 
-    The status is 0 if the connection was closed without one, None if nothing happened in time. The
-    rest of the request is not sent once the server responds.
+    The status is 0 if the connection was closed without a response, and None if there was neither a
+    response nor a close in time. Once the server responds, the rest of the request is not sent.
     """
     until = time.monotonic() + longest_s
     try:
@@ -54,7 +54,7 @@ def _left(until: float) -> float:
     return left
 
 
-def shown(status: int | None) -> str:
+def describe(status: int | None) -> str:
     """Describe the status of `send`."""
     if status is None:
         return "no response"

@@ -1,8 +1,8 @@
 """nginx as a reverse proxy in front of a server, with connections to it that are kept alive.
 
-On one port it forwards a request when it has received the whole body, on the other one as the body
-arrives, in chunks if it arrives so. Fields with odd names are forwarded, too, as proxies that are
-less strict do.
+It listens on two ports. On the first one it forwards a request after it has received the whole
+body, on the second one while the body arrives; a body in chunks is then forwarded in chunks. Unlike
+nginx by default, it forwards fields with invalid names, as less strict proxies do.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ http {{
 
 
 @dataclass(frozen=True)
-class Forwarded:
+class ForwardedRequest:
     """A request that nginx forwarded, and the server's statuses: several if nginx repeated it."""
 
     method: str
@@ -86,7 +86,7 @@ class Proxy:
     process: subprocess.Popen[bytes]
 
     def stop(self) -> None:
-        """Let it finish its requests and end, so that its log is complete; kill what is left."""
+        """End it after its requests, so that its log is complete; kill what remains."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGQUIT)
         with suppress(subprocess.TimeoutExpired):
@@ -95,14 +95,14 @@ class Proxy:
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait(STOP_S)
 
-    def forwarded(self) -> list[Forwarded]:
+    def forwarded(self) -> list[ForwardedRequest]:
         """Return the requests that it has forwarded so far, in the order of their ends."""
         found = []
         for line in (self.folder / PASSED).read_text(errors="backslashreplace").splitlines():
             statuses, method, target = line.split("|", 2)
             numbers = tuple(int(each) for each in statuses.split(", ") if each.isdigit())
             if numbers:
-                found.append(Forwarded(method, target, numbers))
+                found.append(ForwardedRequest(method, target, numbers))
         return found
 
 
@@ -113,8 +113,10 @@ def in_front_of(port: int) -> Iterator[Proxy]:
     if program is None:
         raise NotAvailable("nginx is not installed: make suites installs it")
     buffered, streaming = embedded.free_ports((0, 0))
-    with tempfile.TemporaryDirectory(prefix="offload-proxy-", dir=nginx.public_folder()) as made:
-        folder = Path(made)
+    with tempfile.TemporaryDirectory(
+        prefix="offload-proxy-", dir=nginx.public_folder()
+    ) as temporary:
+        folder = Path(temporary)
         folder.chmod(0o755)  # as root, its workers are another user's
         text = CONFIGURATION.format(
             user=nginx.user_line(),

@@ -13,8 +13,8 @@ class Size:
     Limits of time are multiplied by `slack`: a small run is a test that runs beside others.
     Rows read what they need: the number of `kills` (of a worker, or of a benchmark), the seconds
     between two of them, the steady `clients`, the clients of an overload and its duration in s, the
-    number of other `requests`, and the numbers of `slow` connections of each kind and of malformed
-    requests, the `mutants`.
+    number of other `requests`, the number of `slow` connections of all kinds together, and the
+    number of malformed requests that are `mutants`.
     """
 
     name: str

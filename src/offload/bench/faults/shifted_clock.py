@@ -1,7 +1,7 @@
-"""A clock of the day that is set while programs run, without touching that of the machine.
+"""Set the time of day for some programs while they run; the machine's clock is not changed.
 
 A small library, which is compiled when it is needed, replaces the functions that read the time of
-the day. Programs that load it share the shift in a file. Their monotonic clocks are not affected,
+day. Programs that load it share the shift in a file. Their monotonic clocks are not affected,
 as if an administrator or NTP had set the clock. (libfaketime 0.9.10 cannot be used: if it leaves
 the monotonic clock alone, `time.sleep` of Python fails.)
 """
@@ -98,6 +98,6 @@ class ShiftedClock:
         return {"LD_PRELOAD": preload, "CLOCK_SHIFT_FILE": str(self._file)}
 
     def set(self, seconds: int) -> None:
-        """Set the clock by so many seconds before or after that of the machine."""
+        """Set the difference from the machine's clock in seconds: positive is ahead of it."""
         with self._file.open("r+b", buffering=0) as file:  # in place: programs have mapped it
             file.write(struct.pack("q", seconds))

@@ -34,7 +34,7 @@ SEGMENT, BUFFER, READ = 536, 2048, 32  # bytes: small ones, so that the response
 
 @contextmanager
 def slow(kind: str, port: int, count: int) -> Iterator[int]:
-    """Open `count` slow connections in another process, whose pid is yielded, until the end."""
+    """Keep `count` slow connections open in another process during the block; yield its pid."""
     process = subprocess.Popen(
         _command(kind, port, count),
         stdin=subprocess.DEVNULL,

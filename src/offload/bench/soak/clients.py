@@ -1,4 +1,4 @@
-"""The clients of a server in a soak: most behave well; others leave, stall or send nonsense.
+"""The clients of a server in a soak: most behave well; others leave, stall or send bad requests.
 
 Each client function returns what the server did: the status of its response, or `closed`. Clients
 that leave before a response return nothing.
@@ -54,7 +54,7 @@ class Counts:
 
 @contextmanager
 def running(ports: Sequence[int], seed: str, is_serial: Sequence[bool]) -> Iterator[list[Counts]]:
-    """Send requests to all ports meanwhile; yield the counts of each port.
+    """Send requests to all ports during the block; yield the counts of each port.
 
     The servers of `is_serial` serve one connection at a time: no client stalls there, because all
     others would wait.
@@ -134,15 +134,15 @@ async def _send(connection: Connection, request: bytes) -> str:
     return await _status(reader)
 
 
-async def _ask(connection: Connection, generator: random.Random) -> str:
+async def _request(connection: Connection, generator: random.Random) -> str:
     return await _send(connection, REQUEST)
 
 
-async def _ask_for_nothing(connection: Connection, generator: random.Random) -> str:
+async def _request_unknown_path(connection: Connection, generator: random.Random) -> str:
     return await _send(connection, NOT_FOUND)
 
 
-async def _ask_slowly(connection: Connection, generator: random.Random) -> str:
+async def _request_slowly(connection: Connection, generator: random.Random) -> str:
     reader, writer = connection
     size = len(REQUEST) // PIECES + 1
     for start in range(0, len(REQUEST), size):
@@ -177,7 +177,7 @@ async def _send_oversized(connection: Connection, generator: random.Random) -> s
 
 
 async def _send_and_shut(connection: Connection, request: bytes) -> str:
-    """Send a request that may be incomplete, and no more: the server need not wait for it."""
+    """Send a request, complete or not, and end the stream: the server need not wait for more."""
     reader, writer = connection
     writer.write(request)
     with suppress(OSError):
@@ -186,9 +186,9 @@ async def _send_and_shut(connection: Connection, request: bytes) -> str:
 
 
 SHARES: dict[str, tuple[float, Client]] = {
-    "well-behaved": (80.0, _ask),
-    "unknown path": (4.0, _ask_for_nothing),
-    "slow": (2.0, _ask_slowly),
+    "well-behaved": (80.0, _request),
+    "unknown path": (4.0, _request_unknown_path),
+    "slow": (2.0, _request_slowly),
     "disconnected": (6.0, _leave),
     "malformed": (4.0, _send_malformed),
     "oversized": (2.0, _send_oversized),

@@ -9,12 +9,12 @@ from offload.bench.soak.readings import Totals
 from offload.bench.stats.models.trend import Trend
 
 FLAT, GROWS, UNKNOWN, ENDED = "flat", "grows", "not known", "does not serve"
-MOST_MB = 1.0  # per minute: R17 of the contract
+MOST_MB = 1.0  # per minute: a server that grows by less is flat
 
 
 @dataclass(frozen=True)
 class Count:
-    """Descriptors or threads: the numbers without load, before and after, and the trend between."""
+    """Descriptors or threads: their numbers without load, before and after, and their trend."""
 
     before: int
     after: int
@@ -24,7 +24,7 @@ class Count:
     def verdict(self) -> str:
         """`flat` if there are not more than before, `grows` if there are and the trend is up.
 
-        More than before without such a trend is not known: it may be a step that does not recur.
+        If there are more without such a trend, it is `not known`: it may be a single step.
         """
         if self.after <= self.before:
             return FLAT

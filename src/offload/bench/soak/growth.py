@@ -17,8 +17,8 @@ class Series:
 
     `grown_kib` is the sum of the increases of each process since the first reading. A process that
     ends takes its memory with it, and the start of its replacement is no growth. So increases count
-    only from `start_s` seconds after the first reading of a process. The growth of processes that
-    are killed soon after that is therefore underestimated, by `start_s` of their lifetime.
+    only from `start_s` seconds after the first reading of a process. If processes are killed after
+    a short life, the growth is therefore underestimated.
     """
 
     start_s: float
@@ -42,7 +42,7 @@ class Series:
         self.all.append(totals(readings))
 
     def drop_warm_up(self) -> None:
-        """Forget the readings so far, except the latest one, and when processes were born."""
+        """Forget the readings so far, except the latest one and the start times of processes."""
         del self.at[:-1], self.grown_kib[:-1], self.all[:-1]
 
     def memory(self) -> Trend | None:

@@ -18,7 +18,7 @@ KILL_S, KILLS_AT_LEAST = 40.0, 3  # mean s between two kills of a server; more o
 
 @dataclass(frozen=True)
 class Plan:
-    """The settings of a soak; `task` is MIXED or any task, which then fails only by itself."""
+    """The settings of a soak; `task` is MIXED, or any task, into which no failures are injected."""
 
     seconds: float
     servers: Sequence[str]

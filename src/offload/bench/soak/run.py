@@ -21,8 +21,11 @@ IDLE_KILLS = ("processes", "pipes", "prefork")  # they survive the death of any 
 BUSY_KILLS = (*IDLE_KILLS, "pebble")  # pebble's pool ends if an idle worker dies
 ONE_CONNECTION = ("sync",)  # while it serves one connection, all others wait
 WORKERS = 2
-WARM_UP_KILLS = 4  # on average: what is created at the first faults is no growth
-QUIET_S, SETTLE_S = 1.0, 20.0  # s without a change until a server without load has settled; limit
+WARM_UP_KILLS = 4  # on average: what a server creates at its first faults must not count as growth
+QUIET_S, SETTLE_S = (
+    1.0,
+    20.0,
+)  # s without a change, after which a server has settled; and the timeout
 SERVED_S = 5.0  # s until a response of status 200 after the soak
 POLL_S = 0.1
 REPORT_S = 30.0  # s between two lines of progress
@@ -30,7 +33,7 @@ REPORT_S = 30.0  # s between two lines of progress
 Report = Callable[[str], object]
 
 
-class _Soaked:
+class _SoakedServer:
     """One server: its readings, and the kills of its processes."""
 
     def __init__(self, name: str, target: FaultyServer, plan: Plan) -> None:
@@ -79,7 +82,8 @@ def run(plan: Plan, report: Report = lambda line: None) -> tuple[list[Finding], 
     """
     with ExitStack() as stack:
         soaked = [
-            _Soaked(name, stack.enter_context(_start(name, plan)), plan) for name in plan.servers
+            _SoakedServer(name, stack.enter_context(_start(name, plan)), plan)
+            for name in plan.servers
         ]
         with _load(soaked, plan, "warm-up"):
             _inject(soaked, plan, plan.warm_up_s, plan.warm_up_s / WARM_UP_KILLS)
@@ -107,7 +111,7 @@ def _start(name: str, plan: Plan) -> AbstractContextManager[FaultyServer]:
 
 
 def _load(
-    soaked: Sequence[_Soaked], plan: Plan, phase: str
+    soaked: Sequence[_SoakedServer], plan: Plan, phase: str
 ) -> AbstractContextManager[list[Counts]]:
     return clients.running(
         [each.target.port for each in soaked],
@@ -117,7 +121,7 @@ def _load(
 
 
 def _inject(
-    soaked: Sequence[_Soaked],
+    soaked: Sequence[_SoakedServer],
     plan: Plan,
     seconds: float,
     kill_s: float,
@@ -134,13 +138,15 @@ def _inject(
         if now - reported >= REPORT_S:
             reported = now
             report()
-        due = max(due + plan.every_s, now)  # a late reading is not made up for
+        due = max(due + plan.every_s, now)  # a missed reading is not repeated
 
 
-def _settle(soaked: Sequence[_Soaked], before: Sequence[Totals] | None = None) -> list[Totals]:
-    """Wait without load until no server changes, or has not more than before; return the totals.
+def _settle(
+    soaked: Sequence[_SoakedServer], before: Sequence[Totals] | None = None
+) -> list[Totals]:
+    """Wait without load until the servers have settled; return their totals, after SETTLE_S anyway.
 
-    After SETTLE_S return what is there.
+    Settled means unchanged for QUIET_S or, with `before`, that none has more than before.
     """
     until = time.monotonic() + SETTLE_S
     found = [each.totals() for each in soaked]
@@ -172,7 +178,7 @@ def _is_back(now: Totals, before: Totals) -> bool:
     )
 
 
-def _finding(soaked: _Soaked, counts: Counts, before: Totals, after: Totals) -> Finding:
+def _finding(soaked: _SoakedServer, counts: Counts, before: Totals, after: Totals) -> Finding:
     target, series = soaked.target, soaked.series
     serves = wait_until(lambda: _is_served(target), SERVED_S) is not None
     return Finding(
@@ -192,7 +198,7 @@ def _is_served(target: FaultyServer) -> bool:
     return target.is_alive() and single_clients.at_once(target.port, 1) == [200]
 
 
-def _progress(soaked: Sequence[_Soaked], counts: Sequence[Counts]) -> str:
+def _progress(soaked: Sequence[_SoakedServer], counts: Sequence[Counts]) -> str:
     requests = sum(each.statuses.total() + each.faults.total() for each in counts)
     kills = sum(each.kills for each in soaked)
     seconds = max(each.series.at[-1] - each.series.at[0] for each in soaked)

@@ -16,9 +16,9 @@ from offload.bench.faults.requests.judgement import EITHER
 
 CONNECTIONS = 16  # at once
 LIMIT_S = 15.0  # for a response, and until the server closes: servers allow 10 s for a request
-TOTAL_S = 900.0
-MOST_STALLED = 100  # messages that take longer than LIMIT_S
-SHOWN = 3  # kinds of faults
+TOTAL_S = 900.0  # maximum duration of an attack
+MOST_STALLED = 100  # messages that take longer than LIMIT_S, until the attack ends
+SHOWN = 3  # kinds of faults in the figure
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,8 @@ class Tally:
     """How many messages were sent, and what happened to them.
 
     `unserved` is the number of messages after which a valid request had no response of status 200.
-    `faults` counts the faults by kind; `examples` has the first message of each. `is_cut` if some
-    messages were not sent, for lack of time. `stalled` counts those that took longer than LIMIT_S.
+    `faults` counts the faults by kind; `examples` has the first message of each. `stalled`
+    counts the messages that took longer than LIMIT_S. `is_cut`: time was over before all were sent.
     """
 
     sent: int = 0

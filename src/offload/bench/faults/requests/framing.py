@@ -31,7 +31,7 @@ class Request:
 
     `must_refuse`: it has no valid head, so that its status must be 400 or more. `is_valid`: nothing
     is wrong with it, so that there must be a response. A request that is neither may be served,
-    refused, or read in vain because its body is not complete. `method` is empty if it is unknown.
+    refused, or dropped because its body is not complete. `method` is empty if it is unknown.
     """
 
     method: bytes
@@ -100,7 +100,7 @@ def _read_first(message: bytes, is_strict: bool) -> tuple[Request, bytes | None]
 
 @dataclass
 class _Head:
-    """The parts of a head that can be read; `is_strict` if nothing in it had to be tolerated."""
+    """The parts of a head; `is_strict` if every server must accept it without tolerance."""
 
     method: bytes
     version: bytes

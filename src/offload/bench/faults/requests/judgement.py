@@ -21,7 +21,7 @@ def outcome(exchange: Exchange) -> str:
 def fault(exchange: Exchange, expected: str = EITHER) -> str:
     """Return what is wrong with the responses; empty if nothing is.
 
-    `expected` is what must happen to the first request: `REFUSED` permits closing, too.
+    `expected` is what must happen to the first request; REFUSED also allows closing the connection.
     """
     return next(_faults(exchange, expected), "")
 

@@ -47,19 +47,19 @@ def _chunk(data: bytes, extension: bytes = b"") -> bytes:
 
 
 def _length_and(field: bytes, second: bytes) -> bytes:
-    """The length covers the second request, but a coding may end the body before it."""
+    """Send a body whose length covers the second request, but a coding may end it before."""
     body = END + second
     return _send(_length(len(body)), field, body=body)
 
 
 def _coding_and_length(field: bytes, second: bytes) -> bytes:
-    """The coding covers the second request, but the length may end the body before it."""
+    """Send a body whose coding covers the second request, but the length may end it before."""
     body = _chunk(second)
     return _send(field, _length(body.index(b"\n") + 1), body=body + END)
 
 
 def _lengths(fields: bytes, second: bytes) -> bytes:
-    """Two lengths: `%d` is the one that covers the second request."""
+    """Send a body with several lengths, of which `%d` covers the second request."""
     return _send(fields % len(second), body=second)
 
 

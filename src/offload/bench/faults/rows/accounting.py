@@ -84,8 +84,8 @@ def _by_rate(size: Size) -> Outcome:
 def _by_siege(size: Size) -> Outcome:
     """Load by siege, which reports fewer kinds; its own output must be kept.
 
-    It takes a half body for a whole one. A request without a response is left out, because siege
-    then hangs: see R13.
+    It counts a truncated body as complete. The server always responds, because siege hangs without
+    a response: see R13.
     """
     if (missing := loads.missing("siege")) is not None:
         raise NotAvailable(missing)
@@ -125,9 +125,9 @@ def _differences(
 ) -> list[str]:
     """Return the counts of a record that differ from those of the server.
 
-    `late` is the kind of requests to which the server does not respond. `unseen` is the kind of
-    requests on connections that the kernel closes because the server listens no more. The server
-    may have up to `more` requests after the window.
+    `late` is the kind of requests to which the server does not respond. `unseen` is a kind that the
+    server cannot count, because the kernel closes connections after the server has stopped
+    listening. The server may have up to `more` requests after the window.
     """
     seen, result = server.counts, record.result
     expected = Counter({"4xx": seen[NOT_FOUND], "5xx": seen[ERROR], late: seen[HANG]})

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from offload.bench.faults import commands, raw_requests
+from offload.bench.faults.bench_process import BENCH
 from offload.bench.faults.commands import Case, offload
 from offload.bench.faults.faulty_server import faulty
 from offload.bench.faults.row import Outcome, Row, Size
 from offload.registry import catalog
 from offload.units import seconds
 
-BENCH = "bench"
 HUGE = "9" * 5000
 NUMBERS = ("nan", "inf", "-1", "9" * 20)
 END = b" HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
@@ -52,11 +52,11 @@ def _bad_responses(server: str) -> list[str]:
         for name, request in REQUESTS.items():
             status = raw_requests.send(target.port, [request])
             if status is None or not 400 <= status < 500:
-                wrong.append(f"{name}: {raw_requests.shown(status)}")
+                wrong.append(f"{name}: {raw_requests.describe(status)}")
         good = raw_requests.send(target.port, [b"GET /" + END])
         calls = target.calls()
     if good != 200:
-        wrong.append(f"a good request: {raw_requests.shown(good)}")
+        wrong.append(f"a good request: {raw_requests.describe(good)}")
     return wrong if calls == 1 else [*wrong, f"the task was called {calls} times instead of once"]
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from offload import loads
 from offload.bench.faults import bench_process
-from offload.bench.faults.bench_process import BENCH, Ended
+from offload.bench.faults.bench_process import BENCH, BenchExit
 from offload.bench.faults.faulty_server import FaultyServer, faulty
 from offload.bench.faults.row import NotAvailable, Outcome, Row, Size
 from offload.bench.faults.shifted_clock import ShiftedClock
@@ -21,7 +21,7 @@ from offload.errors import MachineError
 from offload.units import percent
 
 SERVED = "threads"
-TASK = "half a second"  # long: the noise of the machine is a small part of it
+TASK = "half a second"  # long, so that the noise of the machine is a small part of it
 LOAD_S, USERS = 6, 2
 MIDDLE_S = 2.0  # after the start of the load tool
 STEP_S = 3600
@@ -42,9 +42,9 @@ def inject(name: str, size: Size) -> Outcome:
         with faulty(SERVED, TASK, environment=clock.environment) as target:
             without = _measure(target, Path(folder, "without"), driver, clock, 0)
             step = _measure(target, Path(folder, "step"), driver, clock, STEP_S)
-    if isinstance(without, Ended):
+    if isinstance(without, BenchExit):
         return Outcome(False, f"without a step: {without.error or f'exit {without.code}'}")
-    if isinstance(step, Ended):  # a problem is no wrong figure
+    if isinstance(step, BenchExit):  # a reported problem is allowed, a wrong figure is not
         is_kept = driver != "builtin" and bool(step.error)
         return Outcome(is_kept, f"{driver}: {step.error or f'exit {step.code}'}")
     return _compare(without, step, driver, size)
@@ -52,7 +52,7 @@ def inject(name: str, size: Size) -> Outcome:
 
 def _measure(
     target: FaultyServer, results: Path, driver: str, clock: ShiftedClock, step_s: int
-) -> Record | Ended:
+) -> Record | BenchExit:
     """Load the server, and set the clock in the middle; return the record, or how it failed."""
     servers = results / ".servers"
     servers.mkdir(parents=True)

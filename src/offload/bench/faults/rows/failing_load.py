@@ -15,7 +15,7 @@ import psutil
 
 from offload import loads
 from offload.bench.faults import bench_process
-from offload.bench.faults.bench_process import BENCH, BenchProcess, Ended
+from offload.bench.faults.bench_process import BENCH, BenchExit, BenchProcess
 from offload.bench.faults.faulty_server import faulty, kill, wait_until
 from offload.bench.faults.row import NotAvailable, Outcome, Row, Size
 from offload.errors import RunError
@@ -52,7 +52,7 @@ while :; do sleep 1; done
 
 
 def inject(name: str, _: Size) -> Outcome:
-    """Let one part fail; the record of the load must have a problem, and the exit code must be 5.
+    """Let one part fail: the record must then have a problem, and the exit code must be 5.
 
     If the server fails in a round, the round is retried, so that the run continues.
     """
@@ -91,7 +91,7 @@ def _kill_server_of_user(folder: Path) -> Outcome:
             _wait_for_middle(bench)
             kill(target.pid)
             ended = bench.wait()
-    return _judge(folder, ended, r"builtin stopped after \d+ consecutive failures")
+    return _check_record(folder, ended, r"builtin stopped after \d+ consecutive failures")
 
 
 def _kill_tool(folder: Path) -> Outcome:
@@ -103,11 +103,11 @@ def _kill_tool(folder: Path) -> Outcome:
         for tool in bench.tools():
             kill(tool.pid)
         ended = bench.wait()
-    return _judge(folder, ended, r"builtin was ended by signal 9")
+    return _check_record(folder, ended, r"builtin was ended by signal 9")
 
 
 def _stop_tool(folder: Path) -> Outcome:
-    """Stop each load tool by SIGSTOP, also that of the second try."""
+    """Stop each load tool by SIGSTOP, also in the automatic second attempt."""
     with (
         faulty(SERVED, "ok") as target,
         bench_process.started(_words(target.port), folder) as bench,
@@ -118,13 +118,13 @@ def _stop_tool(folder: Path) -> Outcome:
                     tool.suspend()
             time.sleep(POLL_S)
         ended = bench.wait()
-    return _judge(folder, ended, r"builtin hung and was killed after \d+ s")
+    return _check_record(folder, ended, r"builtin hung and was killed after \d+ s")
 
 
 def _replace_tool(program: str, problem: str) -> Callable[[Path], Outcome]:
     """Return a fault: `program` is started instead of siege."""
 
-    def inject_(folder: Path) -> Outcome:
+    def run_replaced(folder: Path) -> Outcome:
         if (missing := loads.missing(SIEGE)) is not None:
             raise NotAvailable(missing)
         tools = folder / "bin"
@@ -134,9 +134,9 @@ def _replace_tool(program: str, problem: str) -> Callable[[Path], Outcome]:
         path = {"PATH": f"{tools}:{bench_process.PATH}"}
         with faulty(SERVED, "ok") as target:
             ended = bench_process.run(_words(target.port, SIEGE), folder, path)
-        return _judge(folder, ended, problem)
+        return _check_record(folder, ended, problem)
 
-    return inject_
+    return run_replaced
 
 
 def _words(port: int, driver: str = "builtin", seconds: int = LOAD_S) -> str:
@@ -155,7 +155,7 @@ def _wait_for_middle(bench: BenchProcess) -> None:
         time.sleep(MIDDLE_S)  # the load tool sends requests; it reports nothing before its end
 
 
-def _judge(folder: Path, ended: Ended, problem: str) -> Outcome:
+def _check_record(folder: Path, ended: BenchExit, problem: str) -> Outcome:
     """Check the only record, the exit code and the error message."""
     found = bench_process.records(folder)
     known = [record.problem.text for record in found if record.problem is not None]

@@ -25,7 +25,7 @@ def _body() -> Iterator[bytes]:
 
 
 def _chunks() -> Iterator[bytes]:
-    """The same body without a length: only its size tells that it is too large."""
+    """Yield the same body without a length: the server must count its bytes."""
     yield START + b"Transfer-Encoding: chunked\r\n\r\n"
     for _ in range(PIECES):
         yield b"%x\r\n%b\r\n" % (len(PIECE), PIECE)
@@ -67,7 +67,7 @@ def inject(server: str, size: Size) -> Outcome:
         grown = memory.growth_mib()
         alive = target.is_alive()
     found = [
-        f"{name}: {'/'.join(map(raw_requests.shown, sorted(statuses, key=str)))}"
+        f"{name}: {'/'.join(map(raw_requests.describe, sorted(statuses, key=str)))}"
         for name, statuses in refused.items()
     ]
     found.append("a process ended" if grown is None else f"memory {grown:+.1f} MiB")

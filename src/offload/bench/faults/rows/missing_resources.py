@@ -12,13 +12,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from offload.bench.faults import commands
+from offload.bench.faults.bench_process import BENCH
 from offload.bench.faults.commands import Case, offload
 from offload.bench.faults.row import Outcome, Row, Size
 from offload.registry import catalog, places
 from offload.units import seconds
 
 WITHIN_S = 1.0
-BENCH = "bench"
 TASK = "noop_sync"
 FILES = 32  # limit of open files: Python starts, a server has no room for connections
 BAD_PORTS = ("0", "80000", "-1")
@@ -29,8 +29,8 @@ USAGE, ENVIRONMENT = 2, 3  # exit codes
 
 def inject(server: str, size: Size) -> Outcome:
     """Start a server, or the bench, where something is missing."""
-    with tempfile.TemporaryDirectory(prefix="offload-faults-") as made, _busy_port() as port:
-        folder = Path(made)
+    with tempfile.TemporaryDirectory(prefix="offload-faults-") as temporary, _busy_port() as port:
+        folder = Path(temporary)
         cases = _of_bench(port, folder) if server == BENCH else _of_server(server, port, folder)
         wrong, slowest_s = commands.check(cases, size.slack * WITHIN_S)
     found = (

@@ -24,7 +24,7 @@ def inject(server: str, size: Size) -> Outcome:
     name, protect = server.removesuffix(UNPROTECTED), "yes"
     if server.endswith(UNPROTECTED):
         protect = "no"
-    clients.allow(size.overload_clients)
+    clients.allow_connections(size.overload_clients)
     with faulty(name, "a second", {"protect": protect, "backlog": 8192}, WORKERS) as target:
         before = _rss_mib(target)
         found = clients.overload(

@@ -20,7 +20,7 @@ from offload.units import seconds
 DEADLINE_S = 10.0  # of a request and of a response
 LATE_S = 2.0  # after the deadline, until the connection is closed
 TIMES = 2.0  # the p99 during the attack, compared with that before and after it
-FLOOR_S = 0.1  # a p99 below this is good: on a shared machine a small one is chance
+FLOOR_S = 0.1  # a p99 below this is always accepted: it is noise on a shared machine
 PATIENCE_S = 5.0  # of the good clients
 START_S = 8.0  # for the slow clients of one kind
 MOST_LOST = 0.1  # share of the connections that need not be open at the same time
@@ -29,9 +29,9 @@ ESTABLISHED = b"01"  # the state of a connection in /proc/net/tcp
 
 
 def inject(server: str, size: Size) -> Outcome:
-    """Measure good clients without slow ones, with slow ones of all kinds, and without again."""
+    """Measure good clients alone, then beside slow ones of all kinds, then alone again."""
     count = size.slow // len(KINDS)
-    clients.allow(size.slow)
+    clients.allow_connections(size.slow)
     with faulty(server, "nap") as target:
         base = _alone(target, size)
         with _attack(target, count) as attackers:
@@ -68,7 +68,7 @@ def _alone(target: FaultyServer, size: Size) -> clients.Samples:
 def _attack(target: FaultyServer, count: int) -> Iterator[Mapping[str, set[int]]]:
     """Open `count` slow connections of each kind; yield the ports of those that are open.
 
-    The task returns much only to the slow readers, which are therefore the first ones.
+    Only slow readers need large responses, so they connect first, while the task returns these.
     """
     target.act("large")
     calls = target.calls() + count
@@ -107,8 +107,8 @@ def _closed_s(
 ) -> dict[str, float | None]:
     """Return when all connections of each kind were found closed; None if they were not in time.
 
-    They are looked at after the deadline only: the kernel's table also has the connections of the
-    last minute, and reading it takes so much CPU time that good clients would wait.
+    The first check is after the deadline: the kernel's table also has the connections of the last
+    minute, and reading it takes so much CPU time that good clients would wait.
     """
     closed: dict[str, float | None] = dict.fromkeys(attackers)
     while None in closed.values() and time.monotonic() - began <= DEADLINE_S + slack * LATE_S:

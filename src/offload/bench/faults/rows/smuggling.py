@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from offload.bench.faults import reverse_proxy
 from offload.bench.faults.faulty_server import faulty, wait_until
 from offload.bench.faults.requests import attack, exchange, smuggling
-from offload.bench.faults.reverse_proxy import Forwarded, Proxy
+from offload.bench.faults.reverse_proxy import ForwardedRequest, Proxy
 from offload.bench.faults.row import Outcome, Row, Size
 from offload.bench.faults.rows import malformed_requests
 
@@ -19,7 +19,7 @@ ATTEMPTS = 10  # for each of `Size.requests`
 
 @dataclass(frozen=True)
 class Attempt:
-    """A request to send on one of the ports of nginx, and how it was made."""
+    """A request to send on one of the ports of nginx; its name describes how it was built."""
 
     name: str
     port: int
@@ -27,7 +27,7 @@ class Attempt:
 
 
 @dataclass
-class Smuggled:
+class SmugglingResult:
     """What happened to the attempts.
 
     `forwarded` is the number of requests that nginx forwarded, and `expected` how many of them may
@@ -70,15 +70,15 @@ def inject(server: str, size: Size) -> Outcome:
     return Outcome(found.is_kept, found.figure)
 
 
-def smuggle(proxy: Proxy, calls: Callable[[], int], most: int) -> Smuggled:
+def smuggle(proxy: Proxy, calls: Callable[[], int], most: int) -> SmugglingResult:
     """Send about `most` attempts, evenly chosen from all, each followed by another user's request.
 
     `calls` returns the number of tasks that the server has run.
     """
-    found, before = Smuggled(), calls()
+    found, before = SmugglingResult(), calls()
     every = [*_attempts(proxy)]
     counts = [before]  # of calls: before the first attempt, and after each one
-    chosen = every[:: max(1, len(every) // most) | 1]  # odd: both payloads are chosen
+    chosen = every[:: max(1, len(every) // most) | 1]  # an odd step chooses both payloads
     for number, attempt in enumerate(chosen):
         exchange.send(attempt.port, attempt.data, attack.LIMIT_S)
         if not attack.is_served(attempt.port, smuggling.plain(b"%d" % number)):
@@ -106,7 +106,7 @@ def _attempts(proxy: Proxy) -> Iterator[Attempt]:
                 yield Attempt(f"{technique}, {payload}, {how}", port, build(second(b"0")))
 
 
-def _expected_by_attempt(forwarded: Sequence[Forwarded], attempts: int) -> list[int]:
+def _expected_by_attempt(forwarded: Sequence[ForwardedRequest], attempts: int) -> list[int]:
     """Return the number of tasks that each attempt and the user's request after it should run."""
     expected, number = [0] * attempts, 0
     for request in forwarded:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from offload.bench.faults import bench_process
-from offload.bench.faults.bench_process import BENCH, Ended
+from offload.bench.faults.bench_process import BENCH, BenchExit
 from offload.bench.faults.faulty_server import faulty
 from offload.bench.faults.killed_runs import KilledRuns
 from offload.bench.faults.row import NotAvailable, Outcome, Row, Size
@@ -42,7 +42,7 @@ def inject(name: str, size: Size) -> Outcome:
         return FAULTS[name](Path(folder), size)
 
 
-def _disk_full(folder: Path, _: Size) -> Outcome:
+def _fill_disk(folder: Path, _: Size) -> Outcome:
     """Fill a small disk in a mount namespace of its own, load there, make space, load again."""
     if not _can_mount():
         raise NotAvailable(NO_NAMESPACE)
@@ -80,18 +80,18 @@ def on_small_disk(folder: str, port: str) -> None:
     print(json.dumps((is_kept, "; ".join([f"{figure}, {corrupt} corrupt lines", *errors[:1]]))))
 
 
-def _read_only(folder: Path, _: Size) -> Outcome:
+def _make_read_only(folder: Path, _: Size) -> Outcome:
     """Load while nothing can be written to the results folder."""
-    own: tuple[str, ...] = ()
+    prefix: tuple[str, ...] = ()
     results = folder / "results"
     results.mkdir(mode=0o555)
     if os.geteuid() == 0:  # root may write to any folder, so it gets a disk that is read-only
         if not _can_mount():
             raise NotAvailable(NO_NAMESPACE)
         mount = 'mount -t tmpfs -o ro tmpfs "$0" && exec "$@"'
-        own = (*PRIVATE, "sh", "-c", mount, str(results))
+        prefix = (*PRIVATE, "sh", "-c", mount, str(results))
     with faulty(SERVED, "ok") as target:
-        with bench_process.started(_words(target.port), results, prefix=own) as bench:
+        with bench_process.started(_words(target.port), results, prefix=prefix) as bench:
             ended = bench.wait()
         calls = target.calls()
     is_kept = _is_storage_error(ended) and len(ended.errors) == 1 and calls == 0
@@ -99,9 +99,9 @@ def _read_only(folder: Path, _: Size) -> Outcome:
     return Outcome(is_kept, f"exit {ended.code} after {calls} requests: {words}")
 
 
-def _eight(folder: Path, size: Size) -> Outcome:
+def _write_at_once(folder: Path, size: Size) -> Outcome:
     """Let eight benchmarks append to one file, again and again."""
-    ended: list[Ended] = []
+    ended: list[BenchExit] = []
     with faulty(SERVED, "ok") as target:
 
         def repeat() -> None:
@@ -120,7 +120,7 @@ def _eight(folder: Path, size: Size) -> Outcome:
     return Outcome(kept == len(ended) and not corrupt and not failed, "; ".join([figure, *more]))
 
 
-def _killed(folder: Path, size: Size) -> Outcome:
+def _kill_at_random(folder: Path, size: Size) -> Outcome:
     """Kill runs at random points, leave a torn line, and resume until they are complete."""
     times = random.Random(size.kills)  # noqa: S311 - repeatable
     found = KilledRuns(folder)
@@ -137,7 +137,7 @@ def _killed(folder: Path, size: Size) -> Outcome:
     return Outcome(is_kept, "; ".join([figure, *found.failures]))
 
 
-def _load(results: Path, port: int) -> Ended:
+def _load(results: Path, port: int) -> BenchExit:
     return bench_process.run(_words(port), results)
 
 
@@ -159,7 +159,7 @@ def _fill(filler: Path, pages: int) -> None:
     filler.write_bytes(bytes(max(0, disk.f_bavail * disk.f_bsize - pages * PAGE)))
 
 
-def _is_storage_error(ended: Ended) -> bool:
+def _is_storage_error(ended: BenchExit) -> bool:
     return ended.code == StorageError.exit_code and bool(ended.error)
 
 
@@ -173,10 +173,10 @@ def _can_mount() -> bool:
 
 
 FAULTS: dict[str, Callable[[Path, Size], Outcome]] = {
-    f"{BENCH}-disk-full": _disk_full,
-    f"{BENCH}-read-only": _read_only,
-    f"{BENCH}-eight-at-once": _eight,
-    f"{BENCH}-killed": _killed,
+    f"{BENCH}-disk-full": _fill_disk,
+    f"{BENCH}-read-only": _make_read_only,
+    f"{BENCH}-eight-at-once": _write_at_once,
+    f"{BENCH}-killed": _kill_at_random,
 }
 ROW = Row(
     "R15",
