@@ -7,7 +7,7 @@ CPU time of each process for a task, in submissions of one task and of 20, and t
 task. A simulation (simpy) with these costs is compared with measured rates on the same processes.
 Then it simulates clusters whose processes have a core each:
 
-Shortest task  the shortest task of which the workers complete 90 % of what they could
+Shortest task  the shortest task that keeps the workers busy for 90 % of the time
 Rate           the tasks per second of a task that does nothing: the limit of the scheduler, or of
                the server whose event loop submits the tasks
 

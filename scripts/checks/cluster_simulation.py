@@ -1,9 +1,9 @@
-"""A discrete-event simulation of a dask cluster, for more machines than one has to measure.
+"""A discrete-event simulation of a dask cluster with more machines than can be measured here.
 
 client's loop --submit--> scheduler's loop --> N workers --> scheduler's loop --> client's loop
 
-Each loop is one thread, so it serves one task after another; a worker runs one task at a time. It
-is no measurement: it has no caches, no kernel, and its network only adds a fixed delay.
+Each loop is one thread, so it serves one task after another; a worker runs one task at a time. The
+simulation has no caches and no kernel, and its network only adds a fixed delay.
 """
 
 from __future__ import annotations

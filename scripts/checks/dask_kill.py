@@ -2,13 +2,13 @@
 
 Usage: python -m scripts.checks.dask_kill [MINUTES] [SEED] [idempotent]
 
-A scheduler and three workers are processes of their own, and are started again when they end. The
-server dask runs a task on them that is not idempotent, and that notes each of its runs. Eight
+A scheduler and three workers are processes of their own, and are started again when they end. On
+them the server dask runs a task that is not idempotent, and that records each of its runs. Eight
 clients send requests for MINUTES (default: 1). Meanwhile SIGKILL ends a process every 0.3 to 3 s,
 one time in five the scheduler. After the last kill the server must respond with 200. It prints:
 
 Requests   all requests that were sent
-200        responses with the result: the task has noted exactly this run
+200        responses with the result: the task has recorded exactly one run
 500, 503   responses with an error: the task may have run once (500), or has not run (503)
 None       requests without a response: none is allowed
 Twice      tasks that ran more than once: none is allowed

@@ -22,7 +22,7 @@ from offload.errors import MachineError, UsageError, escaped
 from scripts.script import ROOT, run
 
 TIMEOUT_S = 300.0
-ASK_S = 15  # timeout of one request
+REQUEST_S = 15  # timeout of one request
 PROBE = f"jinja2==2.4.1 --hash=sha256:{'0' * 64}\n"  # has known vulnerabilities
 # Accepted advisories, each with its reason: {"PYSEC-2026-1": "why it does not concern us"}
 ACCEPTED: dict[str, str] = {}
@@ -67,7 +67,7 @@ def no_advisories() -> str | None:
 def audit(files: list[Path]) -> subprocess.CompletedProcess[str]:
     """Run pip-audit on files with hashes, without an installation; raise MachineError."""
     command = [sys.executable, "-m", "pip_audit", "--disable-pip", "--require-hashes"]
-    command += ["--format", "json", "--progress-spinner", "off", "--timeout", str(ASK_S)]
+    command += ["--format", "json", "--progress-spinner", "off", "--timeout", str(REQUEST_S)]
     command += [word for file in files for word in ("-r", str(file))]
     try:
         return subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, cwd=ROOT)

@@ -30,6 +30,6 @@ def serve(
 
     async def run() -> task_clock.TimedResult:
         async with pool.request() as client:
-            return pool.timed(await client.submit(worker.run, job, pure=False, retries=0))
+            return pool.with_local_end(await client.submit(worker.run, job, pure=False, retries=0))
 
     tornado_app.serve(run, port, backlog, pool, guards.of_processes(workers, protection))

@@ -23,7 +23,7 @@ def available() -> int:
 
 
 def numbers() -> tuple[int, ...]:
-    """Return the numbers of the CPUs that this process may use; none if the system has no such."""
+    """Return the numbers of the CPUs that this process may use; none if they are unknown."""
     return tuple(sorted(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else ()
 
 

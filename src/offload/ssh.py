@@ -1,4 +1,7 @@
-"""SSH connections by Fabric, with the user's SSH configuration; unknown host keys are refused."""
+"""SSH connections by Fabric, with the user's SSH configuration.
+
+Unknown host keys are refused, unless that configuration accepts them (StrictHostKeyChecking).
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from offload.errors import MachineError, UsageError
 
 CONNECT_S = 10.0  # for the connection, the banner and the login, each
 KNOWN_HOSTS = ("~/.ssh/known_hosts", "/etc/ssh/ssh_known_hosts")
-ACCEPT_NEW = ("no", "off", "accept-new")  # values of StrictHostKeyChecking
+ACCEPT_NEW = ("no", "off", "accept-new")  # values of StrictHostKeyChecking that accept unknown keys
 
 
 def connect(host: str) -> fabric.Connection:
@@ -32,7 +35,7 @@ def connect(host: str) -> fabric.Connection:
 
 
 def secure(connection: fabric.Connection) -> None:
-    """Let a connection, and its gateways, accept only known keys, and have timeouts."""
+    """Set which keys a connection and its gateways accept, and their timeouts."""
     settings: dict[str, Any] = connection.ssh_config
     if connection.connect_timeout is None and "timeout" not in connection.connect_kwargs:
         connection.connect_timeout = int(CONNECT_S)

@@ -160,7 +160,7 @@ def test_an_error_that_a_library_logs_has_no_traceback(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(log._limit, "last", -log.INTERVAL)
-    log.adopt("library.of.a.test")
+    log.redirect_loggers("library.of.a.test")
     try:
         raise ValueError("odd")
     except ValueError:

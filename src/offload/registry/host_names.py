@@ -27,7 +27,7 @@ def parse_ssh_hosts(option: str, text: str, most: int) -> tuple[str, ...]:
     """Return the hosts in `a+user@b:2222`, each once; raise UsageError."""
     names = text.split("+") if text else []
     for name in names:
-        is_option = name.startswith("-")  # of a program that ProxyCommand names
+        is_option = name.startswith("-")  # it would be one of the program in ProxyCommand
         if len(name) > LONGEST or is_option or _SSH_HOST.fullmatch(name) is None:
             fix = f"write hosts as for ssh, such as {option}=a+user@b:2222"
             raise UsageError(f"{option}={text[:100]!r} is not a list of hosts", fix)

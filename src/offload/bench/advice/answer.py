@@ -38,8 +38,8 @@ class Question:
 
     The constraints are the memory of the server in MiB and the 99th percentile of response times in
     s; None: no constraint. `busy_cpu_s` are CPU times of a call in s, measured between the rounds
-    in `Probe.busy_processes`. `python_s` is the machine's speed during the rounds; None
-    before them, when that of the probe is used.
+    in `Probe.busy_processes`. `python_s` is the machine's speed during the rounds; None before
+    them: then the speed of the probe is used.
     """
 
     probe: Probe

@@ -58,7 +58,7 @@ class Overhead:
     `waiting` are these times for a task that waits; None if they are unknown, and for the loop,
     which has no workers. `computing` are the additional times for a task that computes, `megabyte`
     those for each MB of a response; None if they are unknown. `python_s` is the machine's speed
-    meanwhile (see `machine_speed`); None if it is unknown, as in each of the parts.
+    during the measurement (see `machine_speed`); None if it is unknown, and in each of the parts.
     """
 
     serial_s: float

@@ -92,9 +92,10 @@ def measure(case: Case, upstream: Upstream | None, users: int) -> Probe:
 
 
 def busy_cpu_s(case: Case, upstream: Upstream | None, processes: int) -> Generator[float]:
-    """Yield the CPU time of a call in s in a number of processes at once; raise UserError.
+    """Yield the CPU time of a call in s while `processes` processes call the task; raise UserError.
 
-    Between two of them the processes wait. Close the generator to end them.
+    Each value is measured when it is requested; meanwhile the processes wait. Close the generator
+    to end them.
     """
     with _start(case, upstream) as child:
         _call(child, FIRST, 1, 0.0)

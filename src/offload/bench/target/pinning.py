@@ -13,9 +13,9 @@ from offload.errors import MachineError, StartError
 
 @contextlib.contextmanager
 def pinned(pid: int, cpus: Sequence[int]) -> Iterator[None]:
-    """Limit all threads of a server's process tree to `cpus`; afterwards they have their own again.
+    """Limit all threads of a server's process tree to `cpus`; restore their CPUs afterwards.
 
-    Threads and processes that start in the meantime inherit the limit. Without CPUs do nothing.
+    Threads and processes that start during the block inherit the limit. Without `cpus` do nothing.
     """
     before: dict[int, set[int]] = {}
     try:

@@ -41,10 +41,9 @@ def measure(
     Requests of the first `warm_s` seconds of a load are not counted; a load lasts `shortest_s` at
     least. If the server does not start or a load fails, the last record has the problem.
 
-    With `capacity` in requests/s, the arrivals are shares of it: the capacity of this moment is
-    measured before each load by the users of the case, and the arrivals become the same share of
-    it. On a shared machine it changes by a fifth within a minute, and response times near the
-    capacity change much more.
+    With `capacity` in requests/s, the arrivals are shares of it. Before each load the users of the
+    case measure the capacity again, and the rate becomes the same share of the new capacity: on a
+    shared machine it changes by a fifth within a minute, and response times near it much more.
     """
     facts = builder.case_facts(case, upstream)
     try:

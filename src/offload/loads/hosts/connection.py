@@ -1,6 +1,6 @@
 """SSH connections to the hosts of a load, by Fabric and with the user's SSH configuration.
 
-Besides `offload.ssh` nothing else imports Fabric, so that commands without `from=` start fast.
+Only this module and `offload.ssh` import Fabric, so that commands without `from=` start fast.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ class RequestHandler(BaseHTTPRequestHandler):
         self.rfile = deadlines.reader(self.connection)
 
     def parse_request(self) -> bool:
-        """Return whether the request is to be handled; else it has its response.
+        """Return whether the request is to be handled; if not, it has been refused by a response.
 
         This replaces the reading of http.server, which accepts malformed requests.
         """
@@ -82,7 +82,7 @@ class RequestHandler(BaseHTTPRequestHandler):
         self._linger()
 
     def _linger(self) -> None:
-        """Read a part of what the client still sends: unread data would discard the response."""
+        """Read what the client still sends, for 1 s: unread data would discard the response."""
         with contextlib.suppress(OSError):
             self.connection.shutdown(socket.SHUT_WR)
             until, left = time.monotonic() + deadlines.LINGER, deadlines.LINGER_BYTES

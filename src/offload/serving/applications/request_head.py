@@ -60,7 +60,7 @@ def read(first: bytes, stream: BufferedIOBase) -> Head:
 
 
 def _read_fields(stream: BufferedIOBase, most: int) -> dict[str, str]:
-    """Return the values by name from `most` bytes at most; join those of a repeated name."""
+    """Return the values by name; join those of a repeated name. Read at most `most` bytes."""
     fields: dict[str, str] = {}
     for _ in range(deadlines.HEADERS + 1):
         line = stream.readline(max(0, most) + 1)
@@ -79,7 +79,7 @@ def _read_fields(stream: BufferedIOBase, most: int) -> dict[str, str]:
 
 
 def _length(fields: dict[str, str]) -> int:
-    """Return the length of the body: a repeated or doubtful one is refused."""
+    """Return the length of the body; raise BadHead for a repeated or invalid one."""
     value = fields.get("content-length")
     if "transfer-encoding" in fields:
         if value is not None:

@@ -212,7 +212,7 @@ async def _accept(
     protection: Protection,
     is_shared: bool = False,
 ) -> None:
-    log.adopt("tornado", "asyncio")
+    log.redirect_loggers("tornado", "asyncio")
     requests = drain.Requests()
     server = _create_server(run, requests, protection)
     server.add_sockets([listening])

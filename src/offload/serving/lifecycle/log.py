@@ -39,8 +39,8 @@ def failure(message: str) -> None:
     print(escaped(message) + more, file=sys.stderr, flush=True)
 
 
-def adopt(*names: str) -> None:
-    """Print the warnings and errors of these loggers like failures: one line without a traceback.
+def redirect_loggers(*names: str) -> None:
+    """Print the warnings and errors of these loggers as failures: at most one line a second.
 
     By default, Python prints each of them, with its traceback.
     """

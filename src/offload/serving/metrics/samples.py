@@ -24,7 +24,7 @@ class Samples:
         self._format = Struct(f"{columns}d")
         self._size = CHUNK * self._format.size
         self._chunks: deque[bytearray] = deque()  # all are full except the newest
-        self._end = self._size  # bytes that are used in the newest one
+        self._end = self._size  # bytes that are used in the newest chunk
         self._has_removed = False
         self._lock = threading.Lock()
 

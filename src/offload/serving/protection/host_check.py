@@ -51,6 +51,6 @@ def _is_known(host: str) -> bool:
 
 
 def _own_address() -> frozenset[str]:
-    """Return the address on which the server listens: as it is no name, no page can rebind it."""
+    """Return the address on which the server listens: DNS rebinding needs a name instead."""
     address = bind_address.configured()
     return frozenset() if address == bind_address.ALL else frozenset({address})

@@ -124,7 +124,7 @@ def _stop_tool(folder: Path) -> Outcome:
 def _replace_tool(program: str, problem: str) -> Callable[[Path], Outcome]:
     """Return a fault: `program` is started instead of siege."""
 
-    def run_replaced(folder: Path) -> Outcome:
+    def replace_and_run(folder: Path) -> Outcome:
         if (missing := loads.missing(SIEGE)) is not None:
             raise NotAvailable(missing)
         tools = folder / "bin"
@@ -136,7 +136,7 @@ def _replace_tool(program: str, problem: str) -> Callable[[Path], Outcome]:
             ended = bench_process.run(_words(target.port, SIEGE), folder, path)
         return _check_record(folder, ended, problem)
 
-    return run_replaced
+    return replace_and_run
 
 
 def _words(port: int, driver: str = "builtin", seconds: int = LOAD_S) -> str:

@@ -19,7 +19,7 @@ from offload.serving.pools.dask_cluster import folder, settings
 from offload.serving.pools.pool_workers import block_signals
 
 READY = "ready"
-HERE = 2  # the third field of SSH_CONNECTION: the address by which the client reached this host
+OWN_ADDRESS = 2  # the place in SSH_CONNECTION of the address by which the client reached this host
 
 
 def main() -> int:
@@ -36,7 +36,7 @@ async def _serve(order: dict[str, Any]) -> None:
         tls_worker_key=keys["key"],
         require_encryption=True,
     )
-    host = os.environ["SSH_CONNECTION"].split()[HERE]
+    host = os.environ["SSH_CONNECTION"].split()[OWN_ADDRESS]
     settings.apply(folder.create(), failures=0)
     with block_signals():
         nannies = [

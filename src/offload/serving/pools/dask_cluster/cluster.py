@@ -1,4 +1,4 @@
-"""The cluster of a server: on this machine, on hosts that are reached by SSH, or one that runs."""
+"""The cluster of a server: on this machine, on hosts reached by SSH, or an existing one."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Cluster:
         self._connection: Connection | None = None
 
     async def __aenter__(self) -> None:
-        """Start, or end the process with one line: a start that failed may leave workers."""
+        """Start. If that fails, end the process with one line, because workers may be left."""
         try:
             async with asyncio.timeout(pool_workers.DEADLINE):
                 await self._start()
@@ -60,8 +60,11 @@ class Cluster:
         assert self._connection is not None, "the cluster has started"
         return self._connection.request()
 
-    def timed(self, result: task_clock.TimedResult) -> task_clock.TimedResult:
-        """Return a task's result with its end on this machine's clock: here, or now."""
+    def with_local_end(self, result: task_clock.TimedResult) -> task_clock.TimedResult:
+        """Return a task's result whose end is of this machine's clock.
+
+        The clocks of other machines are not used: there a task ends when its result arrives.
+        """
         if self._is_local:
             return result
         outcome, (_, *durations), gil = result

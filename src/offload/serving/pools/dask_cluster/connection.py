@@ -1,4 +1,4 @@
-"""The connection to a cluster's scheduler: checked every second, and made again when it is lost.
+"""The connection to a cluster's scheduler: checked every second, and reopened when it is lost.
 
 open -> connected -- lost, or no workers --> refused with 503 -- scheduler is back --> connected
 """
@@ -27,8 +27,8 @@ from offload.serving.pools.recovery import PoolUnavailable
 CONNECTING = 3.0  # s for one attempt to connect
 PREPARING = 30.0  # s for one attempt to connect again, and to prepare the workers
 RETRYING = 0.2  # s between two attempts
-CHECKING = 1.0  # s between two looks at the workers
-RESPONDING = 5.0  # s for the scheduler to respond to a look
+CHECKING = 1.0  # s between two checks of the workers
+RESPONDING = 5.0  # s for the scheduler to respond to a check
 INTERVAL = 0.001  # s between two messages to the scheduler; dask's 10 ms delay each request
 NO_WORKERS = 5.0  # s without any worker, after which requests are refused
 CLOSING = 2.0  # s
@@ -57,7 +57,7 @@ class Connection:
         self._stream: object = None  # of the client: it changes if the client connects again
         self._workers: set[str] = set()
         self._seen_workers = monotonic()
-        self._why: str | None = None  # requests are refused
+        self._refusal: str | None = None  # why requests are refused; None: they are not
         self._in_flight: set[asyncio.Timeout] = set()
         self._wake = asyncio.Event()
         self._watching: asyncio.Task[None] | None = None
@@ -121,16 +121,16 @@ class Connection:
                 self._raise_lost()
             if self._job.timeout is not None:
                 raise
-            raise self._failed(error) from None
+            raise self._failure(error) from None
         except CANCELLED as error:
             if _is_ending():
                 raise
             if self._is_same(client):
-                raise self._failed(error) from None
+                raise self._failure(error) from None
             self._lose(client, "has ended")
             self._raise_lost()
         except Exception as error:  # noqa: BLE001 - dask's own errors: the task's are its result
-            raise self._failed(error) from None
+            raise self._failure(error) from None
 
     def _connected(self) -> Client:
         """Return the client; raise PoolUnavailable."""
@@ -138,8 +138,8 @@ class Connection:
         if client is not None and not self._is_same(client):
             self._lose(client, "has ended")
             client = None
-        if client is None or self._why is not None:
-            raise PoolUnavailable(self._why or f"the scheduler at {self.address} is gone")
+        if client is None or self._refusal is not None:
+            raise PoolUnavailable(self._refusal or f"the scheduler at {self.address} is gone")
         return client
 
     def _is_same(self, client: Client) -> bool:
@@ -147,7 +147,7 @@ class Connection:
         return client.status == "running" and client.scheduler_comm is self._stream
 
     def _lose(self, client: Client, what: str) -> None:
-        """Refuse requests until the scheduler is back, unless that is already so."""
+        """Refuse requests until the scheduler is back, unless they are refused already."""
         if client is not self._client:
             return
         self._client = None
@@ -159,20 +159,20 @@ class Connection:
 
     def _refuse(self, why: str) -> None:
         """Refuse new requests, and end those in flight."""
-        if self._why is None:
+        if self._refusal is None:
             log.failure(f"{why}: requests are refused until it is back")
-        self._why = why
+        self._refusal = why
         for limit in self._in_flight:
             if not limit.expired():
                 limit.reschedule(asyncio.get_running_loop().time())
 
     def _raise_lost(self) -> NoReturn:
-        why = self._why or f"the connection to {self.address} was lost"
+        why = self._refusal or f"the connection to {self.address} was lost"
         if self._job.is_idempotent:
             raise PoolUnavailable(why) from None
         raise BrokenProcessPool(f"{why}: {NO_REPEAT}") from None
 
-    def _failed(self, error: BaseException) -> BrokenProcessPool:
+    def _failure(self, error: BaseException) -> BrokenProcessPool:
         words = " ".join(f"{type(error).__name__}: {error}".split())[:200]
         return BrokenProcessPool(f"dask failed ({words}): {self._outcome()}")
 
@@ -180,7 +180,7 @@ class Connection:
         return "its task was repeated once" if self._job.is_idempotent else NO_REPEAT
 
     async def _watch(self) -> None:
-        """Look at the workers every second, and connect again after a loss."""
+        """Check the workers every second, and connect again after a loss."""
         while True:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(RETRYING if self._client is None else CHECKING):
@@ -191,19 +191,19 @@ class Connection:
             elif not self._is_same(client):
                 self._lose(client, "has ended")
             else:
-                await self._look(client)
+                await self._check_workers(client)
 
     async def _try_to_connect(self) -> None:
         try:
             async with asyncio.timeout(PREPARING):
                 await self._connect()
         except UserError as error:
-            self._why = str(error)
+            self._refusal = str(error)
         except Exception as error:  # noqa: BLE001 - a scheduler that starts or ends fails in many ways
-            self._why = f"no scheduler at {self.address} ({type(error).__name__})"
+            self._refusal = f"no scheduler at {self.address} ({type(error).__name__})"
 
-    async def _look(self, client: Client) -> None:
-        """Find out whether the scheduler responds and has workers."""
+    async def _check_workers(self, client: Client) -> None:
+        """Check whether the scheduler responds and has workers."""
         try:
             async with asyncio.timeout(RESPONDING):
                 names = {*await self._threads()}
@@ -218,7 +218,7 @@ class Connection:
             return
         self._workers = names
         if names:
-            self._seen_workers, self._why = monotonic(), None
+            self._seen_workers, self._refusal = monotonic(), None
         elif monotonic() - self._seen_workers > NO_WORKERS:
             self._refuse(f"the cluster of {self.address} has no workers")
 
@@ -252,7 +252,7 @@ class Connection:
             self._client = None
             await _close(client)
             raise
-        self._seen_workers, self._why = monotonic(), None
+        self._seen_workers, self._refusal = monotonic(), None
 
     async def _note_workers(self, client: Client) -> None:
         """Record the pids and the facts of the workers; raise the error of their preparation."""
@@ -275,6 +275,6 @@ async def _close(client: Client) -> None:
 
 
 def _is_ending() -> bool:
-    """Whether this coroutine is cancelled itself, not dask's future."""
+    """Whether this coroutine itself was cancelled, and not only dask's future."""
     current = asyncio.current_task()
     return current is not None and current.cancelling() > 0

@@ -12,7 +12,7 @@ from offload.serving.pools.pool_workers import block_signals
 
 REMOVE = 'cat >/dev/null; exec rm -rf -- "$1"'
 
-# Each waits for the end of its stdin, and so of this process, also by kill -9.
+# Each waits for the end of its stdin: that is the end of this process, also by kill -9.
 _removers: list[subprocess.Popen[bytes]] = []
 
 

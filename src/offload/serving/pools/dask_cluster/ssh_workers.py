@@ -52,7 +52,7 @@ class Host:
         with channel.makefile("r") as lines:
             line = lines.readline().strip()
         if line != agent.READY:
-            why = self._last_words(line)
+            why = self._last_line(line)
             raise StartError(f"host {self.name}: its workers do not start ({why})")
 
     def wait(self) -> None:
@@ -69,7 +69,7 @@ class Host:
         if self._connection is not None:
             self._connection.close()
 
-    def _last_words(self, line: str) -> str:
+    def _last_line(self, line: str) -> str:
         assert self._channel is not None
         lines = [line, *self._channel.makefile_stderr("r").read().splitlines()]
         return next((text for text in reversed(lines) if text), "no output")[:300]
@@ -81,7 +81,8 @@ async def start(
 ) -> AsyncIterator[tuple[str, Any]]:
     """Start workers on each host; yield the address of the scheduler and the keys.
 
-    Raise MachineError or StartError. A task is repeated if at most `failures` workers died.
+    Raise MachineError or StartError. A task is repeated if at most `failures` workers that had it
+    have died.
     """
     shares = [len(range(index, workers, len(names))) for index in range(len(names))]
     hosts = [Host(name, share) for name, share in zip(names, shares, strict=True) if share]
@@ -103,9 +104,9 @@ async def start(
                 for address in ours
             ]
             await asyncio.gather(*map(_start, hosts, orders))
-            keeping = [*map(asyncio.create_task, map(_keep, hosts, orders))]
+            restarting = [*map(asyncio.create_task, map(_restart_when_ended, hosts, orders))]
             yield scheduler.address, security
-            for task in keeping:
+            for task in restarting:
                 task.cancel()
     finally:
         await asyncio.gather(*(asyncio.to_thread(host.end) for host in hosts))
@@ -115,7 +116,7 @@ async def _start(host: Host, order: dict[str, Any]) -> None:
     await asyncio.to_thread(host.start, order)
 
 
-async def _keep(host: Host, order: dict[str, Any]) -> None:
+async def _restart_when_ended(host: Host, order: dict[str, Any]) -> None:
     """Start the workers of a host again whenever they end."""
     while True:
         await asyncio.to_thread(host.wait)

@@ -24,7 +24,7 @@ from distributed.utils import sync
 
 OPERATION = "offload_take_token"
 TIMEOUT = 10.0  # s for the scheduler's reply
-AGAIN = (
+ALREADY_STARTED = (
     "the worker that ran the task ended before its result was fetched: "
     "the task is not repeated because it is not idempotent"
 )
@@ -51,7 +51,7 @@ class Tokens(SchedulerPlugin):
         if task is None:
             return "the request has ended, or the scheduler is a new one"
         if task in self._taken:
-            return AGAIN
+            return ALREADY_STARTED
         if task.processing_on is None or task.processing_on.address != worker:
             return "the scheduler has assigned the task to another worker"
         self._taken.add(task)

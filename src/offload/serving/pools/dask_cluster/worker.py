@@ -78,7 +78,7 @@ def run(job: Job) -> task_clock.TimedResult:
 class Preparation(WorkerPlugin):
     """Prepares each worker of a cluster, also those that join later.
 
-    `is_own` is true for workers that the server or its agent started: they end with their parent.
+    `is_own` is true for workers that the server or its agent started: they end with that parent.
     """
 
     def __init__(self, job: Job, is_own: bool) -> None:
@@ -95,7 +95,7 @@ class Preparation(WorkerPlugin):
     def teardown(self, worker: Any) -> None:
         """End the processes of isolated tasks when these have ended.
 
-        dask calls it also if another server, or this one after a loss, registers the same job.
+        dask also calls it when the same job is registered again, by another server or after a loss.
         """
         if (executor := _executors.pop(self._job, None)) is not None:
             executor.shutdown(wait=False)
