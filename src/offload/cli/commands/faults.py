@@ -1,4 +1,4 @@
-"""The commands faults and soak: what servers do when things go wrong, at once and for minutes."""
+"""The commands faults and soak: single faults, and faults for minutes, in real servers."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def soak(
     servers  names of servers, as threads+pipes; default: sync, loop, threads, processes, pipes,
              pebble and prefork, side by side
     task     a task, or path/to/file.py:function; default: a mix of tasks, of which some fail
-    seed     of the faults, a whole number; default: 1
+    seed     a whole number that selects the kills and the bad clients; default: 1
     format   text (default), json or rst
 
     Workers are killed, and clients disconnect, stall or send invalid requests. Once a second the

@@ -1,4 +1,4 @@
-"""The command run_load_test: one load test of a running server."""
+"""The commands run_load_test and load_host: one load test of a running server."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def run_load_test(
 
 @command("Measure")
 def load_host(context: Context) -> None:
-    """Send a share of the load of another machine, which starts this by SSH: see from=."""
+    """Send the share of this host in a load; run_load_test:from= starts this by SSH."""
     from offload.loads.hosts import agent
 
     if sys.stdin.isatty():

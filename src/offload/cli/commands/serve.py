@@ -51,7 +51,7 @@ def run_server(
     server        number or name of the server (2_group: the loop with sleep_async_split)
     task          a task name, package.module:function or path/to/file.py:function; default:
                   sleep_sync, for 2_group sleep_async_split
-    port          port; default: 8000
+    port          port to listen on; default: 8000
     workers       maximum number of concurrent tasks: workers of the pool, threads, child processes
                   or greenlets; default: 4; 40 for a thread or process per request and for anyio's
                   threads; 1000 for gevent
@@ -59,11 +59,11 @@ def run_server(
     start_method  start method of processes: forkserver (default), spawn or fork
     idempotent    for processes, pipes, pebble and dask: whether to retry a task after its worker
                   died, yes or no; default: yes for our tasks, no for your own
-    scheduler     for dask: address of a scheduler that runs, tcp://HOST:8786; default: a cluster on
+    scheduler     for dask: address of a running scheduler, tcp://HOST:8786; default: a cluster on
                   this machine
     ssh           for dask: hosts on which workers are started, separated by +, each as in ssh HOST
     isolate       for dask: yes to run each task in a process of its worker, so that a crash costs
-                  one task and no worker; default: no, with protect=yes yes
+                  one task and no worker; default: no; with protect=yes: yes
     python        interpreter of the server: a path, a name on PATH or a name from fab pythons such
                   as 3.14; 3.13t-gil and 3.13t-nogil set the GIL of 3.13t; default: this one
     path          a folder from which your own task or application imports
