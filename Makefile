@@ -100,7 +100,7 @@ check: .venv/developed docs security
 	for page in README.rst CONTRIBUTING.rst SECURITY.rst */README.rst CHANGELOG.rst pipepool/CHANGELOG.rst; do \
 	  $(BIN)/python -m docutils --report=1 --halt=2 $$page /dev/null || exit 1; done
 
-# bandit reads the code; pip-audit asks for known vulnerabilities of the packages in locks/.
+# bandit checks the code, and pip-audit the packages in locks/ for known vulnerabilities.
 security: .venv/developed .venv/publishing
 	$(BIN)/python -m bandit -q -c pyproject.toml -r src pipepool/src servers tasks scripts fabfile.py docs
 	$(BIN)/python -m scripts.checks.vulnerabilities

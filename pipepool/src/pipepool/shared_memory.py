@@ -70,11 +70,11 @@ def create(arena_size: int = ARENA_SIZE) -> tuple[int, SharedMemory]:
 
 @functools.cache
 def keep_freed_pages() -> None:
-    """Make malloc reuse the pages of freed large blocks, about 32 MiB of them, from the first call.
+    """Make malloc reuse the pages of freed large blocks, about 32 MiB; only the first call acts.
 
     glibc raises its thresholds when one large block is freed, even if it was never written to. With
     the initial thresholds each large value needs fresh pages, which cost as much as copying it.
-    A second such block would be taken from the heap, and clearing it would use 16 MiB of memory.
+    A second call would take its block from the heap, and use 16 MiB of memory.
     """
     bytes(MALLOC_THRESHOLD)
 

@@ -76,8 +76,8 @@ def test_hosts_of_fabric_are_those_of_from() -> None:
 
 @pytest.mark.server
 def test_nothing_of_fabric_connects_without_hosts() -> None:
-    said = fab("-H", "a,b", "list")
-    assert (said.returncode, "list has no -H" in said.stderr) == (2, True)
+    done = fab("-H", "a,b", "list")
+    assert (done.returncode, "list has no -H" in done.stderr) == (2, True)
 
 
 def test_pin_gives_the_last_cpus_to_the_load() -> None:

@@ -115,8 +115,8 @@ def is_safe(done: CompletedCommand) -> bool:
     """Whether all output is printable, and an error is one line without a traceback."""
     printed = (done.stdout + done.stderr).replace("\n", "")
     unsafe = [c for c in printed if not c.isprintable() and c not in "\u00a0\u202f"]
-    said = done.stderr.splitlines()
-    errors = [line for line in said if not line.startswith("warning: ")]
+    lines = done.stderr.splitlines()
+    errors = [line for line in lines if not line.startswith("warning: ")]
     if done.returncode == 0:
         return not unsafe and not errors
     is_one = len(errors) == 1 and errors[0].startswith("error: ") and done.stdout == ""
@@ -134,8 +134,8 @@ def has_no_code(html: str) -> bool:
 @pytest.mark.slow
 def test_there_are_100_hostile_reports() -> None:
     assert sum(COUNTS.values()) == 100
-    made = {fuzzed(kind, number)[0] for kind, count in COUNTS.items() for number in range(count)}
-    assert len(made) > 90
+    names = {fuzzed(kind, number)[0] for kind, count in COUNTS.items() for number in range(count)}
+    assert len(names) > 90
 
 
 @pytest.mark.timeout(120)

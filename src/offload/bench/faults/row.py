@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Size:
-    """How much a row does: `full` is that of the contract, `small` shows only that it works.
+    """How much a row does: `full` checks the promises, `small` only that the row works.
 
     Limits of time are multiplied by `slack`: a small run is a test that runs beside others.
     Rows read what they need: the number of `kills` (of a worker, or of a benchmark), the seconds
