@@ -35,8 +35,8 @@ class Tally:
     """How many messages were sent, and what happened to them.
 
     `unserved` is the number of messages after which a valid request had no response of status 200.
-    `faults` counts the faults by kind; `examples` has the first message of each. `stalled`
-    counts the messages that took longer than LIMIT_S. `is_cut`: time was over before all were sent.
+    `faults` counts the faults by kind; `examples` has the first message of each. `stalled` counts
+    the messages that took longer than LIMIT_S. `is_cut`: the attack ended before all were sent.
     """
 
     sent: int = 0
