@@ -101,11 +101,16 @@ async def _measure(processes: DaskProcesses) -> tuple[Costs, dict[tuple[float, i
                 print(f"{seconds(task_s)}, batch {batch}: {used.rate:.0f}/s", file=sys.stderr)
     means = {point: _mean(own) for point, own in found.items()}
     one, many = means[0.0, 1], means[0.0, BATCH]
-    message_s = max(0.0, (one.scheduler_s - many.scheduler_s) / (1 - 1 / BATCH))
-    busy_s = one.client_s + one.scheduler_s + one.worker_s
-    delay_s = max(0.0, alone_s - busy_s)
-    scheduler_s = one.scheduler_s - message_s
-    return Costs(one.client_s, scheduler_s, message_s, one.worker_s, delay_s), means
+    names = ("client_s", "scheduler_s", "worker_s")
+    messages_s = [_message_s(getattr(one, name), getattr(many, name)) for name in names]
+    tasks_s = [getattr(one, name) - own_s for name, own_s in zip(names, messages_s, strict=True)]
+    delay_s = max(0.0, alone_s - sum(messages_s) - sum(tasks_s))
+    return Costs(*tasks_s, *messages_s, delay_s), means
+
+
+def _message_s(alone_s: float, batched_s: float) -> float:
+    """Return what a submission costs, from the costs of a task alone and in a batch."""
+    return max(0.0, (alone_s - batched_s) / (1 - 1 / BATCH))
 
 
 async def _alone_s(client: Client) -> float:
@@ -155,11 +160,16 @@ def _mean(found: Sequence[Used]) -> Used:
 
 
 def _costs_text(costs: Costs) -> str:
+    task = [seconds(each) for each in (costs.client_s, costs.scheduler_s, costs.worker_s)]
+    message = [
+        seconds(each)
+        for each in (costs.client_message_s, costs.scheduler_message_s, costs.worker_message_s)
+    ]
     return (
-        f"A task costs {seconds(costs.client_s)} of CPU on the submitting event loop, "
-        f"{seconds(costs.scheduler_s)} in the scheduler and {seconds(costs.worker_s)} in a worker; "
-        f"each submission costs {seconds(costs.message_s)} in the scheduler, and a task waits for "
-        f"messages for {seconds(costs.delay_s)}."
+        f"A task costs {task[0]} of CPU on the submitting event loop,\n"
+        f"{task[1]} in the scheduler and {task[2]} in a worker.\n"
+        f"Each submission of one or more tasks costs {message[0]}, {message[1]} and {message[2]}\n"
+        f"more, and a task waits for messages for {seconds(costs.delay_s)}."
     )
 
 
@@ -203,7 +213,7 @@ def _table(costs: Costs, style: str = "simple") -> str:
             lines.append(
                 Line(
                     (
-                        number(workers),
+                        str(workers),
                         str(batch),
                         "over 7 s" if shortest is None else seconds(shortest),
                         f"{number(idle)}/s",

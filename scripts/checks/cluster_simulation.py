@@ -22,17 +22,18 @@ Process = Generator[Any, Any, None]
 
 @dataclass(frozen=True)
 class Costs:
-    """What one task costs, in s.
+    """What one task costs, and each submission of one or more tasks, in s of CPU.
 
-    CPU times: `client_s` of the client's loop, `scheduler_s` of the scheduler's loop for a task and
-    `message_s` for each submission of one or more tasks, `worker_s` of a worker besides the task.
-    `delay_s` is the time in which a task waits for messages, without CPU.
+    The client and the scheduler are the threads of their loops; the worker's costs are those
+    besides the task. `delay_s` is the time in which a task waits for messages, without CPU.
     """
 
     client_s: float
     scheduler_s: float
-    message_s: float
     worker_s: float
+    client_message_s: float
+    scheduler_message_s: float
+    worker_message_s: float
     delay_s: float
 
 
@@ -80,21 +81,23 @@ class _Simulation:
     def _submitter(self) -> Process:
         costs, batch = self._cluster.costs, self._cluster.batch
         while True:
-            yield from self._on(self._client, batch * costs.client_s / 2)
+            client_s = costs.client_message_s + batch * costs.client_s
+            scheduler_s = costs.scheduler_message_s + batch * costs.scheduler_s / 2
+            yield from self._on(self._client, client_s / 2)
             yield self._environment.timeout(costs.delay_s / 2)
-            yield from self._on(self._scheduler, costs.message_s + batch * costs.scheduler_s / 2)
+            yield from self._on(self._scheduler, scheduler_s)
             yield self._environment.all_of(
                 [self._environment.process(self._task()) for _ in range(batch)]
             )
             yield self._environment.timeout(costs.delay_s / 2)
-            yield from self._on(self._client, batch * costs.client_s / 2)
+            yield from self._on(self._client, client_s / 2)
             self._ends += [self._environment.now] * batch
 
     def _task(self) -> Process:
         costs = self._cluster.costs
         with self._workers.request() as worker:
             yield worker
-            yield from self._compute(costs.worker_s)
+            yield from self._compute(costs.worker_s + costs.worker_message_s / self._cluster.batch)
             task_s = self._random.gauss(self._task_s, VARIATION * self._task_s)
             yield self._environment.timeout(max(0.0, task_s))
         yield from self._on(self._scheduler, costs.scheduler_s / 2)
