@@ -21,8 +21,8 @@ class BreakEven:
     high: float
 
 
-# From this duration on, two dask workers complete as many calls as one process [6 rounds on 2 cores,
-# which the scheduler shares; None: not measured].
+# From this duration on, two dask workers complete as many calls as one process [6 rounds on 2
+# cores, which the scheduler shares]. None: not measured.
 BREAK_EVEN: BreakEven | None = BreakEven(0.029, 0.024, 0.087)
 
 
