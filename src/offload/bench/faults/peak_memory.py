@@ -23,12 +23,12 @@ class PeakMemory:
         self._before = {pid: _kib(pid, "VmRSS") for pid in pids}
 
     def growth_mib(self) -> float | None:
-        """Return the sum of the growths until now in MiB; None if one of the processes ended."""
+        """Return the largest growth of a process in MiB; None if one of them ended."""
         try:
             grown = [_kib(pid, "VmHWM") - before for pid, before in self._before.items()]
         except (OSError, ValueError):
             return None
-        return sum(grown) / 1024
+        return max(grown) / 1024
 
 
 def _kib(pid: int, name: str) -> int:

@@ -86,7 +86,7 @@ def _is_refusal(status: int | None) -> bool:
 ROW = Row(
     "R7",
     "a body of 100 MiB, a header of 70 kB, 1,000 headers",
-    "they are refused, others are served, at most 5 MiB more memory at the peak",
+    "they are refused, others are served, at most 5 MiB more memory at the peak of a process",
     inject,
     ("sync", "loop", "threads", "processes", "pipes", "pebble", "prefork"),
     others={
