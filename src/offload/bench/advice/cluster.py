@@ -22,12 +22,11 @@ class BreakEven:
 
 
 # From this duration on, two dask workers complete as many calls as one process [6 rounds on 2
-# cores, which the scheduler shares]. None: not measured.
-BREAK_EVEN: BreakEven | None = BreakEven(0.029, 0.024, 0.087)
+# cores, which the scheduler shares].
+BREAK_EVEN = BreakEven(0.029, 0.024, 0.087)
 
 
 def is_worth_it(answer: Answer) -> bool:
     """Whether this machine's CPU is the limit, and calls are not known to be too short."""
     is_at_ceiling = answer.chosen.prediction.limit == model.CPU
-    shortest = 0.0 if BREAK_EVEN is None else BREAK_EVEN.high
-    return is_at_ceiling and answer.question.probe.call.wall_s > shortest
+    return is_at_ceiling and answer.question.probe.call.wall_s > BREAK_EVEN.high

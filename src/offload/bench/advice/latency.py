@@ -46,8 +46,8 @@ def measure(
     """Start one server and load it with random arrivals at each of `shares` of its capacity.
 
     `rate` is the known capacity in requests/s. It is measured again before each load, because the
-    speed of the machine changes. If the server does not start or a load fails, the
-    last record has the problem.
+    speed of the machine changes. If the server does not start or a load fails, the last record has
+    the problem.
     """
     arrivals = [Arrivals(share * rate, "poisson") for share in shares]
     trial = replace(trial, kind=LONG)

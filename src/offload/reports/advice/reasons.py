@@ -116,8 +116,7 @@ def changes(answer: Answer) -> Iterator[str]:
 
 def _machines() -> str:
     """Return the server that uses other machines, and from which duration of a call it gains."""
-    if (known := cluster.BREAK_EVEN) is None:
-        return "dask"
+    known = cluster.BREAK_EVEN
     low, high = seconds(known.low), seconds(known.high)
     return f"dask, from {seconds(known.seconds)} per call on, {low} to {high}"
 
