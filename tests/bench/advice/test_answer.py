@@ -142,9 +142,21 @@ def test_a_required_p99_is_met_up_to_a_load() -> None:
 
 def test_a_percentile_of_few_responses_has_no_upper_limit() -> None:
     few = changed(new_record(CASE, "run"), response_p95_s=0.5, histogram={"-70": 9, "-60": 1})
-    found = latency.percentile(few)
+    [found] = latency.percentiles([few])
     assert (found.value, found.high) == (0.5, None)
-    assert latency.percentile(new_record(CASE, "run")) == latency.Percentile(None, None, None)
+    assert latency.percentiles([new_record(CASE, "run")]) == [latency.Percentile(None, None, None)]
+
+
+def test_one_slow_load_of_several_does_not_change_the_95th_percentile() -> None:
+    plan = planned(("prefork", 2), ("pipes", 2))
+    values = ((0.1, 0.2), (0.11, 0.9), (0.12, 0.22))
+    passes = [record for p95_s in values for record in loads(plan, 1, p95_s, p95_s)]
+    low, high = latency.percentiles(passes)
+    assert (low.value, low.low, low.high) == (0.11, 0.1, 0.12)
+    assert (high.value, high.low, high.high) == (0.22, 0.2, 0.9)
+    assert high.p99_s is not None and 0.8 < high.p99_s < 1.0  # of all responses
+    [only] = latency.percentiles(passes[:1])
+    assert (only.value, only.p99_s) == (0.1, 0.1)
 
 
 @pytest.mark.parametrize("name", SCENARIOS)

@@ -17,7 +17,7 @@ def test_the_rate_is_the_same_share_of_the_capacity_of_the_moment() -> None:
     trial = builder.new_trial("test", kind=LONG, seed=1)
     outdated = 10.0  # requests/s: far below that of one thread
     [record] = open_loop.measure(
-        POOL, [Arrivals(0.5 * outdated)], trial, None, capacity=outdated, shortest_s=0.0
+        POOL, [Arrivals(0.5 * outdated)], trial, None, capacity=open_loop.Capacity(outdated, 1.0)
     )
     assert record.problem is None
     assert record.case.asked_rate is not None

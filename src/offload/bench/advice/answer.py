@@ -220,7 +220,7 @@ def evaluate(question: Question, planned: Plan, records: Sequence[Record]) -> An
         options[chosen],
         others,
         tuple(dict.fromkeys(options[place].strategy for place in tied)),
-        tuple(latency.percentile(record) for record in loads),
+        tuple(latency.percentiles(loads)),
         latency.memories_mib(loads),
         disturbed=certainty.disturbance(option.compared for option in others),
         failures=failures,

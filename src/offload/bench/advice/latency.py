@@ -1,9 +1,16 @@
-"""Response times of one server at a fixed request rate, below its capacity."""
+"""Response times of one server at a fixed request rate, below its capacity.
+
+The speed of a shared machine changes within seconds, and at 80 % of the capacity a tenth less of it
+can double response times. So each load is short, the loads alternate, the capacity is measured
+before each of them, and the result is the median of the loads at the same share.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import statistics
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from offload.bench.records.record import LONG, Record, Trial
@@ -15,7 +22,12 @@ from offload.upstream import Upstream
 
 LOADS = (0.5, 0.8)  # shares of the capacity: users notice the queueing delay of higher loads
 QUANTILE = 0.95
-SHORTEST_S = 6.0  # minimum duration in s of a load
+PASSES = 3, 5  # minimum and maximum number of loads at each share
+LOAD_S = 1.3, 2.5  # minimum and maximum duration in s of a load
+RESPONSES = 40  # number of responses in a load at the full capacity, within LOAD_S
+CAPACITY_S = 0.5  # duration in s of a measurement of the capacity
+AROUND_S = 0.7  # time in s around a load and its measurement of the capacity; measured
+TOTAL_S = 26.0  # duration in s of all loads, if the minimum number of passes permits it
 
 
 @dataclass(frozen=True)
@@ -42,46 +54,82 @@ def measure(
     trial: Trial,
     upstream: Upstream | None,
     shares: Sequence[float] = LOADS,
+    most: int = PASSES[1],
 ) -> list[Record]:
     """Start one server and load it with random arrivals at each of `shares` of its capacity.
 
-    `rate` is the known capacity in requests/s. It is measured again before each load, because the
-    speed of the machine changes. If the server does not start or a load fails, the last record has
-    the problem.
+    `rate` is the known capacity in requests/s. It is measured again before each load. The records
+    have the order of `shares`, repeated for each pass, at most `most` times. If the server does not
+    start or a load fails, the last record has the problem.
     """
-    arrivals = [Arrivals(share * rate, "poisson") for share in shares]
+    duration_s = min(max(RESPONSES / rate, LOAD_S[0]), LOAD_S[1]) if rate else LOAD_S[1]
+    passes = int(TOTAL_S / len(LOADS) / (duration_s + CAPACITY_S + AROUND_S))
+    passes = min(max(passes, PASSES[0]), most)
+    arrivals = [Arrivals(share * rate, "poisson") for share in shares] * passes
     trial = replace(trial, kind=LONG)
+    capacity = open_loop.Capacity(rate, CAPACITY_S) if rate else None
     return open_loop.measure(
-        case, arrivals, trial, upstream, capacity=rate or None, shortest_s=SHORTEST_S
+        case, arrivals, trial, upstream, capacity=capacity, duration_s=duration_s
     )
 
 
-def percentile(record: Record) -> Percentile:
-    """Return the percentiles of a load's response times.
+def percentiles(records: Sequence[Record], shares: Sequence[float] = LOADS) -> list[Percentile]:
+    """Return the percentiles of the response times at each of `shares`, from all loads there.
 
-    The interval is that of order statistics: the ranks n q -/+ 1.96 sqrt(n q (1 - q)), which
-    assumes independent response times (Conover 1999, Practical Nonparametric Statistics).
+    The 95th percentile is the median of the loads; its interval is that of the smallest and the
+    largest, which contains the median with a probability of 1 - 2^(1 - n): 94 % for 5 loads
+    (Conover 1999, Practical Nonparametric Statistics). The interval of a single load is that of its
+    order statistics. The 99th percentile is that of all responses.
     """
-    counts = record.result.response.histogram or {}
+    groups = [records[place :: len(shares)] for place in range(len(shares))]
+    return [_percentile(group) for group in groups if group]
+
+
+def _percentile(loads: Sequence[Record]) -> Percentile:
+    bounds = [each.result.response.at_least_s for each in loads]
+    at_least_s = min((bound for bound in bounds if bound is not None), default=None)
+    values = [each.result.response.p95_s for each in loads]
+    known = [value for value in values if value is not None]
+    if not known:
+        return Percentile(None, None, None, None, at_least_s)
+    counts = _all_responses(loads)
+    p99_s = loads[0].result.response.p99_s
+    if len(loads) > 1:
+        p99_s = histogram.quantile(counts, 0.99, at_least_s) if counts else None
+        return Percentile(statistics.median(known), min(known), max(known), p99_s, at_least_s)
+    low, high = _interval(counts, at_least_s)
+    return Percentile(known[0], low, high, p99_s, at_least_s)
+
+
+def _interval(
+    counts: Mapping[str, int], at_least_s: float | None
+) -> tuple[float | None, float | None]:
+    """Return the 95 % interval of the 95th percentile by order statistics.
+
+    The ranks are n q -/+ 1.96 sqrt(n q (1 - q)); this assumes independent response times.
+    """
     total = sum(counts.values())
-    response = record.result.response
-    value, p99_s, at_least_s = response.p95_s, response.p99_s, response.at_least_s
-    if not total or value is None:
-        return Percentile(value, None, None, p99_s, at_least_s)
+    if not total:
+        return None, None
     margin = 1.96 * math.sqrt(QUANTILE * (1 - QUANTILE) / total)
     low, high = QUANTILE - margin, QUANTILE + margin
-    return Percentile(
-        value,
+    return (
         histogram.quantile(counts, max(low, 1 / total), at_least_s),
         histogram.quantile(counts, high, at_least_s) if high < 1 else None,
-        p99_s,
-        at_least_s,
     )
+
+
+def _all_responses(loads: Sequence[Record]) -> dict[str, int]:
+    """Return the histogram of the responses of all loads."""
+    found: Counter[str] = Counter()
+    for record in loads:
+        found.update(record.result.response.histogram or {})
+    return dict(found)
 
 
 def memories_mib(loads: Sequence[Record]) -> tuple[float, ...]:
-    """Return the memory of a server under each load for which it is known."""
-    return tuple(mib for record in loads if (mib := record.resources.memory.pss_mib))
+    """Return the memory of a server in the last load at each of `LOADS`, if it is known."""
+    return tuple(mib for record in loads[-len(LOADS) :] if (mib := record.resources.memory.pss_mib))
 
 
 def memory_mib(loads: Sequence[Record]) -> float | None:

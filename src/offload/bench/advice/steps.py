@@ -26,7 +26,7 @@ from offload.bench.target.needed_upstream import hold_for
 from offload.bench.trial import builder
 from offload.suites import Case
 
-LATENCY_S = 25.0  # s reserved to measure response times of the chosen strategy; a guess
+LATENCY_S = 30.0  # s reserved to measure response times of the chosen strategy; a guess
 SHORTEST_S = 30.0  # minimum time in s for rounds, even if less is left
 Report = Callable[[str], object]
 
@@ -100,7 +100,7 @@ def measure(question: Question, planned: Plan, folder: Path, report: Report) -> 
                 calls.measure()
         found = answer.evaluate(calls.question, planned, planned_records.read_if_any(folder))
         if found.chosen.rate.value is not None and not _has_latency(found):
-            report("response times of the best one below its capacity: 20 s")
+            report("response times of the best one below its capacity: 25 s")
             _measure_latency(found, planned, folder)
     except KeyboardInterrupt:
         is_interrupted = True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from offload.bench.records.record import Record, Trial
 from offload.bench.target import server
@@ -17,9 +17,16 @@ from offload.upstream import Upstream
 
 SHORTEST, LONGEST = 4.0, 10.0  # duration of one load in s
 RESPONSES = 200  # minimum number of responses in a load, unless it would exceed LONGEST
-CAPACITY_S = 1.0  # duration of the load that measures the capacity
 WARM = 0.5  # s at the start that are not counted: workers and connections start; a guess
 CONNECTIONS = 256  # upper limit: an open loop opens as many connections as it needs
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """The known capacity in requests/s, and the duration in s of a load that measures it again."""
+
+    rate: float
+    seconds: float
 
 
 def seconds(rate: float) -> float:
@@ -33,17 +40,18 @@ def measure(
     trial: Trial,
     upstream: Upstream | None,
     warm_s: float = 0.0,
-    capacity: float | None = None,
-    shortest_s: float = SHORTEST,
+    capacity: Capacity | None = None,
+    duration_s: float | None = None,
 ) -> list[Record]:
     """Start one server, load it with each of `arrivals`, and return a record of each load.
 
-    Requests of the first `warm_s` seconds of a load are not counted; a load lasts `shortest_s` at
-    least. If the server does not start or a load fails, the last record has the problem.
+    Requests of the first `warm_s` seconds of a load are not counted. A load lasts `duration_s`, or
+    if that is None, `seconds` of its rate. If the server does not start or a load fails, the last
+    record has the problem.
 
-    With `capacity` in requests/s, the arrivals are shares of it. Before each load the users of the
-    case measure the capacity again, and the rate becomes the same share of the new capacity: on a
-    shared machine it changes by a fifth within a minute, and response times near it much more.
+    With `capacity`, the arrivals are shares of it. Before each load the users of the case measure
+    the capacity again, and the rate becomes the same share of the new capacity: on a shared machine
+    it changes within seconds, and response times near it much more.
     """
     facts = builder.case_facts(case, upstream)
     try:
@@ -59,13 +67,13 @@ def measure(
         for planned in arrivals:
             each = planned
             if capacity is not None:
-                closed = workload.window(url, facts, known, before, sent, running, CAPACITY_S)
+                closed = workload.window(url, facts, known, before, sent, running, capacity.seconds)
                 now = load_phase.run(closed, "builtin", running.facts, upstream).result.rate
-                each = replace(planned, rate=planned.rate * (now or capacity) / capacity)
+                each = replace(planned, rate=planned.rate * (now or capacity.rate) / capacity.rate)
             load = replace(
                 workload.load(url, facts, before, sent),
                 users=CONNECTIONS,
-                seconds=max(shortest_s, seconds(each.rate)),
+                seconds=seconds(each.rate) if duration_s is None else duration_s,
                 arrivals=each,
                 seed=trial.seed or 0,
                 window=Window(warm=warm_s),

@@ -57,7 +57,7 @@ def evaluate(question: Question, planned: Plan, records: Sequence[Record]) -> Ap
         remaining=tuple(application_causes.of_case(own.windows())),
         alone_s=next((r.baseline.alone_s for r in probed if r.baseline.alone_s), None),
         largest=not any(_is_larger(option, best) for option in others),
-        percentiles=tuple(latency.percentile(record) for record in loads[: len(latency.LOADS)]),
+        percentiles=tuple(latency.percentiles(loads)),
         memory_mib=latency.memory_mib(loads),
         worker=_worker_memory(loads),
         preloaded=_worker_memory(_preloaded(best.case, planned, run)),

@@ -204,15 +204,17 @@ def _measure_latency(run: AdviceRun) -> None:
     """Measure response times of the chosen server below its capacity, and its memory."""
     chosen = run.evaluate().chosen
     rate = chosen.rate.value or 0.0
-    run.report(f"response times of {short_name(chosen.case)} below its capacity: 20 s")
+    run.report(f"response times of {short_name(chosen.case)} below its capacity: 25 s")
     _load(run, chosen.case, rate, latency.LOADS)
     if catalog.find_server(chosen.case.server).can_preload:
         run.report("its memory with the application imported before the fork: 6 s")
         preload = replace(chosen.case, settings={**chosen.case.settings, "preload": "yes"})
-        _load(run, preload, rate, latency.LOADS[:1])
+        _load(run, preload, rate, latency.LOADS[:1], most=2)
 
 
-def _load(run: AdviceRun, case: Case, rate: float, shares: Sequence[float]) -> None:
+def _load(
+    run: AdviceRun, case: Case, rate: float, shares: Sequence[float], most: int = latency.PASSES[1]
+) -> None:
     known: Mapping[str, object] = {"kind": LONG, "suite": SUITE, "seed": run.seed, "quick": True}
     trial = builder.new_trial(run.folder.name, place=run.place(case), **known)
-    run.keep(latency.measure(case, rate, trial, None, shares))
+    run.keep(latency.measure(case, rate, trial, None, shares, most))

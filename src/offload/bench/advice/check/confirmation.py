@@ -94,7 +94,9 @@ def read(planned: Plan, answers: Sequence[RecordedAnswer], folder: Path) -> dict
         if place in pairs:
             best, chosen = (own.at(each).windows() for each in pairs[place])
             verdict = comparison.compare(best, chosen).verdict
-        found[given.task] = Confirmation(verdict, tuple(latency.percentile(r).value for r in loads))
+        found[given.task] = Confirmation(
+            verdict, tuple(each.value for each in latency.percentiles(loads))
+        )
     return found
 
 
