@@ -70,6 +70,7 @@ def given(strategy: str, workers: int, **changed: object) -> RecordedAnswer:
 
 
 CONFIRMED = Confirmation(None, (0.1, 0.2))
+PREDICTED = (1.0, 1.01, 1.02, 0.97, 0.96, 1.05, 1.06, 1.07, 1.12, 0.88)
 RATIO = RecordedRatio("threads", 8, 0.5, 0.01, 5)
 
 
@@ -193,6 +194,24 @@ def test_each_requirement_can_be_missed() -> None:
     assert failed_once([given("pipes", 2, ratios=(wide,))] * 4) == set()
     several = [given("threads", 2, sure=certainty.LIKELY)] * 4 + [given("pipes", 2)] * 6
     assert "best choice, or tied" in failed_once(several)
+
+
+def test_each_requirement_shows_its_interval() -> None:
+    answers = [given("pipes", 2, predicted_rate=40.0 * factor) for factor in PREDICTED]
+    [best, mean, worst, near, median, p95, coverage, unknown, wrong, *_] = judgement.requirements(
+        {TASK: truth_of(RATES)}, answers, {TASK: CONFIRMED}
+    )
+    assert best.measured == "10 of 10 (69 to 100 %)"
+    assert mean.measured == "100.0 % (100.0 to 100.0 %)"
+    assert worst.measured == "100.0 %"  # each choice is the best size
+    assert near.measured == "8 of 10 (44 to 97 %)"
+    assert median.measured == "4.5 % (1.0 to 12.0 %)"
+    assert p95.measured == "20 of 20 (83 to 100 %)"
+    assert coverage.measured == "10 of 10 (69 to 100 %)"
+    assert unknown.measured == wrong.measured == "0 of 10 (0 to 31 %)"
+    slower = [given("threads", 2), given("pipes", 2)]
+    found = judgement.requirements({TASK: truth_of(RATES)}, slower, {})
+    assert found[2].measured.startswith("45.0 % (4")
 
 
 def test_answers_to_a_function_must_agree_if_its_truth_is_not_a_tie() -> None:

@@ -33,7 +33,7 @@ class Choice:
 
     `chosen` is the measured size that is nearest to the choice, and `share` is its rate over the
     best rate. `is_best` is False if the choice is certainly slower than the best size; it is None
-    if the comparison was disturbed.
+    if the comparison was disturbed. `interval` is that of `share`; None if it is not known.
     """
 
     task: str
@@ -41,6 +41,7 @@ class Choice:
     best: Size
     share: float
     is_best: bool | None
+    interval: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -79,13 +80,15 @@ def choice(truth: Truth, size: Size, confirmed: Verdict | None = None) -> Choice
         return None
     rates, best = truth.rates, truth.best
     share = rates[nearest] / rates[best]
-    outcome: str | None
+    verdict = None if nearest == best else truth.compare(nearest)
     if confirmed is not None and confirmed.ratio is not None:
-        outcome, share = confirmed.outcome, min(1.0, confirmed.ratio)
-    else:
-        outcome = None if nearest == best else truth.compare(nearest).outcome
-    is_best = None if outcome == DISTURBED else outcome != SLOWER
-    return Choice(truth.task, nearest, best, share, is_best)
+        verdict, share = confirmed, min(1.0, confirmed.ratio)
+    if verdict is None:
+        return Choice(truth.task, nearest, best, share, True)
+    is_best = None if verdict.outcome == DISTURBED else verdict.outcome != SLOWER
+    low, high = verdict.low, verdict.high
+    interval = None if low is None or high is None else (low, high)
+    return Choice(truth.task, nearest, best, share, is_best, interval)
 
 
 def choices(
@@ -132,23 +135,28 @@ def _best(choices: Sequence[Choice]) -> Requirement:
     required = f"{percent(BEST_SHARE)}, interval with {percent(BEST)}"
     if not choices:
         return Requirement("best choice, or tied", "unknown", required, None)
-    low, high = student_t.binomial_interval(found, len(choices))
-    measured = f"{found} of {len(choices)} ({percent(low)} to {percent(high)})"
+    _, high = student_t.binomial_interval(found, len(choices))
     passed = found >= BEST_SHARE * len(choices) and high >= BEST
-    return Requirement("best choice, or tied", measured, required, passed)
+    return Requirement("best choice, or tied", _share(found, len(choices)), required, passed)
 
 
 def _regret(choices: Sequence[Choice]) -> list[Requirement]:
     least_mean, least = percent(REGRET_MEAN), percent(REGRET_WORST)
     if not choices:
         return [Requirement("rate of the choice, of the best", "unknown", least_mean, None)]
-    mean = statistics.fmean(each.share for each in choices)
+    shares = [each.share for each in choices]
+    mean = statistics.fmean(shares)
+    measured = percent(mean, 1)
+    if len(shares) > 1:
+        low, high = student_t.mean_interval(shares)
+        measured += f" ({_interval((low, min(high, 1.0)), 1)})"
     worst = min(choices, key=lambda each: each.share)
+    interval = f" ({_interval(worst.interval, 1)})" if worst.interval else ""
     return [
-        Requirement("mean rate, of the best", percent(mean, 1), least_mean, mean >= REGRET_MEAN),
+        Requirement("mean rate, of the best", measured, least_mean, mean >= REGRET_MEAN),
         Requirement(
             "worst rate, of the best",
-            f"{percent(worst.share, 1)} ({short_name(worst.task)})",
+            f"{percent(worst.share, 1)}{interval}",
             least,
             worst.share >= REGRET_WORST,
         ),
@@ -163,10 +171,11 @@ def _predictions(answers: Sequence[RecordedAnswer]) -> list[Requirement]:
     near = sum(error <= NEAR_RATE for error in errors)
     median = statistics.median(errors)
     is_near, is_small = near >= NEAR_SHARE * len(errors), median <= MEDIAN_ERROR
-    largest = percent(MEDIAN_ERROR)
+    found, largest = student_t.median_interval(errors), percent(MEDIAN_ERROR)
+    measured = percent(median, 1) + (f" ({_interval(found, 1)})" if found else "")
     return [
-        Requirement(name, f"{near} of {len(errors)}", required, is_near),
-        Requirement("median error of it", percent(median, 1), largest, is_small),
+        Requirement(name, _share(near, len(errors)), required, is_near),
+        Requirement("median error of it", measured, largest, is_small),
     ]
 
 
@@ -186,8 +195,8 @@ def _response_times(
     if not pairs:
         return Requirement(name, "unknown", percent(NEAR_SHARE), None)
     near = sum(abs(first / second - 1) <= NEAR_P95 for first, second in pairs)
-    measured = f"{near} of {len(pairs)}"
-    return Requirement(name, measured, percent(NEAR_SHARE), near >= NEAR_SHARE * len(pairs))
+    passed = near >= NEAR_SHARE * len(pairs)
+    return Requirement(name, _share(near, len(pairs)), percent(NEAR_SHARE), passed)
 
 
 def _coverage(truths: Mapping[str, Truth], answers: Sequence[RecordedAnswer]) -> Requirement:
@@ -203,7 +212,7 @@ def _coverage(truths: Mapping[str, Truth], answers: Sequence[RecordedAnswer]) ->
     if not found:
         return Requirement(name, "unknown", required, None)
     low, high = student_t.binomial_interval(sum(found), len(found))
-    measured = f"{sum(found)} of {len(found)} ({percent(low)} to {percent(high)})"
+    measured = _share(sum(found), len(found))
     return Requirement(name, measured, required, low <= COVERAGE <= high)
 
 
@@ -234,19 +243,15 @@ def _is_covered(truth: Truth, chosen: Size, found: RecordedRatio) -> bool | None
 def _unknown(answers: Sequence[RecordedAnswer]) -> Requirement:
     unknown = sum(each.sure in (DISTURBED, PREDICTED) for each in answers)
     passed = unknown <= UNKNOWN_SHARE * len(answers)
-    return Requirement(
-        "not known", f"{unknown} of {len(answers)}", f"at most {percent(UNKNOWN_SHARE)}", passed
-    )
+    measured = _share(unknown, len(answers))
+    return Requirement("not known", measured, f"at most {percent(UNKNOWN_SHARE)}", passed)
 
 
 def _wrong(choices: Sequence[Choice], answers: Sequence[RecordedAnswer]) -> Requirement:
     sure = {each.task for each in answers if each.sure == SURE}
-    wrong = [
-        short_name(each.task) for each in choices if each.is_best is False and each.task in sure
-    ]
-    share = len(wrong) / len(answers) if answers else 0.0
-    names = f" ({', '.join(wrong)})" if wrong else ""
-    measured = f"{len(wrong)} of {len(answers)}{names}"
+    wrong = sum(each.is_best is False and each.task in sure for each in choices)
+    share = wrong / len(answers) if answers else 0.0
+    measured = _share(wrong, len(answers))
     required = f"at most {percent(WRONG_SHARE)}"
     return Requirement("wrong without a warning", measured, required, share <= WRONG_SHARE)
 
@@ -262,8 +267,8 @@ def _consistency(truths: Mapping[str, Truth], answers: Sequence[RecordedAnswer])
         return Requirement(name, "not repeated", required, None)
     other = [short_name(task) for task, strategies in given.items() if len(strategies) > 1]
     same = len(given) - len(other)
-    names = f" (not {', '.join(sorted(other))})" if other else ""
-    measured = f"{same} of {len(given)}{names}"
+    names = [f"not {task}" for task in sorted(other)]
+    measured = _share(same, len(given), names)
     return Requirement(name, measured, required, same >= SAME_SHARE * len(given))
 
 
@@ -277,3 +282,15 @@ def _time(answers: Sequence[RecordedAnswer]) -> Requirement:
     longest = max((each.seconds for each in answers), default=0.0)
     passed = longest <= LONGEST_S if answers else None
     return Requirement("longest answer", f"{longest:.0f} s", f"{LONGEST_S:.0f} s", passed)
+
+
+def _share(found: int, total: int, names: Sequence[str] = ()) -> str:
+    """Render a count with the exact 95 % interval of its share: `9 of 10 (55 to 100 %)`."""
+    if not total:
+        return "0 of 0"
+    interval = _interval(student_t.binomial_interval(found, total))
+    return f"{found} of {total} ({', '.join([interval, *names])})"
+
+
+def _interval(ends: tuple[float, float], digits: int = 0) -> str:
+    return f"{100 * ends[0]:.{digits}f} to {percent(ends[1], digits)}"
