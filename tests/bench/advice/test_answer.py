@@ -77,6 +77,8 @@ def test_a_disturbed_measurement_has_no_verdict() -> None:
     assert text.startswith("No advice for quote: other processes used 50 % of the machine's CPU.")
     assert "Certainty: Unknown, because the measurement was disturbed." in text
     assert "Why:" not in text and "Serve it" not in text
+    assert "Prediction: processes x2 with " in text
+    assert "/s, calculated from calls of the function alone, which may have been disturbed" in text
 
 
 def test_without_any_figure_the_prediction_answers() -> None:

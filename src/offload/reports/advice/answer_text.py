@@ -109,7 +109,7 @@ def _parts(answer: Answer) -> dict[str, list[str]]:
     }
     if answer.disturbed is None:
         return found
-    return {title: found[title] for title in ("Warning", "Certainty", "Next")}
+    return {title: found[title] for title in ("Warning", "Certainty", "Prediction", "Next")}
 
 
 def _what(option: Option) -> str:

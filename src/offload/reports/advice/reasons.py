@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from offload.bench.advice import certainty, cluster, model, unmeasured
-from offload.bench.advice.answer import Answer, Option
+from offload.bench.advice.answer import Answer, Option, predict
 from offload.bench.advice.certainty import LIKELY, PREDICTED, TIE
 from offload.bench.advice.model import Prediction
 from offload.bench.advice.probe import Probe
@@ -151,7 +151,18 @@ def not_measured(answer: Answer) -> Iterator[str]:
 
 
 def prediction(answer: Answer) -> Iterator[str]:
-    """Yield the difference between the predicted and the measured rate of the chosen strategy."""
+    """Yield the difference between the predicted and the measured rate of the chosen strategy.
+
+    If the measurement was disturbed, yield the strategy with the best prediction instead.
+    """
+    if answer.sure == DISTURBED:
+        best = predict(answer.question, answer.chosen.case).chosen.prediction
+        name = option_name(best.strategy, best.workers)
+        yield (
+            f"{name} with {number(best.rate)}/s, calculated from calls of the function alone, which "
+            "may have been disturbed, too."
+        )
+        return
     measured, predicted = answer.chosen.rate.value, answer.chosen.prediction.rate
     if measured is None:
         return
