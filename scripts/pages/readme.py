@@ -1,8 +1,8 @@
 """Update the generated parts of README.rst and docs/ from the committed records.
 
 `python -m scripts.pages.readme` writes README.rst, docs/claims.rst, docs/reference.rst,
-docs/record.rst, docs/effects.svg, the servers of docs/gil.rst, the corpus of docs/advice.rst and
-the findings of docs/reliability.rst. With --check it only compares.
+docs/record.rst, docs/effects.svg, the servers of docs/gil.rst, the corpus of docs/advice.rst, the
+gates of docs/ci.rst and the findings of docs/reliability.rst. With --check it only compares.
 """
 
 from __future__ import annotations
@@ -29,8 +29,16 @@ from offload.reports.claims import by_source
 from offload.reports.gil import effects, effects_svg, on_and_off
 from offload.reports.gil.effects import Effect
 from offload.reports.rows import rows
-from offload.reports.tables import faults_table, formats, measurement, soak_table, text_table
+from offload.reports.tables import (
+    faults_table,
+    formats,
+    measurement,
+    method_verdicts,
+    soak_table,
+    text_table,
+)
 from offload.suites import tornado
+from scripts.checks import gate_results
 from scripts.pages import record_fields, reference
 from scripts.pages.committed import RESULTS, RUN, gil_effects
 from scripts.pages.table import between
@@ -65,6 +73,7 @@ def pages() -> Mapping[Path, str]:
         ),
         docs / "record.rst": _with(docs / "record.rst", record=record_fields.rst),
         docs / "advice.rst": _with(docs / "advice.rst", corpus=reference.corpus, folds=_folds),
+        docs / "ci.rst": _with(docs / "ci.rst", gates=_gates),
         docs / "gil.rst": _with(docs / "gil.rst", servers=_on_and_off),
         docs / "reliability.rst": _with(docs / "reliability.rst", soak=_soak, faults=_faults),
         docs / "effects.svg": effects_svg.svg(found),
@@ -122,6 +131,17 @@ def _folds() -> str:
             where = f"**Fold {number}.** {measurement.when(rows(found.records))}"
             parts.append(f"{where}\n\n{judgement_text.text(found, text_table.RST)}")
     return "\n\n".join(parts) or "No fold has been measured yet."
+
+
+def _gates() -> str:
+    """Return the checks of the stored gates, and their machines."""
+    finished = gate_results.load()
+    if not finished:
+        return "No gate is stored yet."
+    table = method_verdicts.text(gate_results.check(finished), text_table.RST)
+    days = sorted(found.utc[:10] for found in finished)
+    where = "; ".join(sorted({found.machine for found in finished}))
+    return f"{table}\n\nMeasured {days[0]} to {days[-1]} on {where}."
 
 
 def _faults() -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,7 @@ from offload.bench.planning import plan_file
 from offload.bench.records import journal
 from offload.errors import StorageError
 from offload.registry import places
+from scripts.checks import gate_results
 from tests.bench.experiments.test_run import Measured
 from tests.bench.gates import rates
 
@@ -29,6 +31,7 @@ def script(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
     """Import the script; the other side is a small folder instead of a copy of this checkout."""
     found = importlib.import_module(SCRIPT)
     monkeypatch.setattr(found, "copied", lambda base: base / "checkout")
+    monkeypatch.setattr(gate_results, "FILE", tmp_path / "gates.jsonl")
     monkeypatch.setattr(places, "cache", lambda: tmp_path)
     monkeypatch.setattr(gates.origins, "differences", lambda *_: ["a instead of b"])
     copy = tmp_path / "gate_check" / "checkout" / "src" / "offload"
@@ -82,19 +85,18 @@ def test_every_kind_is_measured_once_and_each_requirement_has_a_line(
     assert table["A/A, red"][-1] == table["a loss of 12 %, red"][-1] == "passed"
     assert " 0 of 6 (0.0 % to 45.9 %)" in "  ".join(table["A/A, red"])
     assert "resampled, 10 cases, loss 5 %" in table
-    done = len(measured.rounds)
-    written = tmp_path / "gates.jsonl"
-    assert script.main(["--gates", "6", "--write", str(written)]) == 0
-    assert len(measured.rounds) == done  # nothing is measured again
-    assert capsys.readouterr().out == printed
-    assert [json.loads(line)["kind"] for line in written.read_text().splitlines()] == [
-        *["AA"] * 6,
-        *["12"] * 3,
-        "5",
-    ]
     plan = plan_file.load(journal.RESULTS / "gate_check-12-001")
     assert plan.gate is not None
     assert (plan.gate.loss, plan.budget_s) == (0.05, 600.0)
+    done = len(measured.rounds)
+    stored = gate_results.FILE.read_text()
+    kinds = [json.loads(line)["kind"] for line in stored.splitlines()]
+    assert kinds == [*["AA"] * 6, *["12"] * 3, "5"]
+    shutil.rmtree(journal.RESULTS)  # another machine has only the stored gates
+    assert script.main(["--gates", "6"]) == 0
+    assert len(measured.rounds) == done  # nothing is measured again
+    assert capsys.readouterr().out == printed
+    assert gate_results.FILE.read_text() == stored
     before, now = (Path(case.task.partition(":")[0]).read_text() for case in plan.cases)
     assert ("STEPS = 352000" in before, "STEPS = 400000" in now) == (True, True)
 
@@ -183,12 +185,16 @@ def test_it_helps_and_refuses() -> None:
         assert "Traceback" not in done.stderr
 
 
-def test_few_rounds_are_not_resampled(script: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_few_rounds_are_not_resampled() -> None:
     """Some values, drawn again and again, would be red more often than those of a case."""
-    own = [SimpleNamespace(result=SimpleNamespace(records=(), cases=[SimpleNamespace(name="3/x")]))]
-    pairs = [(100.0, 100.0 + n) for n in range(script.MIN_PAIRS)]
-    monkeypatch.setattr(script, "pairs_by_round", lambda *_: pairs[1:])
-    [found] = script.check_resampled(own)
+    pairs = tuple((100.0, 100.0 + n) for n in range(gate_results.MIN_PAIRS))
+    few, enough = (SimpleNamespace(case="3/x", pairs=each) for each in (pairs[1:], pairs))
+    [found] = gate_results.check_resampled([few])
     assert (found.passed, found.measured) == (None, "no case has 20 rounds")
-    monkeypatch.setattr(script, "pairs_by_round", lambda *_: pairs)
-    assert len(script.check_resampled(own)) == 4
+    assert len(gate_results.check_resampled([enough])) == 4
+
+
+def test_a_damaged_file_is_refused(script: ModuleType) -> None:
+    gate_results.FILE.write_text('{"kind": "AA"}\n')
+    with pytest.raises(StorageError, match=r"gates\.jsonl cannot be read: .*: remove its damaged"):
+        script.main(["--gates", "0"])

@@ -8,13 +8,14 @@ from tabulate import tabulate
 
 from offload.bench.experiments.method_check import CheckResult
 
+HEAD = ("Check", "Measured", "Required", "Result")
 OUTCOMES = {True: "passed", False: "failed", None: "unknown"}
 
 
-def text(results: Sequence[CheckResult]) -> str:
-    """Render the results."""
+def text(results: Sequence[CheckResult], style: str = "simple") -> str:
+    """Render the results; `style` is a table format of tabulate."""
     lines = [
         (result.name, result.measured, result.required, OUTCOMES[result.passed])
         for result in results
     ]
-    return tabulate(lines, ("Check", "Measured", "Required", ""), disable_numparse=True)
+    return tabulate(lines, HEAD, tablefmt=style, disable_numparse=True)
