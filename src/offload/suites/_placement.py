@@ -48,8 +48,8 @@ ANYWHERE = Placement()
 def parse_pin(text: str, available: Sequence[int], processes: int = 1) -> Placement:
     """Return the CPUs of `pin=`; raise UsageError, or MachineError if there are too few.
 
-    `yes` assigns the last CPU to the load tool, one for each of its `processes` if the server keeps
-    one, and the others to the server.
+    `yes` assigns the last CPUs to the load tool, one for each of its `processes`, and the others to
+    the server, at least one.
     """
     if len(available) < 2:
         count = len(available) or "no known"
