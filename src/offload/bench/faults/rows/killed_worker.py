@@ -1,4 +1,4 @@
-"""R1: a worker process is killed by SIGKILL, again and again, while clients send requests."""
+"""R1: worker processes are killed by SIGKILL repeatedly, while clients send requests."""
 
 from __future__ import annotations
 
