@@ -38,7 +38,7 @@ from offload.bench.records.run_records import RunRecords, pairs_by_round
 from offload.bench.stats import resampling, student_t
 from offload.errors import StorageError
 from offload.registry import places
-from offload.reports.gate import words
+from offload.reports.gate import sentences
 from offload.reports.tables import method_verdicts
 from offload.suites import Case, _case_syntax
 from offload.units import percent
@@ -96,7 +96,7 @@ class FinishedGate:
     def text(self) -> str:
         """Return the outcome of its case as one line."""
         [case] = self.result.cases
-        change = words.change(case.verdict.change)
+        change = sentences.change(case.verdict.change)
         task = case.name.rpartition("/")[2]
         outcome = f"{case.verdict.outcome}, {task}: {change}"
         return f"{outcome}, {case.verdict.rounds} rounds, {self.seconds:.0f} s"
