@@ -48,7 +48,7 @@ def _is_served(samples: clients.Samples, kills: Sequence[float]) -> bool:
 
 ROW = Row(
     "R1",
-    "kill -9 of a worker, again and again",
+    "repeated kill -9 of a worker",
     "no request fails, and the next one is served within 1 s",
     inject,
     ("processes", "pipes", "pebble"),
