@@ -2,13 +2,13 @@
 
 Usage: python -m scripts.checks.advice_simulation [--write]
 
-Larger machines than this one cannot be measured here. So a discrete-event simulation (simpy) of
-users, event loop, workers, cores and GIL stands for them. For each number of cores it prints:
+Larger machines cannot be measured here. Instead, users, event loop, workers, cores and GIL are
+simulated as discrete events (simpy). For each number of cores it prints:
 
-Error    the predicted rate of each strategy and size over the simulated one: median and 90th
-         percentile of the difference
-Choice   the simulated rate of the strategy and size that the model recommends, as a share of the
-         highest simulated rate: mean and lowest, over all calls
+Rates    the number of predicted rates (each call, strategy and size), and the median and the 90th
+         percentile of their relative errors
+Choices  the number of recommended strategies and sizes, one for each call, and the mean and the
+         minimum of their simulated rates, as shares of the highest simulated rate
 
 --write updates docs/advice.rst. The exit code is 1 if a choice has less than 90 % of the highest
 rate.
@@ -57,7 +57,15 @@ OVERHEADS = {  # measured on 2 cores
     "pipes": Overhead(0.0004, 0.0006),
     "prefork": Overhead(0.0005, 0.0008),
 }
-HEAD = ("Cores", "Rates", "Error, median", "90 %", "Choices", "Of the best, mean", "Lowest")
+HEAD = (
+    "Cores",
+    "Rates",
+    "Median error",
+    "90th percentile",
+    "Choices",
+    "Mean of the best rate",
+    "Worst",
+)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from offload.bench.records.run_records import RunRecords, pairs_by_round
 from offload.bench.stats import resampling, student_t
 from offload.bench.telemetry import host
 from offload.errors import StorageError
-from offload.reports.gate import words
+from offload.reports.gate import sentences
 from offload.units import percent
 from scripts.script import ROOT
 
@@ -86,7 +86,7 @@ class FinishedGate:
     def _change(self) -> str:
         if self.ratio is None or self.ratio_low is None or self.ratio_high is None:
             return "-"
-        return words.change(Measured(self.ratio, self.ratio_low, self.ratio_high))
+        return sentences.change(Measured(self.ratio, self.ratio_low, self.ratio_high))
 
     def contains(self, ratio: float) -> bool:
         """Whether the interval of the gate contains a ratio."""

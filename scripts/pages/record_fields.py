@@ -15,7 +15,7 @@ from offload.reports.tables import text_table
 
 JSON = {str: "string", int: "integer", float: "number", bool: "true or false", object: "any value"}
 LEFT_OUT = "environment"  # this field of a record is stored in run.json
-WHOLE = "All of it"  # the section of the record itself
+WHOLE = "The record"  # the section of the record itself
 
 
 def rst() -> str:

@@ -1,4 +1,4 @@
-"""pebble: like processes, but with pebble's pool, which replaces a worker that dies at work."""
+"""pebble: like processes, but with pebble's pool, which replaces a worker that dies."""
 
 from typing import Unpack
 

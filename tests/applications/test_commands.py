@@ -33,7 +33,7 @@ PATH = f"path={APPS}"
         ("run_server:loop,app=shop:app", "loop runs tasks, not an application: use one of "),
         ("run_server:hypercorn,noop_sync,app=shop:app", "app= and a task exclude each other"),
         ("run_server:hypercorn,app=1:app:2", "'1:app:2' does not name an application"),
-        ("measure:app=shop:app", "which server serves the application?: use one of granian_asgi"),
+        ("measure:app=shop:app", "no server given for app=: use one of granian_asgi"),
         ("measure:hypercorn/noop_sync,app=shop:app", "has a task, and app= replaces the task"),
         ("measure:threads,app=shop:app", "threads runs tasks, not an application"),
         ("measure:threads/app=shop:app", "threads runs tasks, not an application"),

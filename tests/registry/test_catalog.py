@@ -92,7 +92,7 @@ def test_for_a_file_without_a_function_its_functions_are_listed(tmp_path: Path, 
     file = f"{tmp_path}/shop.py"
     with pytest.raises(UsageError) as caught:
         catalog.find_task(word.format(tmp_path))
-    expected = f"which function of {file}? write {file}:FUNCTION, it has quote, price"
+    expected = f"{file} is a file, not a function: write {file}:FUNCTION, it has quote, price"
     assert str(caught.value) == expected
 
 

@@ -44,7 +44,7 @@ def test_a_case_compared_with_itself_has_two_rows_and_is_the_same() -> None:
     records = compared("threads", 1.0)
     records = [changed(record, command=RECORD.case.command, id="one") for record in records]
     text = tables(records)
-    assert text.startswith("same: threads,xml is the same as threads,xml\nratio 1.000")
+    assert text.startswith("same: threads,xml is as fast as threads,xml\nratio 1.000")
     assert sum(line.startswith("threads,xml  ") for line in text.splitlines()) == 2
 
 

@@ -314,7 +314,7 @@ def _support_connections() -> bool:
 
 
 def _are_plain(values: tuple[Any, ...]) -> bool:
-    """Whether all values are short and immutable, so that none needs a separate pickle."""
+    """Whether all values are short and immutable: then no value needs a separate pickle."""
     for value in values:
         kind = type(value)
         if kind not in SMALL and ((kind is not str and kind is not bytes) or len(value) >= LARGE):

@@ -62,16 +62,16 @@ def _gate(plan: Plan, folder: Path, records: Sequence[Record], style: str) -> No
 def print_gate(found: GateResult, style: str) -> None:
     """Print the result of a gate and write it in every format; raise an error unless it passed."""
     from offload.bench.experiments import gate
-    from offload.reports.gate import formats, words
+    from offload.reports.gate import formats, sentences
 
     print(formats.render(found, style), end="")
     folder = formats.publish(found)
     if style == "text":
         print(f"in every format: {folder}")
     if found.outcome == gate.RED:
-        raise GateError(words.headline(found).removesuffix("."), words.names(found))
+        raise GateError(sentences.headline(found).removesuffix("."), sentences.names(found))
     if found.outcome != gate.PASSED:
-        raise UndecidedError(words.headline(found).removesuffix("."), words.names(found))
+        raise UndecidedError(sentences.headline(found).removesuffix("."), sentences.names(found))
 
 
 def _advice(plan: Plan, folder: Path, records: Sequence[Record], style: str) -> None:

@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from offload.suites import Case, Placement, Request
 
 
-def case(text: str, app: str, which: str = "which case") -> Case:
-    """Parse a case; with `app` its text is only the server: `gunicorn_gthread x16@3.14`."""
+def case(text: str, app: str, which: str = "case") -> Case:
+    """Parse a case; with `app` its text is only the server: `gunicorn_gthreadx16@3.14`."""
     from offload.suites import _case_syntax
 
     if not app:
         return _case_syntax.case(text, which)
     if not text:
         known = ", ".join(catalog.servers_of())
-        raise UsageError("which server serves the application?", f"use one of {known}")
+        raise UsageError("no server given for app=", f"use one of {known}")
     if "/" in text:
         what = f"{text!r} has a task, and app= replaces the task"
         raise UsageError(what, "write the server alone before app=")

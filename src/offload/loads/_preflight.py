@@ -69,7 +69,7 @@ def _check_target(url: str, allow: Sequence[str]) -> None:
     try:
         addresses = {str(found[4][0]) for found in socket.getaddrinfo(host, port)}
     except OSError:
-        raise UsageError(f"url={url!r}: unknown host {host!r}") from None
+        raise UsageError(f"url={url!r}: unknown host {host!r}", "check its name") from None
     own = {a.address for each in psutil.net_if_addrs().values() for a in each}
     if host in allow or all(is_loopback(a) or a in own for a in addresses):
         return

@@ -129,9 +129,10 @@ class LoadRun:
     reports that. `driver_busy` is the CPU time as a share of the time that its threads can use;
     None for a short load. With `hung` the tool was killed and has no figures.
 
-    If several `hosts` sent the load, `received` is the number of responses of which the server
-    should know, from the start of the load to its end, and `unanswered` the number of requests
-    whose response, if any, did not arrive. Both are None if the requests of a host are unknown.
+    If several `hosts` sent the load, `received` is the number of responses that the server should
+    have counted, from the start of the load to its end. `unanswered` is the number of requests
+    without a response; the server may have counted these, too. Both are None if the requests of a
+    host are unknown.
     """
 
     driver: str

@@ -154,7 +154,8 @@ def _wait_for_exit(
                 start_new_session=True,
             )
     except OSError as error:
-        raise MachineError(f"{argv[0]} does not start: {error.strerror}") from error
+        what = f"{argv[0]} does not start: {error.strerror}"
+        raise MachineError(what, "install it again, or use driver=builtin") from error
     began = time.monotonic()
     try:
         while time.monotonic() < began + deadline:

@@ -45,12 +45,14 @@ def check_numbers(load: Load) -> None:
         raise UsageError("a window with a warm-up needs seconds=, not requests=")
     if load.arrivals is not None:
         if load.requests or load.each or load.window.cycles or load.think:
-            raise UsageError("rate= is an open loop", "use seconds=, without cycles= or think=")
+            fix = "use time= instead of requests=, and omit think="
+            raise UsageError("rate= is an open loop", fix)
         if load.arrivals.process not in ARRIVALS:
             known = ", ".join(ARRIVALS)
             raise UsageError(f"arrivals={load.arrivals.process!r}", f"choose from {known}")
     if load.processes > load.users:
-        raise UsageError(f"processes={load.processes}: more than {load.users} users")
+        what = f"processes={load.processes}: more than {load.users} users"
+        raise UsageError(what, "use more users, or fewer processes")
     if load.message.method not in METHODS:
         raise UsageError(f"method={load.message.method!r}", f"choose from {', '.join(METHODS)}")
     _check_headers(load.message)

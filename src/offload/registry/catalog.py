@@ -140,7 +140,7 @@ def find_task(word: str, folder: str | None = None) -> Entry:
         functions = [entry.name for entry in entries.read_functions(_user_file(where))]
         listed = functions[:MAX_LISTED] + ["..."] * (len(functions) > MAX_LISTED)
         has = f"it has {', '.join(listed)}" if functions else "it has no public function yet"
-        raise UsageError(f"which function of {where}? write {where}:FUNCTION, {has}")
+        raise UsageError(f"{where} is a file, not a function", f"write {where}:FUNCTION, {has}")
     user_task = USER_TASK.fullmatch(word)
     if user_task is None:
         if word.count(":") > 1:

@@ -76,7 +76,7 @@ def module_file(name: str, folders: Sequence[str]) -> Path | None:
 def keywords(path: Path, node: ast.FunctionDef) -> dict[str, object]:
     """Return a function's keyword-only parameters and their literal defaults; raise UsageError.
 
-    `**protection` stands for the settings of the protection.
+    `**protection` represents the settings of the protection.
     """
     rest = node.args.kwarg
     shared = protection.DEFAULTS if rest and rest.arg == protection.PARAMETER else {}

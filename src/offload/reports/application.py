@@ -43,8 +43,8 @@ def finding(cause: Cause, users: int) -> str:
 
 def _gil_import(cause: Cause, _: int) -> str:
     return (
-        f"the import of {cause.module} switched the GIL on in this free-threaded Python, so that "
-        "threads take turns"
+        f"the import of {cause.module} switched the GIL on in this free-threaded Python, so only "
+        "one thread at a time runs Python code"
     )
 
 
@@ -52,8 +52,8 @@ def _loop_blocked(cause: Cause, _: int) -> str:
     value_s = seconds(cause.value or 0.0)
     if cause.route is None:
         return (
-            f"the event loop is blocked for {value_s} at a time, by no route itself, but by "
-            "another task, such as one of a middleware"
+            f"the event loop is blocked for {value_s} at a time, not by a route, but by another "
+            "asyncio task, such as that of a middleware"
         )
     return (
         f"the event loop is blocked: {cause.route} runs on it for {value_s} without a pause, and "
@@ -76,9 +76,9 @@ def _gil_saturated(cause: Cause, _: int) -> str:
 
 def _waits_elsewhere(cause: Cause, users: int) -> str:
     return (
-        f"a pool of connections, or what else requests wait for, is the limit: with {users} users "
-        f"a request takes {cause.value or 0.0:.3g} times as long as alone while the process is "
-        f"idle, as if {cause.limit} at once were served"
+        "requests wait for neither the CPU nor the GIL, but for another resource, such as a pool "
+        f"of about {cause.limit} connections: with {users} users a request takes "
+        f"{cause.value or 0.0:.3g} times as long as alone"
     )
 
 
@@ -88,8 +88,8 @@ def _cpu_saturated(cause: Cause, _: int) -> str:
 
 def _nothing(_: Cause, __: int) -> str:
     return (
-        "nothing is wrong: the event loop, threads, GIL and connections leave the limit to the CPU "
-        "or to the number of users"
+        "none was found: the event loop, the threads, the GIL and the connections are not the "
+        "limit, so it is the CPU or the number of users"
     )
 
 
@@ -109,6 +109,6 @@ REMEDIES = {
     Kind.THREAD_LIMIT: "raise total_tokens of anyio.to_thread.current_default_thread_limiter(), "
     "use more processes, or await",
     Kind.GIL_SATURATED: "more threads gain nothing, more processes do while cores are free",
-    Kind.WAITS_ELSEWHERE: "enlarge that pool (a process has its own)",
+    Kind.WAITS_ELSEWHERE: "enlarge that pool (each process has its own)",
     Kind.CPU_SATURATED: "only more cores or less work per request increase the rate",
 }

@@ -20,7 +20,7 @@ RUNS = ("compare", "gil")  # suites of runs that compare the first two cases of 
 SENTENCES = {
     paired_test.FASTER: "{other} is faster than {one}",
     paired_test.SLOWER: "{other} is slower than {one}",
-    paired_test.SAME: "{other} is the same as {one}",
+    paired_test.SAME: "{other} is as fast as {one}",
     paired_test.TINY: "{other} differs from {one} too little to matter",
     paired_test.UNRESOLVED: "no clear difference between {one} and {other}",
     paired_test.DISTURBED: "no verdict: {disturbance}",

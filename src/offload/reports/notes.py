@@ -31,7 +31,7 @@ def _machine(records: Sequence[Record]) -> Iterator[str]:
     loads, noun = (windows, "windows") if windows else (records, "loads")
     for who, name, limit in (
         ("other processes used", "others_cpu", disturbance.LONG_OTHERS),
-        ("the hypervisor kept", "steal", disturbance.LONG_STEAL),
+        ("the hypervisor used", "steal", disturbance.LONG_STEAL),
     ):
         shares = [getattr(record.resources.host, name) or 0.0 for record in loads]
         if above := [share for share in shares if share > limit]:

@@ -21,16 +21,16 @@ MAX_WORKERS = 256
 FORM = "SERVER/TASK, as 3/sleep_sync, with x16 for workers and @3.14 for the interpreter"
 
 
-def case(text: str, which: str = "which case") -> Case:
+def case(text: str, which: str = "case") -> Case:
     """Parse a case; raise UsageError if it is invalid or its server or task is unknown.
 
-    `which` is the question to print if `text` is empty.
+    `which` names the case in the error if `text` is empty, such as "second case".
     """
     if not text:
-        raise UsageError(f"{which}? a case is {FORM}")
+        raise UsageError(f"no {which} given", f"a case is {FORM}")
     found = PATTERN.fullmatch(text)
     if found is None:
-        raise UsageError(f"{text!r} is not a case: a case is {FORM}")
+        raise UsageError(f"{text!r} is not a case", f"a case is {FORM}")
     server = catalog.find_server(found["server"])
     task = catalog.find_task(found["task"]).name
     settings: dict[str, object] = {}

@@ -48,8 +48,8 @@ ANYWHERE = Placement()
 def parse_pin(text: str, available: Sequence[int], processes: int = 1) -> Placement:
     """Return the CPUs of `pin=`; raise UsageError, or MachineError if there are too few.
 
-    `yes` gives the last CPU to the load tool, one for each of its `processes` if the server keeps
-    one, and the others to the server.
+    `yes` assigns the last CPUs to the load tool, one for each of its `processes`, and the others to
+    the server, at least one.
     """
     if len(available) < 2:
         count = len(available) or "no known"
@@ -64,7 +64,7 @@ def parse_pin(text: str, available: Sequence[int], processes: int = 1) -> Placem
         raise UsageError(f"pin={text[:100]!r} is not a division of CPUs", f"write {FORM}")
     if both := {*parts[0]} & {*parts[1]}:
         what = f"pin={text[:100]!r} has CPU {min(both)} in both parts"
-        raise UsageError(what, "give the server and the load tool different CPUs")
+        raise UsageError(what, "use different CPUs for the server and the load tool")
     if missing := {*parts[0], *parts[1]} - {*available}:
         what = f"pin={text[:100]!r}: this process may not use CPU {min(missing)}"
         raise UsageError(what, f"it may use {ranges(available)}")

@@ -141,7 +141,7 @@ def test_every_kind_has_a_sentence_that_ends_in_what_to_do() -> None:
     remedied = [cause.kind for cause, text in zip(every, said, strict=True) if "; " in text]
     assert remedied == [kind for kind in Kind if kind is not Kind.NOTHING]
     elsewhere = application.advice(Cause(Kind.LOOP_BLOCKED, 0.5), 100)
-    assert "is blocked for 500 ms at a time, by no route itself, but by another task" in elsewhere
+    assert "for 500 ms at a time, not by a route, but by another asyncio task" in elsewhere
 
 
 SERVER = {"asgi": "uvicorn_httptools", "wsgi": "gunicorn_gthread"}

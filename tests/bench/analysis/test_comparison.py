@@ -113,7 +113,7 @@ def test_a_level_that_is_stricter_widens_the_interval() -> None:
     ("one", "other", "message"),
     [
         ({"others_cpu": MAX_OTHERS + 0.01}, {"others_cpu": MAX_OTHERS + 0.01}, "other processes"),
-        ({"steal": MAX_STEAL + 0.01}, {"steal": MAX_STEAL + 0.01}, "the hypervisor kept 6 %"),
+        ({"steal": MAX_STEAL + 0.01}, {"steal": MAX_STEAL + 0.01}, "the hypervisor used 6 %"),
         (
             {"others_cpu": 0.0},
             {"others_cpu": MAX_DIFFERENCE + 0.01},

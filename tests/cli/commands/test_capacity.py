@@ -28,7 +28,7 @@ def nap(tmp_path: Path) -> str:
         ("capacity:3/sleep_sync,p99=50ms,p95=20ms", "p95 and p99 exclude each other"),
         ("capacity:3/sleep_sync,p99=50", "is not a response time"),
         ("capacity:3/sleep_sync,p99=50ms,arrivals=bursts", "arrivals="),
-        ("capacity:p99=50ms", "which case"),
+        ("capacity:p99=50ms", "no case given"),
     ],
 )
 def test_a_wrong_target_is_refused_in_one_line(words: str, why: str) -> None:

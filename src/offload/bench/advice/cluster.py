@@ -1,7 +1,7 @@
-"""When a dask cluster of several machines is worth it: from which duration of a call on.
+"""The break-even of a dask cluster: the duration of a call from which several machines are faster.
 
-`scripts/checks/dask_break_even.py` measures the break-even on one machine of 2 cores: it compares
-one process, which stands for one machine, with two dask workers, which stand for two.
+`scripts/checks/dask_break_even.py` measures it on one machine with 2 cores: it compares one
+process, which represents one machine, with two dask workers, which represent two machines.
 """
 
 from __future__ import annotations
@@ -27,6 +27,6 @@ BREAK_EVEN = BreakEven(0.029, 0.024, 0.087)
 
 
 def is_worth_it(answer: Answer) -> bool:
-    """Whether this machine's CPU is the limit, and calls are not known to be too short."""
+    """Whether this machine's CPU is the limit, and a call is clearly longer than the break-even."""
     is_at_ceiling = answer.chosen.prediction.limit == model.CPU
     return is_at_ceiling and answer.question.probe.call.wall_s > BREAK_EVEN.high

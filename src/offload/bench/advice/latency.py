@@ -1,8 +1,8 @@
 """Response times of one server at a fixed request rate, below its capacity.
 
-The speed of a shared machine changes within seconds, and at 80 % of the capacity a tenth less of it
-can double response times. So each load is short, the loads alternate, the capacity is measured
-before each of them, and the result is the median of the loads at the same share.
+The speed of a shared machine changes within seconds. At 80 % of the capacity, response times can
+double if the capacity decreases by a tenth. So each load is short, the loads alternate, the
+capacity is measured before each of them, and the result is the median of the loads at one share.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The overhead of each strategy on this machine: what a request costs besides its task.
 
-It is measured with four tasks. Saturated by a task that does nothing, workers and event loop never
-sleep, and each wake-up passes several requests. A worker whose task waits sleeps in each request,
-so that each request has wake-ups of its own. A task that computes leaves the caches of the CPU to
-its own data, so that the server's code is slower. A task that returns 1 MB shows what each byte of
-a response costs.
+It is measured with four tasks. A task that does nothing saturates the server: workers and event
+loop never sleep, and each wake-up passes several requests. A task that waits lets its worker sleep
+in each request, so each request has wake-ups of its own. A task that computes displaces the
+server's code and data from the caches of the CPU, so the server is slower. A task that returns 1 MB
+shows the cost of each byte of a response.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ class Overhead:
     def of_call(self, wait_s: float, cpu_s: float, body_bytes: int) -> Overhead:
         """Return the overhead of a call that waits and computes, and returns `body_bytes`.
 
-        If it waits for longer than a turn of the event loop, the worker sleeps. Meanwhile others
-        use its caches, as if the call computed.
+        If it waits for longer than an iteration of the event loop, the worker sleeps. Meanwhile
+        others use its caches, as they do if the call computes.
         """
         found = Overhead(self.serial_s, self.cpu_s)
         if self.computing is not None:
@@ -173,7 +173,7 @@ def _of_windows(
     """Return the overheads from the windows of each strategy and task, and a problem.
 
     `count` is the number of processes of prefork. Strategies are compared by these figures, so if
-    one has none of a task that waits, none has.
+    the figures of a task that waits are unknown for one strategy, no strategy has them.
     """
     loops = {name: count if name == "prefork" else 1 for name in STRATEGIES}
     python_s = machine_speed.mean_python_s(r for own in windows.values() for r in own)
@@ -203,7 +203,7 @@ def _waiting(strategy: str, idle: Overhead, interval_s: float, cpu_s: float) -> 
     """Return the overhead of a task that waits, from the time between two responses.
 
     That is the time on the event loop, unless the workers limit the rate. The loops of prefork wait
-    with the task, so that their own time is not known.
+    with the task, so their own time is unknown.
     """
     are_workers_busy = interval_s * SLEEPERS[strategy] * WAITING < WAIT_S
     if strategy == "prefork" or are_workers_busy:

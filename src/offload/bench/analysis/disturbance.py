@@ -28,8 +28,8 @@ def between(one: Sequence[Record], other: Sequence[Record]) -> Flag | None:
         used = f"other processes used {percent(statistics.median(others))} of the machine's CPU"
         return Flag("disturbed", used, remedy)
     if _in_half(steal, MAX_STEAL):
-        kept = f"the hypervisor kept {percent(statistics.median(steal))} of the machine's CPU"
-        return Flag("disturbed", kept, "measure at a quieter time")
+        used = f"the hypervisor used {percent(statistics.median(steal))} of the machine's CPU"
+        return Flag("disturbed", used, "measure at a quieter time")
     first, second = _known(one, "others_cpu"), _known(other, "others_cpu")
     if not first or not second:
         return None

@@ -52,9 +52,9 @@ class LatencyTarget:
 class Step:
     """One load: its round from 1, its rate in requests/s, and whether it kept the target.
 
-    `response_s` is the percentile of all requests, of which a failed one never has a response:
-    infinite if too many failed. `is_tool` says that the target was missed by the load tool's own
-    delay.
+    `response_s` is the percentile of all requests. A failed one counts as a request without a
+    response, so `response_s` is infinite if too many failed. With `is_tool` the target was missed
+    only because of the load tool's own delay.
     """
 
     round: int

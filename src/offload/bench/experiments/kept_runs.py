@@ -30,7 +30,7 @@ from offload.suites import Case, _case_syntax
 MOST_LISTED = 6  # cases in an error message
 MACHINE = ("cpu", "cores", "kernel", "virtualisation")
 SIDE_BY_SIDE = "measure both now, side by side: against=path/to/other/checkout"
-UNKNOWN_SPEED = Flag("speed", "how far the machine's speed moved is unknown", SIDE_BY_SIDE)
+UNKNOWN_SPEED = Flag("speed", "the change of the machine's speed is unknown", SIDE_BY_SIDE)
 
 
 def compare(baseline: Path, run: Path, terms: GateTerms, names: Sequence[str] = ()) -> GateResult:

@@ -20,7 +20,7 @@ TORN_AT = 1 / 3  # of the last line
 
 
 class KilledRuns:
-    """Runs in one results folder, of which one is measured at a time.
+    """Runs in one results folder; one of them is measured at a time.
 
     A comparison of two servers is started as a user does, killed, and continued by `resume`, which
     is killed, too. When a run is complete the next one starts. `recording` is the number of kills

@@ -59,7 +59,7 @@ ROWS = {
 class Finding:
     """One server of a row. `is_kept` is None if the fault could not be injected.
 
-    `promised` is False for a server that does not promise it: `Row.reason` says why. `figure`
+    `promised` is False for a server without this promise; `Row.reason` returns why. `figure`
     describes what the server did.
     """
 
@@ -97,7 +97,7 @@ def run(row: Row, server: str, size: Size) -> Finding:
     """Inject the fault of a row into one server.
 
     If a server that promises nothing is not installed, or this machine lacks what the fault needs,
-    `is_kept` is None. Any other error is a broken promise: the lab has no result that excuses it.
+    `is_kept` is None. Any other error counts as a broken promise.
     """
     promised = server in row.servers
     if server in row.skipped:

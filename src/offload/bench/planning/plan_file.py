@@ -54,9 +54,11 @@ def load(folder: Path) -> Plan:
         values.pop(machines.KEY, None)
         return _validated_plan(values)
     except OSError as error:
-        raise StorageError(f"{path}: {error.strerror}: this run cannot be continued") from error
+        what = f"{path}: {error.strerror}"
+        raise StorageError(what, "make it readable, or start a new run") from error
     except (ValueError, TypeError, AttributeError, RecursionError, UsageError) as error:
-        raise StorageError(f"{path} is not a plan of a run by this version: {error}") from error
+        what = f"{path} is not a plan of a run by this version ({error})"
+        raise StorageError(what, "start a new run, or use the version that wrote it") from error
 
 
 def find(folder: Path) -> Plan | None:

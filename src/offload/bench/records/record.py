@@ -296,7 +296,7 @@ class Record:
     def figure(self, name: str) -> float | None:
         """Return a figure by its name in `suites.Claim`; None if it is unknown.
 
-        A percentile of which only a lower bound is known is also None.
+        A percentile is also None if only a lower bound of it is known.
         """
         response = self.result.response
         return {

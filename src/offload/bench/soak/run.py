@@ -144,7 +144,7 @@ def _inject(
 def _settle(
     soaked: Sequence[_SoakedServer], before: Sequence[Totals] | None = None
 ) -> list[Totals]:
-    """Wait without load until the servers have settled; return their totals, after SETTLE_S anyway.
+    """Wait without load until the servers have settled, at most SETTLE_S; return their totals.
 
     Settled means unchanged for QUIET_S or, with `before`, that none has more than before.
     """

@@ -25,7 +25,7 @@ Pairs = Sequence[tuple[float, float]]
 
 @dataclass(frozen=True)
 class ResamplingResult:
-    """The number of `hits` in `trials`; `passed` says whether their share meets the requirement.
+    """The number of `hits` in `trials`; `passed` is whether their share meets the requirement.
 
     `low` and `high` are the ends of the exact binomial 95 % interval, shares from 0 to 1.
     """

@@ -43,9 +43,11 @@ def find(work: str, python: str | None = None, path: str | None = None) -> Impor
             argv, env=environment, capture_output=True, stdin=subprocess.DEVNULL, timeout=TIMEOUT
         )
     except subprocess.TimeoutExpired:
-        raise StartError(f"{work} was not imported within {TIMEOUT:.0f} s") from None
+        what = f"{work} was not imported within {TIMEOUT:.0f} s"
+        raise StartError(what, "check what its import waits for") from None
     except OSError as error:
-        raise MachineError(f"{interpreter} does not start: {error.strerror}") from error
+        what = f"{interpreter} does not start: {error.strerror}"
+        raise MachineError(what, "fab pythons lists those that do") from error
     lines = ended.stdout.decode(errors="replace").strip().splitlines()
     try:
         found = json.loads(lines[-1])  # the application may print lines before

@@ -32,7 +32,8 @@ def exec_server(case: Case, port: int) -> None:
     try:
         os.execve(argv[0], argv, {**os.environ, **environment})  # noqa: S606 - no shell
     except OSError as error:
-        raise MachineError(f"python={argv[0]} does not start: {error.strerror}") from error
+        what = f"python={argv[0]} does not start: {error.strerror}"
+        raise MachineError(what, "fab pythons lists those that do") from error
 
 
 def check_port(port: int, address: str = bind_address.LOOPBACK) -> None:

@@ -133,7 +133,8 @@ def _popen(
     except OSError as error:
         os.close(reading)
         log.close()
-        raise MachineError(f"{argv[0]} does not start: {error.strerror}") from error
+        what = f"{argv[0]} does not start: {error.strerror}"
+        raise MachineError(what, "fab pythons lists interpreters that do") from error
     finally:
         os.close(writing)
     return Server(process, reading, log, ready_s)

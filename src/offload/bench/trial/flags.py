@@ -104,8 +104,8 @@ def _detect(record: Record) -> Iterator[Flag]:
         yield Flag("others", share, "end them and measure again")
     most_steal = disturbance.MAX_STEAL if is_window else disturbance.LONG_STEAL
     if host.steal is not None and host.steal > most_steal:
-        kept = f"the hypervisor kept {percent(host.steal, 1)} of the CPU"
-        yield Flag("steal", kept, "measure at a quieter time")
+        stolen = f"the hypervisor used {percent(host.steal, 1)} of the CPU"
+        yield Flag("steal", stolen, "measure at a quieter time")
     if record.resources.listen_overflows:
         dropped = f"the listen queue dropped {record.resources.listen_overflows} connections"
         remedy = (

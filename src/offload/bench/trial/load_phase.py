@@ -185,7 +185,7 @@ def _run_sampled(
 
 
 def _output(ran: LoadRun, served: int | None) -> str:
-    """Return the output of the load tool; the server's own count stands beside that of hosts."""
+    """Return the output of the load tool; the server's own count is beside that of hosts."""
     if not ran.hosts or ran.received is None:
         return ran.output
     counted = "unknown" if served is None else f"{served:,}"

@@ -68,7 +68,7 @@ class ProcessSummary:
 
 @dataclass(frozen=True)
 class Finding:
-    """The conclusion from the figures: its kind, and the process and the figures of which it is."""
+    """The conclusion from the figures: its kind, and the process and the figures it is about."""
 
     kind: str
     pid: int

@@ -37,9 +37,10 @@ def run_all_load_tests(
 ) -> None:
     """Measure every row of the main benchmark and write results/results.txt.
 
-    quick   only the 14 published rows, at most 7 rounds and one run of 4 s each: 5 minutes
+    quick   only the 14 published rows, at most 14 rounds and one run of 4 s each: 5 minutes
     driver  load tool of the long runs; default: the published tool if installed, else builtin
-    rows    published, latency, later, crowd, gil or all; default: all, with quick published
+    rows    a group of its rows: published, latency, later, crowd, gil, matrix, matrix_xml,
+            protection or all; default: all, with quick published
     target  half-width of the intervals in percent; default: 2, with quick 5
     format  text (default) or json
     open    yes: show the run live in a browser: see fab live
@@ -64,7 +65,7 @@ def run_suite(
     """Measure every row of a suite: fab run_suite:tornado.
 
     suite   a name from fab list, or all, to run them one after another
-    quick   at most 7 rounds and one run of 4 s each
+    quick   at most 14 rounds and one run of 4 s each
     driver  load tool of the long runs; default: the published tool if installed, else builtin
     rows    a group of its rows; default: all, with quick those that its claims use
     target  half-width of the intervals in percent; default: 2, with quick 5
@@ -119,8 +120,8 @@ def resume(
 ) -> None:
     """Continue an interrupted run; finished rounds are not repeated.
 
-    run     its folder in results/; default: the newest
-    format  text (default) or json; of a gate any format of fab compare_runs
+    run     its folder in results/; default: the newest unfinished run
+    format  text (default) or json; for a gate any format of fab compare_runs
     open    yes: show the run live in a browser: see fab live
     """
     from offload.bench.experiments import gate as gates

@@ -36,9 +36,9 @@ def capacity(
 ) -> None:
     """Find the highest rate that keeps a latency target: fab capacity:3/sleep_sync,p99=600ms.
 
-    It sends requests at a fixed rate, whether or not earlier ones have a response, to fresh
-    servers: 2 to 3 minutes. The rate is doubled until the target is missed; then five rounds narrow
-    it down. The interval is that of these rounds.
+    It sends requests to fresh servers at a fixed rate, whether or not earlier ones have a response.
+    The rate is doubled until the target is missed. Then five rounds narrow it down; the interval is
+    that of these rounds. This takes 2 to 3 minutes.
 
     case        SERVER/TASK, or with app= only SERVER; SERVERx16 has 16 workers,
                 SERVER@3.14 runs in Python 3.14

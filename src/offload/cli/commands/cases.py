@@ -127,7 +127,7 @@ def compare(
     user_request = case_options.request_of(request, method, body, header)
     first, second = (
         case_options.complete(
-            case_options.case(text, app, f"which {which} case"), path, user_request
+            case_options.case(text, app, f"{which} case"), path, user_request
         )
         for text, which in ((one, "first"), (other, "second"))
     )

@@ -31,7 +31,7 @@ def check_advice(
 ) -> None:
     """Check the advice on a fold of functions, in two hours: fab check_advice:1.
 
-    fold       1, 2 or 3; or tuning: the functions that the model may be tuned with
+    fold       1, 2 or 3; or tuning: the functions with which the model may be tuned
     functions  maximum number of functions; default: all
     budget     seconds until each answer; default: 120
     repeat     number of answers on each function, to check that they agree; default: 1

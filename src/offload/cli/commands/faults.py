@@ -86,8 +86,8 @@ def soak(
     minutes  duration, after a warm-up of at most 1 minute; default: 10
     servers  names of servers, as threads+pipes; default: sync, loop, threads, processes, pipes,
              pebble and prefork, side by side
-    task     a task, or path/to/file.py:function; default: a mix of tasks, of which some fail
-    seed     a whole number that selects the kills and the bad clients; default: 1
+    task     a task, or path/to/file.py:function; default: a mix of tasks, some of which fail
+    seed     a whole number that selects the workers to kill and the faulty requests; default: 1
     format   text (default), json or rst
 
     Workers are killed, and clients disconnect, stall or send invalid requests. Once a second the

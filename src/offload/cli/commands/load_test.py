@@ -40,7 +40,7 @@ def run_load_test(
 
     time        duration in seconds (also 30s, 2m); default: 30
     users       concurrent users; each waits for a response before its next request;
-                default: 25, at most 1,000 with siege; with rate= the maximum of connections
+                default: 25, at most 1,000 with siege; with rate= the maximum number of connections
     driver      a load tool from fab list; default: siege if installed, else builtin
     requests    number of requests after which the test ends, instead of time
     url         a URL on this machine to load instead of the server; other machines need allow=
@@ -139,7 +139,7 @@ def run_load_test(
 
 @command("Measure")
 def load_host(context: Context) -> None:
-    """Send the share of this host in a load; run_load_test:from= starts this by SSH."""
+    """Send this host's share of a load; run_load_test:from= starts this command by SSH."""
     from offload.loads.hosts import agent
 
     if sys.stdin.isatty():

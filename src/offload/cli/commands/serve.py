@@ -74,19 +74,19 @@ def run_server(
                   other gunicorn servers, granian and Django (1)
     threads       Rust threads in each process of granian; default: 1
     mode          runtime mode of granian: mt (one runtime for all threads) or st (one for each)
-    preload       of gunicorn: yes to import your application before the processes are forked, so
+    preload       for gunicorn: yes to import your application before the processes are forked, so
                   that they share its memory; default: no
     bind          IPv4 address of this machine to listen on, such as 10.0.0.5, or 0.0.0.0 for all:
                   other machines can then run the task; default: 127.0.0.1
-    allowed_hosts names that requests may have in their Host header, beside 127.0.0.1, localhost,
+    allowed_hosts names that requests may have in their Host header, besides 127.0.0.1, localhost,
                   [::1] and the address of bind=, separated by +; without it an application of your
                   own gets every request
-    protect       of servers on Tornado: yes to refuse requests under overload, limit the time of
+    protect       for servers on Tornado: yes to refuse requests under overload, limit the time of
                   tasks and drop requests of disconnected clients: docs/reliability.rst; default: no
     max_wait      with protect: refuse a request whose expected wait is longer, in s; default: 5
     task_timeout  with protect: respond 504 if a task takes longer, in s; default: 30
     max_connections  with protect: maximum number of open connections; default: 2048
-    health        of servers on Tornado: yes to serve /healthz, /readyz and /metrics; default: no
+    health        for servers on Tornado: yes to serve /healthz, /readyz and /metrics; default: no
     """
     from offload.bench.target import foreground
 

@@ -29,7 +29,7 @@ class Part:
 def whole(load: Load, hosts: int) -> Load:
     """Return the load of all hosts together; `load.processes` is that of each host.
 
-    Its window has a fixed length, because each host decides by itself when it ends. The users of a
+    Its window has a fixed length, because each host determines its end itself. The users of a
     closed loop stop at its end, so that every request has a response.
     """
     window = load.window

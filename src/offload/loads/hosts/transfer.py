@@ -83,7 +83,7 @@ def decode(data: bytes) -> list[Samples]:
     except BROKEN as error:
         raise BadSamplesError(f"the samples cannot be read: {error}") from None
     if place != len(data):
-        raise BadSamplesError("the samples have another length than their head says")
+        raise BadSamplesError("the length of the samples differs from that in their head")
     return parts
 
 

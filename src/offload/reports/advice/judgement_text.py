@@ -52,7 +52,7 @@ def _choices(found: Sequence[Choice], answers: Sequence[RecordedAnswer], style: 
             own.sure,
         )
         lines.append(Line(cells))
-    head = ("Function", "Choice", "Best", "Of its rate", "As good", "Prediction", "Sure")
+    head = ("Function", "Choice", "Best", "Relative rate", "As good", "Error", "Certainty")
     return text_table.render(head, lines, style)
 
 

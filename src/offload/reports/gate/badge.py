@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from offload.bench.experiments.gate import PASSED, RED, GateResult
-from offload.reports.gate import words
+from offload.reports.gate import sentences
 from offload.units import percent
 
 COLORS = {PASSED: "brightgreen", RED: "red"}
@@ -14,7 +14,7 @@ UNDECIDED_COLOR = "lightgrey"
 
 def badge(found: GateResult) -> str:
     """Render the result as a short message."""
-    limit = percent(found.terms.loss, words.decimals(found.terms.loss))
+    limit = percent(found.terms.loss, sentences.decimals(found.terms.loss))
     messages = {PASSED: f"no loss above {limit}", RED: _red(found)}
     return (
         json.dumps(

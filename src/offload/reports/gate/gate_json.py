@@ -8,7 +8,7 @@ from pathlib import Path
 
 from offload.bench.analysis.expression import Measured
 from offload.bench.experiments.gate import GatedCase, GateResult
-from offload.reports.gate import words
+from offload.reports.gate import sentences
 
 SCHEMA = Path(__file__).with_name("gate.schema.json")
 
@@ -38,7 +38,7 @@ def as_dict(found: GateResult) -> dict[str, object]:
             "figures": {name: _measured(value) for name, value in verdict.figures.items()},
         },
         "left_out": [*found.left_out],
-        "flags": words.flags(found),
+        "flags": sentences.flags(found),
         "records": str(found.folder),
     }
 
@@ -60,7 +60,7 @@ def _case(found: GateResult, case: GatedCase) -> dict[str, object]:
         "baseline_rate": case.baseline.value,
         "baseline_rate_low": case.baseline.low,
         "baseline_rate_high": case.baseline.high,
-        "reason": words.reason(found, case) or None,
+        "reason": sentences.reason(found, case) or None,
     }
 
 

@@ -8,7 +8,7 @@ from offload.bench.analysis.gate import FAILS
 from offload.bench.experiments.gate import GatedCase, GateResult
 from offload.bench.records.record import Record
 from offload.bench.stats.non_inferiority import LOSS, NO_LOSS
-from offload.reports.gate import words
+from offload.reports.gate import sentences
 from offload.reports.printable import printable
 
 SUITE = "offload.gate"
@@ -24,8 +24,8 @@ def junit(found: GateResult) -> str:
     for case in found.cases:
         _add(suite, case.name, KINDS.get(case.verdict.outcome, ERROR), *_words(found, case))
     if (verdict := found.condition) is not None:
-        name, text = f"ensure={verdict.text}", words.condition(verdict)
-        _add(suite, name, HOLDS[verdict.holds], words.HOLDS[verdict.holds], text)
+        name, text = f"ensure={verdict.text}", sentences.condition(verdict)
+        _add(suite, name, HOLDS[verdict.holds], sentences.HOLDS[verdict.holds], text)
     kinds = [child.tag for test in suite for child in test]
     suite.attrib |= {
         "tests": str(len(suite)),
@@ -45,8 +45,8 @@ def junit(found: GateResult) -> str:
 def _words(found: GateResult, case: GatedCase) -> tuple[str, str]:
     """Return the type of a failure or an error, and its text."""
     verdict = case.verdict
-    parts = (words.change(verdict.change), words.reason(found, case))
-    rates = f"{words.rate(case.baseline)} in the baseline, {words.rate(case.now)} now"
+    parts = (sentences.change(verdict.change), sentences.reason(found, case))
+    rates = f"{sentences.rate(case.baseline)} in the baseline, {sentences.rate(case.now)} now"
     return verdict.outcome, "; ".join([rates, *(part for part in parts if part not in ("", "-"))])
 
 

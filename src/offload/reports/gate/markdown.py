@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from offload.bench.experiments.gate import PASSED, RED, GateResult
-from offload.reports.gate import words
+from offload.reports.gate import sentences
 
 SIGNS = {PASSED: ":white_check_mark:", RED: ":x:"}
 UNDECIDED_SIGN = ":warning:"
@@ -18,23 +18,23 @@ NOT_LITERAL = re.compile(r"[`|\\]")  # characters that a literal in a table cann
 def markdown(found: GateResult) -> str:
     """Render a heading, a table of the cases, and the remarks in a closed section."""
     sign = SIGNS.get(found.outcome, UNDECIDED_SIGN)
-    lines = [f"### {sign} {_plain(words.headline(found))}", ""]
+    lines = [f"### {sign} {_plain(sentences.headline(found))}", ""]
     lines += ["| Case | Baseline | Now | Change | Verdict |", "| --- | ---: | ---: | ---: | --- |"]
     for case in found.cases:
         verdict = case.verdict
-        why = words.reason(found, case)
+        why = sentences.reason(found, case)
         cells = (
             _code(case.name),
-            words.rate(case.baseline),
-            words.rate(case.now),
-            words.change(verdict.change),
+            sentences.rate(case.baseline),
+            sentences.rate(case.now),
+            sentences.change(verdict.change),
             verdict.outcome + (f": {_plain(why)}" if why else ""),
         )
         lines.append(f"| {' | '.join(cells)} |")
     if found.condition is not None:
-        lines += ["", _plain(words.condition(found.condition))]
+        lines += ["", _plain(sentences.condition(found.condition))]
     lines += ["", "<details><summary>How it was measured</summary>", ""]
-    lines += [f"* {_plain(remark)}" for remark in words.remarks(found)]
+    lines += [f"* {_plain(remark)}" for remark in sentences.remarks(found)]
     return "\n".join([*lines, "", "</details>", ""])
 
 

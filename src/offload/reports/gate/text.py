@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from offload.bench.experiments.gate import GateResult
-from offload.reports.gate import words
+from offload.reports.gate import sentences
 from offload.reports.tables import text_table
 from offload.reports.tables.text_table import Line
 
 
 def text(found: GateResult) -> str:
     """Render the verdict as a sentence, a table of the cases, and the remarks."""
-    parts = [text_table.wrapped(words.headline(found)), _table(found)]
+    parts = [text_table.wrapped(sentences.headline(found)), _table(found)]
     if found.condition is not None:
-        parts.append(text_table.wrapped(words.condition(found.condition)))
-    parts.append("\n".join(text_table.wrapped(line) for line in words.remarks(found)))
+        parts.append(text_table.wrapped(sentences.condition(found.condition)))
+    parts.append("\n".join(text_table.wrapped(line) for line in sentences.remarks(found)))
     return "\n\n".join([*parts, f"records: {found.folder}"])
 
 
@@ -21,16 +21,16 @@ def _table(found: GateResult) -> str:
     head = ["Case", "Baseline", "Now", "Change", "Verdict"]
     rows = [
         (
-            words.rate(case.baseline),
-            words.rate(case.now),
-            words.change(case.verdict.change),
+            sentences.rate(case.baseline),
+            sentences.rate(case.now),
+            sentences.change(case.verdict.change),
             case.verdict.outcome,
         )
         for case in found.cases
     ]
     most = text_table.first_column([[*column] for column in zip(head[1:], *rows, strict=True)])
     lines = [
-        Line((text_table.shortened(case.name, most), *row), words.reason(found, case))
+        Line((text_table.shortened(case.name, most), *row), sentences.reason(found, case))
         for case, row in zip(found.cases, rows, strict=True)
     ]
     return text_table.render(head, lines)

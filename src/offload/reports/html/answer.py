@@ -26,7 +26,7 @@ from offload.reports import comparison
 from offload.reports.advice import answer_text
 from offload.reports.advice.application import answer_text as application_text
 from offload.reports.claims import by_source, verdicts
-from offload.reports.gate import words as gate_words
+from offload.reports.gate import sentences as gate_sentences
 from offload.reports.gil import cost, effects, on_and_off
 from offload.reports.gil.effects import Effect
 from offload.reports.html import repeat_command
@@ -151,15 +151,15 @@ def _gate(run: MeasuredRun, planned: Plan) -> Iterator[Verdict]:
     except UserError as error:  # no case has a rate in the baseline
         yield Verdict(f"{error.what}.", tone=UNCLEAR)
         return
-    yield Verdict(gate_words.headline(found), tone=GATE_TONES.get(found.outcome, UNCLEAR))
+    yield Verdict(gate_sentences.headline(found), tone=GATE_TONES.get(found.outcome, UNCLEAR))
     for case in found.cases:
-        reason = gate_words.reason(found, case)
+        reason = gate_sentences.reason(found, case)
         words = _sentence(": ".join(part for part in (case.verdict.outcome, reason) if part))
         tone = CASE_TONES.get(case.verdict.outcome, UNCLEAR)
-        yield Verdict(words, case.name, gate_words.change(case.verdict.change), tone)
+        yield Verdict(words, case.name, gate_sentences.change(case.verdict.change), tone)
     if found.condition is not None:
-        yield Verdict(_sentence(gate_words.condition(found.condition)))
-    yield Verdict(" ".join(map(_sentence, gate_words.conditions(found))))
+        yield Verdict(_sentence(gate_sentences.condition(found.condition)))
+    yield Verdict(" ".join(map(_sentence, gate_sentences.conditions(found))))
 
 
 def _compared(run: MeasuredRun) -> Iterator[Verdict]:

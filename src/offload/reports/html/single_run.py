@@ -33,7 +33,7 @@ OPEN_LOOP = (
 )
 TIMES = {"Mean": None, **charts.PERCENTILES, "p99.9": 0.999}
 WORK = {"python_s": "a loop in Python", "memory_s": "copies in memory"}
-LOSSES = {"others_cpu": "CPU of other processes", "steal": "CPU that the hypervisor kept"}
+LOSSES = {"others_cpu": "CPU of other processes", "steal": "CPU that the hypervisor used"}
 
 CLAIM_HEAD = ("Claim", "Verdict", "Published", "Here", "Says", "Reason")
 

@@ -1,4 +1,4 @@
-"""Send the content of the page to all browsers: one computation a second, however many they are."""
+"""Send the content of the page to all browsers: it is computed once a second for all of them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Feed:
         self._behind.pop(stream, None)
 
     async def run(self, idle_s: float) -> None:
-        """Read and send until nothing goes on and no browser was connected for `idle_s`."""
+        """Read and send until the source has ended and no browser was connected for `idle_s`."""
         without_s = 0.0  # counted in steps, so that a stopped process has not waited
         while without_s < idle_s:
             await asyncio.sleep(EVERY)

@@ -1,7 +1,7 @@
 """The page of rows that another process sends through a pipe, such as the lines of fab watch.
 
 Each line is a JSON object: `{"head": [...]}` first, `{"row": [...]}` for each row, and
-`{"lines": [...]}` at the end, which stand below the table.
+`{"lines": [...]}` at the end, which are shown below the table.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class RowsPipe:
         self._send({"row": [*row]})
 
     def close(self, lines: Sequence[str] = ()) -> None:
-        """Send lines that stand below the rows, and end; the page remains."""
+        """Send lines that are shown below the rows, and end; the page remains."""
         self._send({"lines": [*lines]})
         os.close(self._pipe)
 

@@ -1,4 +1,4 @@
-"""The page of a run, from the files in its folder: the run itself takes no part in it.
+"""The page of a run, from the files in its folder: the process of the run is not involved.
 
 ::
 
@@ -28,7 +28,7 @@ LARGEST_REPORT = 1_000_000  # bytes; ours have at most 400 kB
 
 
 class RunView:
-    """A run that goes on or has ended."""
+    """A run that is measured or has ended."""
 
     def __init__(self, folder: Path) -> None:
         self.title = folder.name
@@ -52,7 +52,7 @@ class RunView:
         if progress is not None and progress.is_running:
             return self._running(progress)
         if self._seen is not None and self._seen.is_running and not self._has_report():
-            return self._view(RUNNING, "No more rounds are due; the command goes on.")
+            return self._view(RUNNING, "No more rounds are due; the command continues.")
         if progress is not None or not self._has_all():
             what = "The process that measured has ended" if progress else "Not measured completely"
             return self._view(BROKEN, f"{what}: continue with fab resume:{self.title}")

@@ -130,7 +130,7 @@ class _Events(_Handler):
 
 
 async def serve(source: Source, idle_s: float, on_ready: Callable[[str], None]) -> None:
-    """Serve until nothing goes on and no browser was connected for `idle_s`.
+    """Serve until the source has ended and no browser was connected for `idle_s`.
 
     `on_ready` is called with the address. Raise OSError if no port is free.
     """

@@ -1,4 +1,4 @@
-"""What the page shows: a table of texts, and what goes on."""
+"""What the page shows: a table of texts, and the current step."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ LONGEST = 400  # letters of a cell
 class View:
     """The content of the page at one moment; two equal ones are sent once.
 
-    `step` is what goes on, in words; a `phase` with its expected end, and the expected end of all,
-    in Unix time, are counted down by the page. `lines` are below the table. Rows whose number is in
-    `active` are measured now, and columns in `numbers` are aligned to the right. With `has_report`
-    the page shows the report instead.
+    `step` describes the current step. The page counts down to the expected end of its `phase` and
+    to `ends`, the expected end of the run, both in Unix time in s. `lines` are below the table.
+    Rows whose number is in `active` are measured now, and columns in `numbers` are aligned to the
+    right. With `has_report` the page shows the report instead.
     """
 
     state: str

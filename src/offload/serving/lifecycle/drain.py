@@ -1,8 +1,8 @@
-"""The drain: what was accepted before a stop signal is finished, and nothing else is accepted.
+"""The drain: requests that were accepted before a stop signal are finished, others are refused.
 
 The order is the same for every server: accept the connections in the listen queue, while the kernel
 drops new ones (`refuse_new`) if no other process listens; close the listener; finish the requests
-at work; wait a short time for clients that still receive responses; and close the connections.
+in progress; wait a short time for clients that still receive responses; close the connections.
 `stop_signal.DRAIN` limits the whole drain.
 """
 
@@ -47,7 +47,7 @@ async def accept_waiting(listening: socket.socket, backlog: int) -> None:
 
 
 async def wait_until_quiet(started: Callable[[], int], is_busy: Callable[[], bool]) -> None:
-    """Wait until no request is at work and none was `started` for QUIET seconds."""
+    """Wait until no request is in progress and none was `started` for QUIET seconds."""
     while True:
         before = started()
         await asyncio.sleep(QUIET)
@@ -57,7 +57,7 @@ async def wait_until_quiet(started: Callable[[], int], is_busy: Callable[[], boo
 
 
 class Count:
-    """The number of requests inside `with`, and how many there have been."""
+    """Counts requests: those that are inside `with` now, and all that have entered it."""
 
     def __init__(self) -> None:
         self.now = 0
@@ -81,10 +81,10 @@ class Count:
 
 
 class Requests:
-    """The requests of a server: those at work, and those whose response is being sent.
+    """The requests of a server: those whose task runs, and those whose response is being sent.
 
-    Only work is waited for. A client that reads slowly, or not at all, cannot delay the end by more
-    than SENDING.
+    The drain waits for all tasks, but for responses at most SENDING: a client that reads slowly, or
+    not at all, cannot delay the end for longer.
     """
 
     def __init__(self) -> None:
@@ -92,7 +92,7 @@ class Requests:
         self.being_sent = Count()
 
     async def finish(self) -> None:
-        """Wait until no request is at work or arrives, then for the responses, up to SENDING."""
+        """Wait until no task runs and no request arrives, then for the responses, up to SENDING."""
         await self.at_work.wait()
         await wait_until_quiet(lambda: self.at_work.started, lambda: self.at_work.now > 0)
         with suppress(TimeoutError):

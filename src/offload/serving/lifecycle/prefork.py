@@ -87,7 +87,8 @@ class _Parent:
         while missing and stop.at is None:
             timeout = until - time.monotonic()
             if timeout < 0:
-                raise StartError(f"the processes were not ready within {readiness.LIMIT:.0f} s")
+                what = f"the processes were not ready within {readiness.LIMIT:.0f} s"
+                raise StartError(what, "check what the import of the task waits for")
             missing -= self._wait(timeout)
             if ended := self._reap():
                 code = os.waitstatus_to_exitcode(ended[0][1])

@@ -124,7 +124,7 @@ def _announce(folder: tempfile.TemporaryDirectory[str], processes: int, port: in
             error = _read_failure()
             if error is None and time.monotonic() > until:
                 what = f"the server's processes were not ready within {readiness.LIMIT:.0f} s"
-                error = StartError(what)
+                error = StartError(what, "check what the import of its task waits for")
             if error is not None:
                 _end(folder, error)
             time.sleep(POLL)

@@ -91,8 +91,8 @@ def calls(task: str, seconds: float, least: int = 1) -> CallStatistics:
 async def acalls(task: str, seconds: float) -> CallStatistics:
     """Await a task repeatedly on this event loop for `seconds`; its CPU time is not measured.
 
-    Between two calls the others on the loop have their turn, as between two requests: else a
-    coroutine that never awaits would make all its calls before the next one starts.
+    After each call, other coroutines on the loop can run, as between two requests. Otherwise a
+    coroutine that never awaits would complete all its calls before the next one starts.
     """
     found = CallStatistics()
     started = before = monotonic()

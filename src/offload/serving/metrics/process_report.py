@@ -1,8 +1,8 @@
 """The report of a server process about a user's application. Standard library only.
 
 Each process that serves the application listens on a socket in Linux's abstract namespace, named
-by its pid. So the report needs no route in the application, and every worker can be asked for its
-own report. Other systems have no report.
+by its pid. So the report needs no route in the application, and every worker reports for itself.
+Other systems have no report.
 """
 
 from __future__ import annotations

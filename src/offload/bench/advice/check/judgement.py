@@ -143,7 +143,7 @@ def _best(choices: Sequence[Choice]) -> Requirement:
 def _regret(choices: Sequence[Choice]) -> list[Requirement]:
     least_mean, least = percent(REGRET_MEAN), percent(REGRET_WORST)
     if not choices:
-        return [Requirement("rate of the choice, of the best", "unknown", least_mean, None)]
+        return [Requirement("share of the best rate", "unknown", least_mean, None)]
     shares = [each.share for each in choices]
     mean = statistics.fmean(shares)
     measured = percent(mean, 1)
@@ -153,9 +153,9 @@ def _regret(choices: Sequence[Choice]) -> list[Requirement]:
     worst = min(choices, key=lambda each: each.share)
     interval = f" ({_interval(worst.interval, 1)})" if worst.interval else ""
     return [
-        Requirement("mean rate, of the best", measured, least_mean, mean >= REGRET_MEAN),
+        Requirement("mean share of the best rate", measured, least_mean, mean >= REGRET_MEAN),
         Requirement(
-            "worst rate, of the best",
+            "lowest share of the best rate",
             f"{percent(worst.share, 1)}{interval}",
             least,
             worst.share >= REGRET_WORST,
@@ -175,7 +175,7 @@ def _predictions(answers: Sequence[RecordedAnswer]) -> list[Requirement]:
     measured = percent(median, 1) + (f" ({_interval(found, 1)})" if found else "")
     return [
         Requirement(name, _share(near, len(errors)), required, is_near),
-        Requirement("median error of it", measured, largest, is_small),
+        Requirement("median error of the predicted rate", measured, largest, is_small),
     ]
 
 
@@ -244,7 +244,7 @@ def _unknown(answers: Sequence[RecordedAnswer]) -> Requirement:
     unknown = sum(each.sure in (DISTURBED, PREDICTED) for each in answers)
     passed = unknown <= UNKNOWN_SHARE * len(answers)
     measured = _share(unknown, len(answers))
-    return Requirement("not known", measured, f"at most {percent(UNKNOWN_SHARE)}", passed)
+    return Requirement("no measured advice", measured, f"at most {percent(UNKNOWN_SHARE)}", passed)
 
 
 def _wrong(choices: Sequence[Choice], answers: Sequence[RecordedAnswer]) -> Requirement:

@@ -4,7 +4,7 @@ framing        read bytes as RFC 9112 permits: the requests in them, and which m
 responses      count the responses in a stream, and find those that are not complete
 exchange       send bytes to a server, and receive all responses
 judgement      compare the responses with the requests
-valid          valid requests, of which mutants are made
+valid          valid requests, from which mutants are created
 mutator        mutants of valid requests, each from a seed and a number
 corpus         requests of public test suites, with what must happen to them
 smuggling      requests that contain a second one, which a proxy and a server may read differently

@@ -1,4 +1,4 @@
-"""Mutants of valid requests: the same seed and number always give the same bytes."""
+"""Mutants of valid requests: the same seed and number always produce the same bytes."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def _coding_and_length(field: bytes, second: bytes) -> bytes:
 
 
 def _lengths(fields: bytes, second: bytes) -> bytes:
-    """Send a body with several lengths, of which `%d` covers the second request."""
+    """Send a body with several lengths: the one for `%d` covers the second request."""
     return _send(fields % len(second), body=second)
 
 

@@ -1,4 +1,4 @@
-"""Valid requests, of which mutants are made. Their bodies look like requests where they can."""
+"""Valid requests, from which mutants are created. If possible, their bodies look like requests."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ WHOLE, NUMBER, MATCH = "is not a whole number from 1", "is not a number from", "
 
 
 def inject(server: str, size: Size) -> Outcome:
-    """Send bad requests to a server and start it by bad commands, or start the bench by some."""
+    """Send bad requests to a server and start it by bad commands, or start benchmarks by these."""
     cases = _of_bench() if server == BENCH else _of_server(server)
     wrong, slowest_s = commands.check(cases)
     found = [

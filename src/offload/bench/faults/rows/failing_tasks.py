@@ -46,7 +46,7 @@ def inject(server: str, size: Size) -> Outcome:
 
 ROW = Row(
     "R4",
-    "a task that fails: exception, sys.exit, invalid result, ...",
+    "a task that fails, for example by sys.exit or with an invalid result",
     "500 with one line of log, and the next request is served",
     inject,
     ("sync", "loop", "threads", "processes", "pipes", "pebble", "prefork"),

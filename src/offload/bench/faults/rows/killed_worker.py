@@ -1,4 +1,4 @@
-"""R1: a worker process is killed by SIGKILL, again and again, while clients send requests."""
+"""R1: worker processes are killed by SIGKILL repeatedly, while clients send requests."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _is_served(samples: clients.Samples, kills: Sequence[float]) -> bool:
 
 ROW = Row(
     "R1",
-    "kill -9 of a worker, again and again",
+    "repeated kill -9 of a worker",
     "no request fails, and the next one is served within 1 s",
     inject,
     ("processes", "pipes", "pebble"),

@@ -21,7 +21,7 @@ STARTED_S = 5.0
 
 
 def inject(name: str, size: Size) -> Outcome:
-    """Send each signal in mid-request, and then two signals to a server whose task hangs."""
+    """Send each signal during requests, and then two signals to a server whose task hangs."""
     found, is_kept = [], True
     for number in (signal.SIGTERM, signal.SIGINT):
         own, kept = _drain(name, number, size)
@@ -88,7 +88,7 @@ def _exit_code(target: FaultyServer, limit_s: float) -> int | None:
 
 ROW = Row(
     "R10",
-    "SIGTERM or SIGINT in mid-request",
+    "SIGTERM or SIGINT during requests",
     "no accepted request is lost, exit 0, no process left; a second signal ends it within 1 s",
     inject,
     ("sync", "loop", "threads", "processes", "pipes", "pebble", "prefork"),

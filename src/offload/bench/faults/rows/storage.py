@@ -181,7 +181,7 @@ FAULTS: dict[str, Callable[[Path, Size], Outcome]] = {
 ROW = Row(
     "R15",
     "a full disk, a read-only one, eight benchmarks at once, kill -9 at random points",
-    "no finished trial is lost, no line is corrupt; exit 6 and one line, and resume goes on",
+    "no finished trial is lost, no line is corrupt; exit 6 and one line, and resume continues",
     inject,
     tuple(FAULTS),
 )

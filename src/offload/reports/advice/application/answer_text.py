@@ -85,7 +85,7 @@ def next_step(answer: ApplicationAnswer) -> str:
     if {cause.kind for cause in answer.causes} - NOT_FIXABLE:
         return "Fix the cause first, then repeat the measurement: the advice will change."
     if answer.sure in (LIKELY, TIE) and _rival(answer) is not None:
-        return "If a small difference matters, repeat the measurement with a longer budget=300."
+        return "If a small difference matters, measure again with more time: budget=300."
     return "Serve it by the command below."
 
 
@@ -176,7 +176,7 @@ def _parts(answer: ApplicationAnswer) -> dict[str, list[str]]:
 
 def _title(answer: ApplicationAnswer) -> str:
     title = "Cause" if len(answer.causes) < 2 else "Causes"
-    return title if answer.disturbed is None else f"{title}, doubtful"
+    return title if answer.disturbed is None else f"Possible {title.lower()}"
 
 
 def _capitalize(found: list[str]) -> list[str]:
@@ -185,7 +185,7 @@ def _capitalize(found: list[str]) -> list[str]:
 
 def _certainty(answer: ApplicationAnswer) -> str:
     rivals = [name(option) for option in answer.others if _is_open(option)][:3]
-    why = f"{answer.chosen.case.server} has the fewest processes, or is the most usual one"
+    why = f"{answer.chosen.case.server} has the fewest processes, or is the most common one"
     return answer_text.certainty(answer.sure, rivals, answer.tie, why)
 
 

@@ -82,7 +82,8 @@ def build(rows: int) -> str:
         new.unlink(missing_ok=True)
     if wrong is not None:
         version = sqlite3.sqlite_version
-        raise StorageError(f"{path()}: {wrong}: sqlite {version} builds different rows")
+        what = f"{path()}: {wrong}: sqlite {version} builds different rows"
+        raise StorageError(what, "use a Python with another sqlite")
     return digest
 
 

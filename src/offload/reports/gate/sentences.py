@@ -148,12 +148,12 @@ def _kept_runs(found: GateResult) -> Iterator[str]:
     runs = f"{kept.baseline} and {kept.now}"
     yield f"Two kept runs are compared, {runs}, which were measured at different times."
     if kept.moved is None:
-        yield "How far the machine's speed moved between them is unknown, so nothing is judged."
+        yield "The change of the machine's speed between them is unknown, so there is no verdict."
     else:
         moved = percent(kept.moved, DIGITS)
         least = percent(kept.smallest(found.terms.loss), DIGITS)
         yield (
-            f"The machine's speed moved by {moved} during and between them. Each interval includes "
-            f"this, so that no loss below {least} can be shown."
+            f"The machine's speed changed by {moved} during and between them. Each interval "
+            f"includes this change, so no loss below {least} can be detected."
         )
     yield "Side by side, the speed cancels: fab compare_runs:NAME,against=path/to/other/checkout."
