@@ -167,8 +167,8 @@ def test_text_fits_into_30_lines_of_100_columns_whatever_was_measured() -> None:
 
 def test_json_has_the_keys_of_a_functions_answer() -> None:
     values = json.loads(answer_json.as_json(answered({ONE: 50.0, TWO: 100.0})))
-    for_functions = "task strategy workers rate rate_low rate_high p95_s memory_mib tie certainty"
-    assert {*for_functions.split(), "alternatives", "why", "next", "flags"} <= {*values}
+    for_functions = "task strategy workers rate rate_low rate_high p95_s memory_mib tie"
+    assert {*for_functions.split(), "alternatives", "sure", "why", "next", "flags"} <= {*values}
     assert (values["strategy"], values["workers"], values["processes"]) == (TWO[0], 2, 2)
     assert values["deployment"] == (
         "uvicorn --workers 2 --loop uvloop --http httptools shop.web:app"

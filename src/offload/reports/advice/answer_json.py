@@ -32,7 +32,7 @@ def as_dict(answer: Answer, handler: Handler | None = None) -> dict[str, Any]:
         "alternatives": [_option(option) for option in answer.others],
         "not_measured": [_unmeasured(each) for each in unmeasured.of_answer(answer)],
         "is_measured": answer.is_measured,
-        "certainty": answer.sure,
+        "sure": answer.sure,
         "why": [*reasons.sentences(answer)],
         "changes": [*reasons.changes(answer)],
         "next": " ".join(reasons.next_steps(answer)),

@@ -40,7 +40,7 @@ def as_dict(answer: ApplicationAnswer) -> dict[str, Any]:
         "remaining_causes": _causes(answer.remaining),
         "is_measured": True,
         "is_interrupted": answer.is_interrupted,
-        "certainty": answer.sure,
+        "sure": answer.sure,
         "why": answer_text.causes(answer),
         "next": answer_text.next_step(answer),
         "flags": [problem.text for problem in answer.problems],
