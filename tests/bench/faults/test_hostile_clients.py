@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import resource
 import socket
 import subprocess
 import sys
@@ -13,7 +15,9 @@ import pytest
 
 from offload.bench.faults import raw_requests, slow_connections
 from offload.bench.faults.clients import Sample, Samples
+from offload.bench.faults.faulty_server import faulty
 from offload.bench.faults.peak_memory import PeakMemory
+from offload.bench.faults.rows import slow_clients
 from tests.waiting import read_line, wait_until
 
 GROW = """
@@ -123,6 +127,28 @@ def test_slow_connections_end_when_the_server_has_closed_them(
             listening.accept()[0].close()
         status = psutil.Process(pid).status
         assert wait_until(lambda: status() == psutil.STATUS_ZOMBIE)
+
+
+@pytest.mark.server
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has the limits of another process")
+def test_slow_connections_use_little_of_the_machine(listening: socket.socket) -> None:
+    for kind in slow_connections.KINDS:
+        with slow_connections.slow(kind, port_of(listening), 3) as pid:
+            assert os.getpriority(os.PRIO_PROCESS, pid) == slow_connections.LOWEST
+            cpu_s, size = slow_connections.MOST_CPU_S, slow_connections.MOST_BYTES
+            assert resource.prlimit(pid, resource.RLIMIT_CPU) == (cpu_s, cpu_s)
+            assert resource.prlimit(pid, resource.RLIMIT_AS) == (size, size)
+
+
+@pytest.mark.slow
+@pytest.mark.server
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has /proc")
+def test_slow_clients_of_each_kind_are_connected_at_the_same_time() -> None:
+    with faulty("threads", "nap") as target, slow_clients._attack(target, 4) as attack:
+        assert {kind: len(ports) >= 4 for kind, ports in attack.ports.items()} == dict.fromkeys(
+            slow_connections.KINDS, True
+        )
+        assert attack.memory_mib() > 1
 
 
 @pytest.mark.server
