@@ -17,6 +17,11 @@ LONGEST_S = 10.0  # wait for a response after the last kill
 
 
 def inject(server: str, size: Size) -> Outcome:
+    """Kill workers; the next request must be served within WITHIN_S."""
+    return kill_workers(server, size, WITHIN_S)
+
+
+def kill_workers(server: str, size: Size, within_s: float) -> Outcome:
     """Kill one worker at a time, and count the requests that had no response of status 200."""
     generator = random.Random(size.kills)  # noqa: S311 - repeatable
     kills: list[float] = []
@@ -32,7 +37,7 @@ def inject(server: str, size: Size) -> Outcome:
         alive = target.is_alive()
     waits = [samples.served_after_s(at) for at in kills]
     known = [wait for wait in waits if wait is not None]
-    in_time = len(known) == len(waits) and max(known, default=0.0) <= size.slack * WITHIN_S
+    in_time = len(known) == len(waits) and max(known, default=0.0) <= size.slack * within_s
     longest = seconds(max(known)) if len(known) == len(waits) and known else "never"
     figure = (
         f"{len(kills)} kills: {samples.failed} of {len(samples.all)} requests failed; "
