@@ -87,6 +87,18 @@ def test_the_time_left_is_a_guess_until_a_block_was_measured(
     assert left_s(capsys.readouterr().err) == 2 * 5.0 + 3 * GUESS
 
 
+def test_a_retry_is_part_of_the_time_left(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module.time, "monotonic", lambda: 0.0)
+    records = [window(0, 100.0), window(1, 100.0)]  # 5 s
+    progress = Progress(PLAN, records)
+    progress.begin("round 1, retry", PLAN.title(0), retry_s=5.0)
+    assert left_s(capsys.readouterr().err) == 5.0 + 2 * 5.0 + 3 * GUESS
+    progress.begin("round 1", PLAN.title(1))
+    assert left_s(capsys.readouterr().err) == 2 * 5.0 + 3 * GUESS
+
+
 def test_the_remaining_time_is_within_the_budget(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -56,10 +56,15 @@ class Progress:
         if self._folder is not None:
             progress_file.remove(self._folder)
 
-    def begin(self, place: str, name: str, places: Sequence[int] = ()) -> None:
-        """Start a round of a block, or a long run, of the cases at `places` in the plan."""
+    def begin(
+        self, place: str, name: str, places: Sequence[int] = (), retry_s: float = 0.0
+    ) -> None:
+        """Start a round of a block, or a long run, of the cases at `places` in the plan.
+
+        `retry_s` is the expected time of a retry, which is not one of the rounds that are due.
+        """
         self._place, self._name = place, name
-        self._ends = time.monotonic() + self._expected_s()
+        self._ends = time.monotonic() + self._expected_s(retry_s)
         self._now = replace(self._now, step=f"{place}: {name}", places=tuple(places))
         if not self._console.is_terminal:
             print(f"{self._line()}", file=sys.stderr, flush=True)
@@ -97,13 +102,13 @@ class Progress:
         line = f"[{self._place}] {self._name}: {', '.join(rates)}{retry}"
         self._console.print(line, markup=False, soft_wrap=True)
 
-    def _expected_s(self) -> float:
+    def _expected_s(self, retry_s: float = 0.0) -> float:
         """Estimate the remaining time in s, including all rounds until the next analysis."""
         plan, records = self._plan, self._records
         if plan.latency is not None:
             return latency_capacity.left_s(plan.latency, records)
         times = round_times.expected(plan, records)
-        rounds = sum(times[due.block] for due in schedule.due(plan, records))
+        rounds = retry_s + sum(times[due.block] for due in schedule.due(plan, records))
         if (left := time_budget.left_for_rounds_s(plan, records)) is not None:
             rounds = min(rounds, max(0.0, left))
         return rounds + time_budget.long_runs_s(plan, records)
