@@ -60,6 +60,17 @@ def test_a_case_without_a_rate_shows_why(capsys: pytest.CaptureFixture[str]) -> 
     assert [line.partition(": ")[2] for line in lines[1:]] == ["the server died", "no rate"]
 
 
+def test_a_reason_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = Progress(PLAN, [])
+    for number in (1, 2):
+        progress.begin(f"round {number}", PLAN.title(0))
+        progress.done([window(place, 0.0, problem="it died") for place in (0, 1)])
+    lines = capsys.readouterr().err.splitlines()
+    again = "the same problem as before"
+    assert lines[1].endswith(f": 3/noop_sync it died, 4/noop_sync {again}")
+    assert lines[3].endswith(f": 3/noop_sync {again}, 4/noop_sync {again}")
+
+
 def test_a_round_that_is_retried_shows_why(capsys: pytest.CaptureFixture[str]) -> None:
     progress = Progress(PLAN, [])
     progress.begin("round 1", PLAN.title(1))

@@ -34,6 +34,7 @@ class Progress:
     def __init__(self, plan: Plan, records: list[Record], folder: Path | None = None) -> None:
         self._plan, self._records, self._folder = plan, records, folder
         self._place, self._name, self._retry = "", "", ""
+        self._problems: set[str] = set()  # that were printed
         left_s, now = self._expected_s(), time.time()
         self._ends = time.monotonic() + left_s
         self._now = progress_file.own("starting", "start", now, now + left_s)
@@ -84,7 +85,8 @@ class Progress:
     def done(self, found: Sequence[Record]) -> None:
         """Print the rate of each measured case, or the reason if it has none.
 
-        On a terminal the table has the rates, and only retries and problems have a line.
+        A reason that was printed before is not repeated. On a terminal the table has the rates, and
+        only retries and problems have a line.
         """
         if self._console.is_terminal:
             self._rows.add(found)
@@ -96,11 +98,20 @@ class Progress:
             rate = next(iter(by_round(own, rate_of).values()), None)
             shown = "no rate" if rate is None else f"{rate:.2f}/s"
             name = f"{self._plan.cases[place or 0].name} " if len(places) > 1 else ""
-            rates.append(f"{name}{own[-1].problem or shown}")
+            rates.append(f"{name}{self._reason(own[-1]) or shown}")
         if self._console.is_terminal and not retry and not any(r.problem for r in found):
             return
         line = f"[{self._place}] {self._name}: {', '.join(rates)}{retry}"
         self._console.print(line, markup=False, soft_wrap=True)
+
+    def _reason(self, record: Record) -> str:
+        """Return why a case has no rate; empty if it has one."""
+        if record.problem is None:
+            return ""
+        if (text := str(record.problem)) in self._problems:
+            return "the same problem as before"
+        self._problems.add(text)
+        return text
 
     def _expected_s(self, retry_s: float = 0.0) -> float:
         """Estimate the remaining time in s, including all rounds until the next analysis."""
