@@ -17,7 +17,7 @@ from offload.bench.faults import raw_requests, slow_connections
 from offload.bench.faults.clients import Sample, Samples
 from offload.bench.faults.faulty_server import faulty
 from offload.bench.faults.peak_memory import PeakMemory
-from offload.bench.faults.rows import slow_clients
+from offload.bench.faults.rows import killed_worker, slow_clients
 from tests.waiting import read_line, wait_until
 
 GROW = """
@@ -180,3 +180,13 @@ def test_the_99th_percentile_counts_requests_since_a_time() -> None:
     assert samples.p99_s() == pytest.approx(1.97)
     assert samples.p99_s(since=190) == pytest.approx(1.99)
     assert samples.p99_s(since=1000) is None
+
+
+def test_the_figure_of_killed_workers_says_whether_requests_were_served_again() -> None:
+    samples = Samples([Sample(0.0, 0.1, 200), Sample(1.0, 1.25, 200)])
+    assert killed_worker._figure(samples, [0.5], alive=True) == (
+        "1 kill: 0 of 2 requests failed; served again after 750 ms"
+    )
+    assert killed_worker._figure(samples, [0.5, 2.0], alive=False) == (
+        "2 kills: 0 of 2 requests failed; not served again; the server ended"
+    )

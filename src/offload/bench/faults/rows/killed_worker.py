@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from offload.bench.faults import clients
 from offload.bench.faults.faulty_server import faulty, kill, wait_until
 from offload.bench.faults.row import Outcome, Row, Size
-from offload.units import seconds
+from offload.units import after, counted
 
 WITHIN_S = 1.0  # until a request that was sent after the kill is answered
 START_S = 5.0  # for clients and workers
@@ -35,16 +35,24 @@ def kill_workers(server: str, size: Size, within_s: float) -> Outcome:
                 time.sleep(size.interval_s)
             wait_until(lambda: _is_served(samples, kills), LONGEST_S)
         alive = target.is_alive()
+    longest_s = _longest_s(samples, kills)
+    in_time = longest_s is not None and longest_s <= size.slack * within_s
+    return Outcome(not samples.failed and in_time and alive, _figure(samples, kills, alive))
+
+
+def _figure(samples: clients.Samples, kills: Sequence[float], alive: bool) -> str:
+    figure = (
+        f"{counted(len(kills), 'kill')}: {samples.failed} of {len(samples.all)} requests failed; "
+        + after("served again", _longest_s(samples, kills))
+    )
+    return figure + ("" if alive else "; the server ended")
+
+
+def _longest_s(samples: clients.Samples, kills: Sequence[float]) -> float | None:
+    """Return the longest time until a request after a kill was served; None if one was not."""
     waits = [samples.served_after_s(at) for at in kills]
     known = [wait for wait in waits if wait is not None]
-    in_time = len(known) == len(waits) and max(known, default=0.0) <= size.slack * within_s
-    longest = seconds(max(known)) if len(known) == len(waits) and known else "never"
-    figure = (
-        f"{len(kills)} kills: {samples.failed} of {len(samples.all)} requests failed; "
-        f"served again after {longest}" + ("" if alive else "; the server ended")
-    )
-    is_kept = bool(kills) and not samples.failed and in_time and alive
-    return Outcome(is_kept, figure)
+    return max(known) if known and len(known) == len(waits) else None
 
 
 def _is_served(samples: clients.Samples, kills: Sequence[float]) -> bool:
