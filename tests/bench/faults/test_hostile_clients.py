@@ -184,9 +184,9 @@ def test_the_99th_percentile_counts_requests_since_a_time() -> None:
 
 def test_the_figure_of_killed_workers_says_whether_requests_were_served_again() -> None:
     samples = Samples([Sample(0.0, 0.1, 200), Sample(1.0, 1.25, 200)])
-    assert killed_worker._figure(samples, [0.5], alive=True) == (
+    assert killed_worker._figure(samples, [0.5]) == (
         "1 kill: 0 of 2 requests failed; served again after 750 ms"
     )
-    assert killed_worker._figure(samples, [0.5, 2.0], alive=False) == (
-        "2 kills: 0 of 2 requests failed; not served again; the server ended"
+    assert killed_worker._figure(samples, [0.5, 2.0]) == (
+        "2 kills: 0 of 2 requests failed; not served again"
     )

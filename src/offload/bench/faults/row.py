@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 
@@ -44,6 +44,12 @@ class Outcome:
 
     is_kept: bool
     figure: str
+
+
+def of_server(is_kept: bool, found: Sequence[str], is_alive: bool) -> Outcome:
+    """Return the outcome of a server: a server that has ended has not kept its promise."""
+    ended = () if is_alive else ("the server ended",)
+    return Outcome(is_kept and is_alive, "; ".join((*found, *ended)))
 
 
 Inject = Callable[[str, Size], Outcome]

@@ -196,7 +196,7 @@ def _finding(soaked: _SoakedServer, counts: Counts, before: Totals, after: Total
 
 
 def _is_served(target: FaultyServer) -> bool:
-    return target.is_alive() and single_clients.at_once(target.port, 1) == [200]
+    return target.is_alive() and single_clients.is_served(target.port)
 
 
 def _progress(soaked: Sequence[_SoakedServer], counts: Sequence[Counts]) -> str:

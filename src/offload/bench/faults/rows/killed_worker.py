@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from offload.bench.faults import clients
 from offload.bench.faults.faulty_server import faulty, kill, wait_until
-from offload.bench.faults.row import Outcome, Row, Size
+from offload.bench.faults.row import Outcome, Row, Size, of_server
 from offload.units import after, counted
 
 WITHIN_S = 1.0  # until a request that was sent after the kill is answered
@@ -37,15 +37,14 @@ def kill_workers(server: str, size: Size, within_s: float) -> Outcome:
         alive = target.is_alive()
     longest_s = _longest_s(samples, kills)
     in_time = longest_s is not None and longest_s <= size.slack * within_s
-    return Outcome(not samples.failed and in_time and alive, _figure(samples, kills, alive))
+    return of_server(not samples.failed and in_time, [_figure(samples, kills)], alive)
 
 
-def _figure(samples: clients.Samples, kills: Sequence[float], alive: bool) -> str:
-    figure = (
+def _figure(samples: clients.Samples, kills: Sequence[float]) -> str:
+    return (
         f"{counted(len(kills), 'kill')}: {samples.failed} of {len(samples.all)} requests failed; "
         + after("served again", _longest_s(samples, kills))
     )
-    return figure + ("" if alive else "; the server ended")
 
 
 def _longest_s(samples: clients.Samples, kills: Sequence[float]) -> float | None:

@@ -13,10 +13,10 @@ import psutil
 
 from offload.bench.faults import clients, slow_connections
 from offload.bench.faults.faulty_server import WORKERS, FaultyServer, faulty, wait_until
-from offload.bench.faults.row import Outcome, Row, Size
+from offload.bench.faults.row import Outcome, Row, Size, of_server
 from offload.bench.faults.slow_connections import BODY, HEADERS, KINDS, READERS, slow
 from offload.errors import MachineError
-from offload.units import percent, seconds
+from offload.units import after, percent, seconds
 
 DEADLINE_S = 10.0  # of a request and of a response
 LATE_S = 2.0  # after the deadline, until the connection is closed
@@ -62,17 +62,15 @@ def inject(server: str, size: Size) -> Outcome:
     found = [_connections(attack), f"they used {percent(busy)} of a core and {memory_mib:.0f} MiB"]
     found.append(f"p99 {_shown(p99_s)}, without them {_shown(base_s)}")
     found.append(f"{attacked.failed} of {len(attacked.all)} requests failed")
-    found += [f"{kind} {_after(at)}" for kind, at in closed.items()]
-    found += [] if alive else ["the server ended"]
+    found += [f"{kind} {after('closed', at)}" for kind, at in closed.items()]
     is_kept = (
         is_attacked
-        and alive
         and not attacked.failed
         and None not in closed.values()
         and (p99_s is not None and base_s is not None)
         and p99_s <= size.slack * TIMES * base_s
     )
-    return Outcome(is_kept, "; ".join(found))
+    return of_server(is_kept, found, alive)
 
 
 def _alone(target: FaultyServer, size: Size) -> clients.Samples:
@@ -160,10 +158,6 @@ def _connections(attack: Attack) -> str:
 
 def _shown(value: float | None) -> str:
     return "unknown" if value is None else seconds(value)
-
-
-def _after(closed_s: float | None) -> str:
-    return "not closed" if closed_s is None else f"closed after {seconds(closed_s)}"
 
 
 ROW = Row(
