@@ -126,8 +126,8 @@ def _closed_s(
 ) -> dict[str, float | None]:
     """Return when all connections of each kind were found closed; None if they were not in time.
 
-    The first check is after the deadline: the kernel's table also has the connections of the last
-    minute, and reading it takes so much CPU time that good clients would wait.
+    The first check is after the deadline, when the good clients have ended: the kernel's table also
+    has the connections of the last minute. With 20,000 of them, reading it took up to 0.3 s.
     """
     closed: dict[str, float | None] = dict.fromkeys(attackers)
     while None in closed.values() and time.monotonic() - began <= DEADLINE_S + slack * LATE_S:
