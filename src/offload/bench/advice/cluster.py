@@ -1,7 +1,7 @@
 """When a dask cluster of several machines is worth it: from which duration of a call on.
 
-`scripts/checks/dask_break_even.py` measures the break-even on one machine of 2 cores: it compares
-one process, which stands for one machine, with two dask workers, which stand for two.
+`scripts/checks/cluster/dask_break_even.py` measures the break-even on one machine of 2 cores: it
+compares one process, which stands for one machine, with two dask workers, which stand for two.
 """
 
 from __future__ import annotations
