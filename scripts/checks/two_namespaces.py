@@ -64,7 +64,7 @@ COUNT = 0.001
 START_S = 0.02  # s between the starts of both hosts, in addition to the bounds of their clocks
 LEFT_S = 5.0  # s until everything on a host has ended
 COMMAND_S = 300.0
-SHIFTER = Path(__file__).with_name("shifted_clock.py")
+SHIFTER = Path(__file__).with_name("time_namespace.py")
 TASK = "sleep_short_sync"
 
 
