@@ -14,7 +14,8 @@ killed    a load process that is killed in the middle is flagged, and the other 
 commands  fab run_load_test, fab -H, an open loop and fab measure do the same
 left      no process is left in a namespace
 
-The exit code is 1 if a check fails. Everything is removed at the end, also after a failure.
+The exit code is 1 if a check fails. Everything is removed at the end, also after a failure, except
+for the empty folder /run/sshd.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ COUNT = 0.001
 START_S = 0.02  # s between the starts of both hosts, in addition to the bounds of their clocks
 LEFT_S = 5.0  # s until everything on a host has ended
 COMMAND_S = 300.0
-SHIFTER = Path(__file__).with_name("shifted_clock.py")
+SHIFTER = Path(__file__).with_name("time_namespace.py")
 TASK = "sleep_short_sync"
 
 

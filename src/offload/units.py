@@ -24,6 +24,24 @@ def seconds(value: float) -> str:
     return "0 s"
 
 
+def after(what: str, took_s: float | None) -> str:
+    """Render after how many seconds something happened; None: it did not.
+
+    >>> after("served again", 1.75), after("served again", None)
+    ('served again after 1.75 s', 'not served again')
+    """
+    return f"not {what}" if took_s is None else f"{what} after {seconds(took_s)}"
+
+
+def counted(count: int, noun: str) -> str:
+    """Render a number of things.
+
+    >>> counted(1, "kill"), counted(6, "kill")
+    ('1 kill', '6 kills')
+    """
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def number(rate: float) -> str:
     """Render a rate with up to two decimal places.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 import signal
 import subprocess
 import sys
@@ -45,6 +46,15 @@ def test_servers_start_without_standard_streams(tmp_path: Path) -> None:
     assert found.returncode == 5, found.stderr
     assert "of the task" in found.stderr
     assert "Traceback" not in found.stderr
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("words", ["", "--list", "--help faults"])
+def test_offload_lists_its_commands_by_its_own_name(words: str, tmp_path: Path) -> None:
+    found = shell(f"OFFLOAD {words}", tmp_path)
+    assert (found.returncode, found.stderr) == (0, "")
+    assert "offload faults:R1" in found.stdout
+    assert not re.findall(r"\bfab [a-z]+", found.stdout)
 
 
 @pytest.mark.server

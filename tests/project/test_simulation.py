@@ -6,7 +6,7 @@ import pytest
 
 from offload.bench.advice.overhead import Overhead
 from scripts.checks import server_simulation as simulation
-from scripts.checks.cluster_simulation import Cluster, Costs
+from scripts.checks.cluster.cluster_simulation import Cluster, Costs
 from scripts.checks.server_simulation import Call
 
 pytestmark = pytest.mark.unit

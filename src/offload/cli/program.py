@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from fabric.config import Config
 from fabric.executor import Executor
 from fabric.main import Fab
@@ -45,6 +47,8 @@ __all__ = [
 ]
 
 
+NAME = "offload"
+FAB = re.compile(r"\bfab (?=[a-z])")  # in the help of a command, before the name of a command
 FIRST = {
     "doctor": "can this machine measure now?",
     "advise:path/to/shop.py:quote": "which strategy does this function need? In 2 minutes",
@@ -56,20 +60,21 @@ class Offload(Fab):
     """Fabric's program with our commands instead of those of a fabfile."""
 
     def load_collection(self) -> None:
-        """Load our commands, and ignore any fabfile in the folder."""
+        """Load our commands instead of those of a fabfile; their help names this program."""
         accept(self)
         self.collection = Collection(auto_dash_names=False)
         for name, command in COMMANDS.items():
+            command.__doc__ = FAB.sub(f"{NAME} ", command.__doc__ or "")
             self.collection.add_task(command, name)
 
     def print_version(self) -> None:
         """Print our version."""
-        print(f"offload {__version__}")
+        print(f"{NAME} {__version__}")
 
 
 def main() -> None:
     """Run the command `offload`."""
-    Offload(__version__, name="offload", executor_class=Executor, config_class=Config).run()
+    Offload(__version__, name=NAME, executor_class=Executor, config_class=Config).run()
 
 
 def accept(program: Program) -> None:

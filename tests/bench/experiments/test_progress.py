@@ -60,6 +60,17 @@ def test_a_case_without_a_rate_shows_why(capsys: pytest.CaptureFixture[str]) -> 
     assert [line.partition(": ")[2] for line in lines[1:]] == ["the server died", "no rate"]
 
 
+def test_a_reason_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = Progress(PLAN, [])
+    for number in (1, 2):
+        progress.begin(f"round {number}", PLAN.title(0))
+        progress.done([window(place, 0.0, problem="it died") for place in (0, 1)])
+    lines = capsys.readouterr().err.splitlines()
+    again = "the same problem as before"
+    assert lines[1].endswith(f": 3/noop_sync it died, 4/noop_sync {again}")
+    assert lines[3].endswith(f": 3/noop_sync {again}, 4/noop_sync {again}")
+
+
 def test_a_round_that_is_retried_shows_why(capsys: pytest.CaptureFixture[str]) -> None:
     progress = Progress(PLAN, [])
     progress.begin("round 1", PLAN.title(1))
@@ -83,6 +94,18 @@ def test_the_time_left_is_a_guess_until_a_block_was_measured(
     progress.begin("round 1", PLAN.title(0))
     assert left_s(capsys.readouterr().err) == 3 * (2 * GUESS + GUESS)
     records += [window(0, 100.0), window(1, 100.0)]  # 5 s
+    progress.begin("round 1", PLAN.title(1))
+    assert left_s(capsys.readouterr().err) == 2 * 5.0 + 3 * GUESS
+
+
+def test_a_retry_is_part_of_the_time_left(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module.time, "monotonic", lambda: 0.0)
+    records = [window(0, 100.0), window(1, 100.0)]  # 5 s
+    progress = Progress(PLAN, records)
+    progress.begin("round 1, retry", PLAN.title(0), retry_s=5.0)
+    assert left_s(capsys.readouterr().err) == 5.0 + 2 * 5.0 + 3 * GUESS
     progress.begin("round 1", PLAN.title(1))
     assert left_s(capsys.readouterr().err) == 2 * 5.0 + 3 * GUESS
 

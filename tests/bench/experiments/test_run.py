@@ -140,8 +140,13 @@ def test_a_flagged_round_is_retried_once_and_the_retry_counts(
     records = run(PLAN, tmp_path)
     assert [r for r in measured.rounds if r[2] == 2] == [(0, 1, 2)]
     assert sum(record.trial.attempt == 2 for record in records) == 2
-    line = next(line for line in capsys.readouterr().err.splitlines() if "again" in line)
+    lines = capsys.readouterr().err.splitlines()
+    line = next(line for line in lines if "again" in line)
     assert "measured again: 40 % of the machine's CPU went to other processes" in line
+    begun = [line for line in lines if line.endswith(" left")]
+    number = next(n for n, line in enumerate(begun) if line.startswith("[round 1, retry] "))
+    retry_left, next_left = (line.rpartition(";")[2] for line in begun[number : number + 2])
+    assert retry_left != next_left  # the time of the retry has passed
 
 
 @pytest.mark.parametrize("rounds", [1, 3])

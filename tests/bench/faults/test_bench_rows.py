@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import tempfile
 from collections import Counter
@@ -13,7 +14,7 @@ from offload.bench.faults import bench_process, lab
 from offload.bench.faults.bench_process import BenchExit
 from offload.bench.faults.killed_runs import KilledRuns
 from offload.bench.faults.lab import ROWS
-from offload.bench.faults.mixed_server import KINDS, OK, MixedServer
+from offload.bench.faults.mixed_server import KINDS, OK
 from offload.bench.faults.row import FULL, SMALL
 from offload.bench.faults.rows import accounting, clock_step, failing_load, storage
 from offload.bench.records import journal
@@ -28,6 +29,7 @@ QUICK = [
 SLOW = [(row, name) for row in ("R13", "R15", "R16") for name in ROWS[row].servers]
 SLOW = [each for each in SLOW if each not in QUICK]
 LINE = b"a line that is no record"
+COUNTED = {"ok": 9, "4xx": 3, "5xx": 5, "reset": 4, "timeout": 1}  # of KINDS, by a load tool
 
 
 @pytest.fixture(autouse=True)
@@ -58,19 +60,33 @@ def test_a_load_that_does_not_fail_is_no_kept_promise(tmp_path: Path) -> None:
 
 
 def test_a_count_that_differs_from_that_of_the_server_is_named() -> None:
-    server = MixedServer()
-    server.counts = Counter(KINDS)
-    failed = {"4xx": 3, "5xx": 4, "reset": 4, "timeout": 1, "unfinished": 0}
-    record = changed(RECORD, completed=9, failed=failed, offered=21)
-    assert accounting._differences(record, server) == []
-    server.counts[OK] += 1
-    assert accounting._differences(record, server) == [
-        "completed: 9, server: 10",
-        "offered: 21, server: 22",
+    seen = Counter(KINDS)
+    failed = {"4xx": 3, "5xx": 5, "reset": 4, "timeout": 1, "unfinished": 0}
+    record = changed(RECORD, completed=9, failed=failed, offered=22)
+    assert accounting._differences(record, seen, "timeout") == []
+    more = seen + Counter([OK])
+    assert accounting._differences(record, more, "timeout") == ["ok: 9, server: 10"]
+    wrong = changed(RECORD, completed=9, failed={**failed, "5xx": 4}, offered=22)
+    assert accounting._differences(wrong, seen, "timeout") == [
+        "5xx: 4, server: 5",
+        "offered: 22, sum of all kinds: 21",
     ]
-    wrong = changed(RECORD, completed=9, failed={**failed, "5xx": 3}, offered=21)
-    assert "5xx: 3, server: 4" in accounting._differences(wrong, server)
-    assert "offered: 21, sum of all kinds: 20" in accounting._differences(wrong, server)
+    resets = changed(RECORD, completed=9, failed={**failed, "reset": 6}, offered=24)
+    assert accounting._differences(resets, seen, "timeout", more=("reset",)) == []
+    assert accounting._differences(resets, seen, "timeout") == ["reset: 6, server: 4"]
+    fewer = changed(RECORD, completed=9, failed={**failed, "reset": 3}, offered=21)
+    assert accounting._differences(fewer, seen, "timeout", more=("reset",)) == [
+        "reset: 3, server: 4"
+    ]
+
+
+@pytest.mark.parametrize("pair", itertools.combinations(COUNTED, 2))
+def test_two_kinds_whose_counts_are_swapped_are_named(pair: tuple[str, str]) -> None:
+    counts, (one, other) = {**COUNTED}, pair
+    counts[one], counts[other] = counts[other], counts[one]
+    completed = counts.pop("ok")
+    record = changed(RECORD, completed=completed, failed=counts, offered=22)
+    assert len(accounting._differences(record, Counter(KINDS), "timeout")) == 2
 
 
 def test_lost_and_corrupt_lines_of_killed_runs_are_counted(tmp_path: Path) -> None:

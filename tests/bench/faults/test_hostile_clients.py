@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import resource
 import socket
 import subprocess
 import sys
@@ -13,7 +15,9 @@ import pytest
 
 from offload.bench.faults import raw_requests, slow_connections
 from offload.bench.faults.clients import Sample, Samples
+from offload.bench.faults.faulty_server import faulty
 from offload.bench.faults.peak_memory import PeakMemory
+from offload.bench.faults.rows import killed_worker, slow_clients
 from tests.waiting import read_line, wait_until
 
 GROW = """
@@ -126,6 +130,28 @@ def test_slow_connections_end_when_the_server_has_closed_them(
 
 
 @pytest.mark.server
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has the limits of another process")
+def test_slow_connections_use_little_of_the_machine(listening: socket.socket) -> None:
+    for kind in slow_connections.KINDS:
+        with slow_connections.slow(kind, port_of(listening), 3) as pid:
+            assert os.getpriority(os.PRIO_PROCESS, pid) == slow_connections.LOWEST
+            cpu_s, size = slow_connections.MOST_CPU_S, slow_connections.MOST_BYTES
+            assert resource.prlimit(pid, resource.RLIMIT_CPU) == (cpu_s, cpu_s)
+            assert resource.prlimit(pid, resource.RLIMIT_AS) == (size, size)
+
+
+@pytest.mark.slow
+@pytest.mark.server
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has /proc")
+def test_slow_clients_of_each_kind_are_connected_at_the_same_time() -> None:
+    with faulty("threads", "nap") as target, slow_clients._attack(target, 4) as attack:
+        assert {kind: len(ports) >= 4 for kind, ports in attack.ports.items()} == dict.fromkeys(
+            slow_connections.KINDS, True
+        )
+        assert attack.memory_mib() > 1
+
+
+@pytest.mark.server
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has /proc")
 def test_a_peak_of_memory_is_seen_after_it() -> None:
     with subprocess.Popen(
@@ -154,3 +180,13 @@ def test_the_99th_percentile_counts_requests_since_a_time() -> None:
     assert samples.p99_s() == pytest.approx(1.97)
     assert samples.p99_s(since=190) == pytest.approx(1.99)
     assert samples.p99_s(since=1000) is None
+
+
+def test_the_figure_of_killed_workers_says_whether_requests_were_served_again() -> None:
+    samples = Samples([Sample(0.0, 0.1, 200), Sample(1.0, 1.25, 200)])
+    assert killed_worker._figure(samples, [0.5]) == (
+        "1 kill: 0 of 2 requests failed; served again after 750 ms"
+    )
+    assert killed_worker._figure(samples, [0.5, 2.0]) == (
+        "2 kills: 0 of 2 requests failed; not served again"
+    )

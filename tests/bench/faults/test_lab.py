@@ -10,7 +10,7 @@ import pytest
 
 from offload.bench.faults import lab
 from offload.bench.faults.lab import ROWS, Finding
-from offload.bench.faults.row import SMALL, NotAvailable, Outcome, Row, Size
+from offload.bench.faults.row import SMALL, NotAvailable, Outcome, Row, Size, of_server
 from offload.errors import MachineError, UsageError
 from offload.registry import catalog
 from offload.reports.tables import faults_table
@@ -124,6 +124,13 @@ def test_an_error_of_the_lab_is_a_broken_promise() -> None:
     assert [each.is_broken for each in found] == [False, True, True, False, False, False]
     with pytest.raises(MachineError):
         lab.run(replace(ROW, servers=("pebble",)), "pebble", SMALL)
+
+
+@pytest.mark.unit
+def test_a_server_that_has_ended_has_not_kept_its_promise() -> None:
+    assert of_server(True, ["0 failed"], is_alive=True) == Outcome(True, "0 failed")
+    ended = Outcome(False, "0 failed; the server ended")
+    assert of_server(True, ["0 failed"], is_alive=False) == ended
 
 
 @pytest.mark.unit

@@ -25,7 +25,7 @@ from tests.waiting import is_running, wait_until
 
 pytestmark = pytest.mark.server
 LOAD = Load("", users=5, seconds=0.5, keep_alive=True, timeout=5.0)
-SHIFTER = ROOT / "scripts" / "checks" / "shifted_clock.py"
+SHIFTER = ROOT / "scripts" / "checks" / "time_namespace.py"
 
 
 def run(hosts: list[RemoteHost], load: Load) -> MergedLoad:

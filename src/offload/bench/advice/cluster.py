@@ -1,6 +1,6 @@
 """The break-even of a dask cluster: the duration of a call from which several machines are faster.
 
-`scripts/checks/dask_break_even.py` measures it on one machine with 2 cores: it compares one
+`scripts/checks/cluster/dask_break_even.py` measures it on one machine with 2 cores: it compares one
 process, which represents one machine, with two dask workers, which represent two machines.
 """
 

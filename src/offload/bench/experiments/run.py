@@ -130,7 +130,10 @@ class ActiveRun:
         if self.plan.gate is not None and each.number % 2 == 0:
             places.reverse()  # alternate which side starts first, in case that has an effect
         cases = {place: self.plan.cases[place] for place in places}
-        self.progress.begin(f"round {each.number}", self.plan.title(each.block), places)
+        name, retry_s = f"round {each.number}", 0.0
+        if attempt > 1:
+            name, retry_s = f"{name}, retry", self._times()[1][each.block]
+        self.progress.begin(name, self.plan.title(each.block), places, retry_s)
         is_apart = self.plan.blocks[each.block].apart
         trial = self._trial(
             WINDOW, block=each.block, round=each.number, attempt=attempt, apart=is_apart

@@ -12,6 +12,7 @@ mixed_server      a server that responds in many ways, and counts its responses
 shifted_clock     a clock of the day that is set while programs run
 faulty_server     a server whose task the lab controls, observed from outside
 reverse_proxy     nginx in front of a server
+pressure          CPU and memory pressure by stress-ng
 peak_memory       the peak of the memory of its processes
 requests/         malformed requests, and what servers may respond to them
 rows/             one file for each row

@@ -98,6 +98,11 @@ def at_once(port: int, count: int) -> list[int]:
     return asyncio.run(_at_once(port, count))
 
 
+def is_served(port: int) -> bool:
+    """Whether a request has a response of status 200."""
+    return at_once(port, 1) == [200]
+
+
 async def _at_once(port: int, count: int) -> list[int]:
     return await asyncio.gather(*(_status(port) for _ in range(count)))
 

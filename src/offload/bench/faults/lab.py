@@ -17,6 +17,7 @@ from offload.bench.faults.rows import (
     failing_load,
     failing_tasks,
     killed_parent,
+    killed_under_pressure,
     killed_worker,
     large_requests,
     malformed_requests,
@@ -35,6 +36,7 @@ ROWS = {
     module.ROW.number: module.ROW
     for module in (
         killed_worker,
+        killed_under_pressure,
         deadly_task,
         stuck_task,
         failing_tasks,

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 
 OK, NOT_FOUND, ERROR = "ok", "4xx", "5xx"
 RESET, CLOSED, PARTIAL, HANG = "reset", "closed", "partial", "hang"
-# The kinds of the responses, repeated in this order. Most kinds have different numbers, so that a
-# count of the wrong kind is detected.
-KINDS = (*[OK] * 9, *[ERROR] * 4, *[NOT_FOUND] * 3, *[RESET] * 2, CLOSED, PARTIAL, HANG)
+# The kinds of the responses, repeated in this order. A load tool may count RESET, CLOSED and
+# PARTIAL as one kind. Its kinds have different numbers, so that swapped counts are detected.
+KINDS = (*[OK] * 9, *[ERROR] * 5, *[NOT_FOUND] * 3, *[RESET] * 2, CLOSED, PARTIAL, HANG)
 BODY = b"Content-Length: 5\r\nConnection: close\r\n\r\nhello"
 RESPONSES = {
     OK: b"HTTP/1.1 200 OK\r\n" + BODY,

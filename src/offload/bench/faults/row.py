@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 
@@ -13,8 +13,8 @@ class Size:
     Limits of time are multiplied by `slack`: a small run is a test that runs beside others.
     Rows read what they need: the number of `kills` (of a worker, or of a benchmark), the seconds
     between two of them, the steady `clients`, the clients of an overload and its duration in s, the
-    number of other `requests`, the number of `slow` connections of all kinds together, and the
-    number of malformed requests that are `mutants`.
+    number of other `requests`, the number of `slow` connections of each kind, and the number of
+    malformed requests that are `mutants`.
     """
 
     name: str
@@ -29,7 +29,7 @@ class Size:
     slack: float
 
 
-SMALL = Size("small", 2, 0.5, 4, 100, 4.0, 5, 30, 150, 5.0)
+SMALL = Size("small", 2, 0.5, 4, 100, 4.0, 5, 10, 150, 5.0)
 FULL = Size("full", 6, 1.0, 8, 1000, 20.0, 30, 500, 10_000, 1.0)
 SIZES = {size.name: size for size in (SMALL, FULL)}
 
@@ -44,6 +44,12 @@ class Outcome:
 
     is_kept: bool
     figure: str
+
+
+def of_server(is_kept: bool, found: Sequence[str], is_alive: bool) -> Outcome:
+    """Return the outcome of a server: a server that has ended has not kept its promise."""
+    ended = () if is_alive else ("the server ended",)
+    return Outcome(is_kept and is_alive, "; ".join((*found, *ended)))
 
 
 Inject = Callable[[str, Size], Outcome]

@@ -6,6 +6,7 @@ Usage: python -m offload.bench.faults.slow_connections KIND PORT COUNT
 from __future__ import annotations
 
 import os
+import resource
 import selectors
 import shutil
 import socket
@@ -22,6 +23,8 @@ PER_SECOND = 200  # new connections
 INTERVAL_S = 2.0  # between two pieces of a connection
 POLL_S = 0.05
 LONGEST_S = 60.0  # until the program ends by itself
+LOWEST = 19  # nice value: the server and its good clients have priority
+MOST_CPU_S, MOST_BYTES = 30, 1 << 29  # CPU time and address space of the program
 TOOL, OPTION = "slowhttptest", {HEADERS: "-H", BODY: "-B"}
 FIRST = {
     HEADERS: b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n",
@@ -34,7 +37,11 @@ SEGMENT, BUFFER, READ = 536, 2048, 32  # bytes: small ones, so that the response
 
 @contextmanager
 def slow(kind: str, port: int, count: int) -> Iterator[int]:
-    """Keep `count` slow connections open in another process during the block; yield its pid."""
+    """Keep `count` slow connections open in another process during the block; yield its pid.
+
+    The process has a low priority, and its CPU time and memory are limited. slowhttptest continues
+    all its connections at the same moment, every INTERVAL_S after its start.
+    """
     process = subprocess.Popen(
         _command(kind, port, count),
         stdin=subprocess.DEVNULL,
@@ -42,10 +49,18 @@ def slow(kind: str, port: int, count: int) -> Iterator[int]:
         stderr=subprocess.DEVNULL,
     )
     try:
+        _limit(process.pid)
         yield process.pid
     finally:
         process.kill()
         process.wait(10)
+
+
+def _limit(pid: int) -> None:
+    os.setpriority(os.PRIO_PROCESS, pid, LOWEST)
+    if sys.platform == "linux":
+        resource.prlimit(pid, resource.RLIMIT_CPU, (MOST_CPU_S, MOST_CPU_S))
+        resource.prlimit(pid, resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
 
 
 def tool(kind: str) -> str | None:

@@ -16,6 +16,7 @@ from offload.bench.soak.finding import Finding
 from offload.bench.soak.growth import Series
 from offload.bench.soak.plan import MIXED, Plan
 from offload.bench.soak.readings import Totals
+from offload.units import counted
 
 IDLE_KILLS = ("processes", "pipes", "prefork")  # they survive the death of any worker
 BUSY_KILLS = (*IDLE_KILLS, "pebble")  # pebble's pool ends if an idle worker dies
@@ -195,11 +196,11 @@ def _finding(soaked: _SoakedServer, counts: Counts, before: Totals, after: Total
 
 
 def _is_served(target: FaultyServer) -> bool:
-    return target.is_alive() and single_clients.at_once(target.port, 1) == [200]
+    return target.is_alive() and single_clients.is_served(target.port)
 
 
 def _progress(soaked: Sequence[_SoakedServer], counts: Sequence[Counts]) -> str:
     requests = sum(each.statuses.total() + each.faults.total() for each in counts)
     kills = sum(each.kills for each in soaked)
     seconds = max(each.series.at[-1] - each.series.at[0] for each in soaked)
-    return f"{seconds:.0f} s: {requests} requests, {kills} kills"
+    return f"{seconds:.0f} s: {requests} requests, {counted(kills, 'kill')}"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from invoke import Context, Exit
 
@@ -62,12 +64,12 @@ def faults(
             print(f"[{each.row}] {each.server}: {each.figure or 'not available'}", file=sys.stderr)
     except KeyboardInterrupt:
         raise Exit(f"interrupted: {len(found)} findings are in {folder}", code=130) from None
-    if format == "json":
-        print(faults_table.as_json(found))
-    else:
-        print(faults_table.render(found, "rst" if format == "rst" else "simple"))
-    if format == "text":
-        print(f"\n{faults_table.summary(found)}; {folder}")
+    _print(
+        format,
+        partial(faults_table.as_json, found),
+        partial(faults_table.render, found),
+        f"{faults_table.summary(found)}; {folder}",
+    )
     if any(each.is_broken for each in found):
         raise GateError(faults_table.summary(found))
 
@@ -115,13 +117,25 @@ def soak(
     folder = journal.new_run("soak")
     soak_file.save(folder, planned, environment(), found)
     soak_file.save_readings(folder, series)
-    if format == "json":
-        print(soak_table.as_json(found))
-    else:
-        print(soak_table.render(found, "rst" if format == "rst" else "simple"))
-    if format == "text":
-        print(f"\n{soak_table.summary(found)}; {folder}")
+    _print(
+        format,
+        partial(soak_table.as_json, found),
+        partial(soak_table.render, found),
+        f"{soak_table.summary(found)}; {folder}",
+    )
     if any(each.is_broken for each in found):
         raise GateError(soak_table.summary(found))
     if any(each.verdict == UNKNOWN for each in found):
         raise UndecidedError(soak_table.summary(found), "run it for longer, on an idle machine")
+
+
+def _print(
+    form: str, as_json: Callable[[], str], render: Callable[[str], str], summary: str
+) -> None:
+    """Print findings as JSON, or their table in a style; as text with a summary."""
+    if form == "json":
+        print(as_json())
+    else:
+        print(render("rst" if form == "rst" else "simple"))
+    if form == "text":
+        print(f"\n{summary}")

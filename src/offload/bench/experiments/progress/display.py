@@ -34,6 +34,7 @@ class Progress:
     def __init__(self, plan: Plan, records: list[Record], folder: Path | None = None) -> None:
         self._plan, self._records, self._folder = plan, records, folder
         self._place, self._name, self._retry = "", "", ""
+        self._problems: set[str] = set()  # that were printed
         left_s, now = self._expected_s(), time.time()
         self._ends = time.monotonic() + left_s
         self._now = progress_file.own("starting", "start", now, now + left_s)
@@ -56,10 +57,15 @@ class Progress:
         if self._folder is not None:
             progress_file.remove(self._folder)
 
-    def begin(self, place: str, name: str, places: Sequence[int] = ()) -> None:
-        """Start a round of a block, or a long run, of the cases at `places` in the plan."""
+    def begin(
+        self, place: str, name: str, places: Sequence[int] = (), retry_s: float = 0.0
+    ) -> None:
+        """Start a round of a block, or a long run, of the cases at `places` in the plan.
+
+        `retry_s` is the expected time of a retry, which is not one of the rounds that are due.
+        """
         self._place, self._name = place, name
-        self._ends = time.monotonic() + self._expected_s()
+        self._ends = time.monotonic() + self._expected_s(retry_s)
         self._now = replace(self._now, step=f"{place}: {name}", places=tuple(places))
         if not self._console.is_terminal:
             print(f"{self._line()}", file=sys.stderr, flush=True)
@@ -79,7 +85,8 @@ class Progress:
     def done(self, found: Sequence[Record]) -> None:
         """Print the rate of each measured case, or the reason if it has none.
 
-        On a terminal the table has the rates, and only retries and problems have a line.
+        A reason that was printed before is not repeated. On a terminal the table has the rates, and
+        only retries and problems have a line.
         """
         if self._console.is_terminal:
             self._rows.add(found)
@@ -91,19 +98,28 @@ class Progress:
             rate = next(iter(by_round(own, rate_of).values()), None)
             shown = "no rate" if rate is None else f"{rate:.2f}/s"
             name = f"{self._plan.cases[place or 0].name} " if len(places) > 1 else ""
-            rates.append(f"{name}{own[-1].problem or shown}")
+            rates.append(f"{name}{self._reason(own[-1]) or shown}")
         if self._console.is_terminal and not retry and not any(r.problem for r in found):
             return
         line = f"[{self._place}] {self._name}: {', '.join(rates)}{retry}"
         self._console.print(line, markup=False, soft_wrap=True)
 
-    def _expected_s(self) -> float:
+    def _reason(self, record: Record) -> str:
+        """Return why a case has no rate; empty if it has one."""
+        if record.problem is None:
+            return ""
+        if (text := str(record.problem)) in self._problems:
+            return "the same problem as before"
+        self._problems.add(text)
+        return text
+
+    def _expected_s(self, retry_s: float = 0.0) -> float:
         """Estimate the remaining time in s, including all rounds until the next analysis."""
         plan, records = self._plan, self._records
         if plan.latency is not None:
             return latency_capacity.left_s(plan.latency, records)
         times = round_times.expected(plan, records)
-        rounds = sum(times[due.block] for due in schedule.due(plan, records))
+        rounds = retry_s + sum(times[due.block] for due in schedule.due(plan, records))
         if (left := time_budget.left_for_rounds_s(plan, records)) is not None:
             rounds = min(rounds, max(0.0, left))
         return rounds + time_budget.long_runs_s(plan, records)

@@ -6,8 +6,8 @@ import time
 
 from offload.bench.faults import clients
 from offload.bench.faults.faulty_server import faulty, wait_until
-from offload.bench.faults.row import Outcome, Row, Size
-from offload.units import seconds
+from offload.bench.faults.row import Outcome, Row, Size, of_server
+from offload.units import after
 
 MOST_LOG = 100_000  # bytes of log per minute
 SERVED_S = 2.0  # until the server responds after the last death
@@ -24,20 +24,17 @@ def inject(server: str, size: Size) -> Outcome:
         took_s = time.monotonic() - began
         logged = len(target.log_text()) - before
         target.act("ok")
-        after_s = wait_until(
-            lambda: clients.at_once(target.port, 1) == [200], 2 * size.slack * SERVED_S
-        )
+        after_s = wait_until(lambda: clients.is_served(target.port), 2 * size.slack * SERVED_S)
         alive = target.is_alive()
     errors = sum(status in ERRORS for status in statuses)
     per_minute = logged * 60 / max(took_s, 1.0)
     figure = (
         f"{errors} of {len(statuses)} requests ended in an error response, "
-        f"{per_minute / 1000:.1f} kB of log a minute; "
-        + ("not served again" if after_s is None else f"served again after {seconds(after_s)}")
-        + ("" if alive else "; the server ended")
+        f"{per_minute / 1000:.1f} kB of log a minute"
     )
     in_time = after_s is not None and after_s <= size.slack * SERVED_S
-    return Outcome(errors == len(statuses) and per_minute <= MOST_LOG and in_time and alive, figure)
+    is_kept = errors == len(statuses) and per_minute <= MOST_LOG and in_time
+    return of_server(is_kept, [figure, after("served again", after_s)], alive)
 
 
 ROW = Row(

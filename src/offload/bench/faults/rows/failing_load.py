@@ -50,6 +50,8 @@ trap '' TERM INT
 while :; do sleep 1; done
 """
 
+Fault = Callable[[Path], Outcome]
+
 
 def inject(name: str, _: Size) -> Outcome:
     """Let one part fail: the record must then have a problem, and the exit code must be 5.
@@ -94,34 +96,37 @@ def _kill_server_of_user(folder: Path) -> Outcome:
     return _check_record(folder, ended, r"builtin stopped after \d+ consecutive failures")
 
 
-def _kill_tool(folder: Path) -> Outcome:
-    with (
-        faulty(SERVED, "ok") as target,
-        bench_process.started(_words(target.port), folder) as bench,
-    ):
-        _wait_for_middle(bench)
-        for tool in bench.tools():
-            kill(tool.pid)
-        ended = bench.wait()
-    return _check_record(folder, ended, r"builtin was ended by signal 9")
+def _disturb_tool(disturb: Callable[[BenchProcess], None], problem: str) -> Fault:
+    """Return a fault: `disturb` is called while a benchmark runs."""
+
+    def load_and_disturb(folder: Path) -> Outcome:
+        with (
+            faulty(SERVED, "ok") as target,
+            bench_process.started(_words(target.port), folder) as bench,
+        ):
+            disturb(bench)
+            ended = bench.wait()
+        return _check_record(folder, ended, problem)
+
+    return load_and_disturb
 
 
-def _stop_tool(folder: Path) -> Outcome:
+def _kill_tools(bench: BenchProcess) -> None:
+    _wait_for_middle(bench)
+    for tool in bench.tools():
+        kill(tool.pid)
+
+
+def _stop_tools(bench: BenchProcess) -> None:
     """Stop each load tool by SIGSTOP, also in the automatic second attempt."""
-    with (
-        faulty(SERVED, "ok") as target,
-        bench_process.started(_words(target.port), folder) as bench,
-    ):
-        while bench.is_running:
-            for tool in bench.tools():
-                with suppress(psutil.NoSuchProcess):
-                    tool.suspend()
-            time.sleep(POLL_S)
-        ended = bench.wait()
-    return _check_record(folder, ended, r"builtin hung and was killed after \d+ s")
+    while bench.is_running:
+        for tool in bench.tools():
+            with suppress(psutil.NoSuchProcess):
+                tool.suspend()
+        time.sleep(POLL_S)
 
 
-def _replace_tool(program: str, problem: str) -> Callable[[Path], Outcome]:
+def _replace_tool(program: str, problem: str) -> Fault:
     """Return a fault: `program` is started instead of siege."""
 
     def replace_and_run(folder: Path) -> Outcome:
@@ -166,11 +171,11 @@ def _check_record(folder: Path, ended: BenchExit, problem: str) -> Outcome:
 
 
 KILLED_SERVER = "the server was ended by signal 9 (Killed)"
-FAULTS: dict[str, Callable[[Path], Outcome]] = {
+FAULTS: dict[str, Fault] = {
     f"{BENCH}-server-killed": _kill_server_in_round,
     f"{BENCH}-other-server-killed": _kill_server_of_user,
-    f"{BENCH}-tool-killed": _kill_tool,
-    f"{BENCH}-tool-stopped": _stop_tool,
+    f"{BENCH}-tool-killed": _disturb_tool(_kill_tools, r"builtin was ended by signal 9"),
+    f"{BENCH}-tool-stopped": _disturb_tool(_stop_tools, r"builtin hung and was killed after \d+ s"),
     f"{BENCH}-tool-endless": _replace_tool(ENDLESS, r"siege hung and was killed after \d+ s"),
     f"{BENCH}-tool-capped": _replace_tool(CAPPED, rf"siege ran 2 instead of {USERS} users"),
     f"{BENCH}-tool-unresolved": _replace_tool(UNRESOLVED, r"no request was completed"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from offload.bench.faults import clients
 from offload.bench.faults.faulty_server import faulty
-from offload.bench.faults.row import Outcome, Row, Size
+from offload.bench.faults.row import Outcome, Row, Size, of_server
 
 FAILURES = (
     "exception",
@@ -39,9 +39,8 @@ def inject(server: str, size: Size) -> Outcome:
     found = [f"{len(FAILURES) - len(wrong)} of {len(FAILURES)} kinds of failure: 500, then 200"]
     found += wrong
     found.append(f"lines of log: {lines}, tracebacks: {tracebacks}")
-    found += [] if alive else ["the server ended"]
-    is_kept = not wrong and not tracebacks and 1 <= lines <= LINES * len(FAILURES) and alive
-    return Outcome(is_kept, "; ".join(found))
+    is_kept = not wrong and not tracebacks and 1 <= lines <= LINES * len(FAILURES)
+    return of_server(is_kept, found, alive)
 
 
 ROW = Row(

@@ -22,7 +22,7 @@ from offload.bench.faults.faulty_server import (
     wait_until,
 )
 from offload.bench.faults.row import Outcome, Row, Size
-from offload.units import seconds
+from offload.units import after
 
 WITHIN_S = 2.0
 START_S = 20.0
@@ -53,18 +53,14 @@ def _kill_during(server: str, how: str, size: Size) -> tuple[str, bool]:
         kill_all(children)
         sender.join()
     times = (gone_s, free_s)
-    words = f"{_ended(children, gone_s)}, port {_after(free_s, 'free')}"
+    words = f"{_ended(children, gone_s)}, port {after('free', free_s)}"
     return words, all(t is not None and t <= size.slack * WITHIN_S for t in times)
-
-
-def _after(took_s: float | None, what: str) -> str:
-    return f"not {what}" if took_s is None else f"{what} after {seconds(took_s)}"
 
 
 def _ended(children: Sequence[psutil.Process], gone_s: float | None) -> str:
     if not children:
         return "no other processes"
-    return f"{len(children)} processes {_after(gone_s, 'gone')}"
+    return f"{len(children)} processes {after('gone', gone_s)}"
 
 
 def _is_free(target: FaultyServer) -> bool:

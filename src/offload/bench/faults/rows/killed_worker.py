@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 from offload.bench.faults import clients
 from offload.bench.faults.faulty_server import faulty, kill, wait_until
-from offload.bench.faults.row import Outcome, Row, Size
-from offload.units import seconds
+from offload.bench.faults.row import Outcome, Row, Size, of_server
+from offload.units import after, counted
 
 WITHIN_S = 1.0  # until a request that was sent after the kill is answered
 START_S = 5.0  # for clients and workers
@@ -17,6 +17,11 @@ LONGEST_S = 10.0  # wait for a response after the last kill
 
 
 def inject(server: str, size: Size) -> Outcome:
+    """Kill workers; the next request must be served within WITHIN_S."""
+    return kill_workers(server, size, WITHIN_S)
+
+
+def kill_workers(server: str, size: Size, within_s: float) -> Outcome:
     """Kill one worker at a time, and count the requests that had no response of status 200."""
     generator = random.Random(size.kills)  # noqa: S311 - repeatable
     kills: list[float] = []
@@ -30,16 +35,23 @@ def inject(server: str, size: Size) -> Outcome:
                 time.sleep(size.interval_s)
             wait_until(lambda: _is_served(samples, kills), LONGEST_S)
         alive = target.is_alive()
+    longest_s = _longest_s(samples, kills)
+    in_time = longest_s is not None and longest_s <= size.slack * within_s
+    return of_server(not samples.failed and in_time, [_figure(samples, kills)], alive)
+
+
+def _figure(samples: clients.Samples, kills: Sequence[float]) -> str:
+    return (
+        f"{counted(len(kills), 'kill')}: {samples.failed} of {len(samples.all)} requests failed; "
+        + after("served again", _longest_s(samples, kills))
+    )
+
+
+def _longest_s(samples: clients.Samples, kills: Sequence[float]) -> float | None:
+    """Return the longest time until a request after a kill was served; None if one was not."""
     waits = [samples.served_after_s(at) for at in kills]
     known = [wait for wait in waits if wait is not None]
-    in_time = len(known) == len(waits) and max(known, default=0.0) <= size.slack * WITHIN_S
-    longest = seconds(max(known)) if len(known) == len(waits) and known else "never"
-    figure = (
-        f"{len(kills)} kills: {samples.failed} of {len(samples.all)} requests failed; "
-        f"served again after {longest}" + ("" if alive else "; the server ended")
-    )
-    is_kept = bool(kills) and not samples.failed and in_time and alive
-    return Outcome(is_kept, figure)
+    return max(known) if known and len(known) == len(waits) else None
 
 
 def _is_served(samples: clients.Samples, kills: Sequence[float]) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from offload.bench.faults import raw_requests
 from offload.bench.faults.faulty_server import faulty
 from offload.bench.faults.peak_memory import PeakMemory
-from offload.bench.faults.row import Outcome, Row, Size
+from offload.bench.faults.row import Outcome, Row, Size, of_server
 
 GROWTH_MIB = 5.0
 ROUNDS = 4
@@ -72,10 +72,9 @@ def inject(server: str, size: Size) -> Outcome:
     ]
     found.append("a process ended" if grown is None else f"memory {grown:+.1f} MiB")
     found += [] if served == {200} else ["a good request was not served"]
-    found += [] if alive else ["the server ended"]
     is_refused = all(_is_refusal(each) for statuses in refused.values() for each in statuses)
     is_small = grown is not None and grown <= GROWTH_MIB
-    return Outcome(is_refused and is_small and served == {200} and alive, "; ".join(found))
+    return of_server(is_refused and is_small and served == {200}, found, alive)
 
 
 def _is_refusal(status: int | None) -> bool:

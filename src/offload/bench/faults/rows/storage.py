@@ -20,6 +20,7 @@ from offload.bench.faults.killed_runs import KilledRuns
 from offload.bench.faults.row import NotAvailable, Outcome, Row, Size
 from offload.bench.records import journal
 from offload.errors import StorageError
+from offload.units import counted
 
 SERVED = "loop"
 AT_ONCE = 8
@@ -130,8 +131,9 @@ def _kill_at_random(folder: Path, size: Size) -> Outcome:
     found.complete()
     lost, corrupt = found.lost(), found.corrupt()
     figure = (
-        f"{found.kills} kills, {found.recording} after the first record: {lost} of {found.trials} "
-        f"trials lost, {corrupt} corrupt lines; {len(found.seen)} runs resumed"
+        f"{counted(found.kills, 'kill')}, {found.recording} after the first record: "
+        f"{lost} of {counted(found.trials, 'trial')} lost, {counted(corrupt, 'corrupt line')}; "
+        f"{counted(len(found.seen), 'run')} resumed"
     )
     is_kept = not lost and not corrupt and not found.failures
     return Outcome(is_kept, "; ".join([figure, *found.failures]))

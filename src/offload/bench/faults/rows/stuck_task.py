@@ -7,7 +7,7 @@ import time
 from offload.bench.faults import clients
 from offload.bench.faults.faulty_server import FaultyServer, faulty, wait_until
 from offload.bench.faults.row import Outcome, Row, Size
-from offload.units import seconds
+from offload.units import after, seconds
 
 TIMEOUT_S = 2.0  # task_timeout of the server
 LATE_S = 1.0  # after the timeout, until the response and until the next request is served
@@ -21,16 +21,12 @@ def inject(server: str, size: Size) -> Outcome:
         began = time.monotonic()
         [status] = clients.at_once(target.port, 1)
         answered_s = time.monotonic() - began
-        again_s = wait_until(
-            lambda: clients.at_once(target.port, 1) == [200], 2 * size.slack * LATE_S
-        )
+        again_s = wait_until(lambda: clients.is_served(target.port), 2 * size.slack * LATE_S)
         target.act("ok")
         found = [f"{status or 'connection closed'} after {seconds(answered_s)}"]
         in_time = again_s is not None and answered_s + again_s <= TIMEOUT_S + size.slack * LATE_S
         is_kept = status == 504 and in_time
-        found.append(
-            "not served again" if again_s is None else f"next request after {seconds(again_s)}"
-        )
+        found.append(after("served again", again_s))
         if server in THREADS:
             refused, released = _all_stuck(target)
             found.append(f"both threads stuck: {refused or 'no response'}, then {released}")
@@ -44,7 +40,7 @@ def _all_stuck(target: FaultyServer) -> tuple[int, int]:
     clients.at_once(target.port, 2)
     [refused] = clients.at_once(target.port, 1)
     target.act("ok")
-    wait_until(lambda: clients.at_once(target.port, 1) == [200], 4 * LATE_S)
+    wait_until(lambda: clients.is_served(target.port), 4 * LATE_S)
     return refused, clients.at_once(target.port, 1)[0]
 
 

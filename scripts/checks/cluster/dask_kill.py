@@ -1,6 +1,6 @@
 """Kill the scheduler and the workers of a dask cluster at random, while clients send requests.
 
-Usage: python -m scripts.checks.dask_kill [MINUTES] [SEED] [idempotent]
+Usage: python -m scripts.checks.cluster.dask_kill [MINUTES] [SEED] [idempotent]
 
 A scheduler and three workers are processes of their own, and are started again when they end. On
 them the server dask runs a task that is not idempotent, and that records each of its runs. Eight
@@ -38,7 +38,7 @@ from offload.cli import arguments
 from offload.registry import places
 from offload.reports.tables import text_table
 from offload.reports.tables.text_table import Line
-from scripts.checks.dask_processes import DaskProcesses
+from scripts.checks.cluster.dask_processes import DaskProcesses
 from scripts.script import ROOT, run
 
 TASK = f"{Path(__file__).with_name('dask_tasks.py')}:charge"

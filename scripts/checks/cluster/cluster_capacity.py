@@ -1,6 +1,6 @@
 """Measure what a task on a dask cluster costs, and simulate clusters of 10, 100 and 1,000 workers.
 
-Usage: python -m scripts.checks.cluster_capacity [--write]
+Usage: python -m scripts.checks.cluster.cluster_capacity [--write]
 
 A scheduler and three workers are started as processes of their own. Tasks that do nothing give the
 CPU time of each process for a task, in submissions of one task and of 20, and the delay of a single
@@ -38,8 +38,8 @@ from offload.registry import places
 from offload.reports.tables import text_table
 from offload.reports.tables.text_table import Line
 from offload.units import number, percent, seconds
-from scripts.checks.cluster_simulation import Cluster, Costs
-from scripts.checks.dask_processes import DaskProcesses
+from scripts.checks.cluster.cluster_simulation import Cluster, Costs
+from scripts.checks.cluster.dask_processes import DaskProcesses
 from scripts.pages.table import between
 from scripts.script import ROOT, run
 

@@ -1,6 +1,6 @@
 """Run a program with a shifted monotonic clock, in a time namespace of its own.
 
-Usage: python -P shifted_clock.py MILLISECONDS PROGRAM [ARGUMENT ...]
+Usage: python -P time_namespace.py MILLISECONDS PROGRAM [ARGUMENT ...]
 
 It needs root and Linux. The program ends with this process, which only waits for it.
 """

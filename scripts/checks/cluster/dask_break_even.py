@@ -1,6 +1,6 @@
 """Measure from which duration of a task on a dask cluster is worth it.
 
-Usage: python -m scripts.checks.dask_break_even [ROUNDS]
+Usage: python -m scripts.checks.cluster.dask_break_even [ROUNDS]
 
 A task in pure Python of 1 to 100 ms of CPU is served by one and two processes, by two workers of
 `pipes`, by one and two dask workers with its token (as a user's own task), and by two without it
