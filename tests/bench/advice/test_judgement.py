@@ -258,3 +258,19 @@ def test_answers_are_kept(tmp_path: Path) -> None:
     (tmp_path / kept.FILE).write_text("{}\n")
     with pytest.raises(StorageError, match="cannot be read"):
         kept.read(tmp_path)
+
+
+@pytest.mark.server
+@pytest.mark.slow
+def test_records_of_an_incomplete_answer_are_not_mixed_with_those_of_the_next(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "bad.py").write_text("def raises(): raise ValueError('no quote')\n")
+    task = f"{tmp_path / 'bad.py'}:raises"
+    old = kept.own_folder(tmp_path, task) / journal.FILE
+    old.parent.mkdir(parents=True)
+    old.write_text("{}\n")  # of other candidates at the same places of the plan
+    said: list[str] = []
+    assert [*kept.complete_answers([task], tmp_path, 2, 30.0, said.append)] == []
+    assert "every call failed" in said[-1]
+    assert not old.exists()
