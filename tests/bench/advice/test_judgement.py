@@ -196,6 +196,16 @@ def test_each_requirement_can_be_missed() -> None:
     assert "best choice, or tied" in failed_once(several)
 
 
+def test_a_function_without_an_answer_counts_against_the_advice() -> None:
+    other = "offload.corpus.generated:async_wait_50"
+    truths = {TASK: truth_of(RATES), other: truth_of(RATES, other)}
+    found = judgement.requirements(truths, [given("pipes", 2)], {TASK: CONFIRMED})
+    for name in ("best choice, or tied", "not known"):
+        [one] = [each for each in found if each.name == name]
+        assert one.measured.startswith("1 of 2 (")
+        assert one.passed is False
+
+
 def test_each_requirement_shows_its_interval() -> None:
     answers = [given("pipes", 2, predicted_rate=40.0 * factor) for factor in PREDICTED]
     [best, mean, worst, near, median, p95, coverage, unknown, wrong, *_] = judgement.requirements(
