@@ -102,6 +102,18 @@ def test_a_candidate_that_did_not_start_is_left_out_and_reported() -> None:
     assert "Not measured: prefork x2 (failed: it died" in words(found)
 
 
+def test_a_candidate_that_failed_in_its_last_rounds_is_not_chosen() -> None:
+    plan = planned(("prefork", 2), ("pipes", 2))
+    windows = measured(plan, {0: times(90.0)[:1], 1: times(40.0)})
+    died = [
+        changed(record, round=number, completed=None, rate=None, problem="it died")
+        for number, record in enumerate(windows[:1] * 2, start=2)
+    ]
+    found = answer.evaluate(QUESTION, plan, [*windows, *died])
+    assert (found.chosen.strategy, found.others) == ("pipes", ())
+    assert "Not measured: prefork x2 (failed: it died" in words(found)
+
+
 def test_if_no_candidate_started_the_prediction_reports_why() -> None:
     found = answered(PYTHON, {("prefork", 2): 0.0, ("pipes", 2): 0.0}, problem="it died")
     assert (found.is_measured, len(found.failures)) == (False, 2)

@@ -128,6 +128,17 @@ def test_the_cause_is_that_of_one_process_and_may_be_over_in_the_advised_size() 
     }
 
 
+def test_a_server_that_failed_in_its_last_rounds_is_not_chosen() -> None:
+    plan = planned(ONE, TWO)
+    windows = records(plan, {0: 50.0, 1: 100.0})
+    died = [changed(each, rate=None, problem="it died") for each in records(plan, {1: 1.0}, 2)]
+    found = choice.evaluate(QUESTION, plan, [*windows, *died])
+    assert names([found.chosen, *found.others]) == [("uvicorn_httptools", 1)]
+    assert "Not measured: it died." in answer_text.text(found)
+    once = choice.evaluate(QUESTION, plan, [*windows, *died[:1]])  # then the others count
+    assert names([once.chosen]) == [("uvicorn_workers", 2)]
+
+
 def test_a_disturbed_measurement_is_no_advice() -> None:
     found = answered({ONE: 50.0, TWO: 100.0}, others_cpu=0.6)
     said = answer_text.text(found)

@@ -193,7 +193,10 @@ def predict(question: Question, case: Case) -> Answer:
 
 
 def evaluate(question: Question, planned: Plan, records: Sequence[Record]) -> Answer:
-    """Choose among the measured candidates or, if there are none, by the prediction."""
+    """Choose among the measured candidates or, if there are none, by the prediction.
+
+    A candidate that failed in its last rounds is not chosen, whatever its rate was before.
+    """
     run = RunRecords(records)
     question = replace(question, python_s=machine_speed.mean_python_s(records))
     windows = {place: run.at(place).windows() for place in range(len(planned.cases))}
@@ -201,6 +204,7 @@ def evaluate(question: Question, planned: Plan, records: Sequence[Record]) -> An
         place: Option(case, question.model.predict(*size_of(case)), found)
         for place, case in enumerate(planned.cases)
         if (found := rate.of_windows(windows[place])).value is not None
+        and not rate.is_hopeless(windows[place])
     }
     failures = tuple(_failures(question, planned, records, options))
     problems = tuple(dict.fromkeys(r.problem for r in records if r.problem))

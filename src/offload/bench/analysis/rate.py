@@ -34,10 +34,10 @@ def is_hopeless(windows: Sequence[Record]) -> bool:
     """Whether a case had no rate in each of its last HOPELESS rounds, or is too slow."""
     if any(record.problem and record.problem.kind == TOO_SLOW for record in windows):
         return True
-    rounds: dict[int | None, bool] = {}
+    rounds: dict[tuple[int | None, int | None], bool] = {}
     for record in windows:
-        known = rounds.get(record.trial.round, False)
+        which = record.trial.block, record.trial.round
         has_rate = record.problem is None and bool(record.result.rate)
-        rounds[record.trial.round] = known or has_rate
+        rounds[which] = rounds.get(which, False) or has_rate
     last = [*rounds.values()][-HOPELESS:]
     return len(last) == HOPELESS and not any(last)

@@ -82,12 +82,19 @@ def _preloaded(best: Case, planned: Plan, run: RunRecords) -> list[Record]:
 
 
 def _windows(planned: Plan, run: RunRecords) -> dict[int, list[Record]]:
-    """Return the windows of each place from comparisons or, without any, from the probe."""
+    """Return the windows of each place from comparisons or, without any, from the probe.
+
+    A server that failed in its last rounds is left out.
+    """
     compared = {
         place: [r for r in run.at(place).windows() if r.trial.block != PROBE_BLOCK]
         for place in range(len(planned.cases))
     }
-    known = {place: found for place, found in compared.items() if _rates(found)}
+    known = {
+        place: found
+        for place, found in compared.items()
+        if _rates(found) and not rate.is_hopeless(found)
+    }
     if known:
         return known
     probed = {place: run.at(place).windows() for place in range(len(planned.cases))}
