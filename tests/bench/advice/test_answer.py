@@ -114,6 +114,22 @@ def test_a_candidate_that_failed_in_its_last_rounds_is_not_chosen() -> None:
     assert "Not measured: prefork x2 (failed: it died" in words(found)
 
 
+def test_requests_that_failed_under_load_are_a_warning() -> None:
+    found = answer_of(40.0, 20.0, failed={"5xx": 5, "unfinished": 5})  # and 10 completed
+    warning = "33.3 % of the requests to prefork x2 failed under load"
+    assert f"Warning: {warning}" in words(found)
+    assert answer_json.as_dict(found)["flags"][0].startswith(warning)
+
+
+def test_a_load_that_failed_is_a_warning_even_if_its_server_has_a_rate() -> None:
+    plan = planned(("prefork", 2), ("pipes", 2))
+    windows = measured(plan, {0: times(40.0), 1: times(20.0)})
+    windows[1] = changed(windows[1], problem="it was killed")
+    found = answer.evaluate(QUESTION, plan, windows)
+    assert (found.chosen.strategy, found.failures) == ("prefork", ())
+    assert "Warning: Some loads failed: it was killed." in words(found)
+
+
 def test_if_no_candidate_started_the_prediction_reports_why() -> None:
     found = answered(PYTHON, {("prefork", 2): 0.0, ("pipes", 2): 0.0}, problem="it died")
     assert (found.is_measured, len(found.failures)) == (False, 2)

@@ -139,6 +139,13 @@ def test_a_server_that_failed_in_its_last_rounds_is_not_chosen() -> None:
     assert names([once.chosen]) == [("uvicorn_workers", 2)]
 
 
+def test_requests_that_failed_under_load_are_a_warning() -> None:
+    found = answered({ONE: 50.0, TWO: 100.0}, failed={"5xx": 5})  # and 10 completed
+    warning = "33.3 % of the requests to uvicorn_workers with 2 processes failed under load"
+    assert f"Warning: {warning}" in " ".join(answer_text.text(found).split())
+    assert answer_json.as_dict(found)["flags"][0].startswith(warning)
+
+
 def test_a_disturbed_measurement_is_no_advice() -> None:
     found = answered({ONE: 50.0, TWO: 100.0}, others_cpu=0.6)
     said = answer_text.text(found)

@@ -70,13 +70,14 @@ class Option:
     """A candidate: its prediction, its measured rate, and its comparison with the chosen one.
 
     The ratio of the comparison is its rate over that of the chosen one. `compared` is None for the
-    chosen one.
+    chosen one. `failed` is the share of its requests that failed: its rate is that of the others.
     """
 
     case: Case
     prediction: Prediction
     rate: Estimate
     compared: Comparison | None = None
+    failed: float = 0.0
 
     @property
     def strategy(self) -> str:
@@ -105,7 +106,7 @@ class Answer:
     `percentiles` are the 95th percentiles of response times at the loads in `latency.LOADS`, and
     `memories_mib` is the memory at each of these loads. `is_measured` is False if the answer is
     only a prediction: then `rate` is unknown, and the memory is predicted. `failures` lists the
-    candidates that could not be measured, and `problems` the problems of all servers. `disturbed`
+    candidates that could not be measured, and `problems` the problems of all loads. `disturbed`
     is the reason why the measurement is invalid. `is_interrupted` is True if the user interrupted
     the measurement.
     """
@@ -201,7 +202,12 @@ def evaluate(question: Question, planned: Plan, records: Sequence[Record]) -> An
     question = replace(question, python_s=machine_speed.mean_python_s(records))
     windows = {place: run.at(place).windows() for place in range(len(planned.cases))}
     options = {
-        place: Option(case, question.model.predict(*size_of(case)), found)
+        place: Option(
+            case,
+            question.model.predict(*size_of(case)),
+            found,
+            failed=rate.failed_share(run.at(place).records),
+        )
         for place, case in enumerate(planned.cases)
         if (found := rate.of_windows(windows[place])).value is not None
         and not rate.is_hopeless(windows[place])

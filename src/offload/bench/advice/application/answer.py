@@ -47,7 +47,8 @@ class Option:
 
     `worker_mib` is the memory (PSS) of its largest process. `share` is its rate over that of the
     chosen one. `compared` is None for a server that was not measured in the same rounds as the
-    chosen one: then `share` is derived from the ratios of both to a third server.
+    chosen one: then `share` is derived from the ratios of both to a third server. `failed` is the
+    share of its requests that failed: its rate is that of the others.
     """
 
     case: Case
@@ -55,6 +56,7 @@ class Option:
     worker_mib: float | None
     share: float | None = None
     compared: Comparison | None = None
+    failed: float = 0.0
 
     @property
     def size(self) -> Size:

@@ -36,7 +36,10 @@ def evaluate(question: Question, planned: Plan, records: Sequence[Record]) -> Ap
     if not windows:
         first = problems[0] if problems else Problem("unknown", "nothing was measured")
         raise RunError(first.message, first.remedy)
-    options = {place: _option(planned.cases[place], found) for place, found in windows.items()}
+    options = {
+        place: _option(planned.cases[place], found, run.at(place).records)
+        for place, found in windows.items()
+    }
     shares = _shares(windows)
     tied = _find_ties(_fitting_places(question, options), windows, shares)
     chosen = min(tied, key=lambda p: sizes.preference(options[p].case.server, options[p].size))
@@ -105,9 +108,11 @@ def _rates(found: Sequence[Record]) -> Mapping[RoundKey, float]:
     return by_round(found, comparison.rate_of)
 
 
-def _option(case: Case, found: Sequence[Record]) -> Option:
+def _option(case: Case, found: Sequence[Record], own: Sequence[Record]) -> Option:
+    """Return an option from the windows `found` of a server, and all its loads."""
     known = [m for r in found if (m := r.application.worker_pss_mib) is not None]
-    return Option(case, rate.of_windows(found), max(known, default=None))
+    failed = rate.failed_share(own)
+    return Option(case, rate.of_windows(found), max(known, default=None), failed=failed)
 
 
 def _fitting_places(question: Question, options: Mapping[int, Option]) -> list[int]:

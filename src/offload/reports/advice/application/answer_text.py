@@ -13,7 +13,7 @@ from offload.bench.advice.certainty import LIKELY, TIE
 from offload.bench.analysis.application_causes import Kind
 from offload.registry import places
 from offload.reports import application
-from offload.reports.advice import answer_text, response_times
+from offload.reports.advice import answer_text, reasons, response_times
 from offload.reports.advice.answer_text import Document
 from offload.reports.advice.application import deployment
 from offload.reports.tables import text_table
@@ -76,6 +76,11 @@ def causes(answer: ApplicationAnswer) -> list[str]:
         is_over = remaining and cause.kind is not Kind.NOTHING and cause.kind not in remaining
         found.append(text + (" It does not limit the advised size." if is_over else ""))
     return found
+
+
+def warnings(answer: ApplicationAnswer) -> list[str]:
+    """Return warnings about the loads of the advised server."""
+    return [*reasons.of_failed_requests(name(answer.chosen), answer.chosen.failed)]
 
 
 def next_step(answer: ApplicationAnswer) -> str:
@@ -167,6 +172,7 @@ def _parts(answer: ApplicationAnswer) -> dict[str, list[str]]:
         _title(answer): _capitalize(causes(answer)) or [UNKNOWN],
         "Size": [_size(answer)],
         "Memory": [*_memory(answer)],
+        "Warning": warnings(answer),
         "p99": [*response_times.required_p99(p99_s, rate, answer.percentiles)],
         "Certainty": [_certainty(answer)],
         "Not measured": list(dict.fromkeys(f"{each.text}." for each in answer.problems[:2])),
