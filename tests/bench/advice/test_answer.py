@@ -81,6 +81,12 @@ def test_a_disturbed_measurement_has_no_verdict() -> None:
     assert "/s, calculated from calls of the function alone, which may have been disturbed" in text
 
 
+def test_a_disturbed_measurement_of_a_single_candidate_has_no_verdict_either() -> None:
+    found = answer_of(40.0, others_cpu=0.5)
+    assert (found.others, found.sure) == ((), certainty.DISTURBED)
+    assert words(found).startswith("No advice for quote: other processes used 50 % of the machine")
+
+
 def test_without_any_figure_the_prediction_answers() -> None:
     plan = planned(("prefork", 2), ("pipes", 2))
     found = answer.evaluate(QUESTION, plan, [])

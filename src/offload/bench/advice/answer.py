@@ -17,7 +17,7 @@ from offload.bench.advice.model import Model, Prediction
 from offload.bench.advice.overhead import Overhead
 from offload.bench.advice.probe import Probe
 from offload.bench.advice.strategies import STRATEGIES, size_of
-from offload.bench.analysis import comparison, machine_speed, rate
+from offload.bench.analysis import comparison, disturbance, machine_speed, rate
 from offload.bench.analysis.comparison import Comparison
 from offload.bench.planning.plan import Plan
 from offload.bench.records import lines
@@ -232,7 +232,8 @@ def evaluate(question: Question, planned: Plan, records: Sequence[Record]) -> An
         tuple(dict.fromkeys(options[place].strategy for place in tied)),
         tuple(latency.percentiles(loads)),
         latency.memories_mib(loads),
-        disturbed=certainty.disturbance(option.compared for option in others),
+        disturbed=certainty.disturbance(option.compared for option in others)
+        or disturbance.between(windows[chosen], []),
         failures=failures,
         problems=problems,
     )
