@@ -127,6 +127,14 @@ def test_requests_that_failed_under_load_are_a_warning() -> None:
     assert answer_json.as_dict(found)["flags"][0].startswith(warning)
 
 
+def test_more_memory_than_the_limit_is_a_warning() -> None:
+    rates = {("threads", 25): 124.0, ("threads", 16): 79.0}
+    assert answered(SLEEP, rates, memory_mib=84.0).memories_mib == (80.0, 84.0)
+    assert "Warning:" not in words(answered(SLEEP, rates, memory_mib=84.0))
+    warning = "Warning: threads x25 used 84 MiB, more than the limit of 82 MiB."
+    assert warning in words(answered(SLEEP, rates, memory_mib=82.0))
+
+
 def test_a_load_that_failed_is_a_warning_even_if_its_server_has_a_rate() -> None:
     plan = planned(("prefork", 2), ("pipes", 2))
     windows = measured(plan, {0: times(40.0), 1: times(20.0)})

@@ -164,6 +164,15 @@ def test_a_server_that_needs_too_much_memory_is_not_chosen() -> None:
         choice.evaluate(replace(QUESTION, memory_mib=20.0), plan, windows)
 
 
+def test_more_memory_than_the_limit_is_a_warning() -> None:
+    plan = planned(ONE, TWO)
+    load = changed(new_record(plan.cases[1], "run"), kind=LONG, place=1, memory_pss_mib=75.0)
+    windows = [*records(plan, {0: 50.0, 1: 100.0}), load]
+    found = choice.evaluate(replace(QUESTION, memory_mib=70.0), plan, windows)
+    warning = "uvicorn_workers with 2 processes used 75 MiB, more than the limit of 70 MiB."
+    assert answer_text.warnings(found) == [warning]
+
+
 def test_text_fits_into_30_lines_of_100_columns_whatever_was_measured() -> None:
     every = {(name, Size(2, 8)): 15000.0 + n for n, name in enumerate(sizes.ORDER)}
     plan = planned(*every)

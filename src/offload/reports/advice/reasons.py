@@ -67,7 +67,11 @@ def sentences(answer: Answer) -> Iterator[str]:
 def warnings(answer: Answer) -> Iterator[str]:
     """Yield warnings about the loads and about the function itself."""
     probe, chosen = answer.question.probe, answer.chosen
-    yield from of_failed_requests(option_name(chosen.strategy, chosen.workers), chosen.failed)
+    name = option_name(chosen.strategy, chosen.workers)
+    yield from of_failed_requests(name, chosen.failed)
+    if answer.is_measured:
+        used_mib = max(answer.memories_mib, default=None)
+        yield from of_memory(name, answer.question.memory_mib, used_mib)
     listed_below = {each.problem for each in answer.failures}
     if others := [each for each in answer.problems if each not in listed_below]:
         yield f"Some loads failed: {shortened(others[0].message)}."
@@ -104,6 +108,12 @@ def of_failed_requests(name: str, share: float) -> Iterator[str]:
             f"{percent(share, 1)} of the requests to {name} failed under load: its rate and "
             "response times are those of the others."
         )
+
+
+def of_memory(name: str, limit_mib: float | None, used_mib: float | None) -> Iterator[str]:
+    """Yield a warning if the advised server, `name`, used more memory than the limit allows."""
+    if limit_mib is not None and used_mib is not None and used_mib > limit_mib:
+        yield f"{name} used {used_mib:.0f} MiB, more than the limit of {limit_mib:.0f} MiB."
 
 
 def changes(answer: Answer) -> Iterator[str]:

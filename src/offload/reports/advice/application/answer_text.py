@@ -80,7 +80,11 @@ def causes(answer: ApplicationAnswer) -> list[str]:
 
 def warnings(answer: ApplicationAnswer) -> list[str]:
     """Return warnings about the loads of the advised server."""
-    return [*reasons.of_failed_requests(name(answer.chosen), answer.chosen.failed)]
+    server = name(answer.chosen)
+    return [
+        *reasons.of_failed_requests(server, answer.chosen.failed),
+        *reasons.of_memory(server, answer.question.memory_mib, answer.memory_mib),
+    ]
 
 
 def next_step(answer: ApplicationAnswer) -> str:
