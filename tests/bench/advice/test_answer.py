@@ -203,6 +203,18 @@ def test_one_slow_load_of_several_does_not_change_the_95th_percentile() -> None:
     assert (only.value, only.p99_s) == (0.1, 0.1)
 
 
+def test_a_load_that_failed_does_not_narrow_the_interval_of_the_others() -> None:
+    plan = planned(("prefork", 2), ("pipes", 2))
+    whole, other = loads(plan, 1, (0.1, 0.2), (0.1, 0.2))
+    died = changed(whole, response_p95_s=0.001, problem="the server ended with exit code 1")
+    late = changed(whole, response_p95_s=None, histogram=None)  # it had no response
+    for failed in (died, late):
+        [low, high] = latency.percentiles([whole, other, failed])
+        assert (low.value, high.value) == (0.1, 0.2)
+        assert low.low is not None and low.high is not None and low.low < 0.1 < low.high
+    assert latency.percentiles([died]) == [latency.Percentile(None, None, None)]
+
+
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_the_text_has_at_most_30_lines_of_100_columns(name: str) -> None:
     found = SCENARIOS[name]()

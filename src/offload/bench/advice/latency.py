@@ -79,13 +79,15 @@ def percentiles(records: Sequence[Record], shares: Sequence[float] = LOADS) -> l
     The 95th percentile is the median of the loads; its interval is that of the smallest and the
     largest, which contains the median with a probability of 1 - 2^(1 - n): 94 % for 5 loads
     (Conover 1999, Practical Nonparametric Statistics). The interval of a single load is that of its
-    order statistics. The 99th percentile is that of all responses.
+    order statistics. The 99th percentile is that of all responses. Loads with a problem do not
+    count: their percentiles are those of the responses until their server died.
     """
     groups = [records[place :: len(shares)] for place in range(len(shares))]
     return [_percentile(group) for group in groups if group]
 
 
-def _percentile(loads: Sequence[Record]) -> Percentile:
+def _percentile(all_loads: Sequence[Record]) -> Percentile:
+    loads = [each for each in all_loads if each.problem is None]
     bounds = [each.result.response.at_least_s for each in loads]
     at_least_s = min((bound for bound in bounds if bound is not None), default=None)
     values = [each.result.response.p95_s for each in loads]
@@ -96,6 +98,7 @@ def _percentile(loads: Sequence[Record]) -> Percentile:
     p99_s = loads[0].result.response.p99_s
     if len(loads) > 1:
         p99_s = histogram.quantile(counts, 0.99, at_least_s) if counts else None
+    if len(known) > 1:
         return Percentile(statistics.median(known), min(known), max(known), p99_s, at_least_s)
     low, high = _interval(counts, at_least_s)
     return Percentile(known[0], low, high, p99_s, at_least_s)
