@@ -184,6 +184,24 @@ def test_a_required_p99_is_met_up_to_a_load() -> None:
     assert f"p99: 79.6 ms at 50 % load and 114 ms at 80 % load: {limit}" in words(found)
 
 
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({"histogram": {"-115": 99}}, "of fewer than 100 responses: it is not known whether the l"),
+        ({"histogram": {"-115": 100}}, "the limit of 200 ms is met up to 80 % load (32/s)."),
+        ({"completed": 980, "failed": {"5xx": 20}}, "the limit of 200 ms is not met."),
+        ({"completed": 999, "failed": {"5xx": 1}}, "the limit of 200 ms is met up to 80 % load"),
+    ],
+)
+def test_a_p99_needs_enough_responses_and_few_failures(
+    values: dict[str, object], expected: str
+) -> None:
+    plan = planned(("prefork", 2), ("pipes", 2))
+    records = measured(plan, {0: times(20.0), 1: times(40.0)})
+    records += [changed(each, **values) for each in loads(plan, 1, (0.1, 0.1), (0.1, 0.1))]
+    assert expected in words(answer.evaluate(replace(QUESTION, p99_s=0.2), plan, records))
+
+
 def test_a_percentile_of_few_responses_has_no_upper_limit() -> None:
     few = changed(new_record(CASE, "run"), response_p95_s=0.5, histogram={"-70": 9, "-60": 1})
     [found] = latency.percentiles([few])

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from offload.bench.analysis.rate import failed_share
 from offload.bench.records.record import LONG, Record, Trial
 from offload.bench.trial import open_loop
 from offload.loads import Arrivals
@@ -35,6 +36,7 @@ class Percentile:
     """The 95th percentile of response times with its 95 % interval, and the 99th, in s.
 
     None is unknown. If requests timed out, percentiles of `at_least_s` or more are lower bounds.
+    They are those of `responses` responses. `failed` is the share of requests that failed.
     """
 
     value: float | None
@@ -42,6 +44,8 @@ class Percentile:
     high: float | None
     p99_s: float | None = None
     at_least_s: float | None = None
+    responses: int = 0
+    failed: float = 0.0
 
     def is_bound(self, value: float | None) -> bool:
         """Whether `value`, which is one of the percentiles, is a lower bound."""
@@ -98,10 +102,19 @@ def _percentile(all_loads: Sequence[Record]) -> Percentile:
     p99_s = loads[0].result.response.p99_s
     if len(loads) > 1:
         p99_s = histogram.quantile(counts, 0.99, at_least_s) if counts else None
-    if len(known) > 1:
-        return Percentile(statistics.median(known), min(known), max(known), p99_s, at_least_s)
-    low, high = _interval(counts, at_least_s)
-    return Percentile(known[0], low, high, p99_s, at_least_s)
+    low: float | None = min(known)
+    high: float | None = max(known)
+    if len(known) == 1:
+        low, high = _interval(counts, at_least_s)
+    return Percentile(
+        statistics.median(known),
+        low,
+        high,
+        p99_s,
+        at_least_s,
+        sum(counts.values()),
+        failed_share(loads),
+    )
 
 
 def _interval(
