@@ -31,10 +31,11 @@ def text(
     """Render an answer; `folder` is where its records are."""
     first = _first(answer)
     table = text_table.render(_headers(), [Line(cells) for cells in _rows(answer)])
-    lines = answer_text.layout(first, table, _parts(answer), folder, width)
+    following: list[str] = []
     if answer.disturbed is None and (command := deployment_command(answer)) is not None:
-        lines += ["", deployment.wrap(command, width)]
-    return "\n".join(lines)
+        following = ["", *deployment.wrap(command, width).splitlines()]
+    lines = answer_text.layout(first, table, _parts(answer), folder, width, len(following))
+    return "\n".join([*lines, *following])
 
 
 def document(answer: ApplicationAnswer) -> Document:
