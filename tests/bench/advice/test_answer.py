@@ -14,7 +14,7 @@ from offload.bench.advice.answer import Answer
 from offload.bench.advice.strategies import STRATEGIES, Size
 from offload.errors import StorageError
 from offload.loads.engine.figures.histogram import histogram
-from offload.reports.advice import answer_json, answer_text, reasons
+from offload.reports.advice import answer_json, answer_text, names, reasons
 from tests.bench.advice.answers import (
     CASE,
     PYTHON,
@@ -142,6 +142,12 @@ def test_a_load_that_failed_is_a_warning_even_if_its_server_has_a_rate() -> None
     found = answer.evaluate(QUESTION, plan, windows)
     assert (found.chosen.strategy, found.failures) == ("prefork", ())
     assert "Warning: Some loads failed: it was killed." in words(found)
+
+
+def test_a_shortened_message_is_marked() -> None:
+    assert names.shortened("it died.") == "it died"
+    assert names.shortened("word " * 100).endswith(" word ...")
+    assert len(names.shortened("word " * 100)) <= names.LONGEST
 
 
 def test_if_no_candidate_started_the_prediction_reports_why() -> None:
