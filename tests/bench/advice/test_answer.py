@@ -127,6 +127,18 @@ def test_requests_that_failed_under_load_are_a_warning() -> None:
     assert answer_json.as_dict(found)["flags"][0].startswith(warning)
 
 
+def test_an_interrupted_measurement_of_response_times_has_the_loads_so_far() -> None:
+    plan = planned(("prefork", 2), ("pipes", 2))
+    windows = measured(plan, {0: times(20.0), 1: times(40.0)})
+    half, most = loads(plan, 1, (0.5, 0.7), (0.6, 0.8))
+    found = answer.evaluate(QUESTION, plan, [*windows, half])
+    assert "Response time: p95 is 500 ms (482 to 522 ms) at 50 % load (20/s)." in words(found)
+    assert found.memories_mib == (80.0,)
+    again = changed(half, memory_pss_mib=81.0)
+    found = answer.evaluate(QUESTION, plan, [*windows, half, most, again])
+    assert found.memories_mib == (81.0, 84.0)
+
+
 def test_more_memory_than_the_limit_is_a_warning() -> None:
     rates = {("threads", 25): 124.0, ("threads", 16): 79.0}
     assert answered(SLEEP, rates, memory_mib=84.0).memories_mib == (80.0, 84.0)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from offload.bench.analysis.rate import failed_share
@@ -59,12 +59,12 @@ def measure(
     upstream: Upstream | None,
     shares: Sequence[float] = LOADS,
     most: int = PASSES[1],
-) -> list[Record]:
+) -> Generator[Record]:
     """Start one server and load it with random arrivals at each of `shares` of its capacity.
 
-    `rate` is the known capacity in requests/s. It is measured again before each load. The records
-    have the order of `shares`, repeated for each pass, at most `most` times. If the server does not
-    start or a load fails, the last record has the problem.
+    `rate` is the known capacity in requests/s. It is measured again before each load. A record is
+    yielded after each load, in the order of `shares`, repeated for each pass, at most `most` times.
+    If the server does not start or a load fails, the last record has the problem.
     """
     duration_s = min(max(RESPONSES / rate, LOAD_S[0]), LOAD_S[1]) if rate else LOAD_S[1]
     passes = int(TOTAL_S / len(LOADS) / (duration_s + CAPACITY_S + AROUND_S))
@@ -145,7 +145,8 @@ def _all_responses(loads: Sequence[Record]) -> dict[str, int]:
 
 def memories_mib(loads: Sequence[Record]) -> tuple[float, ...]:
     """Return the memory of a server in the last load at each of `LOADS`, if it is known."""
-    return tuple(mib for record in loads[-len(LOADS) :] if (mib := record.resources.memory.pss_mib))
+    last = [loads[place :: len(LOADS)][-1:] for place in range(len(LOADS))]
+    return tuple(mib for own in last for each in own if (mib := each.resources.memory.pss_mib))
 
 
 def memory_mib(loads: Sequence[Record]) -> float | None:

@@ -115,8 +115,7 @@ class ActiveRun:
             self.progress.phase("load", open_loop.seconds(rate), 0)
             arrivals = [Arrivals(rate, target.arrivals)]
             trial = self._trial(LONG, place=0, round=number)
-            found = open_loop.measure(case, arrivals, trial, upstream, open_loop.WARM)
-            self._keep(found)
+            self._keep([*open_loop.measure(case, arrivals, trial, upstream, open_loop.WARM)])
             yield
 
     def _times(self) -> tuple[float | None, Sequence[float]]:
