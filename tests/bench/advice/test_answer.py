@@ -350,6 +350,11 @@ def test_a_saved_question_is_read_again(tmp_path: Path) -> None:
     assert answer.load(tmp_path) == QUESTION
 
 
+def test_a_question_that_cannot_be_saved_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="check permissions and disk space"):
+        answer.save(QUESTION, tmp_path / "missing")
+
+
 @pytest.mark.parametrize("content", ["", "{}", '{"probe": 1, "overheads": {}, "users": 1}', "[]"])
 def test_a_damaged_question_is_one_line(tmp_path: Path, content: str) -> None:
     (tmp_path / answer.FILE).write_text(content)

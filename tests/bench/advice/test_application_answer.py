@@ -209,6 +209,8 @@ def test_a_question_is_read_as_it_was_saved(tmp_path: Path) -> None:
     (tmp_path / "advice.json").write_text('{"probe": {}}')
     with pytest.raises(StorageError, match="is not readable by this version"):
         answer.load(tmp_path)
+    with pytest.raises(StorageError, match="check permissions and disk space"):
+        answer.save(QUESTION, tmp_path / "missing")
 
 
 OPTION = Option(CASE, Estimate(None, None, None, 0, None, False), None)

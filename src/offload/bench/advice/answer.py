@@ -9,7 +9,6 @@ from pathlib import Path
 from statistics import harmonic_mean
 from typing import Any, TypeVar
 
-from offload import files
 from offload.bench.advice import certainty, latency, overhead
 from offload.bench.advice.certainty import PREDICTED
 from offload.bench.advice.latency import Percentile
@@ -20,7 +19,7 @@ from offload.bench.advice.strategies import STRATEGIES, size_of
 from offload.bench.analysis import comparison, disturbance, machine_speed, rate
 from offload.bench.analysis.comparison import Comparison
 from offload.bench.planning.plan import Plan
-from offload.bench.records import lines
+from offload.bench.records import journal, lines
 from offload.bench.records.record import LONG, Record
 from offload.bench.records.run_records import RunRecords
 from offload.bench.stats.estimate import Estimate
@@ -138,9 +137,8 @@ class Answer:
 
 
 def save(question: Question, folder: Path) -> None:
-    """Save a question in its run's folder."""
-    values = json.dumps(asdict(question), indent=1)
-    files.replace(folder / FILE, values.encode() + b"\n")
+    """Save a question in its run's folder; raise StorageError."""
+    journal.replace(folder / FILE, f"{json.dumps(asdict(question), indent=1)}\n")
 
 
 def load(folder: Path) -> Question:

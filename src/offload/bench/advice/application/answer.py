@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from offload import files
 from offload.bench.advice import certainty
 from offload.bench.advice.answer import FILE, read
 from offload.bench.advice.application import sizes
@@ -15,7 +14,7 @@ from offload.bench.advice.application.sizes import Size
 from offload.bench.advice.latency import Percentile
 from offload.bench.analysis.application_causes import Cause
 from offload.bench.analysis.comparison import Comparison
-from offload.bench.records import lines
+from offload.bench.records import journal, lines
 from offload.bench.stats.estimate import Estimate
 from offload.flags import Flag, Problem
 from offload.suites import Case
@@ -113,9 +112,9 @@ class ApplicationAnswer:
 
 
 def save(question: Question, folder: Path) -> None:
-    """Save a question in its run's folder."""
-    values = json.dumps({"application": asdict(question)}, indent=1)
-    files.replace(folder / FILE, values.encode() + b"\n")
+    """Save a question in its run's folder; raise StorageError."""
+    values = {"application": asdict(question)}
+    journal.replace(folder / FILE, f"{json.dumps(values, indent=1)}\n")
 
 
 def load(folder: Path) -> Question:
