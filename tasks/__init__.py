@@ -21,7 +21,9 @@ from offload.registry import catalog, inputs, requirements
 from offload.tasks import _failure, _inputs, _user_module
 from offload.tasks._failure import TaskFailed
 
-__all__ = ["TaskFailed", "acall", "call", "resolve"]
+__all__ = ["TaskFailed", "acall", "call", "is_coroutine", "resolve"]
+
+_awaited: set[str] = set()  # the tasks that have returned an awaitable
 
 
 @functools.cache
@@ -56,6 +58,14 @@ def resolve(name: str) -> Callable[[], Any]:
     raise catalog.unknown(where, own, public or ["a file that has a public function"], "the file")
 
 
+def is_coroutine(name: str) -> bool:
+    """Whether the result of a task is awaited.
+
+    Of a decorated `async def`, or an object with one, this is known after the first call only.
+    """
+    return name in _awaited or inspect.iscoroutinefunction(resolve(name))
+
+
 def call(name: str, run: Callable[[Coroutine[Any, Any, Any]], Any] = asyncio.run) -> bytes:
     """Run a task to its end in this thread; raise TaskFailed.
 
@@ -65,6 +75,7 @@ def call(name: str, run: Callable[[Coroutine[Any, Any, Any]], Any] = asyncio.run
     try:
         result = function()
         if inspect.isawaitable(result):
+            _awaited.add(name)
             result = run(_finish(result))
     except BaseException as error:  # noqa: BLE001 - sys.exit() would end the server
         failure = _failure.from_error(name, error)

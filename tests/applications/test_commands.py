@@ -25,6 +25,13 @@ from tests.installed import require
 from tests.records import changed, record_of
 
 PATH = f"path={APPS}"
+BUSY = """
+import subprocess, sys, threading, time
+subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+threading.Thread(target=time.sleep, args=(600,)).start()
+print("it has started")
+async def app(scope, receive, send): pass
+"""
 
 
 @pytest.mark.parametrize(
@@ -115,6 +122,14 @@ def test_the_kind_is_found_in_a_process_of_its_own() -> None:
     assert application_kind.kinds("app=site_of_tests.settings", path=str(APPS)) == ["asgi", "wsgi"]
     with pytest.raises(UsageError, match=r"importing broken raised NameError.*broken\.py:4"):
         application_kind.kinds("app=broken:app", path=str(APPS))
+
+
+@pytest.mark.server
+def test_the_kind_is_found_although_the_application_starts_threads_and_processes(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "busy.py").write_text(BUSY)
+    assert application_kind.kinds("app=busy:app", path=str(tmp_path)) == ["asgi"]
 
 
 @pytest.mark.server

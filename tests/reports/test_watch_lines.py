@@ -83,6 +83,13 @@ def test_figures_of_late_samples_mean_nothing(late: float) -> None:
     assert ("~: more than 25 % of the samples" in report.text(summary, None)) is (late > 0.25)
 
 
+def test_a_process_that_ran_for_a_while_is_judged_by_its_own_readings() -> None:
+    summary = summed(process(5, 1.0, on(1.0, late=0.5)), process(6, 1.0, on(None)))
+    for number in range(4, 20):
+        summary.add(reading(process(6, 1.0, on(None)), elapsed_s=number))
+    assert summary.finding(4) is None  # all readings of the other one were unreliable
+
+
 def test_two_seconds_are_too_few_for_a_sentence() -> None:
     assert summed(process(5, 1.0, on(0.97)), count=2).finding(4) is None
 

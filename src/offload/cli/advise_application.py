@@ -52,19 +52,29 @@ def advise(
         with suppress(OSError):  # the folder is not empty: it has records
             folder.rmdir()
         raise
+    _print(found, folder, style)
     if not found.is_interrupted:
-        write_report(folder)
-    show(found, folder, style)
+        write_report(folder)  # after the answer: Ctrl-C must not lose it
+    _check(found)
 
 
 def show(found: ApplicationAnswer, folder: Path, style: str) -> None:
     """Print an answer; the exit code is 130 if it was interrupted, and 7 without a verdict."""
+    _print(found, folder, style)
+    _check(found)
+
+
+def _print(found: ApplicationAnswer, folder: Path, style: str) -> None:
     from offload.reports.advice.application import answer_json, answer_text
 
     if style == "json":
-        print(answer_json.as_json(found))
+        print(answer_json.as_json(found), flush=True)
     else:
-        print(answer_text.text(found, folder))
+        print(answer_text.text(found, folder), flush=True)
+
+
+def _check(found: ApplicationAnswer) -> None:
+    """Raise an error with the exit code of an answer, if that is not 0."""
     if found.is_interrupted:
         raise Exit("interrupted: the answer is from the measurements until then", code=130)
     if found.disturbed is not None:

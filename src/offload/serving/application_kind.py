@@ -1,6 +1,7 @@
 """Print whether an application is ASGI or WSGI: python -m offload.serving.application_kind WORK.
 
-The result is one line of JSON. TASK_PATH is the folder of its imports, as for servers.
+The result is one line of JSON. TASK_PATH is the folder of its imports, as for servers. All output
+of the application goes to stderr.
 """
 
 from __future__ import annotations
@@ -10,18 +11,22 @@ import sys
 
 from offload.errors import UserError
 from offload.serving.applications import user_application
+from offload.serving.lifecycle import calling
 
 
 def main(arguments: list[str]) -> int:
     """Import the application and print its kinds, or its error; return the exit code."""
+    _, results = calling.begin()
+    code = 0
+    values: dict[str, object]
     try:
         kinds = user_application.kinds(arguments[0])
-        print(json.dumps({"kinds": kinds, "name": user_application.name(arguments[0])}))
+        values = {"kinds": kinds, "name": user_application.name(arguments[0])}
     except UserError as error:
-        values = {"error": error.what, "remedy": error.remedy, "exit_code": error.exit_code}
-        print(json.dumps(values))
-        return error.exit_code
-    return 0
+        code = error.exit_code
+        values = {"error": error.what, "remedy": error.remedy, "exit_code": code}
+    print(json.dumps(values), file=results, flush=True)
+    return code
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ The environment variables are those of `python -m offload.servers`.
 from __future__ import annotations
 
 import asyncio
-import inspect
 import json
 import os
 import statistics
@@ -66,13 +65,12 @@ def _facts(task: str) -> dict[str, Any]:
     """Import the task; return its facts before the first call."""
     address = gil_address.facts()  # no other thread computes yet
     before = monotonic()
-    function = tasks.resolve(task)
+    tasks.resolve(task)
     import_s = monotonic() - before
     return {
         **probe.identity(),
         **address,
         "import_s": import_s,
-        "is_coroutine": inspect.iscoroutinefunction(function),
         "gil_enabled": gil_state.enabled(),
     }
 
@@ -119,7 +117,8 @@ class _Probing:
     def measure(self, kind: str, count: int, seconds: float) -> dict[str, Any]:
         """Measure calls of one kind; raise StartError if a pool does not start."""
         if kind == "first":  # it may prepare the process
-            return _summary([call_statistics.calls(self._task, 0.0)])
+            first = _summary([call_statistics.calls(self._task, 0.0)])
+            return {**first, "is_coroutine": tasks.is_coroutine(self._task)}
         if kind == "alone":
             return _summary([call_statistics.calls(self._task, seconds, FEWEST)])
         if kind == "loop":

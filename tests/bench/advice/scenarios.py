@@ -30,6 +30,20 @@ def _unsafe() -> Answer:
     return answered(known, {size: 20.0 + n / 100 for n, size in enumerate(sizes)}, p99_s=0.08)
 
 
+def _everything() -> Answer:
+    """Return the longest answer: servers that failed, and a warning about everything."""
+    rates = {("prefork", 2): 20.0, ("pipes", 2): 0.0, ("processes", 2): 0.0}
+    rates |= {("prefork", 1): 0.0, ("prefork", 4): 0.0}
+    return answered(
+        _unsafe().question.probe,
+        rates,
+        problem=f"{BEYOND}, or do not send it to other processes at all",
+        values={"failed": {"5xx": 5}},
+        p99_s=0.08,
+        memory_mib=82.0,
+    )
+
+
 def _blocks() -> Answer:
     last = point(LOOP, 25, 1 / 0.0205, 0.0005)
     known = coroutine(0.02, 0.0005, 25)
@@ -84,6 +98,7 @@ SCENARIOS: dict[str, Callable[[], Answer]] = {
         PYTHON, {("prefork", 2): 40.0, ("pipes", 2): 30.0}, p99_s=0.1
     ),
     "unsafe in threads, fails, leaks and more": _unsafe,
+    "everything at once": _everything,
     "a candidate that did not start": lambda: answered(
         PYTHON, {("prefork", 2): 40.0, ("pipes", 2): 0.0, ("processes", 2): 33.0}, problem=BEYOND
     ),

@@ -14,7 +14,7 @@ from offload.bench.advice.answer import Answer
 from offload.bench.advice.strategies import STRATEGIES, Size
 from offload.errors import StorageError
 from offload.loads.engine.figures.histogram import histogram
-from offload.reports.advice import answer_json, answer_text, reasons
+from offload.reports.advice import answer_json, answer_text, names, reasons
 from tests.bench.advice.answers import (
     CASE,
     PYTHON,
@@ -81,6 +81,12 @@ def test_a_disturbed_measurement_has_no_verdict() -> None:
     assert "/s, calculated from calls of the function alone, which may have been disturbed" in text
 
 
+def test_a_disturbed_measurement_of_a_single_candidate_has_no_verdict_either() -> None:
+    found = answer_of(40.0, others_cpu=0.5)
+    assert (found.others, found.sure) == ((), certainty.DISTURBED)
+    assert words(found).startswith("No advice for quote: other processes used 50 % of the machine")
+
+
 def test_without_any_figure_the_prediction_answers() -> None:
     plan = planned(("prefork", 2), ("pipes", 2))
     found = answer.evaluate(QUESTION, plan, [])
@@ -100,6 +106,60 @@ def test_a_candidate_that_did_not_start_is_left_out_and_reported() -> None:
     first = {"strategy": "prefork", "workers": 2, "why": "failed", "problem": values["flags"][0]}
     assert first.items() <= values["not_measured"][0].items()
     assert "Not measured: prefork x2 (failed: it died" in words(found)
+
+
+def test_a_candidate_that_failed_in_its_last_rounds_is_not_chosen() -> None:
+    plan = planned(("prefork", 2), ("pipes", 2))
+    windows = measured(plan, {0: times(90.0)[:1], 1: times(40.0)})
+    died = [
+        changed(record, round=number, completed=None, rate=None, problem="it died")
+        for number, record in enumerate(windows[:1] * 2, start=2)
+    ]
+    found = answer.evaluate(QUESTION, plan, [*windows, *died])
+    assert (found.chosen.strategy, found.others) == ("pipes", ())
+    assert "Not measured: prefork x2 (failed: it died" in words(found)
+
+
+def test_requests_that_failed_under_load_are_a_warning() -> None:
+    found = answer_of(40.0, 20.0, failed={"5xx": 5, "unfinished": 5})  # and 10 completed
+    warning = "33.3 % of the requests to prefork x2 failed under load"
+    assert f"Warning: {warning}" in words(found)
+    assert answer_json.as_dict(found)["flags"][0].startswith(warning)
+
+
+def test_an_interrupted_measurement_of_response_times_has_the_loads_so_far() -> None:
+    plan = planned(("prefork", 2), ("pipes", 2))
+    windows = measured(plan, {0: times(20.0), 1: times(40.0)})
+    half, most = loads(plan, 1, (0.5, 0.7), (0.6, 0.8))
+    found = answer.evaluate(QUESTION, plan, [*windows, half])
+    assert "Response time: p95 is 500 ms (482 to 522 ms) at 50 % load (20/s)." in words(found)
+    assert found.memories_mib == (80.0,)
+    again = changed(half, memory_pss_mib=81.0)
+    found = answer.evaluate(QUESTION, plan, [*windows, half, most, again])
+    assert found.memories_mib == (81.0, 84.0)
+
+
+def test_more_memory_than_the_limit_is_a_warning() -> None:
+    rates = {("threads", 25): 124.0, ("threads", 16): 79.0}
+    assert answered(SLEEP, rates, memory_mib=84.0).memories_mib == (80.0, 84.0)
+    assert "Warning:" not in words(answered(SLEEP, rates, memory_mib=84.0))
+    warning = "Warning: threads x25 used 84 MiB, more than the limit of 82 MiB."
+    assert warning in words(answered(SLEEP, rates, memory_mib=82.0))
+
+
+def test_a_load_that_failed_is_a_warning_even_if_its_server_has_a_rate() -> None:
+    plan = planned(("prefork", 2), ("pipes", 2))
+    windows = measured(plan, {0: times(40.0), 1: times(20.0)})
+    windows[1] = changed(windows[1], problem="it was killed")
+    found = answer.evaluate(QUESTION, plan, windows)
+    assert (found.chosen.strategy, found.failures) == ("prefork", ())
+    assert "Warning: Some loads failed: it was killed." in words(found)
+
+
+def test_a_shortened_message_is_marked() -> None:
+    assert names.shortened("it died.") == "it died"
+    assert names.shortened("word " * 100).endswith(" word ...")
+    assert len(names.shortened("word " * 100)) <= names.LONGEST
 
 
 def test_if_no_candidate_started_the_prediction_reports_why() -> None:
@@ -142,6 +202,24 @@ def test_a_required_p99_is_met_up_to_a_load() -> None:
     assert f"p99: 79.6 ms at 50 % load and 114 ms at 80 % load: {limit}" in words(found)
 
 
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({"histogram": {"-115": 99}}, "of fewer than 100 responses: it is not known whether the l"),
+        ({"histogram": {"-115": 100}}, "the limit of 200 ms is met up to 80 % load (32/s)."),
+        ({"completed": 980, "failed": {"5xx": 20}}, "the limit of 200 ms is not met."),
+        ({"completed": 999, "failed": {"5xx": 1}}, "the limit of 200 ms is met up to 80 % load"),
+    ],
+)
+def test_a_p99_needs_enough_responses_and_few_failures(
+    values: dict[str, object], expected: str
+) -> None:
+    plan = planned(("prefork", 2), ("pipes", 2))
+    records = measured(plan, {0: times(20.0), 1: times(40.0)})
+    records += [changed(each, **values) for each in loads(plan, 1, (0.1, 0.1), (0.1, 0.1))]
+    assert expected in words(answer.evaluate(replace(QUESTION, p99_s=0.2), plan, records))
+
+
 def test_a_percentile_of_few_responses_has_no_upper_limit() -> None:
     few = changed(new_record(CASE, "run"), response_p95_s=0.5, histogram={"-70": 9, "-60": 1})
     [found] = latency.percentiles([few])
@@ -161,6 +239,18 @@ def test_one_slow_load_of_several_does_not_change_the_95th_percentile() -> None:
     assert (only.value, only.p99_s) == (0.1, 0.1)
 
 
+def test_a_load_that_failed_does_not_narrow_the_interval_of_the_others() -> None:
+    plan = planned(("prefork", 2), ("pipes", 2))
+    whole, other = loads(plan, 1, (0.1, 0.2), (0.1, 0.2))
+    died = changed(whole, response_p95_s=0.001, problem="the server ended with exit code 1")
+    late = changed(whole, response_p95_s=None, histogram=None)  # it had no response
+    for failed in (died, late):
+        [low, high] = latency.percentiles([whole, other, failed])
+        assert (low.value, high.value) == (0.1, 0.2)
+        assert low.low is not None and low.high is not None and low.low < 0.1 < low.high
+    assert latency.percentiles([died]) == [latency.Percentile(None, None, None)]
+
+
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_the_text_has_at_most_30_lines_of_100_columns(name: str) -> None:
     found = SCENARIOS[name]()
@@ -171,7 +261,10 @@ def test_the_text_has_at_most_30_lines_of_100_columns(name: str) -> None:
     assert lines[-1] == "Records: results/20260101-000000-advise"
 
 
-@pytest.mark.parametrize("name", [name for name in SCENARIOS if name != "disturbed"])
+@pytest.mark.parametrize(
+    "name",
+    [name for name in SCENARIOS if name not in ("disturbed", "everything at once")],  # it is cut
+)
 def test_no_strategy_is_missing_without_a_reason(name: str) -> None:
     found = SCENARIOS[name]()
     rows = {option.strategy for option in (found.chosen, *found.others)}
@@ -255,6 +348,11 @@ def test_json_has_the_documented_keys() -> None:
 def test_a_saved_question_is_read_again(tmp_path: Path) -> None:
     answer.save(QUESTION, tmp_path)
     assert answer.load(tmp_path) == QUESTION
+
+
+def test_a_question_that_cannot_be_saved_is_one_line(tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="check permissions and disk space"):
+        answer.save(QUESTION, tmp_path / "missing")
 
 
 @pytest.mark.parametrize("content", ["", "{}", '{"probe": 1, "overheads": {}, "users": 1}', "[]"])

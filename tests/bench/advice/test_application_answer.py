@@ -128,6 +128,24 @@ def test_the_cause_is_that_of_one_process_and_may_be_over_in_the_advised_size() 
     }
 
 
+def test_a_server_that_failed_in_its_last_rounds_is_not_chosen() -> None:
+    plan = planned(ONE, TWO)
+    windows = records(plan, {0: 50.0, 1: 100.0})
+    died = [changed(each, rate=None, problem="it died") for each in records(plan, {1: 1.0}, 2)]
+    found = choice.evaluate(QUESTION, plan, [*windows, *died])
+    assert names([found.chosen, *found.others]) == [("uvicorn_httptools", 1)]
+    assert "Not measured: it died." in answer_text.text(found)
+    once = choice.evaluate(QUESTION, plan, [*windows, *died[:1]])  # then the others count
+    assert names([once.chosen]) == [("uvicorn_workers", 2)]
+
+
+def test_requests_that_failed_under_load_are_a_warning() -> None:
+    found = answered({ONE: 50.0, TWO: 100.0}, failed={"5xx": 5})  # and 10 completed
+    warning = "33.3 % of the requests to uvicorn_workers with 2 processes failed under load"
+    assert f"Warning: {warning}" in " ".join(answer_text.text(found).split())
+    assert answer_json.as_dict(found)["flags"][0].startswith(warning)
+
+
 def test_a_disturbed_measurement_is_no_advice() -> None:
     found = answered({ONE: 50.0, TWO: 100.0}, others_cpu=0.6)
     said = answer_text.text(found)
@@ -144,6 +162,15 @@ def test_a_server_that_needs_too_much_memory_is_not_chosen() -> None:
     assert names([found.chosen]) == [("uvicorn_httptools", 1)]
     with pytest.raises(RunError, match=r"no server fits into 20 MiB: uvicorn_httptools needs 30"):
         choice.evaluate(replace(QUESTION, memory_mib=20.0), plan, windows)
+
+
+def test_more_memory_than_the_limit_is_a_warning() -> None:
+    plan = planned(ONE, TWO)
+    load = changed(new_record(plan.cases[1], "run"), kind=LONG, place=1, memory_pss_mib=75.0)
+    windows = [*records(plan, {0: 50.0, 1: 100.0}), load]
+    found = choice.evaluate(replace(QUESTION, memory_mib=70.0), plan, windows)
+    warning = "uvicorn_workers with 2 processes used 75 MiB, more than the limit of 70 MiB."
+    assert answer_text.warnings(found) == [warning]
 
 
 def test_text_fits_into_30_lines_of_100_columns_whatever_was_measured() -> None:
@@ -182,6 +209,8 @@ def test_a_question_is_read_as_it_was_saved(tmp_path: Path) -> None:
     (tmp_path / "advice.json").write_text('{"probe": {}}')
     with pytest.raises(StorageError, match="is not readable by this version"):
         answer.load(tmp_path)
+    with pytest.raises(StorageError, match="check permissions and disk space"):
+        answer.save(QUESTION, tmp_path / "missing")
 
 
 OPTION = Option(CASE, Estimate(None, None, None, 0, None, False), None)

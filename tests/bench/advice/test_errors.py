@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from offload.bench.advice import steps
 from offload.cli.answers import check_advice
+from offload.cli.commands import advise
 from offload.errors import DisturbedError, RunError
 from tests.bench.advice.answers import PYTHON, answered
-from tests.commands import fab
+from tests.commands import fab, fab_here
 
 BAD = """
 import os, sys, time
@@ -33,6 +35,20 @@ def test_without_a_measured_server_the_answer_is_an_error() -> None:
         check_advice(answered(PYTHON, dict.fromkeys(sizes, 0.0), problem="it died"))
     with pytest.raises(DisturbedError, match=r"^no verdict: "):
         check_advice(answered(PYTHON, dict.fromkeys(sizes, 40.0), values={"others_cpu": 0.9}))
+
+
+def test_an_interrupt_while_the_report_is_written_does_not_lose_the_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupted(_: Path) -> None:
+        raise KeyboardInterrupt
+
+    found = answered(PYTHON, {("prefork", 2): 40.0, ("pipes", 2): 20.0})
+    monkeypatch.setattr(steps, "advise", lambda *_: found)
+    monkeypatch.setattr(advise, "write_report", interrupted)
+    said = fab_here("advise:noop_sync")
+    assert said.returncode == 130
+    assert said.stdout.startswith("Use 2 server processes with one event loop each (prefork)")
 
 
 @pytest.mark.server

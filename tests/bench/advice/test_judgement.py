@@ -196,6 +196,16 @@ def test_each_requirement_can_be_missed() -> None:
     assert "best choice, or tied" in failed_once(several)
 
 
+def test_a_function_without_an_answer_counts_against_the_advice() -> None:
+    other = "offload.corpus.generated:async_wait_50"
+    truths = {TASK: truth_of(RATES), other: truth_of(RATES, other)}
+    found = judgement.requirements(truths, [given("pipes", 2)], {TASK: CONFIRMED})
+    for name in ("best choice, or tied", "not known"):
+        [one] = [each for each in found if each.name == name]
+        assert one.measured.startswith("1 of 2 (")
+        assert one.passed is False
+
+
 def test_each_requirement_shows_its_interval() -> None:
     answers = [given("pipes", 2, predicted_rate=40.0 * factor) for factor in PREDICTED]
     [best, mean, worst, near, median, p95, coverage, unknown, wrong, *_] = judgement.requirements(
@@ -258,3 +268,19 @@ def test_answers_are_kept(tmp_path: Path) -> None:
     (tmp_path / kept.FILE).write_text("{}\n")
     with pytest.raises(StorageError, match="cannot be read"):
         kept.read(tmp_path)
+
+
+@pytest.mark.server
+@pytest.mark.slow
+def test_records_of_an_incomplete_answer_are_not_mixed_with_those_of_the_next(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "bad.py").write_text("def raises(): raise ValueError('no quote')\n")
+    task = f"{tmp_path / 'bad.py'}:raises"
+    old = kept.own_folder(tmp_path, task) / journal.FILE
+    old.parent.mkdir(parents=True)
+    old.write_text("{}\n")  # of other candidates at the same places of the plan
+    said: list[str] = []
+    assert [*kept.complete_answers([task], tmp_path, 2, 30.0, said.append)] == []
+    assert "every call failed" in said[-1]
+    assert not old.exists()

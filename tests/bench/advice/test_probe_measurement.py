@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from offload import cores
 from offload.bench.advice import probe_measurement
-from offload.bench.advice.probe import PROCESSES, THREADS
+from offload.bench.advice.probe import FIRST, PROCESSES, THREADS
+from offload.bench.target import calling_process
 from tests.bench.advice.probes import point, probe
 
+SHOP = """
+import asyncio, functools
+def logged(function):
+    @functools.wraps(function)
+    def wrapper(*arguments): return function(*arguments)
+    return wrapper
+@logged
+async def decorated(): return b"42"
+class Quote:
+    async def __call__(self): return b"42"
+called = Quote()
+async def plain(): return b"42"
+@functools.wraps(plain)
+def runs(): return asyncio.run(plain())
+"""
 KNOWN = probe(wait_s=0.02, cpu_s=0.001, hold=0.05)
 CALL = replace(KNOWN.call, variation=1.5)  # one call in ten waits for 200 ms
 
@@ -42,3 +60,24 @@ def test_a_point_is_the_mean_of_its_passes() -> None:
     )
     found = probe_measurement._mean([one, other])
     assert (found.rate, found.cpu_s, found.results) == (15.0, pytest.approx(0.2), 2)
+
+
+@pytest.mark.server
+@pytest.mark.parametrize(
+    ("name", "is_coroutine"),
+    [("plain", True), ("decorated", True), ("called", True), ("runs", False)],
+)
+def test_a_coroutine_is_known_by_its_first_call(
+    name: str, is_coroutine: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "shop.py").write_text(SHOP)
+    with calling_process.start(
+        "offload.serving.task_probe",
+        f"shop:{name}",
+        python=None,
+        path=str(tmp_path),
+        environment={},
+        ready_s=30.0,
+    ) as child:
+        first = child.request(json.dumps({"kind": FIRST, "count": 1, "seconds": 0.0}), 30.0)
+    assert (first["failed"], first["is_coroutine"]) == (0, is_coroutine)

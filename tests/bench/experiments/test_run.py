@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import functools
 import itertools
+import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -18,7 +19,7 @@ from offload.bench.experiments import run as running
 from offload.bench.planning import plan_file, round_times
 from offload.bench.planning.blocks import Block
 from offload.bench.planning.plan import Plan
-from offload.bench.records import journal
+from offload.bench.records import journal, machines
 from offload.bench.records.record import LONG, WINDOW, Record, Trial
 from offload.errors import RunError, StorageError
 from offload.suites import Case
@@ -109,6 +110,22 @@ def test_resume_repeats_nothing_and_lacks_nothing(
     assert len(measured.rounds) == len({*measured.rounds}) == 6
     assert measured.longs == [0, 1, 2]
     assert run(LONG_RUNS, tmp_path) == []
+
+
+def test_a_run_that_is_resumed_on_another_machine_says_so(
+    measured: Measured, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(PLAN, tmp_path, 1)
+    run(PLAN, tmp_path, 1)
+    assert "another machine" not in capsys.readouterr().err
+    path = tmp_path / machines.FILE
+    values = json.loads(path.read_text())
+    [facts] = values[machines.KEY].values()
+    facts["cores"] = 999
+    path.write_text(json.dumps(values))
+    run(PLAN, tmp_path)
+    warning = f"warning: {tmp_path.name} has records of another machine (cores: 999, here "
+    assert warning in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError])

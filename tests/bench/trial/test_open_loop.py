@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 
 from offload.bench.records.record import LONG
@@ -30,3 +32,10 @@ def test_a_given_rate_stays_as_it_is_without_a_capacity() -> None:
     trial = builder.new_trial("test", kind=LONG, seed=1)
     [record] = open_loop.measure(POOL, [Arrivals(50.0)], trial, None)
     assert (record.problem, record.case.asked_rate) == (None, 50.0)
+
+
+@pytest.mark.server
+def test_a_load_has_its_record_before_the_next_one_and_the_others_can_be_left_out() -> None:
+    trial, many = builder.new_trial("test", kind=LONG, seed=1), [Arrivals(50.0)] * 1000
+    with closing(open_loop.measure(POOL, many, trial, None, duration_s=0.5)) as loads:
+        assert next(loads).result.completed

@@ -1,18 +1,20 @@
-"""Stalls of kept connections are detected, with real servers that stall or do not."""
+"""Stalls and endless bodies are detected, with real servers that stall or do not."""
 
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
 import pytest
 
 from offload.bench.records.record import Record
-from offload.bench.trial import flags, stall
+from offload.bench.trial import flags, stall, warmup
 from offload.bench.trial.warmup import send_first_requests
+from offload.errors import StartError
 from offload.suites import Case
 from tests.records import changed, new_record
 
@@ -52,6 +54,36 @@ class Closing(Handler):
 
     protocol_version = "HTTP/1.0"
     writes = (b"HTTP/1.0 200 OK\r\nContent-Length: 100\r\n\r\n" + BODY,)
+
+
+class Endless(Handler):
+    """Sends a body that never ends, in pieces."""
+
+    piece, pause_s = b"x", 0.05
+
+    def do_GET(self) -> None:
+        self.wfile.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        with suppress(OSError):  # the client has left
+            while True:
+                self.wfile.write(b"%x\r\n%b\r\n" % (len(self.piece), self.piece))
+                time.sleep(self.pause_s)
+        self.close_connection = True
+
+
+class Flood(Endless):
+    """Sends large pieces without a pause."""
+
+    piece, pause_s = b"x" * 1000, 0.0
+
+
+class Short(Handler):
+    """Ends in the middle of its body."""
+
+    writes = (HEAD + BODY[:50],)
+
+    def do_GET(self) -> None:
+        super().do_GET()
+        self.close_connection = True
 
 
 @contextmanager
@@ -94,3 +126,21 @@ def test_the_stall_is_unknown_for_a_server_that_closes_connections() -> None:
 
 def test_a_slow_request_is_not_measured() -> None:
     assert stall.kept_s("http://127.0.0.1:9/", alone_s=1.0) is None
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize(
+    ("handler", "message"),
+    [
+        (Endless, "did not answer within 1 s"),
+        (Flood, "sent more than 0 MiB"),
+        (Short, "did not answer: IncompleteRead"),
+    ],
+)
+def test_a_body_that_does_not_end_is_an_error(
+    handler: type[Handler], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(warmup, "TIMEOUT", 1.0)
+    monkeypatch.setattr(warmup, "LARGEST", 10_000)
+    with serving(handler) as url, pytest.raises(StartError, match=message):
+        warmup.get(url)

@@ -9,7 +9,6 @@ from pathlib import Path
 from statistics import harmonic_mean
 from typing import Any, TypeVar
 
-from offload import files
 from offload.bench.advice import certainty, latency, overhead
 from offload.bench.advice.certainty import PREDICTED
 from offload.bench.advice.latency import Percentile
@@ -17,10 +16,10 @@ from offload.bench.advice.model import Model, Prediction
 from offload.bench.advice.overhead import Overhead
 from offload.bench.advice.probe import Probe
 from offload.bench.advice.strategies import STRATEGIES, size_of
-from offload.bench.analysis import comparison, machine_speed, rate
+from offload.bench.analysis import comparison, disturbance, machine_speed, rate
 from offload.bench.analysis.comparison import Comparison
 from offload.bench.planning.plan import Plan
-from offload.bench.records import lines
+from offload.bench.records import journal, lines
 from offload.bench.records.record import LONG, Record
 from offload.bench.records.run_records import RunRecords
 from offload.bench.stats.estimate import Estimate
@@ -70,13 +69,14 @@ class Option:
     """A candidate: its prediction, its measured rate, and its comparison with the chosen one.
 
     The ratio of the comparison is its rate over that of the chosen one. `compared` is None for the
-    chosen one.
+    chosen one. `failed` is the share of its requests that failed: its rate is that of the others.
     """
 
     case: Case
     prediction: Prediction
     rate: Estimate
     compared: Comparison | None = None
+    failed: float = 0.0
 
     @property
     def strategy(self) -> str:
@@ -105,7 +105,7 @@ class Answer:
     `percentiles` are the 95th percentiles of response times at the loads in `latency.LOADS`, and
     `memories_mib` is the memory at each of these loads. `is_measured` is False if the answer is
     only a prediction: then `rate` is unknown, and the memory is predicted. `failures` lists the
-    candidates that could not be measured, and `problems` the problems of all servers. `disturbed`
+    candidates that could not be measured, and `problems` the problems of all loads. `disturbed`
     is the reason why the measurement is invalid. `is_interrupted` is True if the user interrupted
     the measurement.
     """
@@ -137,9 +137,8 @@ class Answer:
 
 
 def save(question: Question, folder: Path) -> None:
-    """Save a question in its run's folder."""
-    values = json.dumps(asdict(question), indent=1)
-    files.replace(folder / FILE, values.encode() + b"\n")
+    """Save a question in its run's folder; raise StorageError."""
+    journal.replace(folder / FILE, f"{json.dumps(asdict(question), indent=1)}\n")
 
 
 def load(folder: Path) -> Question:
@@ -193,14 +192,23 @@ def predict(question: Question, case: Case) -> Answer:
 
 
 def evaluate(question: Question, planned: Plan, records: Sequence[Record]) -> Answer:
-    """Choose among the measured candidates or, if there are none, by the prediction."""
+    """Choose among the measured candidates or, if there are none, by the prediction.
+
+    A candidate that failed in its last rounds is not chosen, whatever its rate was before.
+    """
     run = RunRecords(records)
     question = replace(question, python_s=machine_speed.mean_python_s(records))
     windows = {place: run.at(place).windows() for place in range(len(planned.cases))}
     options = {
-        place: Option(case, question.model.predict(*size_of(case)), found)
+        place: Option(
+            case,
+            question.model.predict(*size_of(case)),
+            found,
+            failed=rate.failed_share(run.at(place).records),
+        )
         for place, case in enumerate(planned.cases)
         if (found := rate.of_windows(windows[place])).value is not None
+        and not rate.is_hopeless(windows[place])
     }
     failures = tuple(_failures(question, planned, records, options))
     problems = tuple(dict.fromkeys(r.problem for r in records if r.problem))
@@ -222,7 +230,8 @@ def evaluate(question: Question, planned: Plan, records: Sequence[Record]) -> An
         tuple(dict.fromkeys(options[place].strategy for place in tied)),
         tuple(latency.percentiles(loads)),
         latency.memories_mib(loads),
-        disturbed=certainty.disturbance(option.compared for option in others),
+        disturbed=certainty.disturbance(option.compared for option in others)
+        or disturbance.between(windows[chosen], []),
         failures=failures,
         problems=problems,
     )

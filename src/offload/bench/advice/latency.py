@@ -10,9 +10,10 @@ from __future__ import annotations
 import math
 import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from offload.bench.analysis.rate import failed_share
 from offload.bench.records.record import LONG, Record, Trial
 from offload.bench.trial import open_loop
 from offload.loads import Arrivals
@@ -35,6 +36,7 @@ class Percentile:
     """The 95th percentile of response times with its 95 % interval, and the 99th, in s.
 
     None is unknown. If requests timed out, percentiles of `at_least_s` or more are lower bounds.
+    They are those of `responses` responses. `failed` is the share of requests that failed.
     """
 
     value: float | None
@@ -42,6 +44,8 @@ class Percentile:
     high: float | None
     p99_s: float | None = None
     at_least_s: float | None = None
+    responses: int = 0
+    failed: float = 0.0
 
     def is_bound(self, value: float | None) -> bool:
         """Whether `value`, which is one of the percentiles, is a lower bound."""
@@ -55,12 +59,12 @@ def measure(
     upstream: Upstream | None,
     shares: Sequence[float] = LOADS,
     most: int = PASSES[1],
-) -> list[Record]:
+) -> Generator[Record]:
     """Start one server and load it with random arrivals at each of `shares` of its capacity.
 
-    `rate` is the known capacity in requests/s. It is measured again before each load. The records
-    have the order of `shares`, repeated for each pass, at most `most` times. If the server does not
-    start or a load fails, the last record has the problem.
+    `rate` is the known capacity in requests/s. It is measured again before each load. A record is
+    yielded after each load, in the order of `shares`, repeated for each pass, at most `most` times.
+    If the server does not start or a load fails, the last record has the problem.
     """
     duration_s = min(max(RESPONSES / rate, LOAD_S[0]), LOAD_S[1]) if rate else LOAD_S[1]
     passes = int(TOTAL_S / len(LOADS) / (duration_s + CAPACITY_S + AROUND_S))
@@ -79,13 +83,15 @@ def percentiles(records: Sequence[Record], shares: Sequence[float] = LOADS) -> l
     The 95th percentile is the median of the loads; its interval is that of the smallest and the
     largest, which contains the median with a probability of 1 - 2^(1 - n): 94 % for 5 loads
     (Conover 1999, Practical Nonparametric Statistics). The interval of a single load is that of its
-    order statistics. The 99th percentile is that of all responses.
+    order statistics. The 99th percentile is that of all responses. Loads with a problem do not
+    count: their percentiles are those of the responses until their server died.
     """
     groups = [records[place :: len(shares)] for place in range(len(shares))]
     return [_percentile(group) for group in groups if group]
 
 
-def _percentile(loads: Sequence[Record]) -> Percentile:
+def _percentile(all_loads: Sequence[Record]) -> Percentile:
+    loads = [each for each in all_loads if each.problem is None]
     bounds = [each.result.response.at_least_s for each in loads]
     at_least_s = min((bound for bound in bounds if bound is not None), default=None)
     values = [each.result.response.p95_s for each in loads]
@@ -96,9 +102,19 @@ def _percentile(loads: Sequence[Record]) -> Percentile:
     p99_s = loads[0].result.response.p99_s
     if len(loads) > 1:
         p99_s = histogram.quantile(counts, 0.99, at_least_s) if counts else None
-        return Percentile(statistics.median(known), min(known), max(known), p99_s, at_least_s)
-    low, high = _interval(counts, at_least_s)
-    return Percentile(known[0], low, high, p99_s, at_least_s)
+    low: float | None = min(known)
+    high: float | None = max(known)
+    if len(known) == 1:
+        low, high = _interval(counts, at_least_s)
+    return Percentile(
+        statistics.median(known),
+        low,
+        high,
+        p99_s,
+        at_least_s,
+        sum(counts.values()),
+        failed_share(loads),
+    )
 
 
 def _interval(
@@ -129,7 +145,8 @@ def _all_responses(loads: Sequence[Record]) -> dict[str, int]:
 
 def memories_mib(loads: Sequence[Record]) -> tuple[float, ...]:
     """Return the memory of a server in the last load at each of `LOADS`, if it is known."""
-    return tuple(mib for record in loads[-len(LOADS) :] if (mib := record.resources.memory.pss_mib))
+    last = [loads[place :: len(LOADS)][-1:] for place in range(len(LOADS))]
+    return tuple(mib for own in last for each in own if (mib := each.resources.memory.pss_mib))
 
 
 def memory_mib(loads: Sequence[Record]) -> float | None:

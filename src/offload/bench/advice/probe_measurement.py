@@ -55,6 +55,7 @@ def measure(case: Case, upstream: Upstream | None, users: int) -> Probe:
     with _start(case, upstream) as child:
         facts = child.facts
         first = _call(child, FIRST, 1, 0.0)
+        is_coroutine = bool(first["is_coroutine"])
         before_mib = _memory_mib(child.pid)
         alone, hold = _alone(child)
         _check(case, alone)
@@ -65,7 +66,7 @@ def measure(case: Case, upstream: Upstream | None, users: int) -> Probe:
         crowding, points = [], []
         for _ in range(PASSES):
             crowding.append(_call(child, CROWDING, cores.available(), 0.0)["crowding"])
-            points.append([*_points(child, call, bool(facts["is_coroutine"]), users)])
+            points.append([*_points(child, call, is_coroutine, users)])
             speeds += [machine_speed.measure().python_s for _ in points[-1]]
         served_s = _cpu_s(served) - served_s
         calls = sum(point.rate * POINT_S for passes in points for point in passes)
@@ -74,7 +75,7 @@ def measure(case: Case, upstream: Upstream | None, users: int) -> Probe:
         task=case.task,
         python=str(facts["python"]),
         gil_enabled=bool(alone["gil_enabled"]),
-        is_coroutine=bool(facts["is_coroutine"]),
+        is_coroutine=is_coroutine,
         cores=cores.available(),
         call=_with_more_calls(call, alone["done"], means),
         process=ProcessCost(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -122,5 +123,9 @@ def _measure_latency(found: Answer, planned: Plan, folder: Path) -> None:
         seed=planned.seed,
         quick=planned.quick,
     )
-    with hold_for(case) as upstream:
-        journal.append(folder, *latency.measure(case, rate or 0.0, trial, upstream))
+    with (
+        hold_for(case) as upstream,
+        closing(latency.measure(case, rate or 0.0, trial, upstream)) as loads,
+    ):
+        for record in loads:  # each is saved at once: an interrupted answer has those before
+            journal.append(folder, record)

@@ -18,6 +18,7 @@ from offload.bench.analysis.expression import Measured
 from offload.bench.analysis.gate import CaseVerdict, GateTerms, Sides
 from offload.bench.experiments.gate import GateResult, KeptRuns, check_baselines, gated_cases
 from offload.bench.planning import plan_file, planned_records
+from offload.bench.records import machines
 from offload.bench.records.record import WINDOW, Record
 from offload.bench.records.run_records import RunRecords, by_round, of_rate
 from offload.bench.stats import non_inferiority
@@ -28,7 +29,6 @@ from offload.flags import Flag
 from offload.suites import Case, _case_syntax
 
 MOST_LISTED = 6  # cases in an error message
-MACHINE = ("cpu", "cores", "kernel", "virtualisation")
 SIDE_BY_SIDE = "measure both now, side by side: against=path/to/other/checkout"
 UNKNOWN_SPEED = Flag("speed", "the change of the machine's speed is unknown", SIDE_BY_SIDE)
 
@@ -81,10 +81,9 @@ def _check_machines(before: Sequence[Record], now: Sequence[Record], baseline: s
     one, other = (_machine(records) for records in (before, now))
     if not one or not other:
         raise RunError(f"the machine of {baseline} or of the run is unknown", SIDE_BY_SIDE)
-    for name in MACHINE:
-        if one.get(name) != other.get(name):
-            what = f"{baseline} was measured on another machine ({name}: {one.get(name)}"
-            raise RunError(f"{what}, here {other.get(name)})", SIDE_BY_SIDE)
+    if (found := machines.difference(one, other)) is not None:
+        what = f"{baseline} was measured on another machine ({found})"
+        raise RunError(what, SIDE_BY_SIDE)
 
 
 def _machine(records: Sequence[Record]) -> Mapping[str, object]:

@@ -18,9 +18,10 @@ from offload.bench.experiments.progress.display import Progress
 from offload.bench.planning import planned_records, round_times, schedule, time_budget
 from offload.bench.planning.plan import Plan
 from offload.bench.planning.schedule import Round
-from offload.bench.records import journal
+from offload.bench.records import journal, machines
 from offload.bench.records.record import LONG, WINDOW, Record, Trial
 from offload.bench.target.needed_upstream import hold_for, needs_upstream
+from offload.bench.telemetry.host import environment
 from offload.bench.trial import builder, flags, open_loop, workload
 from offload.bench.trial.trial import long_run
 from offload.errors import RunError, UserError
@@ -42,6 +43,7 @@ def run(plan: Plan, folder: Path) -> Iterator[list[Record]]:
         records = planned_records.read_if_any(folder, plan)
         if not time_budget.has_more(plan, records) and interrupted_retry(plan, records) is None:
             return
+        _warn_of_other_machine(folder, records)
         upstream = _hold_upstream(stack, plan.cases)
         progress = stack.enter_context(Progress(plan, records, folder))
         active = ActiveRun(plan, folder, upstream, records, progress)
@@ -115,8 +117,7 @@ class ActiveRun:
             self.progress.phase("load", open_loop.seconds(rate), 0)
             arrivals = [Arrivals(rate, target.arrivals)]
             trial = self._trial(LONG, place=0, round=number)
-            found = open_loop.measure(case, arrivals, trial, upstream, open_loop.WARM)
-            self._keep(found)
+            self._keep([*open_loop.measure(case, arrivals, trial, upstream, open_loop.WARM)])
             yield
 
     def _times(self) -> tuple[float | None, Sequence[float]]:
@@ -222,6 +223,15 @@ def _can_retry(plan: Plan, records: Sequence[Record], each: Round) -> bool:
     times = round_times.expected(plan, records)
     others = sum(times[other.block] for other in schedule.due(plan, records))
     return times[each.block] + others <= left_s
+
+
+def _warn_of_other_machine(folder: Path, records: Sequence[Record]) -> None:
+    """Warn if a run that is resumed has records of another machine, or of more or fewer CPUs."""
+    known = (record.environment for record in records if record.environment)
+    found = (machines.difference(each, environment()) for each in known)
+    if (first := next(filter(None, found), None)) is not None:
+        what = f"{folder.name} has records of another machine ({first})"
+        journal.warn_once(f"{what}: a rate or a verdict is of both; better start a new run")
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from offload import files
 
 FILE = "run.json"
 KEY = "machines"
+IDENTITY = ("cpu", "cores", "kernel", "virtualisation")
 
 
 def keep(folder: Path, environment: Mapping[str, object]) -> str:
@@ -41,6 +42,14 @@ def read(folder: Path) -> dict[str, Mapping[str, object]]:
         for name, facts in found.items()
         if isinstance(facts, dict)
     }
+
+
+def difference(one: Mapping[str, object], here: Mapping[str, object]) -> str | None:
+    """Return the first difference of two machines, `cores: 8, here 2`; None if they are alike."""
+    for name in IDENTITY:
+        if one.get(name) != here.get(name):
+            return f"{name}: {one.get(name)}, here {here.get(name)}"
+    return None
 
 
 def _is_plausible(key: str, value: object) -> bool:

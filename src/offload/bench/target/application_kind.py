@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 
-from offload.bench.target import handshake, interpreters, packages
+from offload.bench.target import calling_process, handshake, interpreters, packages
+from offload.bench.target.json_lines import read_lines
 from offload.errors import MachineError, StartError
 
 TIMEOUT = 60.0  # s for the import of an application
@@ -38,21 +39,30 @@ def find(work: str, python: str | None = None, path: str | None = None) -> Impor
     if path is not None:
         environment["TASK_PATH"] = path
     argv = [interpreter, "-P", "-m", "offload.serving.application_kind", work]
+    environment["SERVER_DIES_WITH"] = str(os.getpid())
     try:
-        ended = subprocess.run(
-            argv, env=environment, capture_output=True, stdin=subprocess.DEVNULL, timeout=TIMEOUT
+        process = subprocess.Popen(
+            argv,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # a new group, with the processes that the application starts
         )
-    except subprocess.TimeoutExpired:
-        what = f"{work} was not imported within {TIMEOUT:.0f} s"
-        raise StartError(what, "check what its import waits for") from None
     except OSError as error:
         what = f"{interpreter} does not start: {error.strerror}"
         raise MachineError(what, "fab pythons lists those that do") from error
-    lines = ended.stdout.decode(errors="replace").strip().splitlines()
+    assert process.stdout is not None
     try:
-        found = json.loads(lines[-1])  # the application may print lines before
-    except (IndexError, ValueError):
-        raise StartError(f"importing {work} ended the process", "start it by python") from None
+        lines = read_lines(process.stdout.fileno(), time.monotonic() + TIMEOUT)
+        found = next(lines, None)
+    except TimeoutError:
+        what = f"{work} was not imported within {TIMEOUT:.0f} s"
+        raise StartError(what, "check what its import waits for") from None
+    finally:  # do not wait for its threads and processes
+        calling_process.end(process)
+    if found is None:
+        raise StartError(f"importing {work} ended the process", "start it by python")
     if "error" in found:
         raise handshake.as_error(found)
     return ImportedApplication(tuple(map(str, found["kinds"])), found["name"])

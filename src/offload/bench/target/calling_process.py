@@ -139,7 +139,7 @@ def start(
             running.facts = _ready(running, ready_s)
             yield running
         finally:
-            _end(process)
+            end(process)
 
 
 def _remove_stale_folders() -> None:
@@ -164,7 +164,7 @@ def _ready(running: CallingProcess, seconds: float) -> dict[str, Any]:
         raise StartError(f"{error}{printed}", "import it in python to find the cause") from None
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def end(process: subprocess.Popen[bytes]) -> None:
     """Close the process's input, so that it removes its files and exits, then kill its group.
 
     SIGTERM ends a call that lasts longer than GRACE. The output is closed without reading it to its

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 
 from offload.bench.records.record import Record, Trial
@@ -42,8 +42,8 @@ def measure(
     warm_s: float = 0.0,
     capacity: Capacity | None = None,
     duration_s: float | None = None,
-) -> list[Record]:
-    """Start one server, load it with each of `arrivals`, and return a record of each load.
+) -> Generator[Record]:
+    """Start one server, load it with each of `arrivals`, and yield a record of each load.
 
     Requests of the first `warm_s` seconds of a load are not counted. A load lasts `duration_s`, or
     if that is None, `seconds` of its rate. If the server does not start or a load fails, the last
@@ -57,8 +57,8 @@ def measure(
     try:
         running = server.start(case, {} if upstream is None else upstream.environment())
     except UserError as error:
-        return [builder.unavailable(trial, facts, case.settings, error)]
-    found = []
+        yield builder.unavailable(trial, facts, case.settings, error)
+        return
     try:
         known = builder.server_facts(running.facts)
         sent = case.request or Request()
@@ -84,9 +84,8 @@ def measure(
                 load, "builtin", running.facts, upstream, sender=placement.sender
             )
             loaded = load_phase.with_pin(loaded, placement.pin)
-            found.append(build_record(trial, own, known, before, SingleRequest(), loaded, flags))
+            yield build_record(trial, own, known, before, SingleRequest(), loaded, flags)
     except UserError as error:
-        found.append(builder.unavailable(trial, facts, case.settings, error))
+        yield builder.unavailable(trial, facts, case.settings, error)
     finally:
         server.stop(running, server.SHORT_DRAIN)
-    return found

@@ -16,7 +16,8 @@ from offload.suites import Request
 GET = Request()
 TIMES = 5  # requests
 ENOUGH = 1.0  # s after which no further request is sent to a slow task
-TIMEOUT = 30.0  # s
+TIMEOUT = 30.0  # s, of a whole response
+LARGEST = 256 << 20  # bytes of a body
 LONGEST = 160  # characters of a response that an error shows
 
 
@@ -92,11 +93,31 @@ def answer(connection: http.client.HTTPConnection, url: str, request: Request) -
     target = f"{parts.path or '/'}?{parts.query}".rstrip("?")
     connection.request(message.method, target, message.body, headers)
     response = connection.getresponse()
-    body = response.read()
+    body = _body(response, url)
     if not 200 <= response.status < 300:
         lines = body.decode(errors="replace").strip().splitlines() or ["nothing"]
         what = f"{request.method} {target} " if request != GET else ""
         raise BadStatus(f"{what}answered {response.status}: {_cut(lines[0])}", response.status)
+    return body
+
+
+def _body(response: http.client.HTTPResponse, url: str) -> bytes:
+    """Return the body of a response; raise TimeoutError or StartError if it does not end.
+
+    The timeout of a connection is that of each piece, so that an endless stream would never end.
+    """
+    until, pieces, size = time.monotonic() + TIMEOUT, list[bytes](), 0
+    while piece := response.read1(1 << 20):
+        pieces.append(piece)
+        size += len(piece)
+        if time.monotonic() > until:
+            raise TimeoutError
+        if size > LARGEST:
+            raise StartError(f"{url} sent more than {LARGEST >> 20} MiB")
+    body = b"".join(pieces)
+    if response.length:  # the rest is missing
+        raise http.client.IncompleteRead(body, response.length)
+    response.read()  # nothing, but then the connection may have another request
     return body
 
 

@@ -121,7 +121,7 @@ class Summary:
             for pid, process in self.processes.items()
             if process.gil in (ON, OFF)
             and process.figures["cpu"].count >= MIN_READINGS
-            and process.unreliable * 2 <= self.readings
+            and process.unreliable * 2 <= process.figures["rho"].count
         ]
         if not usable or (tree_cpu := self.tree["cpu"].mean) is None:
             return None

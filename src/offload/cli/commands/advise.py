@@ -111,15 +111,14 @@ def advise(
     except (UserError, KeyboardInterrupt):
         _remove_if_empty(folder)
         raise
-    if not result.is_interrupted:
-        write_report(folder)
     handler = handlers.for_answer(code, result)
     if format == "json":
-        print(answer_json.as_json(result, handler))
+        print(answer_json.as_json(result, handler), flush=True)
     else:
-        print(answer_text.text(result, folder, handler))
+        print(answer_text.text(result, folder, handler), flush=True)
     if result.is_interrupted:
         raise Exit(f"interrupted: fab resume:{folder.name} measures the rest", code=130)
+    write_report(folder)  # after the answer: it takes seconds, in which Ctrl-C must not lose it
     answers.check_advice(result)
 
 

@@ -17,6 +17,10 @@ from offload.reports.tables import text_table
 from offload.reports.tables.formats import number
 from offload.reports.tables.text_table import Line
 
+LINES = 30  # of an answer, without the code of a handler
+# The paragraphs that are cut if there are more, in this order: JSON has them whole.
+CUT_FIRST = ("Not measured", "What would change this", "Why", "Warning", "Cause", "Causes")
+
 CERTAINTY = {
     SURE: "Sure. The measurement shows that no other row is faster.",
     LIKELY: "Likely. {open} may be as fast: the difference is not certain.",
@@ -69,16 +73,42 @@ def _first(answer: Answer) -> str:
 
 
 def layout(
-    first: str, table: str, parts: Mapping[str, Sequence[str]], folder: Path | None, width: int
+    first: str,
+    table: str,
+    parts: Mapping[str, Sequence[str]],
+    folder: Path | None,
+    width: int,
+    following: int = 0,
 ) -> list[str]:
-    """Return the lines of an answer: the advice, its table, and the sentences of each title."""
-    lines = [text_table.wrapped(first, width), "", table, ""]
-    for title, sentences in parts.items():
-        if sentences:
-            lines.append(text_table.wrapped(f"{title}: {' '.join(sentences)}", width))
-    if folder is not None:
-        lines.append(f"Records: {folder}")
-    return lines
+    """Return the lines of an answer: the advice, its table, and the sentences of each title.
+
+    With the lines that are `following`, they are at most LINES: if there are more, the paragraphs
+    in CUT_FIRST are cut.
+    """
+    head = [text_table.wrapped(first, width), "", table, ""]
+    paragraphs = {
+        title: text_table.wrapped(f"{title}: {' '.join(sentences)}", width).splitlines()
+        for title, sentences in parts.items()
+        if sentences
+    }
+    last = [] if folder is None else [f"Records: {folder}"]
+    count = sum(len(lines) for lines in paragraphs.values()) + len(last) + following
+    over = len("\n".join(head).split("\n")) + count - LINES
+    for title in CUT_FIRST:
+        lines = paragraphs.get(title, [])
+        kept = max(1, len(lines) - max(0, over))
+        if kept < len(lines):
+            over -= len(lines) - kept
+            paragraphs[title] = [*lines[: kept - 1], _cut(lines[kept - 1], width)]
+    return [*head, *("\n".join(lines) for lines in paragraphs.values()), *last]
+
+
+def _cut(line: str, width: int) -> str:
+    """Return a line that ends with a mark of what is left out."""
+    mark = " ..."
+    if len(line) + len(mark) > width:
+        line = line[: width - len(mark)].rpartition(" ")[0]
+    return line + mark
 
 
 def certainty(sure: str, rivals: Sequence[str], tie: Sequence[str], chosen: str) -> str:

@@ -27,4 +27,4 @@ def listed(names: Sequence[str]) -> str:
 
 def shortened(message: str) -> str:
     """Shorten a message to one line of LONGEST characters, without a full stop."""
-    return textwrap.shorten(message, LONGEST, placeholder=" ...").rstrip(".")
+    return textwrap.shorten(message.rstrip("."), LONGEST, placeholder=" ...")

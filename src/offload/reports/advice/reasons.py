@@ -17,7 +17,7 @@ from offload.reports.advice.names import listed, option_name, shortened, size_na
 from offload.reports.tables.formats import number
 from offload.units import percent, seconds
 
-FAILS = 0.001  # minimum share of failed calls that is reported
+FAILS = 0.001  # minimum share of failed calls or requests that is reported
 LEAKS_MIB = 0.01  # reported growth per call: 1 GiB after 100,000 requests; a guess
 SLOW_START_S = 0.5  # s of the import and the first call, in each process; a guess
 NEAR, FAR = 0.005, 0.15  # relative errors: a prediction is exact below NEAR, unreliable above FAR
@@ -65,8 +65,16 @@ def sentences(answer: Answer) -> Iterator[str]:
 
 
 def warnings(answer: Answer) -> Iterator[str]:
-    """Yield warnings about the function itself."""
-    probe = answer.question.probe
+    """Yield warnings about the loads and about the function itself."""
+    probe, chosen = answer.question.probe, answer.chosen
+    name = option_name(chosen.strategy, chosen.workers)
+    yield from of_failed_requests(name, chosen.failed)
+    if answer.is_measured:
+        used_mib = max(answer.memories_mib, default=None)
+        yield from of_memory(name, answer.question.memory_mib, used_mib)
+    listed_below = {each.problem for each in answer.failures}
+    if others := [each for each in answer.problems if each not in listed_below]:
+        yield f"Some loads failed: {shortened(others[0].message)}."
     if probe.is_unsafe_in_threads:
         yield "In threads the function returned different results: it is not thread-safe."
     if probe.call.failed >= FAILS:
@@ -91,6 +99,21 @@ def warnings(answer: Answer) -> Iterator[str]:
             f"The times of calls vary: their standard deviation is {probe.call.variation:.1f} "
             "times their mean."
         )
+
+
+def of_failed_requests(name: str, share: float) -> Iterator[str]:
+    """Yield a warning if requests to the advised server, `name`, failed."""
+    if share >= FAILS:
+        yield (
+            f"{percent(share, 1)} of the requests to {name} failed under load: its rate and "
+            "response times are those of the others."
+        )
+
+
+def of_memory(name: str, limit_mib: float | None, used_mib: float | None) -> Iterator[str]:
+    """Yield a warning if the advised server, `name`, used more memory than the limit allows."""
+    if limit_mib is not None and used_mib is not None and used_mib > limit_mib:
+        yield f"{name} used {used_mib:.0f} MiB, more than the limit of {limit_mib:.0f} MiB."
 
 
 def changes(answer: Answer) -> Iterator[str]:

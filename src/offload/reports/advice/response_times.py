@@ -9,6 +9,8 @@ from offload.bench.advice.latency import Percentile
 from offload.reports.advice.names import listed
 from offload.units import percent, seconds
 
+SHARE, ENOUGH = 0.99, 100  # of a p99; responses, the slowest of which is beyond it on average
+
 
 def sentences(rate: float | None, percentiles: Sequence[Percentile]) -> Iterator[str]:
     """Yield the 95th percentiles with their intervals, if they were measured."""
@@ -24,17 +26,24 @@ def sentences(rate: float | None, percentiles: Sequence[Percentile]) -> Iterator
 def required_p99(
     p99_s: float | None, rate: float | None, percentiles: Sequence[Percentile]
 ) -> Iterator[str]:
-    """Yield the highest load at which a required p99 is met; nothing if none is required."""
+    """Yield the highest load at which a required p99 is met; nothing if none is required.
+
+    Fewer than ENOUGH responses have no 99th percentile: the slowest one may be that fast by chance.
+    """
     if p99_s is None or rate is None or not percentiles:
         return
     known = [*zip(latency.LOADS, percentiles, strict=False)]
-    met = [share for share, found in known if _is_met(p99_s, found)]
+    within = [(share, found.responses) for share, found in known if _is_within(p99_s, found)]
+    met = [share for share, responses in within if responses >= ENOUGH]
     values = [
         f"{percentile(found, found.p99_s)} at {percent(share)} load" for share, found in known
     ]
     limit = f"the limit of {seconds(p99_s)} is"
     if met:
         yield f"{listed(values)}: {limit} met up to {load(met[-1], rate)}."
+    elif within:
+        few = f"of fewer than {ENOUGH} responses"
+        yield f"{listed(values)}, {few}: it is not known whether {limit} met."
     else:
         yield f"{listed(values)}: {limit} not met. Reduce the load per machine."
 
@@ -57,9 +66,11 @@ def load(share: float, rate: float) -> str:
     return f"{percent(share)} load ({requests}/s)"
 
 
-def _is_met(p99_s: float, found: Percentile) -> bool:
-    """Whether the 99th percentile is known to be within a limit."""
-    return found.p99_s is not None and found.p99_s <= p99_s and not found.is_bound(found.p99_s)
+def _is_within(p99_s: float, found: Percentile) -> bool:
+    """Whether the 99th percentile is within a limit; a failed request never has a response."""
+    if found.p99_s is None or found.is_bound(found.p99_s):
+        return False
+    return found.p99_s <= p99_s and found.failed <= 1 - SHARE
 
 
 def _with_interval(found: Percentile) -> str:

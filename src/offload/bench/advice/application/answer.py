@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from offload import files
 from offload.bench.advice import certainty
 from offload.bench.advice.answer import FILE, read
 from offload.bench.advice.application import sizes
@@ -15,7 +14,7 @@ from offload.bench.advice.application.sizes import Size
 from offload.bench.advice.latency import Percentile
 from offload.bench.analysis.application_causes import Cause
 from offload.bench.analysis.comparison import Comparison
-from offload.bench.records import lines
+from offload.bench.records import journal, lines
 from offload.bench.stats.estimate import Estimate
 from offload.flags import Flag, Problem
 from offload.suites import Case
@@ -47,7 +46,8 @@ class Option:
 
     `worker_mib` is the memory (PSS) of its largest process. `share` is its rate over that of the
     chosen one. `compared` is None for a server that was not measured in the same rounds as the
-    chosen one: then `share` is derived from the ratios of both to a third server.
+    chosen one: then `share` is derived from the ratios of both to a third server. `failed` is the
+    share of its requests that failed: its rate is that of the others.
     """
 
     case: Case
@@ -55,6 +55,7 @@ class Option:
     worker_mib: float | None
     share: float | None = None
     compared: Comparison | None = None
+    failed: float = 0.0
 
     @property
     def size(self) -> Size:
@@ -111,9 +112,9 @@ class ApplicationAnswer:
 
 
 def save(question: Question, folder: Path) -> None:
-    """Save a question in its run's folder."""
-    values = json.dumps({"application": asdict(question)}, indent=1)
-    files.replace(folder / FILE, values.encode() + b"\n")
+    """Save a question in its run's folder; raise StorageError."""
+    values = {"application": asdict(question)}
+    journal.replace(folder / FILE, f"{json.dumps(values, indent=1)}\n")
 
 
 def load(folder: Path) -> Question:

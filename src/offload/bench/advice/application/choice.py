@@ -36,7 +36,10 @@ def evaluate(question: Question, planned: Plan, records: Sequence[Record]) -> Ap
     if not windows:
         first = problems[0] if problems else Problem("unknown", "nothing was measured")
         raise RunError(first.message, first.remedy)
-    options = {place: _option(planned.cases[place], found) for place, found in windows.items()}
+    options = {
+        place: _option(planned.cases[place], found, run.at(place).records)
+        for place, found in windows.items()
+    }
     shares = _shares(windows)
     tied = _find_ties(_fitting_places(question, options), windows, shares)
     chosen = min(tied, key=lambda p: sizes.preference(options[p].case.server, options[p].size))
@@ -82,12 +85,19 @@ def _preloaded(best: Case, planned: Plan, run: RunRecords) -> list[Record]:
 
 
 def _windows(planned: Plan, run: RunRecords) -> dict[int, list[Record]]:
-    """Return the windows of each place from comparisons or, without any, from the probe."""
+    """Return the windows of each place from comparisons or, without any, from the probe.
+
+    A server that failed in its last rounds is left out.
+    """
     compared = {
         place: [r for r in run.at(place).windows() if r.trial.block != PROBE_BLOCK]
         for place in range(len(planned.cases))
     }
-    known = {place: found for place, found in compared.items() if _rates(found)}
+    known = {
+        place: found
+        for place, found in compared.items()
+        if _rates(found) and not rate.is_hopeless(found)
+    }
     if known:
         return known
     probed = {place: run.at(place).windows() for place in range(len(planned.cases))}
@@ -98,9 +108,11 @@ def _rates(found: Sequence[Record]) -> Mapping[RoundKey, float]:
     return by_round(found, comparison.rate_of)
 
 
-def _option(case: Case, found: Sequence[Record]) -> Option:
+def _option(case: Case, found: Sequence[Record], own: Sequence[Record]) -> Option:
+    """Return an option from the windows `found` of a server, and all its loads."""
     known = [m for r in found if (m := r.application.worker_pss_mib) is not None]
-    return Option(case, rate.of_windows(found), max(known, default=None))
+    failed = rate.failed_share(own)
+    return Option(case, rate.of_windows(found), max(known, default=None), failed=failed)
 
 
 def _fitting_places(question: Question, options: Mapping[int, Option]) -> list[int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -217,4 +218,6 @@ def _load(
 ) -> None:
     known: Mapping[str, object] = {"kind": LONG, "suite": SUITE, "seed": run.seed, "quick": True}
     trial = builder.new_trial(run.folder.name, place=run.place(case), **known)
-    run.keep(latency.measure(case, rate, trial, None, shares, most))
+    with closing(latency.measure(case, rate, trial, None, shares, most)) as loads:
+        for record in loads:  # each is saved at once: an interrupted answer has those before
+            run.keep([record])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import shutil
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
@@ -31,7 +32,9 @@ def complete_answers(
 ) -> Iterator[RecordedAnswer]:
     """Yield `repeat` answers on each task, those saved in `folder` first.
 
-    A failure is reported and skipped. After an interrupt, all complete answers are saved.
+    A failure is reported and skipped. After an interrupt, all complete answers are saved. The
+    records of an incomplete answer are removed before it is repeated: its candidates may have been
+    others, and their windows would count for the new candidates at the same places of the plan.
     """
     known = read(folder)
     yield from known
@@ -41,9 +44,10 @@ def complete_answers(
             continue
         report(f"advice on {task}" + (f", answer {number}" if number > 1 else ""))
         started = time.monotonic()
-        case = Case("threads", task, users=users)
+        case, own = Case("threads", task, users=users), own_folder(folder, task, number)
         try:
-            found = steps.advise(case, own_folder(folder, task, number), budget_s, report)
+            _remove(own)
+            found = steps.advise(case, own, budget_s, report)
         except UserError as error:
             report(f"{task}: {error}")
             continue
@@ -58,6 +62,16 @@ def own_folder(folder: Path, task: str, number: int = 1) -> Path:
     """Return the folder with the records of an answer on one task."""
     name = short_name(task).replace(":", "-")
     return folder / "answers" / (name if number == 1 else f"{name}-{number}")
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder if it exists; raise StorageError."""
+    try:
+        shutil.rmtree(folder)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise StorageError(f"{folder}: {error.strerror}", "remove it") from error
 
 
 def read(folder: Path) -> list[RecordedAnswer]:

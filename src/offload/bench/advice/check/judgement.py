@@ -113,31 +113,34 @@ def requirements(
     """Return every requirement on the answers of one fold.
 
     Only the first answer to each function counts, except for the requirement on repeated answers.
+    A function of `truths` without an answer, because its advice failed, is not known, and its
+    choice is not the best.
     """
     repeated = _consistency(truths, answers)
     answers = firsts(answers)
     found = choices(truths, answers, confirmed)
     return [
-        _best(found),
+        _best(found, len(truths.keys() - {each.task for each in found})),
         *_regret(found),
         *_predictions(answers),
         _response_times(answers, confirmed),
         _coverage(truths, answers),
-        _unknown(answers),
+        _unknown(answers, len(truths.keys() - {each.task for each in answers})),
         _wrong(found, answers),
         _time(answers),
         repeated,
     ]
 
 
-def _best(choices: Sequence[Choice]) -> Requirement:
-    found = sum(each.is_best is True for each in choices)
+def _best(choices: Sequence[Choice], missing: int) -> Requirement:
+    """Count the best choices; `missing` is the number of functions without a choice."""
+    found, total = sum(each.is_best is True for each in choices), len(choices) + missing
     required = f"{percent(BEST_SHARE)}, interval with {percent(BEST)}"
     if not choices:
         return Requirement("best choice, or tied", "unknown", required, None)
-    _, high = student_t.binomial_interval(found, len(choices))
-    passed = found >= BEST_SHARE * len(choices) and high >= BEST
-    return Requirement("best choice, or tied", _share(found, len(choices)), required, passed)
+    _, high = student_t.binomial_interval(found, total)
+    passed = found >= BEST_SHARE * total and high >= BEST
+    return Requirement("best choice, or tied", _share(found, total), required, passed)
 
 
 def _regret(choices: Sequence[Choice]) -> list[Requirement]:
@@ -240,10 +243,11 @@ def _is_covered(truth: Truth, chosen: Size, found: RecordedRatio) -> bool | None
     return difference <= student_t.quantile((1 + COVERAGE) / 2, df) * math.sqrt(variance)
 
 
-def _unknown(answers: Sequence[RecordedAnswer]) -> Requirement:
-    unknown = sum(each.sure in (DISTURBED, PREDICTED) for each in answers)
-    passed = unknown <= UNKNOWN_SHARE * len(answers)
-    measured = _share(unknown, len(answers))
+def _unknown(answers: Sequence[RecordedAnswer], missing: int) -> Requirement:
+    """Count the functions without a measured advice; `missing` have no answer at all."""
+    unknown = missing + sum(each.sure in (DISTURBED, PREDICTED) for each in answers)
+    passed = unknown <= UNKNOWN_SHARE * (len(answers) + missing)
+    measured = _share(unknown, len(answers) + missing)
     return Requirement("no measured advice", measured, f"at most {percent(UNKNOWN_SHARE)}", passed)
 
 

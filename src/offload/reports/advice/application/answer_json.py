@@ -43,7 +43,10 @@ def as_dict(answer: ApplicationAnswer) -> dict[str, Any]:
         "sure": answer.sure,
         "why": answer_text.causes(answer),
         "next": answer_text.next_step(answer),
-        "flags": [problem.text for problem in answer.problems],
+        "flags": [
+            *answer_text.warnings(answer),
+            *(problem.text for problem in answer.problems),
+        ],
         "deployment": answer_text.deployment_command(answer),
     }
 

@@ -13,7 +13,7 @@ from offload.bench.advice.certainty import LIKELY, TIE
 from offload.bench.analysis.application_causes import Kind
 from offload.registry import places
 from offload.reports import application
-from offload.reports.advice import answer_text, response_times
+from offload.reports.advice import answer_text, reasons, response_times
 from offload.reports.advice.answer_text import Document
 from offload.reports.advice.application import deployment
 from offload.reports.tables import text_table
@@ -31,10 +31,11 @@ def text(
     """Render an answer; `folder` is where its records are."""
     first = _first(answer)
     table = text_table.render(_headers(), [Line(cells) for cells in _rows(answer)])
-    lines = answer_text.layout(first, table, _parts(answer), folder, width)
+    following: list[str] = []
     if answer.disturbed is None and (command := deployment_command(answer)) is not None:
-        lines += ["", deployment.wrap(command, width)]
-    return "\n".join(lines)
+        following = ["", *deployment.wrap(command, width).splitlines()]
+    lines = answer_text.layout(first, table, _parts(answer), folder, width, len(following))
+    return "\n".join([*lines, *following])
 
 
 def document(answer: ApplicationAnswer) -> Document:
@@ -76,6 +77,15 @@ def causes(answer: ApplicationAnswer) -> list[str]:
         is_over = remaining and cause.kind is not Kind.NOTHING and cause.kind not in remaining
         found.append(text + (" It does not limit the advised size." if is_over else ""))
     return found
+
+
+def warnings(answer: ApplicationAnswer) -> list[str]:
+    """Return warnings about the loads of the advised server."""
+    server = name(answer.chosen)
+    return [
+        *reasons.of_failed_requests(server, answer.chosen.failed),
+        *reasons.of_memory(server, answer.question.memory_mib, answer.memory_mib),
+    ]
 
 
 def next_step(answer: ApplicationAnswer) -> str:
@@ -167,6 +177,7 @@ def _parts(answer: ApplicationAnswer) -> dict[str, list[str]]:
         _title(answer): _capitalize(causes(answer)) or [UNKNOWN],
         "Size": [_size(answer)],
         "Memory": [*_memory(answer)],
+        "Warning": warnings(answer),
         "p99": [*response_times.required_p99(p99_s, rate, answer.percentiles)],
         "Certainty": [_certainty(answer)],
         "Not measured": list(dict.fromkeys(f"{each.text}." for each in answer.problems[:2])),
