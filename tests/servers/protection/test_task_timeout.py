@@ -7,9 +7,11 @@ import http.client
 import os
 import socket
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from offload.bench.target import server
@@ -71,6 +73,38 @@ def test_a_timeout_costs_the_other_workers_no_response(
     assert facts(running)["replaced"] == 1
     assert len(facts(running)["worker_pids"]) == 3
     assert get(running.url) == (200, b"done")
+
+
+def test_a_replacement_that_failed_is_tried_again(protected: Protected, tmp_path: Path) -> None:
+    """It fails because the server may open no more files."""
+    running = protected("processes", "hang", workers=1, task_timeout=TIMEOUT)
+    (old,) = facts(running)["worker_pids"]
+    process = psutil.Process(running.process.pid)
+    limits = process.rlimit(psutil.RLIMIT_NOFILE)
+    port = int(str(running.facts["port"]))
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=20)) as kept:
+        assert status_of(kept, "/resources/") == 200  # it is connected before the limit
+        process.rlimit(psutil.RLIMIT_NOFILE, (8, limits[1]))
+        try:
+            assert [status_of(kept, "/") for _ in range(2)] == [504, 504]
+        finally:
+            process.rlimit(psutil.RLIMIT_NOFILE, limits)
+    (tmp_path / "hang").unlink()
+
+    def is_replaced() -> bool:
+        is_served = get(running.url) == (200, b"done")
+        return is_served and facts(running).get("replaced") == 1
+
+    assert wait_until(is_replaced)
+    assert wait_until(lambda: not is_running(old))
+
+
+def status_of(connection: http.client.HTTPConnection, path: str) -> int:
+    """Return the status of a response on a connection that is kept."""
+    connection.request("GET", path)
+    response = connection.getresponse()
+    response.read()
+    return response.status
 
 
 def test_stuck_threads_are_counted_until_their_tasks_end(
