@@ -8,13 +8,15 @@ import multiprocessing
 import os
 import resource
 import socket
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
-from typing import TypeVar, cast
+from multiprocessing import connection
+from typing import Any, TypeVar, cast
 
 from offload.serving.lifecycle import log
 from offload.serving.metrics import probe
@@ -57,6 +59,7 @@ class Pool:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._is_ending = True
         if self._executor is not None:
             self._executor.shutdown(wait=False)
         until = time.monotonic() + ENDING
@@ -68,6 +71,8 @@ class Pool:
         """Start every worker; raise StartError, or the error of the task's import."""
         assert self._executor is not None
         pool_workers.start(self._executor, self._workers, self._task)
+        _close_writer(self._executor)
+        self._watch(cast("list[int]", probe.facts["worker_pids"]))
 
     async def __aenter__(self) -> None:
         """Do nothing: the pool was started before the loop."""
@@ -178,14 +183,33 @@ class Pool:
         """Start the workers of a new pool and record their reports; return False if they fail."""
         try:
             handshakes = pool_workers.submit_handshakes(executor, self._workers, self._task)
+            _close_writer(executor)
             async with asyncio.timeout(until - time.monotonic()):
                 reports = await asyncio.gather(*map(asyncio.wrap_future, handshakes))
+            self._watch([pid for pid, _ in reports])
         except Exception as error:  # noqa: BLE001 - a limit, a timeout, or any error of an import
             if not self._is_ending:
                 log.failure(f"the workers do not start: {error!r}")
             return False
         pool_workers.record_reports(reports)
         return True
+
+    def _watch(self, pids: Collection[int]) -> None:
+        """Start a thread that kills all workers of a pool when the first of them ends.
+
+        The pool breaks anyway. But if that worker was killed while it sent a result, the pool waits
+        for the rest of it, until no process can write to the pipe of the results.
+        """
+        workers = [each for each in multiprocessing.active_children() if each.pid in pids]
+
+        def kill_together() -> None:
+            if len(workers) == len(pids):  # else one has already ended
+                connection.wait([worker.sentinel for worker in workers])
+            if not self._is_ending:
+                for worker in workers:
+                    worker.kill()
+
+        threading.Thread(target=kill_together, name="pool-watch", daemon=True).start()
 
     async def _submit(
         self, function: Callable[..., T], args: tuple[object, ...]
@@ -253,6 +277,15 @@ def _open_files() -> Iterable[int]:
         return [int(name) for name in os.listdir("/dev/fd")]  # noqa: PTH208 - names, not paths
     except OSError:
         return range(3, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+
+
+def _close_writer(executor: ProcessPoolExecutor) -> None:
+    """Close this process's end of the pipe on which the workers send results: only they use it.
+
+    All workers must have been started.
+    """
+    results: Any = executor._result_queue  # there is no public name
+    results._writer.close()
 
 
 async def _end(executor: ProcessPoolExecutor) -> None:
