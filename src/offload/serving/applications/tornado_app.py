@@ -168,21 +168,26 @@ class _ProtectedHandler(_Handler):
     ) -> None:
         super().initialize(run, requests)
         self.guard = guard
-        connection: Any = self.request.connection
-        self.client = Client(connection.stream.socket, self._respond_early)
+        self.client: Client | None = None  # while the guard has the request
 
     async def _run_task(self) -> responses.Answer:
+        connection: Any = self.request.connection
+        self.client = Client(connection.stream.socket, self._respond_early)
+        self.client.is_gone = connection.stream.closed()
         try:
             return await self.guard.answer(self.run, self.client)
         except Abandoned:
             raise Finish from None  # `_respond_early` has responded
+        finally:
+            self.client = None  # it refers to this handler: a cycle would keep both, and the body
 
     def _respond_early(self, answer: responses.Answer) -> None:
         with suppress(StreamClosedError):
             self._send(answer).add_done_callback(_ignore_disconnect)
 
     def on_connection_close(self) -> None:
-        self.client.disconnected()
+        if self.client is not None:
+            self.client.disconnected()
 
 
 def _ignore_disconnect(sent: asyncio.Future[None]) -> None:

@@ -36,6 +36,8 @@ class Client:
 
     def has_left(self) -> bool:
         """Whether the client has disconnected, also while the event loop was blocked."""
+        if self.is_gone:
+            return True
         with suppress(BlockingIOError):  # connected, and nothing to read
             try:
                 return not self.connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
