@@ -27,7 +27,7 @@ from offload.serving.metrics import loop_lag, probe
 from offload.serving.metrics.task_clock import TimedResult
 from offload.serving.pools.recovery import PoolUnavailable
 from offload.serving.protection import deadlines, guards
-from offload.serving.protection.connections import BoundedServer
+from offload.serving.protection.connections import BoundedServer, Server
 from offload.serving.protection.disconnect import Client
 from offload.serving.protection.guards import Guard, Protection
 from offload.serving.protection.task_timeout import Abandoned
@@ -238,7 +238,7 @@ async def _accept(
 def _create_server(run: Run, requests: drain.Requests, protection: Protection) -> HTTPServer:
     arguments: dict[str, Any] = {"run": run, "requests": requests}
     if (guard := protection.guard) is None:
-        server, handler = HTTPServer, _Handler
+        server, handler = Server, _Handler
     else:
         server, handler = BoundedServer, _ProtectedHandler
         arguments["guard"] = guard
