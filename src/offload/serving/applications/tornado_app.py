@@ -89,9 +89,15 @@ class _Application(Application):
             raise HTTPInputError("Transfer-Encoding in HTTP/1.0")
         options = request.headers.get("Connection")
         if options is not None and "," in options and "close" in _SEPARATOR.split(options.lower()):
-            connection: Any = request.connection
-            connection._disconnect_on_finish = True  # there is no public name
+            _close_after_response(request)
         return super().find_handler(request, **kwargs)
+
+
+def _close_after_response(request: HTTPServerRequest) -> None:
+    """Close the connection of a request after its response: nothing else on it is served."""
+    connection: Any = request.connection
+    connection._disconnect_on_finish = True  # there is no public name
+    request.headers["Connection"] = "close"  # else Tornado confirms the keep-alive of HTTP/1.0
 
 
 class _Handler(RequestHandler):
@@ -142,6 +148,7 @@ class _Handler(RequestHandler):
         for name, value in answer.more_headers():
             self.set_header(name.title(), value)
         if stop.at is not None:
+            _close_after_response(self.request)
             self.set_header("Connection", "close")
         return self.finish(answer.body)
 
