@@ -1,5 +1,6 @@
 """Tasks that fail, each in its own way."""
 
+import asyncio
 import ctypes
 import sys
 import time
@@ -30,6 +31,18 @@ def unpicklable():
 
 def interrupts():
     raise KeyboardInterrupt
+
+
+async def exits_in_an_asyncio_task():
+    await asyncio.create_task(_call(exits))
+
+
+async def interrupts_in_an_asyncio_task():
+    await asyncio.create_task(_call(interrupts))
+
+
+async def _call(function):
+    function()
 
 
 def odd_error():

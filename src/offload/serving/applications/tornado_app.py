@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from functools import partial
@@ -51,7 +51,7 @@ def serve(
     protection: Protection = guards.NONE,
 ) -> None:
     """Respond with `run()` until a stop signal; `pool` is entered on the event loop."""
-    asyncio.run(_serve(run, port, backlog, pool, protection))
+    _run(_serve(run, port, backlog, pool, protection))
 
 
 def serve_on_loop(
@@ -77,7 +77,22 @@ def serve_socket(
     protection: Protection = guards.NONE,
 ) -> None:
     """Respond to the requests of a socket that several processes share; `ready` is called first."""
-    asyncio.run(_accept(run, listening, backlog, ready, protection, is_shared=True))
+    _run(_accept(run, listening, backlog, ready, protection, is_shared=True))
+
+
+def _run(serving: Coroutine[Any, Any, None]) -> None:
+    """Run a server on a new event loop, also after a SystemExit or KeyboardInterrupt in a task.
+
+    If a task that a user's coroutine has created exits, asyncio passes the exception to who awaits
+    that task, and then raises it out of the loop, too. The loop can continue.
+    """
+    with asyncio.Runner() as runner:
+        loop = runner.get_loop()
+        server = loop.create_task(serving)
+        while not server.done():
+            with suppress(SystemExit, KeyboardInterrupt):
+                loop.run_until_complete(server)
+        server.result()
 
 
 class _Application(Application):
