@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import re
 import socket
 from collections.abc import Awaitable, Callable, Coroutine
@@ -14,6 +15,7 @@ from typing import Any
 
 from tornado.httpserver import HTTPServer
 from tornado.httputil import HTTPInputError, HTTPServerRequest
+from tornado.ioloop import IOLoop
 from tornado.iostream import StreamClosedError
 from tornado.netutil import bind_sockets
 from tornado.web import Application, Finish, RequestHandler
@@ -21,7 +23,7 @@ from tornado.web import Application, Finish, RequestHandler
 from offload import tasks
 from offload.serving import health
 from offload.serving.applications import responses
-from offload.serving.lifecycle import drain, log, ports, readiness
+from offload.serving.lifecycle import accepting, drain, log, ports, readiness
 from offload.serving.lifecycle.stop_signal import stop
 from offload.serving.metrics import loop_lag, probe
 from offload.serving.metrics.task_clock import TimedResult
@@ -66,7 +68,10 @@ def serve_on_loop(
 def listen(port: int, backlog: int) -> socket.socket:
     """Listen on a port of the server's address; raise MachineError."""
     with ports.binding(port):
-        return bind_sockets(port, ports.address(), backlog=backlog)[0]
+        bound = bind_sockets(port, ports.address(), backlog=backlog)[0]
+    listening = _ListeningSocket(fileno=bound.detach())
+    listening.setblocking(False)
+    return listening
 
 
 def serve_socket(
@@ -93,6 +98,25 @@ def _run(serving: Coroutine[Any, Any, None]) -> None:
             with suppress(SystemExit, KeyboardInterrupt):
                 loop.run_until_complete(server)
         server.result()
+
+
+class _ListeningSocket(socket.socket):
+    """A socket whose event handler is paused while no connection can be accepted."""
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        """Return a connection and its address; raise BlockingIOError if there is none now."""
+        try:
+            return super().accept()
+        except OSError as error:
+            if not accepting.is_exhausted(error):
+                raise
+        IOLoop.current().update_handler(self, 0)
+        asyncio.get_running_loop().call_later(accepting.PAUSE, self._resume)
+        raise BlockingIOError(errno.EAGAIN, "no descriptor is free")
+
+    def _resume(self) -> None:
+        if self.fileno() != -1:  # else it was closed
+            IOLoop.current().update_handler(self, IOLoop.READ)
 
 
 class _Application(Application):
