@@ -135,6 +135,47 @@ def test_a_process_that_was_reaped_gets_no_signal() -> None:
     assert (code, [line for line in lines if "is replaced" not in line]) == (0, [])
 
 
+# The replacement of a process cannot be forked twice, as at a limit of processes.
+CANNOT_FORK = """
+import os, sys
+from offload.serving import main
+fork, forks = os.fork, []
+def limited():
+    forks.append(fork)
+    if len(forks) in (3, 4):
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+    return fork()
+os.fork = limited
+sys.exit(main.main(["prefork", "noop_sync", "0"]))
+"""
+
+
+def test_a_process_that_cannot_be_forked_is_forked_later() -> None:
+    process = run(CANNOT_FORK, SERVER_PROCESSES="2")
+    try:
+        url = read_line(process.stderr).split()[4]
+        parent = psutil.Process(process.pid)
+        killed = parent.children()[0].pid
+        os.kill(killed, signal.SIGKILL)
+        assert wait_until(lambda: len({each.pid for each in parent.children()} - {killed}) == 2)
+        assert get(url) == (200, b"ok")
+        process.terminate()
+        assert process.wait(20) == 0
+    finally:
+        process.kill()
+        process.communicate(timeout=20)
+
+
+# Only the first process can be forked.
+CANNOT_START = CANNOT_FORK.replace("in (3, 4)", "> 1")
+
+
+def test_processes_that_cannot_be_forked_at_the_start_are_a_start_error() -> None:
+    code, lines = wait_for_end(run(CANNOT_START, SERVER_PROCESSES="2"))
+    assert (code, len(lines)) == (4, 1)
+    assert "2 processes do not start (Resource temporarily unavailable)" in lines[0]
+
+
 # Without a parent-death signal, as on macOS; the children do not get ready.
 NEVER_READY = """
 import os, sys, time
