@@ -37,6 +37,14 @@ def test_another_host_gets_neither_the_task_nor_the_facts(noop_server: server.Se
             assert b"allowed_hosts=" in body
 
 
+def test_another_host_gets_neither_the_health_nor_the_metrics(start: Any) -> None:
+    running = start("loop", "noop_sync", health="yes")
+    for path in ("/healthz", "/readyz", "/metrics"):
+        status, body = respond(running, "shop.test", path)
+        assert (path, status, body.count(b"\n")) == (path, 421, 1)
+        assert respond(running, "localhost", path)[0] in (200, 501)  # 501 without its package
+
+
 def test_loopback_names_are_served_with_and_without_a_port(noop_server: server.Server) -> None:
     for host in OURS:
         assert respond(noop_server, host) == (200, b"ok")
