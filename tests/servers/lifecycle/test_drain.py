@@ -112,6 +112,19 @@ def test_a_client_that_ignores_the_end_of_its_connection_does_not_hold_the_drain
         assert process.wait(20) == 0
 
 
+@pytest.mark.parametrize("part", [b"", b"GET / HTTP/1.0\r\n"], ids=["idle", "half"])
+@pytest.mark.parametrize("name", ["sync", "thread_per_request", "loop"])
+def test_a_connection_without_a_whole_request_does_not_hold_the_drain(
+    name: str, part: bytes
+) -> None:
+    with serving(name, "noop_sync") as (process, port), connected(port) as client:
+        client.sendall(part)
+        process.send_signal(signal.SIGTERM)
+        began = time.monotonic()
+        assert process.wait(20) == 0
+        assert time.monotonic() - began < CUT_OFF / 2
+
+
 def connected(port: int) -> socket.socket:
     return socket.create_connection(("127.0.0.1", port), timeout=20)
 
