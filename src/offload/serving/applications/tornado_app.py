@@ -22,7 +22,7 @@ from tornado.web import Application, Finish, RequestHandler
 
 from offload import tasks
 from offload.serving import health
-from offload.serving.applications import responses
+from offload.serving.applications import request_target, responses
 from offload.serving.lifecycle import accepting, drain, log, ports, readiness
 from offload.serving.lifecycle.stop_signal import stop
 from offload.serving.metrics import loop_lag, probe
@@ -120,10 +120,17 @@ class _ListeningSocket(socket.socket):
 
 
 class _Application(Application):
-    """Ends connections as RFC 9112 requires, where Tornado reads a further request."""
+    """Follows RFC 9112 where Tornado does not: in targets, and in the ends of connections."""
 
     def find_handler(self, request: HTTPServerRequest, **kwargs: Any) -> Any:
-        """Refuse chunks in HTTP/1.0 (6.1), and find "close" in a list of options (9.6)."""
+        """Accept a URL as target (3.2.2), and refuse chunks in HTTP/1.0 (6.1).
+
+        Find "close" in a list of options (9.6).
+        """
+        path, host = request_target.split(request.uri or "")
+        if host is not None:
+            request.uri, request.path = path, path.partition("?")[0]
+            request.headers["Host"] = host
         if request.version == "HTTP/1.0" and "Transfer-Encoding" in request.headers:
             raise HTTPInputError("Transfer-Encoding in HTTP/1.0")
         options = request.headers.get("Connection")
