@@ -2,6 +2,7 @@
 
 import asyncio
 import ctypes
+import os
 import sys
 import time
 
@@ -51,6 +52,13 @@ def odd_error():
 
 def a_number():
     return 42
+
+
+def exits_in_a_fork():
+    child = os.fork()
+    if child == 0:
+        sys.exit(3)
+    return f"exit code {os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])}"
 
 
 def slow():

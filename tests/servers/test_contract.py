@@ -90,6 +90,12 @@ def test_an_exit_in_a_task_of_asyncio_is_a_500_and_the_server_lives(any_server: 
     assert any_server.running.process.pid == pid
 
 
+@pytest.mark.parametrize("any_server", KINDS, indirect=True)
+def test_a_fork_of_a_task_does_not_serve(any_server: Chosen) -> None:
+    """sys.exit() is caught, so the fork would respond to the same client, and accept others."""
+    assert any_server.answer(f"{FAULTS}:exits_in_a_fork") == (200, b"exit code 3")
+
+
 def test_resources_report_memory_processes_and_facts(noop_server: server.Server) -> None:
     status, body = get(noop_server.url + "resources/")
     told = json.loads(body)
