@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import http.client
+import json
 import os
 import socket
 import time
@@ -21,8 +22,9 @@ from offload.serving.protection.disconnect import Client
 from offload.serving.protection.pool_guard import PoolGuard
 from offload.serving.protection.task_timeout import Abandoned
 from tests.http_clients import get, in_threads
-from tests.servers.protection.conftest import Protected, counts, facts
-from tests.waiting import is_running, wait_until
+from tests.servers.lifecycle.command_line import begin
+from tests.servers.protection.conftest import TASKS, Protected, counts, facts
+from tests.waiting import is_running, read_line, wait_until
 
 pytestmark = pytest.mark.server
 
@@ -97,6 +99,31 @@ def test_a_replacement_that_failed_is_tried_again(protected: Protected, tmp_path
 
     assert wait_until(is_replaced)
     assert wait_until(lambda: not is_running(old))
+
+
+def test_requests_that_time_out_before_they_start_are_504_without_a_traceback(
+    tmp_path: Path,
+) -> None:
+    """The worker receives short tasks in advance, and then the first of them hangs."""
+    hang = tmp_path / "hang"
+    settings = {"SERVER_WORKERS": "1", "SERVER_PROTECT": "yes", "SERVER_TASK_TIMEOUT": f"{TIMEOUT}"}
+    process = begin("processes", f"{TASKS}:hang", "0", HANG=str(hang), **settings)
+    try:
+        port = int(read_line(process.stderr).rpartition(":")[2].partition("/")[0])
+        url = f"http://127.0.0.1:{port}/"
+        assert get(url) == (200, b"done")
+        (child,) = json.loads(get(url + "resources/")[1])["facts"]["worker_pids"]
+        hang.touch()
+        assert [status for status, _ in in_threads(10, lambda: get(url))] == [504] * 10
+        hang.unlink()
+        assert wait_until(lambda: not is_running(child))
+        assert get(url) == (200, b"done")
+        process.terminate()
+        said = process.communicate(timeout=20)[1]
+    finally:
+        process.kill()
+    assert process.returncode == 0
+    assert "Traceback" not in said
 
 
 def status_of(connection: http.client.HTTPConnection, path: str) -> int:

@@ -160,10 +160,15 @@ class Pool:
     async def _retire(self, old: ProcessPoolExecutor, pids: Collection[int]) -> None:
         while self._timed[old]:  # each call ends by its timeout
             await asyncio.sleep(RETIRING)
+        # A call that was cancelled while it was queued would end the pool's thread with an error
+        # (Python 3.11): let it drop these calls before it finds that a worker has ended.
+        pool: Any = old
+        thread = pool._executor_manager_thread  # there is no public name
+        old.shutdown(wait=False, cancel_futures=True)
         for worker in multiprocessing.active_children():
             if worker.pid in pids:
                 worker.kill()
-        await asyncio.to_thread(old.shutdown)
+        await asyncio.to_thread(thread.join)
 
     async def _create(self, until: float) -> ProcessPoolExecutor | None:
         """Return a new pool whose workers are ready; if that fails, leave none of them: None."""
