@@ -14,7 +14,7 @@ from inspect import iscoroutinefunction
 from typing import Any
 
 from tornado.httpserver import HTTPServer
-from tornado.httputil import HTTPInputError, HTTPServerRequest
+from tornado.httputil import HTTPInputError, HTTPMessageDelegate, HTTPServerRequest
 from tornado.ioloop import IOLoop
 from tornado.iostream import StreamClosedError
 from tornado.netutil import bind_sockets
@@ -136,7 +136,30 @@ class _Application(Application):
         options = request.headers.get("Connection")
         if options is not None and "," in options and "close" in _SEPARATOR.split(options.lower()):
             _close_after_response(request)
-        return super().find_handler(request, **kwargs)
+        delegate = super().find_handler(request, **kwargs)
+        has_body = "Content-Length" in request.headers or "Transfer-Encoding" in request.headers
+        return _WithoutBody(delegate) if has_body else delegate
+
+
+class _WithoutBody(HTTPMessageDelegate):
+    """Passes on a request without its body: no task reads it, and the request may wait."""
+
+    def __init__(self, delegate: Any) -> None:
+        self._delegate = delegate
+
+    def headers_received(self, start_line: Any, headers: Any) -> Awaitable[None] | None:
+        headers.pop("Content-Type", None)  # else Tornado parses the body
+        received: Awaitable[None] | None = self._delegate.headers_received(start_line, headers)
+        return received
+
+    def data_received(self, chunk: bytes) -> None:
+        """Forget a part of the body."""
+
+    def finish(self) -> None:
+        self._delegate.finish()
+
+    def on_connection_close(self) -> None:
+        self._delegate.on_connection_close()
 
 
 def _close_after_response(request: HTTPServerRequest) -> None:
