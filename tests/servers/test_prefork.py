@@ -17,7 +17,7 @@ import pytest
 
 from tests import ROOT
 from tests.http_clients import get
-from tests.servers.lifecycle.command_line import wait_for_end
+from tests.servers.lifecycle.command_line import begin, wait_for_end
 from tests.waiting import read_line, wait_until
 
 pytestmark = pytest.mark.server
@@ -65,6 +65,24 @@ def test_a_process_that_is_killed_is_replaced_and_the_others_go_on(start: Any) -
         os.kill(pid, signal.SIGKILL)
     assert wait_until(lambda: len({c.pid for c in parent.children()} - before) == 2)
     assert get(running.url) == (200, b"ok")
+
+
+def test_a_process_is_replaced_although_nobody_reads_the_log() -> None:
+    process = begin("prefork", "noop_sync", "0", SERVER_PROCESSES="2")
+    try:
+        url = read_line(process.stderr).split()[4]
+        assert process.stderr is not None
+        process.stderr.close()
+        parent = psutil.Process(process.pid)
+        killed = parent.children()[0].pid
+        os.kill(killed, signal.SIGKILL)
+        assert wait_until(lambda: len({each.pid for each in parent.children()} - {killed}) == 2)
+        assert get(url) == (200, b"ok")
+        process.terminate()
+        assert process.wait(20) in (0, 120)  # 120: Python itself cannot write the rest
+    finally:
+        process.kill()
+        process.wait(20)
 
 
 # While the file `crash` is there, each process ends when it is forked, and notes that in `forks`.
