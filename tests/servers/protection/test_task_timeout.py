@@ -179,13 +179,17 @@ def test_requests_that_wait_are_refused_when_the_last_thread_is_stuck(
     assert sorted(statuses) == [503, 503, 503, 504]
 
 
+@pytest.mark.parametrize("task", ["wait", "ignore"])
 def test_a_coroutine_that_exceeds_the_timeout_is_cancelled(
-    protected: Protected, tmp_path: Path
+    task: str, protected: Protected, tmp_path: Path
 ) -> None:
-    running = protected("loop", "wait", task_timeout=TIMEOUT)
+    running = protected("loop", task, task_timeout=TIMEOUT)
     assert [s for s, _ in in_threads(3, lambda: get(running.url))] == [504] * 3
+    assert counts(running)["timed_out"] == 3
     (tmp_path / "hang").unlink()
     assert get(running.url) == (200, b"done")
+    server.stop(running)
+    assert running.process.returncode == 0
 
 
 def test_a_function_on_the_loop_has_no_timeout(protected: Protected) -> None:
