@@ -1,6 +1,8 @@
 """Tasks that fail, each in its own way."""
 
+import asyncio
 import ctypes
+import os
 import sys
 import time
 
@@ -32,12 +34,31 @@ def interrupts():
     raise KeyboardInterrupt
 
 
+async def exits_in_an_asyncio_task():
+    await asyncio.create_task(_call(exits))
+
+
+async def interrupts_in_an_asyncio_task():
+    await asyncio.create_task(_call(interrupts))
+
+
+async def _call(function):
+    function()
+
+
 def odd_error():
     raise OddError(1, 2)
 
 
 def a_number():
     return 42
+
+
+def exits_in_a_fork():
+    child = os.fork()
+    if child == 0:
+        sys.exit(3)
+    return f"exit code {os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])}"
 
 
 def slow():

@@ -16,7 +16,7 @@ from offload.bench.target import server
 from offload.registry import catalog
 from offload.serving.metrics import gil_state
 from tests.http_clients import get, in_threads
-from tests.installed import OWN, one_of_each_kind
+from tests.installed import KINDS, OWN, one_of_each_kind
 from tests.servers.any_task import BEGINS, ENDS
 from tests.servers.chosen import FAULTS, Chosen
 from tests.waiting import read_line
@@ -74,6 +74,26 @@ def test_a_failing_task_is_a_500_and_the_server_lives(any_server: Chosen) -> Non
             assert f"any_task {says}" in body.decode()
         assert get(url + "resources/")[0] == 200
     assert any_server.running.process.pid == pid
+
+
+@pytest.mark.parametrize("any_server", KINDS, indirect=True)
+def test_an_exit_in_a_task_of_asyncio_is_a_500_and_the_server_lives(any_server: Chosen) -> None:
+    """asyncio raises it out of the event loop, too."""
+    pid = any_server.running.process.pid
+    for fault in ("exits", "interrupts"):
+        url = any_server.choose(f"{FAULTS}:{fault}_in_an_asyncio_task").url
+        for _ in range(2):
+            status, body = get(url)
+            assert (fault, status, body.count(b"\n")) == (fault, 500, 1)
+            assert f"any_task {SAYS[fault]}" in body.decode()
+        assert get(url + "resources/")[0] == 200
+    assert any_server.running.process.pid == pid
+
+
+@pytest.mark.parametrize("any_server", KINDS, indirect=True)
+def test_a_fork_of_a_task_does_not_serve(any_server: Chosen) -> None:
+    """sys.exit() is caught, so the fork would respond to the same client, and accept others."""
+    assert any_server.answer(f"{FAULTS}:exits_in_a_fork") == (200, b"exit code 3")
 
 
 def test_resources_report_memory_processes_and_facts(noop_server: server.Server) -> None:

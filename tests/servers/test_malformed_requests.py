@@ -7,6 +7,8 @@ import logging
 import re
 import socket
 import time
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -102,6 +104,29 @@ def test_nothing_after_a_request_that_closes_is_served(
     received = respond(int(str(noop_server.facts["port"])), data)
     assert received.startswith((b"HTTP/1.1 200", b"HTTP/1.0 200"))
     assert received.count(b"HTTP/1.") == 1
+
+
+NOTES = """
+from pathlib import Path
+RUNS = Path(__file__).with_name("runs")
+def notes():
+    with RUNS.open("a") as file:
+        file.write(".")
+"""
+
+
+@pytest.mark.parametrize("name", ["sync", "loop", "threads"])
+def test_nothing_after_a_request_that_closes_is_run(name: str, start: Any, tmp_path: Path) -> None:
+    """There would be no second response, because the connection is closed."""
+    (tmp_path / "noting.py").write_text(NOTES)
+    running = start(name, f"{tmp_path}/noting.py:notes")
+    port = int(str(running.facts["port"]))
+    for options in (b"close", b"TE, close"):
+        respond(port, GET + b"Connection: " + options + b"\r\n\r\n" + 2 * NEXT)
+    respond(port, MALFORMED["two lengths"] + NEXT)
+    for _ in range(3):  # they end later than what was run before
+        respond(port, NEXT)
+    assert (tmp_path / "runs").read_text() == 5 * "."
 
 
 @of_our_own

@@ -84,6 +84,37 @@ def test_a_pool_that_was_replaced_is_not_kept() -> None:
     assert int(ended.stdout) == 1
 
 
+# While the file `half` is there, a worker is killed in the middle of sending its result.
+HALVES = """
+import os, signal
+from multiprocessing import connection
+from pathlib import Path
+HALF = Path(__file__).with_name("half")
+def send_half(pipe, data):
+    os.write(pipe.fileno(), data[:len(data) // 2])
+    os.kill(os.getpid(), signal.SIGKILL)
+def halves():
+    if HALF.exists():
+        HALF.unlink()
+        connection.Connection._send = send_half
+    return "whole"
+"""
+
+
+@pytest.mark.parametrize("protect", ["no", "yes"])
+def test_a_worker_that_is_killed_while_it_sends_a_result_costs_no_response(
+    protect: str, start: Any, tmp_path: Path
+) -> None:
+    """The other worker can still write to the pipe, so its end does not show that this one died."""
+    (tmp_path / "halves.py").write_text(HALVES)
+    task = f"{tmp_path}/halves.py:halves"
+    running = start("processes", task, workers=2, idempotent="yes", protect=protect)
+    for rebuilt in (1, 2):
+        (tmp_path / "half").touch()
+        assert get(running.url) == (200, b"whole")
+        assert facts(running)["rebuilt"] == rebuilt
+
+
 def facts(running: Any) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(get(running.url + "resources/")[1])["facts"]
     return found

@@ -17,7 +17,7 @@ import pytest
 
 from tests import ROOT
 from tests.http_clients import get
-from tests.servers.lifecycle.command_line import wait_for_end
+from tests.servers.lifecycle.command_line import begin, wait_for_end
 from tests.waiting import read_line, wait_until
 
 pytestmark = pytest.mark.server
@@ -65,6 +65,24 @@ def test_a_process_that_is_killed_is_replaced_and_the_others_go_on(start: Any) -
         os.kill(pid, signal.SIGKILL)
     assert wait_until(lambda: len({c.pid for c in parent.children()} - before) == 2)
     assert get(running.url) == (200, b"ok")
+
+
+def test_a_process_is_replaced_although_nobody_reads_the_log() -> None:
+    process = begin("prefork", "noop_sync", "0", SERVER_PROCESSES="2")
+    try:
+        url = read_line(process.stderr).split()[4]
+        assert process.stderr is not None
+        process.stderr.close()
+        parent = psutil.Process(process.pid)
+        killed = parent.children()[0].pid
+        os.kill(killed, signal.SIGKILL)
+        assert wait_until(lambda: len({each.pid for each in parent.children()} - {killed}) == 2)
+        assert get(url) == (200, b"ok")
+        process.terminate()
+        assert process.wait(20) in (0, 120)  # 120: Python itself cannot write the rest
+    finally:
+        process.kill()
+        process.wait(20)
 
 
 # While the file `crash` is there, each process ends when it is forked, and notes that in `forks`.
@@ -133,6 +151,47 @@ def test_a_process_that_was_reaped_gets_no_signal() -> None:
     os.kill(psutil.Process(process.pid).children()[0].pid, signal.SIGKILL)
     code, lines = wait_for_end(process)
     assert (code, [line for line in lines if "is replaced" not in line]) == (0, [])
+
+
+# The replacement of a process cannot be forked twice, as at a limit of processes.
+CANNOT_FORK = """
+import os, sys
+from offload.serving import main
+fork, forks = os.fork, []
+def limited():
+    forks.append(fork)
+    if len(forks) in (3, 4):
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+    return fork()
+os.fork = limited
+sys.exit(main.main(["prefork", "noop_sync", "0"]))
+"""
+
+
+def test_a_process_that_cannot_be_forked_is_forked_later() -> None:
+    process = run(CANNOT_FORK, SERVER_PROCESSES="2")
+    try:
+        url = read_line(process.stderr).split()[4]
+        parent = psutil.Process(process.pid)
+        killed = parent.children()[0].pid
+        os.kill(killed, signal.SIGKILL)
+        assert wait_until(lambda: len({each.pid for each in parent.children()} - {killed}) == 2)
+        assert get(url) == (200, b"ok")
+        process.terminate()
+        assert process.wait(20) == 0
+    finally:
+        process.kill()
+        process.communicate(timeout=20)
+
+
+# Only the first process can be forked.
+CANNOT_START = CANNOT_FORK.replace("in (3, 4)", "> 1")
+
+
+def test_processes_that_cannot_be_forked_at_the_start_are_a_start_error() -> None:
+    code, lines = wait_for_end(run(CANNOT_START, SERVER_PROCESSES="2"))
+    assert (code, len(lines)) == (4, 1)
+    assert "2 processes do not start (Resource temporarily unavailable)" in lines[0]
 
 
 # Without a parent-death signal, as on macOS; the children do not get ready.

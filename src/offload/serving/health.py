@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 from tornado.web import HTTPError, RequestHandler
 
 from offload.registry import requirements
+from offload.serving.applications import responses
 from offload.serving.lifecycle.stop_signal import stop
 from offload.serving.metrics import probe
+from offload.serving.protection import host_check
 
 if TYPE_CHECKING:
     from offload.serving.protection.guards import Guard
@@ -51,13 +53,17 @@ def state(guard: Guard | None) -> str:
 
 
 class _Local(RequestHandler):
-    """A handler for clients on this machine."""
+    """A handler for clients on this machine that name a host of this server."""
 
     def prepare(self) -> None:
         if not ip_address(self.request.remote_ip or "").is_loopback:
             raise HTTPError(404)
         self.set_header("Cache-Control", "no-store")
         self.set_header("Content-Type", TEXT)
+        if not host_check.is_allowed(self.request.headers.get("Host")):
+            refused = responses.misdirected()
+            self.set_status(refused.status)
+            self.finish(refused.body)
 
     def compute_etag(self) -> None:
         """Compute no ETag: each response is current."""

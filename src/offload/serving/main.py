@@ -30,7 +30,7 @@ from offload.registry import (
 )
 from offload.registry.entries import Entry
 from offload.serving import plain
-from offload.serving.lifecycle import ports, readiness
+from offload.serving.lifecycle import log, ports, readiness
 from offload.serving.lifecycle.stop_signal import DRAIN, DROPPED, exit_now, stop
 from offload.serving.metrics import gil_address, gil_state, probe
 from offload.serving.protection import host_check
@@ -168,6 +168,6 @@ def _raise_file_limit() -> None:
 
 
 def _end_drain() -> None:
-    print(f"unfinished requests are dropped after {DRAIN:.0f} s", file=sys.stderr)
+    log.line(f"unfinished requests are dropped after {DRAIN:.0f} s")
     readiness.end()
     exit_now(DROPPED)

@@ -200,7 +200,7 @@ def test_a_function_without_an_answer_counts_against_the_advice() -> None:
     other = "offload.corpus.generated:async_wait_50"
     truths = {TASK: truth_of(RATES), other: truth_of(RATES, other)}
     found = judgement.requirements(truths, [given("pipes", 2)], {TASK: CONFIRMED})
-    for name in ("best choice, or tied", "not known"):
+    for name in ("best choice, or tied", "no measured advice"):
         [one] = [each for each in found if each.name == name]
         assert one.measured.startswith("1 of 2 (")
         assert one.passed is False

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -90,6 +90,91 @@ def test_users_who_keep_sending_do_not_hold_the_drain(name: str) -> None:
         assert [client.error for client in clients] == [None] * CLIENTS
         assert all(client.was_refused for client in clients)
         assert {status for client in clients for status in client.statuses} == {200}
+
+
+KEPT = {
+    "HTTP/1.0": b"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
+    "HTTP/1.1": b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("request_", KEPT.values(), ids=KEPT)
+@pytest.mark.parametrize("name", ["loop", "threads", "prefork"])
+def test_a_client_that_ignores_the_end_of_its_connection_does_not_hold_the_drain(
+    name: str, request_: bytes
+) -> None:
+    with serving(name, "noop_sync") as (process, port), connected(port) as client:
+        assert is_answered(client, request_)
+        process.send_signal(signal.SIGTERM)
+        began = time.monotonic()
+        while is_answered(client, request_):
+            assert time.monotonic() - began < CUT_OFF / 2
+        assert process.wait(20) == 0
+
+
+@pytest.mark.parametrize("part", [b"", b"GET / HTTP/1.0\r\n"], ids=["idle", "half"])
+@pytest.mark.parametrize("name", ["sync", "thread_per_request", "loop"])
+def test_a_connection_without_a_whole_request_does_not_hold_the_drain(
+    name: str, part: bytes
+) -> None:
+    with serving(name, "noop_sync") as (process, port), connected(port) as client:
+        client.sendall(part)
+        process.send_signal(signal.SIGTERM)
+        began = time.monotonic()
+        assert process.wait(20) == 0
+        assert time.monotonic() - began < CUT_OFF / 2
+
+
+def connected(port: int) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", port), timeout=20)
+
+
+def is_answered(client: socket.socket, data: bytes) -> bool:
+    """Send a request for `noop_sync`; return whether the response is complete."""
+    try:
+        client.sendall(data)
+        return received(client, lambda response: response.endswith(b"\r\n\r\nok")) != b""
+    except ConnectionError:
+        return False
+
+
+def received(client: socket.socket, is_complete: Callable[[bytes], bool]) -> bytes:
+    """Return what a server sends until it is complete, or the connection is closed."""
+    response = b""
+    while not is_complete(response) and (part := client.recv(4096)):
+        response += part
+    return response
+
+
+# Each run is noted in the file `runs`, and ends when the file `go` is there.
+HOLDS = """
+import time
+from pathlib import Path
+HERE = Path(__file__).parent
+def holds():
+    with (HERE / "runs").open("a") as file:
+        file.write(".")
+    while not (HERE / "go").exists():
+        time.sleep(0.01)
+    return "ok"
+"""
+
+
+@pytest.mark.parametrize("name", ["loop", "threads", "processes"])
+def test_requests_that_follow_on_a_connection_are_not_begun_after_a_stop_signal(
+    name: str, tmp_path: Path
+) -> None:
+    (tmp_path / "holds.py").write_text(HOLDS)
+    task = f"{tmp_path}/holds.py:holds"
+    with serving(name, task) as (process, port), connected(port) as client:
+        client.sendall(3 * KEPT["HTTP/1.1"])
+        assert wait_until((tmp_path / "runs").exists)
+        process.send_signal(signal.SIGTERM)
+        (tmp_path / "go").touch()
+        response = received(client, lambda _: False)
+        assert process.wait(20) == 0
+    assert (response.count(b"HTTP/1.1 "), response.count(b"HTTP/1.1 200 ")) == (1, 1)
+    assert (tmp_path / "runs").read_text() == "."
 
 
 def requested(port: int) -> socket.socket:

@@ -160,6 +160,28 @@ def test_a_task_that_blocks_is_cut_off(
     assert wait_until(lambda: not mark(), 5)
 
 
+def test_a_task_that_blocks_is_cut_off_although_nobody_reads_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for key, value in files_in(tmp_path).items():
+        monkeypatch.setenv(key, value)
+    (tmp_path / "task").write_text(f"{FAULTS}:blocks_in_slices")
+    module = "tests.servers.lifecycle.short_timeout"
+    process = begin("threads", ANY, "0", module=module, SHORT_TIMEOUT="DRAIN")
+    try:
+        port = int(read_line(process.stderr).rpartition(":")[2].partition("/")[0])
+        assert process.stderr is not None
+        process.stderr.close()
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
+            client.sendall(b"GET / HTTP/1.0\r\n\r\n")
+            assert wait_until(lambda: has_begun(tmp_path))
+            process.terminate()
+            assert process.wait(20) == stop_signal.DROPPED
+    finally:
+        process.kill()
+        process.wait(20)
+
+
 @pytest.mark.slow
 def test_a_task_that_blocks_for_a_minute_is_cut_off_after_ten_seconds(
     at_work: AtWork, mark: Alive

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 
 NAP = 0.2  # s
@@ -34,4 +35,12 @@ async def wait():
     """Never end while the file HANG exists, on an event loop."""
     while Path(os.environ["HANG"]).exists():
         await asyncio.sleep(0.02)
+    return "done"
+
+
+async def ignore():
+    """Like `wait`, but ignore that it is cancelled."""
+    while Path(os.environ["HANG"]).exists():
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(0.02)
     return "done"

@@ -1,14 +1,17 @@
-"""Bounded connections."""
+"""Bounded connections, by a setting and by the limit of open files."""
 
 from __future__ import annotations
 
 import socket
+from contextlib import ExitStack
 
+import psutil
 import pytest
 
 from tests.http_clients import get
+from tests.servers.lifecycle.command_line import begin
 from tests.servers.protection.conftest import Protected
-from tests.waiting import wait_until
+from tests.waiting import read_line, wait_until
 
 pytestmark = pytest.mark.server
 
@@ -27,3 +30,34 @@ def test_a_connection_above_the_maximum_is_refused(protected: Protected) -> None
     for client in idle:
         client.close()
     assert wait_until(lambda: get(running.url)[0] == 200)
+
+
+FILES = 64  # open files of the server, of which it needs some itself
+WINDOW, BUSY = 1.5, 0.5  # s of a window, and of CPU time that a server without work does not use
+
+
+@pytest.mark.parametrize("name", ["loop", "threads", "thread_per_request"])
+def test_connections_above_the_limit_of_open_files_wait_without_using_a_cpu(name: str) -> None:
+    more = {"SERVER_WORKERS": "100"}  # thread_per_request has a thread for each connection
+    process = begin(name, "noop_sync", "0", limit=f"--nofile={FILES}", **more)
+    try:
+        port = int(read_line(process.stderr).rpartition(":")[2].partition("/")[0])
+        server = psutil.Process(process.pid)
+        with ExitStack() as stack:
+            for _ in range(FILES + 20):
+                client = socket.create_connection(("127.0.0.1", port), timeout=20)
+                stack.enter_context(client)
+            assert wait_until(lambda: server.num_fds() == FILES)
+            before = cpu_s(server)
+            assert not wait_until(lambda: cpu_s(server) - before > BUSY, WINDOW)
+        assert get(f"http://127.0.0.1:{port}/") == (200, b"ok")
+    finally:
+        process.kill()
+        said = process.communicate(timeout=20)[1]
+    assert "no connection can be accepted: Too many open files" in said
+
+
+def cpu_s(process: psutil.Process) -> float:
+    """Return the CPU time of a process in seconds."""
+    times = process.cpu_times()
+    return times.user + times.system

@@ -5,12 +5,14 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
+from offload.serving.protection import deadlines
 from tests.http_clients import get
 from tests.servers.lifecycle.command_line import begin
 from tests.servers.lifecycle.short_timeout import REQUEST, RESPONSE
@@ -103,6 +105,27 @@ def test_a_client_that_does_not_read_its_response_is_cut_off(name: str, tmp_path
         assert time.monotonic() - began > RESPONSE / 2
         assert len(receive(slow)) < SIZE
         assert len(get(f"http://127.0.0.1:{port}/")[1]) == SIZE
+
+
+BODIES = 40
+LARGEST = b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%b" % (
+    deadlines.BODY,
+    b"x" * deadlines.BODY,
+)
+
+
+def test_a_connection_that_is_kept_does_not_keep_the_body_of_a_request(start: Any) -> None:
+    running = start("threads", "noop_sync")
+    process = psutil.Process(running.process.pid)
+    address = ("127.0.0.1", int(str(running.facts["port"])))
+    sizes = []
+    with ExitStack() as stack:
+        for _ in range(BODIES):
+            client = stack.enter_context(socket.create_connection(address, timeout=20))
+            client.sendall(LARGEST)
+            assert client.recv(12)[-3:] == b"200"
+            sizes.append(process.memory_info().rss)
+    assert sizes[-1] - sizes[4] < BODIES * deadlines.BODY / 2  # 2 copies of each were kept
 
 
 def is_established(port: int, client: int) -> bool:

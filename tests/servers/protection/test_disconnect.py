@@ -7,6 +7,7 @@ import os
 import socket
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,6 +35,43 @@ def test_requests_of_clients_that_left_are_not_started(name: str, protected: Pro
     assert wait_until(lambda: counts(running)["dropped"] == 5)
     assert get(running.url) == (200, b"done")
     assert naps.stat().st_size == 2  # one of a client that left, and the last
+
+
+# While the file `held` is there, the task occupies its worker. It notes how many requests the
+# server keeps. The collector of reference cycles is off: a cycle keeps a request until it runs.
+COUNTS = """
+import gc, time
+from pathlib import Path
+gc.disable()
+HERE = Path(__file__).parent
+def counts():
+    while True:
+        kept = sum(type(each).__name__ == "_ProtectedHandler" for each in gc.get_objects())
+        (HERE / "new").write_text(str(kept))
+        (HERE / "new").replace(HERE / "kept")
+        if not (HERE / "held").exists():
+            return str(kept)
+        time.sleep(0.02)
+"""
+FEW = 5  # the request of the task, and others that are just ending
+
+
+def test_requests_that_have_ended_are_not_kept(start: Any, tmp_path: Path) -> None:
+    (tmp_path / "counting.py").write_text(COUNTS)
+    (tmp_path / "held").touch()
+    running = start("threads", f"{tmp_path}/counting.py:counts", workers=1, protect="yes")
+    address = ("127.0.0.1", int(str(running.facts["port"])))
+    with socket.create_connection(address, timeout=20) as held:
+        held.sendall(REQUEST)
+        assert wait_until((tmp_path / "kept").exists)
+        for dropped in range(1, 11):
+            with socket.create_connection(address, timeout=20) as client:
+                client.sendall(REQUEST)
+                counts(running)  # by its response, the request waits
+            assert wait_until(lambda n=dropped: counts(running)["dropped"] == n)
+        assert wait_until(lambda: int((tmp_path / "kept").read_text()) <= FEW)
+        (tmp_path / "held").unlink()
+    assert [int(get(running.url)[1]) <= FEW for _ in range(10)] == [True] * 10
 
 
 def test_without_protection_they_run(protected: Protected) -> None:

@@ -116,7 +116,8 @@ def test_a_missing_package_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(("remote", "status"), [("10.0.0.7", 404), ("127.0.0.1", None)])
 def test_only_clients_on_this_machine_are_served(remote: str, status: int | None) -> None:
-    handler = SimpleNamespace(request=SimpleNamespace(remote_ip=remote), set_header=lambda *_: None)
+    request = SimpleNamespace(remote_ip=remote, headers={})
+    handler = SimpleNamespace(request=request, set_header=lambda *_: None)
     if status is None:
         health._Local.prepare(handler)  # type: ignore[arg-type]
         return

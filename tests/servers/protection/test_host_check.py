@@ -10,6 +10,7 @@ import pytest
 from offload.bench.target import server
 from offload.errors import UsageError
 from offload.serving.protection import host_check
+from tests.installed import KINDS
 from tests.servers.lifecycle.command_line import begin, wait_for_end
 
 pytestmark = pytest.mark.server
@@ -37,10 +38,36 @@ def test_another_host_gets_neither_the_task_nor_the_facts(noop_server: server.Se
             assert b"allowed_hosts=" in body
 
 
+def test_another_host_gets_neither_the_health_nor_the_metrics(start: Any) -> None:
+    running = start("loop", "noop_sync", health="yes")
+    for path in ("/healthz", "/readyz", "/metrics"):
+        status, body = respond(running, "shop.test", path)
+        assert (path, status, body.count(b"\n")) == (path, 421, 1)
+        assert respond(running, "localhost", path)[0] in (200, 501)  # 501 without its package
+
+
 def test_loopback_names_are_served_with_and_without_a_port(noop_server: server.Server) -> None:
     for host in OURS:
         assert respond(noop_server, host) == (200, b"ok")
     assert respond(noop_server, "localhost", "/resources/")[0] == 200
+
+
+TARGETS = (
+    ("http://127.0.0.1:8888/", "shop.test", 200),
+    ("HTTP://LOCALHOST", "shop.test", 200),
+    ("http://localhost?a=b", "localhost", 200),
+    ("http://[::1]/resources/", None, 200),
+    ("http://localhost/none", "localhost", 404),
+    ("http:///", "localhost", 404),
+    ("http://shop.test/", "localhost", 421),
+    ("http://me@localhost/", "localhost", 421),
+)
+
+
+@pytest.mark.parametrize("noop_server", KINDS, indirect=True)
+def test_the_host_in_the_target_replaces_that_of_the_header(noop_server: server.Server) -> None:
+    found = [respond(noop_server, host, target)[0] for target, host, _ in TARGETS]
+    assert found == [status for _, _, status in TARGETS]
 
 
 @pytest.mark.parametrize("name", ["sync", "loop", "hypercorn", "uvicorn_workers", "gunicorn_sync"])

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import http.client
+import json
 import os
 import socket
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from offload.bench.target import server
@@ -19,8 +22,9 @@ from offload.serving.protection.disconnect import Client
 from offload.serving.protection.pool_guard import PoolGuard
 from offload.serving.protection.task_timeout import Abandoned
 from tests.http_clients import get, in_threads
-from tests.servers.protection.conftest import Protected, counts, facts
-from tests.waiting import is_running, wait_until
+from tests.servers.lifecycle.command_line import begin
+from tests.servers.protection.conftest import TASKS, Protected, counts, facts
+from tests.waiting import is_running, read_line, wait_until
 
 pytestmark = pytest.mark.server
 
@@ -73,6 +77,63 @@ def test_a_timeout_costs_the_other_workers_no_response(
     assert get(running.url) == (200, b"done")
 
 
+def test_a_replacement_that_failed_is_tried_again(protected: Protected, tmp_path: Path) -> None:
+    """It fails because the server may open no more files."""
+    running = protected("processes", "hang", workers=1, task_timeout=TIMEOUT)
+    (old,) = facts(running)["worker_pids"]
+    process = psutil.Process(running.process.pid)
+    limits = process.rlimit(psutil.RLIMIT_NOFILE)
+    port = int(str(running.facts["port"]))
+    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=20)) as kept:
+        assert status_of(kept, "/resources/") == 200  # it is connected before the limit
+        process.rlimit(psutil.RLIMIT_NOFILE, (8, limits[1]))
+        try:
+            assert [status_of(kept, "/") for _ in range(2)] == [504, 504]
+        finally:
+            process.rlimit(psutil.RLIMIT_NOFILE, limits)
+    (tmp_path / "hang").unlink()
+
+    def is_replaced() -> bool:
+        is_served = get(running.url) == (200, b"done")
+        return is_served and facts(running).get("replaced") == 1
+
+    assert wait_until(is_replaced)
+    assert wait_until(lambda: not is_running(old))
+
+
+def test_requests_that_time_out_before_they_start_are_504_without_a_traceback(
+    tmp_path: Path,
+) -> None:
+    """The worker receives short tasks in advance, and then the first of them hangs."""
+    hang = tmp_path / "hang"
+    settings = {"SERVER_WORKERS": "1", "SERVER_PROTECT": "yes", "SERVER_TASK_TIMEOUT": f"{TIMEOUT}"}
+    process = begin("processes", f"{TASKS}:hang", "0", HANG=str(hang), **settings)
+    try:
+        port = int(read_line(process.stderr).rpartition(":")[2].partition("/")[0])
+        url = f"http://127.0.0.1:{port}/"
+        assert get(url) == (200, b"done")
+        (child,) = json.loads(get(url + "resources/")[1])["facts"]["worker_pids"]
+        hang.touch()
+        assert [status for status, _ in in_threads(10, lambda: get(url))] == [504] * 10
+        hang.unlink()
+        assert wait_until(lambda: not is_running(child))
+        assert get(url) == (200, b"done")
+        process.terminate()
+        said = process.communicate(timeout=20)[1]
+    finally:
+        process.kill()
+    assert process.returncode == 0
+    assert "Traceback" not in said
+
+
+def status_of(connection: http.client.HTTPConnection, path: str) -> int:
+    """Return the status of a response on a connection that is kept."""
+    connection.request("GET", path)
+    response = connection.getresponse()
+    response.read()
+    return response.status
+
+
 def test_stuck_threads_are_counted_until_their_tasks_end(
     protected: Protected, tmp_path: Path
 ) -> None:
@@ -118,13 +179,17 @@ def test_requests_that_wait_are_refused_when_the_last_thread_is_stuck(
     assert sorted(statuses) == [503, 503, 503, 504]
 
 
+@pytest.mark.parametrize("task", ["wait", "ignore"])
 def test_a_coroutine_that_exceeds_the_timeout_is_cancelled(
-    protected: Protected, tmp_path: Path
+    task: str, protected: Protected, tmp_path: Path
 ) -> None:
-    running = protected("loop", "wait", task_timeout=TIMEOUT)
+    running = protected("loop", task, task_timeout=TIMEOUT)
     assert [s for s, _ in in_threads(3, lambda: get(running.url))] == [504] * 3
+    assert counts(running)["timed_out"] == 3
     (tmp_path / "hang").unlink()
     assert get(running.url) == (200, b"done")
+    server.stop(running)
+    assert running.process.returncode == 0
 
 
 def test_a_function_on_the_loop_has_no_timeout(protected: Protected) -> None:

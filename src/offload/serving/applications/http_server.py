@@ -9,10 +9,11 @@ import time
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler
 from socketserver import TCPServer
+from typing import Any
 
 from offload import tasks
-from offload.serving.applications import request_head, responses
-from offload.serving.lifecycle import drain, log, ports, readiness
+from offload.serving.applications import request_head, request_target, responses
+from offload.serving.lifecycle import accepting, drain, log, ports, readiness
 from offload.serving.lifecycle.stop_signal import stop
 from offload.serving.protection import deadlines
 
@@ -27,6 +28,15 @@ class Server(TCPServer):
     ) -> None:
         self.request_queue_size = backlog
         super().__init__(address, handler)
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        """Return a connection and its address; pause if none can be accepted."""
+        try:
+            return super().get_request()
+        except OSError as error:
+            if accepting.is_exhausted(error):
+                time.sleep(accepting.PAUSE)
+            raise
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Ignore a client that disconnected early (the client counts it); log other errors."""
@@ -62,7 +72,8 @@ class RequestHandler(BaseHTTPRequestHandler):
         except request_head.BadHead as error:
             self.send_error(error.status, error.reason)
             return False
-        self.command, self.path = head.method, head.target
+        self.command = head.method
+        self.path, host = request_target.split(head.target)
         self.request_version = head.version
         if head.length > deadlines.BODY:
             self.send_error(413)
@@ -71,7 +82,7 @@ class RequestHandler(BaseHTTPRequestHandler):
         if len(self.rfile.read(head.length)) < head.length:
             self.send_error(400, "The body is not complete")
             return False
-        refused = responses.refusal(head.method, head.fields.get("host"))
+        refused = responses.refusal(head.method, host or head.fields.get("host"))
         if refused is not None:
             self.respond(refused)
         return refused is None

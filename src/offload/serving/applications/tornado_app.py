@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import re
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from functools import partial
@@ -13,21 +14,22 @@ from inspect import iscoroutinefunction
 from typing import Any
 
 from tornado.httpserver import HTTPServer
-from tornado.httputil import HTTPInputError, HTTPServerRequest
+from tornado.httputil import HTTPInputError, HTTPMessageDelegate, HTTPServerRequest
+from tornado.ioloop import IOLoop
 from tornado.iostream import StreamClosedError
 from tornado.netutil import bind_sockets
 from tornado.web import Application, Finish, RequestHandler
 
 from offload import tasks
 from offload.serving import health
-from offload.serving.applications import responses
-from offload.serving.lifecycle import drain, log, ports, readiness
+from offload.serving.applications import request_target, responses
+from offload.serving.lifecycle import accepting, drain, log, ports, readiness
 from offload.serving.lifecycle.stop_signal import stop
 from offload.serving.metrics import loop_lag, probe
 from offload.serving.metrics.task_clock import TimedResult
 from offload.serving.pools.recovery import PoolUnavailable
 from offload.serving.protection import deadlines, guards
-from offload.serving.protection.connections import BoundedServer
+from offload.serving.protection.connections import BoundedServer, Server
 from offload.serving.protection.disconnect import Client
 from offload.serving.protection.guards import Guard, Protection
 from offload.serving.protection.task_timeout import Abandoned
@@ -51,7 +53,7 @@ def serve(
     protection: Protection = guards.NONE,
 ) -> None:
     """Respond with `run()` until a stop signal; `pool` is entered on the event loop."""
-    asyncio.run(_serve(run, port, backlog, pool, protection))
+    _run(_serve(run, port, backlog, pool, protection))
 
 
 def serve_on_loop(
@@ -66,7 +68,10 @@ def serve_on_loop(
 def listen(port: int, backlog: int) -> socket.socket:
     """Listen on a port of the server's address; raise MachineError."""
     with ports.binding(port):
-        return bind_sockets(port, ports.address(), backlog=backlog)[0]
+        bound = bind_sockets(port, ports.address(), backlog=backlog)[0]
+    listening = _ListeningSocket(fileno=bound.detach())
+    listening.setblocking(False)
+    return listening
 
 
 def serve_socket(
@@ -77,21 +82,91 @@ def serve_socket(
     protection: Protection = guards.NONE,
 ) -> None:
     """Respond to the requests of a socket that several processes share; `ready` is called first."""
-    asyncio.run(_accept(run, listening, backlog, ready, protection, is_shared=True))
+    _run(_accept(run, listening, backlog, ready, protection, is_shared=True))
+
+
+def _run(serving: Coroutine[Any, Any, None]) -> None:
+    """Run a server on a new event loop, also after a SystemExit or KeyboardInterrupt in a task.
+
+    If a task that a user's coroutine has created exits, asyncio passes the exception to who awaits
+    that task, and then raises it out of the loop, too. The loop can continue.
+    """
+    with asyncio.Runner() as runner:
+        loop = runner.get_loop()
+        server = loop.create_task(serving)
+        while not server.done():
+            with suppress(SystemExit, KeyboardInterrupt):
+                loop.run_until_complete(server)
+        server.result()
+
+
+class _ListeningSocket(socket.socket):
+    """A socket whose event handler is paused while no connection can be accepted."""
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        """Return a connection and its address; raise BlockingIOError if there is none now."""
+        try:
+            return super().accept()
+        except OSError as error:
+            if not accepting.is_exhausted(error):
+                raise
+        IOLoop.current().update_handler(self, 0)
+        asyncio.get_running_loop().call_later(accepting.PAUSE, self._resume)
+        raise BlockingIOError(errno.EAGAIN, "no descriptor is free")
+
+    def _resume(self) -> None:
+        if self.fileno() != -1:  # else it was closed
+            IOLoop.current().update_handler(self, IOLoop.READ)
 
 
 class _Application(Application):
-    """Ends connections as RFC 9112 requires, where Tornado reads a further request."""
+    """Follows RFC 9112 where Tornado does not: in targets, and in the ends of connections."""
 
     def find_handler(self, request: HTTPServerRequest, **kwargs: Any) -> Any:
-        """Refuse chunks in HTTP/1.0 (6.1), and find "close" in a list of options (9.6)."""
+        """Accept a URL as target (3.2.2), and refuse chunks in HTTP/1.0 (6.1).
+
+        Find "close" in a list of options (9.6).
+        """
+        path, host = request_target.split(request.uri or "")
+        if host is not None:
+            request.uri, request.path = path, path.partition("?")[0]
+            request.headers["Host"] = host
         if request.version == "HTTP/1.0" and "Transfer-Encoding" in request.headers:
             raise HTTPInputError("Transfer-Encoding in HTTP/1.0")
         options = request.headers.get("Connection")
         if options is not None and "," in options and "close" in _SEPARATOR.split(options.lower()):
-            connection: Any = request.connection
-            connection._disconnect_on_finish = True  # there is no public name
-        return super().find_handler(request, **kwargs)
+            _close_after_response(request)
+        delegate = super().find_handler(request, **kwargs)
+        has_body = "Content-Length" in request.headers or "Transfer-Encoding" in request.headers
+        return _WithoutBody(delegate) if has_body else delegate
+
+
+class _WithoutBody(HTTPMessageDelegate):
+    """Passes on a request without its body: no task reads it, and the request may wait."""
+
+    def __init__(self, delegate: Any) -> None:
+        self._delegate = delegate
+
+    def headers_received(self, start_line: Any, headers: Any) -> Awaitable[None] | None:
+        headers.pop("Content-Type", None)  # else Tornado parses the body
+        received: Awaitable[None] | None = self._delegate.headers_received(start_line, headers)
+        return received
+
+    def data_received(self, chunk: bytes) -> None:
+        """Forget a part of the body."""
+
+    def finish(self) -> None:
+        self._delegate.finish()
+
+    def on_connection_close(self) -> None:
+        self._delegate.on_connection_close()
+
+
+def _close_after_response(request: HTTPServerRequest) -> None:
+    """Close the connection of a request after its response: nothing else on it is served."""
+    connection: Any = request.connection
+    connection._disconnect_on_finish = True  # there is no public name
+    request.headers["Connection"] = "close"  # else Tornado confirms the keep-alive of HTTP/1.0
 
 
 class _Handler(RequestHandler):
@@ -142,6 +217,7 @@ class _Handler(RequestHandler):
         for name, value in answer.more_headers():
             self.set_header(name.title(), value)
         if stop.at is not None:
+            _close_after_response(self.request)
             self.set_header("Connection", "close")
         return self.finish(answer.body)
 
@@ -168,21 +244,26 @@ class _ProtectedHandler(_Handler):
     ) -> None:
         super().initialize(run, requests)
         self.guard = guard
-        connection: Any = self.request.connection
-        self.client = Client(connection.stream.socket, self._respond_early)
+        self.client: Client | None = None  # while the guard has the request
 
     async def _run_task(self) -> responses.Answer:
+        connection: Any = self.request.connection
+        self.client = Client(connection.stream.socket, self._respond_early)
+        self.client.is_gone = connection.stream.closed()
         try:
             return await self.guard.answer(self.run, self.client)
         except Abandoned:
             raise Finish from None  # `_respond_early` has responded
+        finally:
+            self.client = None  # it refers to this handler: a cycle would keep both, and the body
 
     def _respond_early(self, answer: responses.Answer) -> None:
         with suppress(StreamClosedError):
             self._send(answer).add_done_callback(_ignore_disconnect)
 
     def on_connection_close(self) -> None:
-        self.client.disconnected()
+        if self.client is not None:
+            self.client.disconnected()
 
 
 def _ignore_disconnect(sent: asyncio.Future[None]) -> None:
@@ -233,7 +314,7 @@ async def _accept(
 def _create_server(run: Run, requests: drain.Requests, protection: Protection) -> HTTPServer:
     arguments: dict[str, Any] = {"run": run, "requests": requests}
     if (guard := protection.guard) is None:
-        server, handler = HTTPServer, _Handler
+        server, handler = Server, _Handler
     else:
         server, handler = BoundedServer, _ProtectedHandler
         arguments["guard"] = guard

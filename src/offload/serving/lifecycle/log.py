@@ -6,6 +6,7 @@ it: two lines at the same moment are possible, and the number of suppressed line
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import logging
 import mmap
@@ -36,7 +37,13 @@ def failure(message: str) -> None:
         return
     more = f" (and {_limit.suppressed} more since the last line)" if _limit.suppressed else ""
     _limit.last, _limit.suppressed = now, 0
-    print(escaped(message) + more, file=sys.stderr, flush=True)
+    line(escaped(message) + more)
+
+
+def line(text: str) -> None:
+    """Print a line on stderr; the server goes on if that is closed, or its disk is full."""
+    with contextlib.suppress(OSError, ValueError):
+        print(text, file=sys.stderr, flush=True)
 
 
 def redirect_loggers(*names: str) -> None:

@@ -80,8 +80,12 @@ class _Parent:
 
     def start(self, processes: int) -> None:
         """Start the children and wait until all serve; raise StartError."""
-        for _ in range(processes):
-            self._fork()
+        try:
+            for _ in range(processes):
+                self._fork()
+        except OSError as error:
+            what = f"{processes} processes do not start ({error.strerror})"
+            raise StartError(what, "use fewer, processes=1") from error
         until = time.monotonic() + readiness.LIMIT
         missing = processes
         while missing and stop.at is None:
@@ -104,7 +108,12 @@ class _Parent:
                 self._schedule(lifetime, os.waitstatus_to_exitcode(status))
             for due in [each for each in self._due if each <= time.monotonic()]:
                 self._due.remove(due)
-                self._fork()
+                try:
+                    self._fork()
+                except OSError as error:  # a limit, for example of processes
+                    pause = self._fork_later()
+                    why = f"no process can be forked ({error.strerror})"
+                    log.failure(f"{why}: it is tried again in {pause:.2f} s")
         drain.refuse_new(self._listening)
         self._listening.close()  # the children have it, too: the last one that ends closes it
         for pid in self._started:
@@ -133,9 +142,16 @@ class _Parent:
 
     def _schedule(self, lifetime: float, code: int) -> None:
         """Schedule the replacement of a child; repeated failures get longer and longer pauses."""
-        self._pause = min(2 * self._pause, LONGEST_PAUSE) if lifetime < SOON else PAUSE
+        if lifetime >= SOON:
+            self._pause = PAUSE / 2
+        pause = self._fork_later()
+        log.failure(f"a process ended (exit code {code}), and is replaced in {pause:.2f} s")
+
+    def _fork_later(self) -> float:
+        """Schedule a fork; return the pause until then in seconds."""
+        self._pause = min(2 * self._pause, LONGEST_PAUSE)
         self._due.append(time.monotonic() + self._pause)
-        log.failure(f"a process ended (exit code {code}), and is replaced in {self._pause:.2f} s")
+        return self._pause
 
     def _fork(self) -> None:
         with pool_workers.block_signals():  # until the child has its own handlers

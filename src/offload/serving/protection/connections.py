@@ -1,4 +1,7 @@
-"""Bounded connections: above a maximum, a new connection is answered with 503 and closed."""
+"""Connections of Tornado: nothing is read from a closed one, and their number can be bounded.
+
+Above a maximum, a new connection is answered with 503 and closed.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,11 @@ import asyncio
 import socket
 from contextlib import suppress
 from datetime import timedelta
+from typing import Any
 
 from tornado import gen, util
 from tornado.httpserver import HTTPServer
+from tornado.httputil import HTTPInputError, HTTPMessageDelegate
 from tornado.iostream import IOStream, StreamClosedError
 
 from offload.serving.protection import deadlines
@@ -21,8 +26,26 @@ REFUSAL = (
 MOST_LINGERING = 256  # refused connections that are still open
 
 
-class BoundedServer(HTTPServer):
-    """An HTTPServer with at most `maximum` open connections."""
+class Server(HTTPServer):
+    """An HTTPServer that starts no request of a connection that has been closed.
+
+    Tornado itself runs a request that arrived together with the one that ended the connection.
+    """
+
+    def start_request(self, server_conn: object, request_conn: Any) -> HTTPMessageDelegate:
+        """Return the receiver of the next request of a connection."""
+        if request_conn.stream.closed():
+            return _Closed()
+        return super().start_request(server_conn, request_conn)
+
+
+class _Closed(HTTPMessageDelegate):
+    def headers_received(self, start_line: object, headers: object) -> None:
+        raise HTTPInputError("the connection has been closed")
+
+
+class BoundedServer(Server):
+    """A server with at most `maximum` open connections."""
 
     maximum = 0
     refused = 0

@@ -10,8 +10,13 @@ from __future__ import annotations
 import io
 import socket
 import time
+from contextlib import suppress
+
+from offload.serving.lifecycle.stop_signal import stop
 
 REQUEST = 10.0  # s from the connection until the headers and the body have arrived
+STOPPED = 0.5  # s for it to arrive after a stop signal; a guess
+POLL = 0.1  # s between two checks for a stop signal
 RESPONSE = 10.0  # s for the client to receive the response
 BODY = 1 << 20  # bytes of a body at most
 HEADERS = 100  # lines of headers at most, which is also http.server's limit
@@ -20,20 +25,27 @@ LINGER_BYTES = 1 << 16  # of a refused request that are read
 
 
 def reader(connection: socket.socket) -> io.BufferedReader:
-    """Return a stream of what the client sends; after REQUEST, reading raises TimeoutError."""
-    return io.BufferedReader(_Reader(connection, time.monotonic() + REQUEST))
+    """Return a stream of what the client sends; after REQUEST, reading raises TimeoutError.
+
+    After a stop signal it raises it after STOPPED: no request has been accepted yet.
+    """
+    return io.BufferedReader(_Reader(connection))
 
 
 class _Reader(io.RawIOBase):
-    def __init__(self, connection: socket.socket, until: float) -> None:
-        self._connection, self._until = connection, until
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection, self._since = connection, time.monotonic()
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        left = self._until - time.monotonic()
-        if left <= 0:
-            raise TimeoutError("the request was not complete at its deadline")
-        self._connection.settimeout(left)
-        return self._connection.recv_into(buffer)
+        while (left := self._deadline() - time.monotonic()) > 0:
+            self._connection.settimeout(min(left, POLL))
+            with suppress(TimeoutError):
+                return self._connection.recv_into(buffer)
+        raise TimeoutError("the request was not complete at its deadline")
+
+    def _deadline(self) -> float:
+        whole = self._since + REQUEST
+        return whole if stop.at is None else min(whole, max(self._since, stop.at) + STOPPED)

@@ -9,6 +9,7 @@ import asyncio
 import socket
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 
 from offload.serving.applications import responses
 from offload.serving.protection.waiting import Dropped
@@ -17,7 +18,8 @@ from offload.serving.protection.waiting import Dropped
 class Client:
     """The client of a request: `turn` is the future of the request while it waits.
 
-    `respond` sends a response before the handler of the request has ended.
+    `task` is the task of asyncio that runs it, if it runs on the loop. `respond` sends a response
+    before the handler of the request has ended.
     """
 
     def __init__(
@@ -26,6 +28,7 @@ class Client:
         self.connection = connection
         self.respond = respond
         self.turn: asyncio.Future[None] | None = None
+        self.task: asyncio.Task[Any] | None = None
         self.is_gone = False
 
     def disconnected(self) -> None:
@@ -36,6 +39,8 @@ class Client:
 
     def has_left(self) -> bool:
         """Whether the client has disconnected, also while the event loop was blocked."""
+        if self.is_gone:
+            return True
         with suppress(BlockingIOError):  # connected, and nothing to read
             try:
                 return not self.connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)

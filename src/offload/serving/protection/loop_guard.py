@@ -16,6 +16,7 @@ from offload.serving.applications import responses
 from offload.serving.protection.admission import retry_after, waited_s
 from offload.serving.protection.disconnect import Client
 from offload.serving.protection.pool_guard import Run
+from offload.serving.protection.task_timeout import Abandonment
 
 
 class LoopGuard:
@@ -29,7 +30,7 @@ class LoopGuard:
         self.counts = {"refused": 0, "dropped": 0, "timed_out": 0, "stuck": 0}
         self.in_flight = 0
         self._max_wait = max_wait
-        self._cancel_s = cancel_s
+        self._coroutines = None if cancel_s is None else Abandonment(cancel_s, self._cancel)
         self._kill_s = kill_s
 
     def unavailable(self) -> str | None:
@@ -37,7 +38,10 @@ class LoopGuard:
         return None
 
     async def answer(self, run: Run, client: Client) -> responses.Answer:
-        """Return the response to a request."""
+        """Return the response to a request.
+
+        Raise CancelledError or Abandoned if it had its response at the timeout.
+        """
         if client.has_left():
             self.counts["dropped"] += 1
             return responses.unavailable("the client has disconnected")
@@ -46,20 +50,25 @@ class LoopGuard:
             return responses.unavailable("overloaded: retry later", retry_after(waited))
         self.in_flight += 1
         try:
-            if self._cancel_s is not None:
-                async with asyncio.timeout(self._cancel_s):
-                    timed = await run()
+            if self._coroutines is not None:
+                client.task = asyncio.current_task()
+                timed = await self._coroutines.run(run(), client)
             elif self._kill_s is not None:
                 with _killed_after(self._kill_s):
                     timed = await run()
             else:
                 timed = await run()
-        except TimeoutError:
-            self.counts["timed_out"] += 1
-            return responses.timed_out(self._cancel_s or 0.0)
         finally:
             self.in_flight -= 1
         return responses.from_task(timed)
+
+    def _cancel(self, client: Client) -> None:
+        """Respond to a request, and cancel its coroutine, which may ignore that."""
+        assert self._coroutines is not None
+        assert client.task is not None
+        self.counts["timed_out"] += 1
+        client.respond(responses.timed_out(self._coroutines.seconds))
+        client.task.cancel()
 
 
 @contextmanager

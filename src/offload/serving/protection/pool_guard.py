@@ -61,7 +61,12 @@ class PoolGuard:
                 raise Dropped
             if (turn := self._waiting.enter()) is not None:
                 client.turn = turn
-                await turn
+                try:
+                    await turn
+                finally:
+                    self._waiting.withdraw(turn)
+                    client.turn = None
+                    del turn  # its exception refers to this frame: a cycle would keep the body
             return await self._run(run, client)
         except Dropped:
             self.counts["dropped"] += 1

@@ -4,7 +4,7 @@ What happens to the task depends on where it runs:
 
 * in a process: the pool kills the worker and replaces it (`timeout=` of the pools)
 * in a thread: nothing can end it. It is abandoned, and the thread is stuck until the task ends
-* in a coroutine: it is cancelled (`asyncio.timeout`)
+* in a coroutine: it is cancelled; one that ignores that continues, too
 * in a function on the event loop: the loop is blocked. The whole process is killed if it is one of
   several that are replaced (prefork), else there is no timeout
 """
@@ -32,19 +32,20 @@ class Abandoned(Exception):
 
 
 class Abandonment:
-    """Tasks in threads: at the timeout, `answer` responds to the client while the task continues.
+    """Tasks that may not end: at the timeout, `answer` responds to the client.
 
     `stuck` is the number of tasks that have exceeded the timeout and have not ended.
     """
 
     def __init__(self, seconds: float, answer: Callable[[Client], object]) -> None:
+        self.seconds = seconds
         self._answer = answer
         self._running: Expiry[Client] = Expiry(seconds, self._abandon)
         self._stuck: set[Client] = set()
 
     @property
     def stuck(self) -> int:
-        """The number of stuck threads."""
+        """The number of tasks that have exceeded the timeout and have not ended."""
         return len(self._stuck)
 
     async def run(self, task: Awaitable[T], client: Client) -> T:

@@ -8,7 +8,7 @@ run.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import OrderedDict
 
 from offload.serving.protection.expiry import Expiry
 
@@ -36,24 +36,32 @@ class Waiting:
         self._limit = workers
         self._started = 0
         self._late_s = 0.0
-        self._queue: deque[asyncio.Future[None]] = deque()
+        self._queue: OrderedDict[asyncio.Future[None], None] = OrderedDict()
         self._expiry: Expiry[asyncio.Future[None]] = Expiry(longest, _refuse)
 
     def enter(self) -> asyncio.Future[None] | None:
-        """Start a request: return None, or a future that is done when it may start."""
+        """Start a request: return None, or a future that is done when it may start.
+
+        A request that ends before it was started must call `withdraw`.
+        """
         if self._started < self._limit and not self._queue:
             self._started += 1
             return None
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._queue.append(turn)
+        self._queue[turn] = None
         self._expiry.add(turn)
         return turn
+
+    def withdraw(self, turn: asyncio.Future[None]) -> None:
+        """Forget a request: its place in the queue would keep its client, handler and body."""
+        self._queue.pop(turn, None)
+        self._expiry.remove(turn)
 
     def leave(self) -> None:
         """End a request that was started, and start the next ones."""
         self._started -= 1
         while self._queue and self._started < self._limit:
-            turn = self._queue.popleft()
+            turn, _ = self._queue.popitem(last=False)
             self._expiry.remove(turn)
             if not turn.done():  # else it was dropped
                 self._started += 1
@@ -74,7 +82,7 @@ class Waiting:
     def refuse_all(self) -> None:
         """Refuse every request that waits: no worker can start it."""
         while self._queue:
-            turn = self._queue.popleft()
+            turn, _ = self._queue.popitem(last=False)
             self._expiry.remove(turn)
             _refuse(turn)
 
