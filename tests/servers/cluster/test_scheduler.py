@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from scripts.checks.cluster.dask_processes import DaskProcesses
 from tests.http_clients import get, in_threads
-from tests.servers.cluster.conftest import TASKS, WORKERS
+from tests.servers.cluster.conftest import TASKS, Cluster
 from tests.servers.lifecycle.command_line import begin
 from tests.waiting import read_line, wait_until
 
@@ -21,34 +20,39 @@ Runs = Callable[[], list[str]]
 
 
 @pytest.fixture
-def ready(cluster: DaskProcesses) -> DaskProcesses:
+def ready(cluster: Cluster) -> Cluster:
     """Return the cluster when its workers have joined."""
     from distributed import Client
 
     with Client(cluster.address, set_as_default=False) as client:
-        client.wait_for_workers(WORKERS, timeout=20)
+        client.wait_for_workers(2, timeout=20)
     return cluster
 
 
-def test_the_slots_are_the_threads_of_the_cluster(ready: DaskProcesses, start: Any) -> None:
+def test_the_slots_are_the_threads_of_the_cluster(ready: Cluster, start: Any) -> None:
     running = start("dask", f"{TASKS}:note", scheduler=ready.address)
     assert running.facts["workers"] == 2
     assert get(running.url) == (200, b"noted")
 
 
-def test_a_scheduler_that_ends_is_503_until_it_is_back(ready: DaskProcesses, runs: Runs) -> None:
+def test_a_scheduler_that_ends_is_503_until_it_is_back(ready: Cluster, runs: Runs) -> None:
     process = begin("dask", f"{TASKS}:note", "0", SERVER_SCHEDULER=ready.address)
     try:
         url = f"http://127.0.0.1:{read_line(process.stderr).rpartition(':')[2].partition('/')[0]}/"
         assert get(url) == (200, b"noted")
-        ready.kill(0)
+        assert ready.scheduler is not None
+        ready.scheduler.kill()
+        ready.scheduler.wait(10)
         began = time.monotonic()
         assert wait_until(lambda: get(url)[0] == 503, 5)
         answers = [get(url) for _ in range(20)]
         assert {status for status, _ in answers} == {503}
         assert all(body.count(b"\n") == 1 and b"scheduler" in body for _, body in answers)
         before = len(runs())
-        assert wait_until(lambda: _serves_again(ready, url), 40)
+        ready.start_scheduler()
+        for _ in range(2):
+            ready.start_worker()
+        assert wait_until(lambda: get(url) == (200, b"noted"), 40)
         took = time.monotonic() - began
         assert len(runs()) == before + 1
         assert process.poll() is None
@@ -62,14 +66,15 @@ def test_a_scheduler_that_ends_is_503_until_it_is_back(ready: DaskProcesses, run
 
 
 def test_a_task_in_flight_ends_in_an_error_if_the_scheduler_ends(
-    ready: DaskProcesses, start: Any, runs: Runs, tmp_path: Path
+    ready: Cluster, start: Any, runs: Runs, tmp_path: Path
 ) -> None:
     (tmp_path / "hold").touch()
     running = start("dask", f"{TASKS}:hold", scheduler=ready.address)
 
     def kill() -> tuple[int, bytes]:
         assert wait_until(runs)
-        ready.kill(0)
+        assert ready.scheduler is not None
+        ready.scheduler.kill()
         return 0, b""
 
     calls = iter([lambda: get(running.url), kill])
@@ -79,18 +84,20 @@ def test_a_task_in_flight_ends_in_an_error_if_the_scheduler_ends(
     assert len(runs()) == 1
 
 
-def test_a_cluster_without_workers_is_503(ready: DaskProcesses, start: Any, runs: Runs) -> None:
+def test_a_cluster_without_workers_is_503(ready: Cluster, start: Any, runs: Runs) -> None:
     running = start("dask", f"{TASKS}:note", scheduler=ready.address)
-    for number in range(1, WORKERS + 1):
-        ready.kill(number)
+    for worker in ready.workers:
+        worker.kill()
+        worker.wait(10)
     status, body = get(running.url)  # waits for a worker, and is then ended
     assert (status, runs()) == (500, [])
     assert b"has no workers" in body
     assert get(running.url)[0] == 503
-    assert wait_until(lambda: _serves_again(ready, running.url), 30)
+    ready.start_worker()
+    assert wait_until(lambda: get(running.url) == (200, b"noted"), 30)
 
 
-def test_a_result_that_is_lost_is_not_computed_again(ready: DaskProcesses, tmp_path: Path) -> None:
+def test_a_result_that_is_lost_is_not_computed_again(ready: Cluster, tmp_path: Path) -> None:
     """dask repeats a task whose result was lost, whatever its settings: its token prevents it."""
     from distributed import Client
 
@@ -103,7 +110,9 @@ def test_a_result_that_is_lost_is_not_computed_again(ready: DaskProcesses, tmp_p
         assert wait_until(lost.done)
         [holder] = client.who_has(lost)[lost.key]
         pids = client.run(os.getpid)
-        ready.kill(ready.pids.index(pids[holder]))
+        [process] = [each for each in ready.workers if each.pid == pids[holder]]
+        process.kill()
+        process.wait(10)
         with pytest.raises(tokens.NotStarted, match="ended before its result was fetched"):
             lost.result(timeout=20)
         repeated = client.submit(
@@ -111,9 +120,3 @@ def test_a_result_that_is_lost_is_not_computed_again(ready: DaskProcesses, tmp_p
         )
         assert repeated.result(timeout=20)[0] == b"noted"
     assert len((tmp_path / "runs").read_text().split()) == 2
-
-
-def _serves_again(cluster: DaskProcesses, url: str) -> bool:
-    """Start what has ended, and return whether the server has a result."""
-    cluster.revive()
-    return get(url) == (200, b"noted")
