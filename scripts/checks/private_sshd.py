@@ -1,4 +1,4 @@
-"""A private sshd: its own keys, configuration and port, for checks and tests of other hosts."""
+"""A private sshd: its own keys, configuration and port, for checks of load from several hosts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,6 @@ class Sshd:
     port: int
     key: Path
     known_hosts: Path
-    authorized_keys: Path
     log: Path
 
     def client_lines(self, *names: str) -> str:
@@ -69,23 +68,21 @@ def running(
     folder.mkdir(parents=True, exist_ok=True)
     for name in ("host_key", "user_key"):
         _run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)])
-    known_hosts, authorized_keys = folder / "known_hosts", folder / "authorized_keys"
-    shutil.copy(folder / "user_key.pub", authorized_keys)
+    shutil.copy(folder / "user_key.pub", folder / "authorized_keys")
+    known_hosts = folder / "known_hosts"
     public = (folder / "host_key.pub").read_text().split()[:2]
     known_hosts.write_text(f"[{address}]:{port} {' '.join(public)}\n")
     config, log = folder / "sshd_config", folder / "log"
     config.write_text(
         f"ListenAddress {address}:{port}\n"
         f"HostKey {folder}/host_key\n"
-        f"AuthorizedKeysFile {authorized_keys}\n"
+        f"AuthorizedKeysFile {folder}/authorized_keys\n"
         f"PidFile {folder}/pid\n"
         "StrictModes no\nUsePAM no\nPasswordAuthentication no\n"
         "KbdInteractiveAuthentication no\nPermitRootLogin prohibit-password\n"
         f"SetEnv PATH={':'.join(map(str, path))}\n"
     )
-    if os.getuid() == 0:
-        SEPARATION.mkdir(mode=0o755, exist_ok=True)  # it stays: another sshd may use it
-    with log.open("wb") as errors:
+    with _separation(), log.open("wb") as errors:
         process = subprocess.Popen(
             [*prefix, program, "-D", "-e", "-f", str(config)],
             stdin=subprocess.DEVNULL,
@@ -94,7 +91,7 @@ def running(
         )
         try:
             _await_listening(process, log)
-            yield Sshd(address, port, folder / "user_key", known_hosts, authorized_keys, log)
+            yield Sshd(address, port, folder / "user_key", known_hosts, log)
         finally:
             _end(process)
 
@@ -119,6 +116,20 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         with suppress(psutil.NoSuchProcess):
             each.kill()
     psutil.wait_procs(found, timeout=10)
+
+
+@contextmanager
+def _separation() -> Iterator[None]:
+    """Create the folder that sshd needs, if it is missing, and remove it afterwards."""
+    is_ours = os.getuid() == 0 and not SEPARATION.exists()
+    if is_ours:
+        SEPARATION.mkdir(mode=0o755)
+    try:
+        yield
+    finally:
+        if is_ours:
+            with suppress(OSError):  # another one uses it
+                SEPARATION.rmdir()
 
 
 def _run(words: Sequence[str]) -> None:

@@ -14,8 +14,7 @@ killed    a load process that is killed in the middle is flagged, and the other 
 commands  fab run_load_test, fab -H, an open loop and fab measure do the same
 left      no process is left in a namespace
 
-The exit code is 1 if a check fails. Everything is removed at the end, also after a failure, except
-for the empty folder /run/sshd.
+The exit code is 1 if a check fails. Everything is removed at the end, also after a failure.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,8 @@ import pytest
 
 from offload import ssh
 from offload.errors import MachineError
-from scripts.checks import private_sshd
-from scripts.checks.private_sshd import Sshd
-from tests.commands import free_port
 from tests.http_clients import get, in_threads
+from tests.servers.cluster import sshd
 from tests.servers.cluster.conftest import TASKS
 from tests.servers.lifecycle.command_line import begin, wait_for_end
 from tests.waiting import is_running, wait_until
@@ -24,23 +21,19 @@ from tests.waiting import is_running, wait_until
 pytestmark = [
     pytest.mark.server,
     pytest.mark.slow,
-    pytest.mark.skipif(private_sshd.find() is None, reason=private_sshd.MISSING),
+    pytest.mark.skipif(sshd.PROGRAM is None, reason="sshd is missing: apt install openssh-server"),
 ]
-PATH = (Path(sys.executable).parent, "/usr/bin", "/bin")
 
 
 @pytest.fixture
-def sshd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Sshd]:
-    """Run an sshd, with a home folder whose SSH configuration has it as the hosts one and two."""
-    settings = tmp_path / "home" / ".ssh"
-    settings.mkdir(parents=True)
-    with private_sshd.running(tmp_path / "sshd", "127.0.0.1", free_port(), PATH) as found:
-        (settings / "config").write_text(found.client_lines("one", "two"))
-        monkeypatch.setenv("HOME", str(settings.parent))
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Use the home folder of an sshd."""
+    with sshd.running(tmp_path) as found:
+        monkeypatch.setenv("HOME", str(found))
         yield found
 
 
-def test_workers_on_two_hosts_run_tasks(sshd: Sshd, start: Any) -> None:
+def test_workers_on_two_hosts_run_tasks(home: Path, start: Any) -> None:
     running = start("dask", f"{TASKS}:pid", ssh="one+two", workers=3)
     answers = in_threads(12, lambda: get(running.url))
     pids = {int(body) for status, body in answers if status == 200}
@@ -51,7 +44,7 @@ def test_workers_on_two_hosts_run_tasks(sshd: Sshd, start: Any) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_workers_end_with_the_server(sshd: Sshd, start: Any, number: int) -> None:
+def test_workers_end_with_the_server(home: Path, start: Any, number: int) -> None:
     running = start("dask", f"{TASKS}:pid", ssh="one", workers=1)
     pid = int(get(running.url)[1])
     agent = psutil.Process(pid).parents()
@@ -61,7 +54,7 @@ def test_workers_end_with_the_server(sshd: Sshd, start: Any, number: int) -> Non
     assert wait_until(lambda: not any("dask_cluster.agent" in _command(p) for p in agent))
 
 
-def test_workers_are_started_again_when_their_agent_ends(sshd: Sshd, start: Any) -> None:
+def test_workers_are_started_again_when_their_agent_ends(home: Path, start: Any) -> None:
     running = start("dask", f"{TASKS}:pid", ssh="one", workers=1)
     pid = int(get(running.url)[1])
     [agent] = [
@@ -79,15 +72,15 @@ def test_workers_are_started_again_when_their_agent_ends(sshd: Sshd, start: Any)
     assert wait_until(is_back, 40)
 
 
-def test_an_unknown_host_key_is_one_line(sshd: Sshd) -> None:
-    sshd.known_hosts.write_text("")
+def test_an_unknown_host_key_is_one_line(home: Path) -> None:
+    (home / ".ssh" / "known_hosts").write_text("")
     code, lines = wait_for_end(begin("dask", "noop_sync", "0", SERVER_SSH="one"))
     assert (code, len(lines)) == (3, 1)
     assert "host one: its key is unknown: run ssh one once, and check its key" in lines[0]
 
 
-def test_a_key_that_is_not_accepted_is_named(sshd: Sshd) -> None:
-    sshd.authorized_keys.write_text("")
+def test_a_key_that_is_not_accepted_is_named(home: Path) -> None:
+    (home.parent / "key.pub").write_text("")
     with pytest.raises(MachineError, match="host one accepts no key of yours"):
         ssh.connect("one")
 
