@@ -30,6 +30,7 @@ def serve(
 
     async def run() -> task_clock.TimedResult:
         async with pool.request() as client:
-            return pool.with_local_end(await client.submit(worker.run, job, pure=False, retries=0))
+            future = client.submit(worker.run, pool.job, pure=False, retries=0)
+            return pool.with_local_end(await future)
 
     tornado_app.serve(run, port, backlog, pool, guards.of_processes(workers, protection))

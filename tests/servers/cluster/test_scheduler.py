@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from tests.http_clients import get, in_threads
@@ -33,6 +34,17 @@ def test_the_slots_are_the_threads_of_the_cluster(ready: Cluster, start: Any) ->
     running = start("dask", f"{TASKS}:note", scheduler=ready.address)
     assert running.facts["workers"] == 2
     assert get(running.url) == (200, b"noted")
+
+
+def test_a_request_runs_in_the_processes_that_were_prepared(ready: Cluster, start: Any) -> None:
+    def processes() -> set[int]:
+        parents = [psutil.Process(worker.pid) for worker in ready.workers]
+        return {child.pid for parent in parents for child in parent.children(recursive=True)}
+
+    running = start("dask", f"{TASKS}:pid", scheduler=ready.address, isolate="yes")
+    prepared = processes()
+    answers = in_threads(8, lambda: get(running.url))
+    assert {int(body) for _, body in answers} <= prepared
 
 
 def test_a_scheduler_that_ends_is_503_until_it_is_back(ready: Cluster, runs: Runs) -> None:

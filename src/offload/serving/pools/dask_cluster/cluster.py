@@ -21,10 +21,13 @@ HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@:-]*")
 
 
 class Cluster:
-    """A cluster that is ready before the server listens, and ends with it."""
+    """A cluster that is ready before the server listens, and ends with it.
+
+    `job` is the one that the workers have prepared: submit no other.
+    """
 
     def __init__(self, job: Job, workers: int, scheduler: str, ssh: str) -> None:
-        self._job = job if not scheduler and not ssh else job.on_other_machines()
+        self.job = job if not scheduler and not ssh else job.on_other_machines()
         self._workers = workers
         self._scheduler = scheduler
         self._hosts = _hosts(ssh)
@@ -44,7 +47,7 @@ class Cluster:
                 await self._start()
         except TimeoutError:
             what = f"the workers were not ready within {pool_workers.DEADLINE:.0f} s"
-            remedy = f"check what the import of {self._job.task} waits for"
+            remedy = f"check what the import of {self.job.task} waits for"
             pool_workers.abort_start(StartError(what, remedy))
         except UserError as error:
             pool_workers.abort_start(error)
@@ -74,7 +77,7 @@ class Cluster:
     async def _start(self) -> None:
         address, security = await self._stack.enter_async_context(self._place())
         is_own = not self._scheduler
-        connection = Connection(address, security, self._job, is_own, self._is_local)
+        connection = Connection(address, security, self.job, is_own, self._is_local)
         threads = await connection.open()
         self._stack.push_async_callback(connection.close)
         self._connection = connection
@@ -83,7 +86,7 @@ class Cluster:
 
     def _place(self) -> AbstractAsyncContextManager[tuple[str, Any]]:
         """Return where the cluster runs: its scheduler's address, and the keys."""
-        failures = 1 if self._job.is_idempotent else 0
+        failures = 1 if self.job.is_idempotent else 0
         if self._scheduler:
             return nullcontext((self._scheduler, None))
         if self._hosts:
