@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +109,45 @@ def test_a_cluster_without_workers_is_503(ready: Cluster, start: Any, runs: Runs
     assert get(running.url)[0] == 503
     ready.start_worker()
     assert wait_until(lambda: get(running.url) == (200, b"noted"), 30)
+
+
+@pytest.mark.timeout(120)
+def test_a_worker_that_hangs_leaves_the_others_serving(ready: Cluster, start: Any) -> None:
+    from offload.serving.pools.dask_cluster.connection import HANGING
+
+    running = start("dask", f"{TASKS}:note", scheduler=ready.address)
+    hanging = ready.workers[0]
+    hanging.send_signal(signal.SIGSTOP)
+    ready.start_worker()  # the server asks it for its versions, and must not wait for the other one
+    statuses: list[int] = []
+    until = time.monotonic() + 4 * HANGING
+    try:
+        while time.monotonic() < until:
+            with suppress(TimeoutError):  # the task is on the worker that hangs
+                statuses.append(get(running.url, timeout=2)[0])
+    finally:
+        hanging.send_signal(signal.SIGCONT)
+    assert {*statuses} == {200}
+    assert wait_until(lambda: get(running.url) == (200, b"noted"))
+
+
+def test_a_worker_that_joins_later_with_other_versions_is_named(
+    ready: Cluster, start: Any, tmp_path: Path
+) -> None:
+    imports = tmp_path / "imports"
+    imports.mkdir()
+    # Python imports this module when it starts.
+    (imports / "sitecustomize.py").write_text(
+        "import platform\nplatform.python_version = lambda: '3.99.1'\n"
+    )
+    running = start("dask", f"{TASKS}:note", scheduler=ready.address)
+    assert get(running.url) == (200, b"noted")
+    other = ready.start_worker(imports=imports)
+    assert wait_until(lambda: get(running.url)[0] == 503)
+    assert b"has Python 3.99.1 instead of" in get(running.url)[1]
+    other.kill()
+    other.wait(10)
+    assert wait_until(lambda: get(running.url) == (200, b"noted"))
 
 
 def test_a_result_that_is_lost_is_not_computed_again(ready: Cluster, tmp_path: Path) -> None:
