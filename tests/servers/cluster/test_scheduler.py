@@ -111,6 +111,21 @@ def test_a_cluster_without_workers_is_503(ready: Cluster, start: Any, runs: Runs
     assert wait_until(lambda: get(running.url) == (200, b"noted"), 30)
 
 
+def test_two_servers_of_the_same_task_end_without_an_error(ready: Cluster) -> None:
+    servers = [begin("dask", f"{TASKS}:note", "0", SERVER_SCHEDULER=ready.address) for _ in "ab"]
+    try:
+        for server in servers:
+            assert "serves" in read_line(server.stderr)
+        for server in servers:
+            server.terminate()
+            assert server.communicate(timeout=20)[1] == ""
+            assert server.returncode == 0
+    finally:
+        for server in servers:
+            server.kill()
+            server.communicate(timeout=20)
+
+
 @pytest.mark.timeout(120)
 def test_a_worker_that_hangs_leaves_the_others_serving(ready: Cluster, start: Any) -> None:
     from offload.serving.pools.dask_cluster.connection import HANGING

@@ -90,7 +90,8 @@ class Connection:
             self._watching.cancel()
             await asyncio.wait([self._watching])
         if (client := self._client) is not None and not self._is_own:
-            with contextlib.suppress(OSError):  # the scheduler may be gone
+            # The scheduler may be gone, or another server of the same job has ended before this one.
+            with contextlib.suppress(OSError, ValueError):
                 async with asyncio.timeout(CLOSING):
                     await client.unregister_worker_plugin(self._plugin().name)
         await self._end_client()
