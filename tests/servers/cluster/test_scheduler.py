@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import time
@@ -14,6 +15,7 @@ import psutil
 import pytest
 
 from tests.http_clients import get, in_threads
+from tests.installed import require
 from tests.servers.cluster.conftest import TASKS, Cluster
 from tests.servers.lifecycle.command_line import begin
 from tests.waiting import read_line, wait_until
@@ -163,6 +165,34 @@ def test_a_worker_that_joins_later_with_other_versions_is_named(
     other.kill()
     other.wait(10)
     assert wait_until(lambda: get(running.url) == (200, b"noted"))
+
+
+def test_a_client_that_connects_again_while_it_ends_is_disconnected() -> None:
+    require("dask")
+    from distributed import Client, Scheduler
+
+    from offload.serving.pools.dask_cluster import connection, settings
+
+    async def clients_after_a_restart() -> list[str]:
+        pages = settings.without_pages("127.0.0.1")
+        async with Scheduler(host="127.0.0.1", port=0, **pages) as first:
+            port = first.port
+            client = await Client(first.address, asynchronous=True, name="lost", timeout=3)
+        while client.status != "connecting":
+            await asyncio.sleep(0.01)
+        ending = asyncio.create_task(connection._close(client))
+        while client.status != "closed":  # dask still connects in the background
+            await asyncio.sleep(0.01)
+        async with Scheduler(host="127.0.0.1", port=port, **pages) as second:
+            await ending
+            until = time.monotonic() + 10
+            while (found := [each for each in second.clients if "lost" in each]) and (
+                time.monotonic() < until
+            ):
+                await asyncio.sleep(0.01)
+            return found
+
+    assert asyncio.run(clients_after_a_restart()) == []
 
 
 def test_a_result_that_is_lost_is_not_computed_again(ready: Cluster, tmp_path: Path) -> None:

@@ -316,8 +316,12 @@ class Connection:
 
 
 async def _close(client: Client) -> None:
-    with contextlib.suppress(OSError):  # a TimeoutError is one; its scheduler may be gone
-        await client.close(timeout=CLOSING)
+    try:
+        with contextlib.suppress(OSError):  # a TimeoutError is one; its scheduler may be gone
+            await client.close(timeout=CLOSING)
+    finally:  # a client whose end fails, or that connects again meanwhile, would stay connected
+        if (stream := client.scheduler_comm) is not None:
+            stream.abort()
 
 
 def _is_ending() -> bool:
