@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
 import signal
+import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +17,9 @@ import pytest
 
 from offload import ssh
 from offload.errors import MachineError
+from offload.registry import places
 from tests.http_clients import get, in_threads
+from tests.installed import require
 from tests.servers.cluster import sshd
 from tests.servers.cluster.conftest import TASKS
 from tests.servers.lifecycle.command_line import begin, wait_for_end
@@ -70,6 +77,50 @@ def test_workers_are_started_again_when_their_agent_ends(home: Path, start: Any)
         return status == 200 and int(body) != pid
 
     assert wait_until(is_back, 40)
+
+
+def test_an_agent_ends_while_its_workers_wait_for_the_scheduler(own_temporary: Path) -> None:
+    require("dask")
+    process = start_agent()
+    try:
+        assert wait_until(lambda: [*own_temporary.iterdir()])  # it is about to start workers
+        children = psutil.Process(process.pid).children(recursive=True)
+        assert process.stdin is not None
+        process.stdin.close()
+        assert wait_until(lambda: process.poll() is not None, 10)  # they would wait for 30 s
+        assert wait_until(lambda: not any(map(is_running, children)))
+        assert wait_until(lambda: not [*own_temporary.iterdir()])
+    finally:
+        process.kill()
+        process.wait(10)
+
+
+def start_agent() -> subprocess.Popen[bytes]:
+    """Start an agent with one worker, for a scheduler that does not exist."""
+    from distributed.security import Security
+
+    from offload.serving.pools.dask_cluster import agent, ssh_workers
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    keys = ssh_workers._keys(Security.temporary())
+    order = {"scheduler": f"tls://127.0.0.1:{port}", "keys": keys, "workers": 1}
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", agent.__name__],
+        env={
+            **os.environ,
+            **places.import_path(),
+            "SSH_CONNECTION": "127.0.0.1 50000 127.0.0.1 22",
+        },
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    assert process.stdin is not None
+    process.stdin.write(json.dumps(order).encode() + b"\n")
+    process.stdin.flush()
+    return process
 
 
 def test_an_unknown_host_key_is_one_line(home: Path) -> None:

@@ -2,6 +2,8 @@
 
 `ssh_workers` runs `python -P -m offload.serving.pools.dask_cluster.agent`, and sends it one line of
 JSON: the address of the scheduler, the keys, and the number of workers.
+
+Stdin ends with the server, also while the workers start: they would wait for its scheduler.
 """
 
 from __future__ import annotations
@@ -10,11 +12,13 @@ import asyncio
 import json
 import os
 import sys
+from contextlib import suppress
 from typing import Any
 
 from distributed import Nanny
 from distributed.security import Security
 
+from offload.serving.lifecycle.stop_signal import exit_now
 from offload.serving.pools.dask_cluster import folder, settings
 from offload.serving.pools.pool_workers import block_signals
 
@@ -29,6 +33,7 @@ def main() -> int:
 
 
 async def _serve(order: dict[str, Any]) -> None:
+    ended = _end_of_stdin()
     keys = order["keys"]
     security = Security(
         tls_ca_file=keys["ca"],
@@ -50,10 +55,31 @@ async def _serve(order: dict[str, Any]) -> None:
             )
             for _ in range(order["workers"])
         ]
-        await asyncio.gather(*nannies)
+        starting = asyncio.gather(*nannies)
+        first: set[asyncio.Future[Any]] = {starting, ended}
+        await asyncio.wait(first, return_when=asyncio.FIRST_COMPLETED)
+    if not starting.done():
+        exit_now(1)
+    starting.result()  # raises the error of a worker's start
     print(READY, flush=True)
-    await asyncio.to_thread(sys.stdin.read)
+    await ended
     await asyncio.gather(*(nanny.close() for nanny in nannies))
+
+
+def _end_of_stdin() -> asyncio.Future[None]:
+    """Return a future that is done when stdin has ended."""
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[None] = loop.create_future()
+
+    def read() -> None:
+        with suppress(OSError):  # the connection was reset
+            if os.read(0, 1 << 12):
+                return
+        loop.remove_reader(0)
+        ended.set_result(None)
+
+    loop.add_reader(0, read)
+    return ended
 
 
 if __name__ == "__main__":
