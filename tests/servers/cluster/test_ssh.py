@@ -95,7 +95,18 @@ def test_an_agent_ends_while_its_workers_wait_for_the_scheduler(own_temporary: P
         process.wait(10)
 
 
-def start_agent() -> subprocess.Popen[bytes]:
+def test_an_agent_ends_without_heartbeats(own_temporary: Path) -> None:
+    require("dask")
+    process = start_agent(silence_s=2.0)
+    try:
+        assert wait_until(lambda: process.poll() is not None, 15)  # stdin is still open
+        assert wait_until(lambda: not [*own_temporary.iterdir()])
+    finally:
+        process.kill()
+        process.wait(10)
+
+
+def start_agent(silence_s: float = 60.0) -> subprocess.Popen[bytes]:
     """Start an agent with one worker, for a scheduler that does not exist."""
     from distributed.security import Security
 
@@ -106,8 +117,9 @@ def start_agent() -> subprocess.Popen[bytes]:
         port = free.getsockname()[1]
     keys = ssh_workers._keys(Security.temporary())
     order = {"scheduler": f"tls://127.0.0.1:{port}", "keys": keys, "workers": 1}
+    program = f"import {agent.__name__} as agent; agent.SILENCE = {silence_s}; agent.main()"
     process = subprocess.Popen(
-        [sys.executable, "-P", "-m", agent.__name__],
+        [sys.executable, "-P", "-c", program],
         env={
             **os.environ,
             **places.import_path(),

@@ -3,7 +3,9 @@
 `ssh_workers` runs `python -P -m offload.serving.pools.dask_cluster.agent`, and sends it one line of
 JSON: the address of the scheduler, the keys, and the number of workers.
 
-Stdin ends with the server, also while the workers start: they would wait for its scheduler.
+Stdin ends with the server, also while the workers start: they would wait for its scheduler. If the
+server's machine or the network fails, stdin does not end: then the agent ends because it has not
+received a heartbeat for SILENCE seconds.
 """
 
 from __future__ import annotations
@@ -23,6 +25,8 @@ from offload.serving.pools.dask_cluster import folder, settings
 from offload.serving.pools.pool_workers import block_signals
 
 READY = "ready"
+SILENCE = 60.0  # s without a heartbeat
+HEARTBEAT = 5.0  # s between two of them
 OWN_ADDRESS = 2  # the place in SSH_CONNECTION of the address by which the client reached this host
 
 
@@ -67,16 +71,24 @@ async def _serve(order: dict[str, Any]) -> None:
 
 
 def _end_of_stdin() -> asyncio.Future[None]:
-    """Return a future that is done when stdin has ended."""
+    """Return a future that is done when stdin has ended, or is silent."""
     loop = asyncio.get_running_loop()
     ended: asyncio.Future[None] = loop.create_future()
 
-    def read() -> None:
-        with suppress(OSError):  # the connection was reset
-            if os.read(0, 1 << 12):
-                return
+    def end() -> None:
         loop.remove_reader(0)
         ended.set_result(None)
+
+    silence = loop.call_later(SILENCE, end)
+
+    def read() -> None:
+        nonlocal silence
+        silence.cancel()
+        with suppress(OSError):  # the connection was reset
+            if os.read(0, 1 << 12):
+                silence = loop.call_later(SILENCE, end)
+                return
+        end()
 
     loop.add_reader(0, read)
     return ended

@@ -3,6 +3,7 @@
 Fabric connects, because it is installed with this project and reads the user's SSH configuration:
 asyncssh, which dask's SSHCluster needs, would be a second SSH client with settings of its own. The
 agent's stdin is the connection: if the server ends, even by kill -9, the agent and its workers end.
+They also end if no heartbeat arrives, because the server's machine or the network has failed.
 Messages between the machines are encrypted, with keys that only the agents receive, by stdin.
 """
 
@@ -56,9 +57,11 @@ class Host:
             raise StartError(f"host {self.name}: its workers do not start ({why})")
 
     def wait(self) -> None:
-        """Wait until the workers have ended."""
+        """Wait until the workers have ended, and send heartbeats to their agent."""
         assert self._channel is not None
-        self._channel.recv_exit_status()
+        with suppress(OSError):  # the connection is lost
+            while not self._channel.status_event.wait(agent.HEARTBEAT):
+                self._channel.sendall(b"\n")
 
     def end(self) -> None:
         """End the workers, and disconnect."""
