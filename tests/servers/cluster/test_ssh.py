@@ -32,6 +32,20 @@ pytestmark = [
 ]
 
 
+END_ON_ONE_THREAD = """
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from offload.serving.pools.dask_cluster import ssh_workers
+
+async def main():
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+    async with ssh_workers.start(["one"], 1, 0):
+        await asyncio.sleep(0)  # a thread begins to wait for the end of the workers
+
+asyncio.run(main())
+"""
+
+
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Use the home folder of an sshd."""
@@ -77,6 +91,19 @@ def test_workers_are_started_again_when_their_agent_ends(home: Path, start: Any)
         return status == 200 and int(body) != pid
 
     assert wait_until(is_back, 40)
+
+
+def test_hosts_need_no_thread_of_the_loop(home: Path) -> None:
+    """The loop has few threads: with more hosts than these, a server never ended."""
+    require("dask")
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", END_ON_ONE_THREAD],
+        env={**os.environ, **places.import_path()},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_an_agent_ends_while_its_workers_wait_for_the_scheduler(own_temporary: Path) -> None:

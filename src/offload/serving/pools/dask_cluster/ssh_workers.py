@@ -14,6 +14,7 @@ import json
 import shlex
 import sys
 from collections.abc import AsyncIterator, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -91,8 +92,13 @@ async def start(
     hosts = [Host(name, share) for name, share in zip(names, shares, strict=True) if share]
     settings.apply(folder.create(), failures)
     security = Security.temporary()
+    # For each host, one thread waits for the end of its workers, and one starts or ends them. The
+    # loop's own pool has as few as 5 threads: all of them would wait.
+    threads = ThreadPoolExecutor(2 * len(hosts), "ssh")
+    loop = asyncio.get_running_loop()
     try:
-        ours = await asyncio.gather(*(asyncio.to_thread(host.connect) for host in hosts))
+        connecting = (loop.run_in_executor(threads, host.connect) for host in hosts)
+        ours = await asyncio.gather(*connecting)
         listening = ours[0] if len({*ours}) == 1 else "0.0.0.0"  # noqa: S104 - keys are needed
         async with Scheduler(
             host=listening,
@@ -106,30 +112,35 @@ async def start(
                 {"scheduler": f"tls://{address}:{port}", "keys": _keys(security)}
                 for address in ours
             ]
-            await asyncio.gather(*map(_start, hosts, orders))
-            restarting = [*map(asyncio.create_task, map(_restart_when_ended, hosts, orders))]
-            yield scheduler.address, security
-            for task in restarting:
-                task.cancel()
+            pairs = [*zip(hosts, orders, strict=True)]
+            starting = (loop.run_in_executor(threads, host.start, order) for host, order in pairs)
+            await asyncio.gather(*starting)
+            restarting = [
+                asyncio.create_task(_restart_when_ended(host, order, threads))
+                for host, order in pairs
+            ]
+            try:
+                yield scheduler.address, security
+            finally:
+                for task in restarting:
+                    task.cancel()
     finally:
-        await asyncio.gather(*(asyncio.to_thread(host.end) for host in hosts))
+        await asyncio.gather(*(loop.run_in_executor(threads, host.end) for host in hosts))
+        threads.shutdown(wait=False)
 
 
-async def _start(host: Host, order: dict[str, Any]) -> None:
-    await asyncio.to_thread(host.start, order)
-
-
-async def _restart_when_ended(host: Host, order: dict[str, Any]) -> None:
+async def _restart_when_ended(host: Host, order: dict[str, Any], threads: Executor) -> None:
     """Start the workers of a host again whenever they end."""
+    loop = asyncio.get_running_loop()
     while True:
-        await asyncio.to_thread(host.wait)
+        await loop.run_in_executor(threads, host.wait)
         log.failure(f"host {host.name}: its workers have ended, and are started again")
         while True:
             await asyncio.sleep(RETRYING)
             try:
-                await asyncio.to_thread(host.end)
-                await asyncio.to_thread(host.connect)
-                await _start(host, order)
+                await loop.run_in_executor(threads, host.end)
+                await loop.run_in_executor(threads, host.connect)
+                await loop.run_in_executor(threads, host.start, order)
                 break
             except Exception as error:  # noqa: BLE001 - the host may be off
                 log.failure(f"host {host.name}: {error}")
