@@ -11,6 +11,7 @@ import pytest
 from offload.bench.analysis import latency_capacity
 from offload.bench.analysis.latency_capacity import FAILED, ROUNDS, TOO_SLOW, TOOL, LatencyTarget
 from offload.bench.records.record import LONG, Record
+from offload.loads import HostRun
 from offload.loads.engine.figures.histogram import histogram
 from offload.suites import Case
 from tests.records import changed, new_record
@@ -115,6 +116,24 @@ def test_a_failed_load_ends_the_search() -> None:
     found = latency_capacity.evaluate(P99, [broken])
     assert latency_capacity.next_step(P99, [broken]) is None
     assert found.problem == FAILED
+
+
+def test_a_load_that_lost_a_host_is_repeated() -> None:
+    """The other host alone sent half of the requested rate, which the server kept easily."""
+    hosts = (HostRun("a", 128), HostRun("b", 128, problem="its agent ended"))
+    found = search(response_times)
+    lost = [
+        record(each.trial.round or 1, each.case.asked_rate or 0.0, [0.05] * 80, hosts=hosts)
+        for each in found
+    ]
+    for count, each in enumerate(lost):
+        step = latency_capacity.next_step(P99, [*found[:count], each])
+        assert step == (each.trial.round, each.case.asked_rate)
+    assert latency_capacity.evaluate(P99, [*found, lost[-1]]) == latency_capacity.evaluate(
+        P99, found
+    )
+    assert latency_capacity.next_step(P99, lost[:3]) is None
+    assert latency_capacity.evaluate(P99, lost[:3]).problem == FAILED
 
 
 def test_a_search_that_contradicts_itself_ends() -> None:

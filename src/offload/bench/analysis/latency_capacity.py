@@ -6,7 +6,8 @@ halves the gap. Each further round starts at the mean of the earlier rounds, and
 between a rate that keeps the target and one that misses it until the gap is small. The result of a
 round is the middle of its gap. The capacity is the mean over these rounds, with its t interval.
 
-The next step depends only on the earlier ones, so that an interrupted search can be continued.
+The next step depends only on the earlier ones, so that an interrupted search can be continued. A
+load that lost one of its hosts is no step, and is repeated.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ ROUNDS = 5  # further rounds: the t interval of five is 1.24 times their SD
 STEPS = 3  # expected in a further round
 STEP_S = 6.0  # expected duration of a step in s
 MOST_STEPS = 16  # in one round: then a rate is not reproducible
+MOST_LOST = 2  # loads of a search that lost a host and are repeated; a guess
 SLOWEST = 0.5  # requests/s: a lower rate has too few responses
 # Why there is no capacity
 TOO_SLOW, FAILED, TOOL = "too slow", "failed", "tool"
@@ -69,8 +71,8 @@ class Capacity:
     """The result: the mean of the rounds in requests/s with its 95 % interval; None if unknown.
 
     `at_least` is the highest rate that kept the target. `value` is None and `problem` is set if the
-    search could not end: a request alone exceeds the target (TOO_SLOW), a load failed or the steps
-    contradict each other (FAILED), or the load tool was late itself (TOOL).
+    search could not end: a request alone exceeds the target (TOO_SLOW), a load or its hosts failed
+    or the steps contradict each other (FAILED), or the load tool was late itself (TOOL).
     """
 
     target: LatencyTarget
@@ -84,12 +86,20 @@ class Capacity:
 
 
 def steps_of(target: LatencyTarget, records: Sequence[Record]) -> list[Step]:
-    """Return the steps of a search from its records, without loads that failed."""
+    """Return the steps of a search from its records, without loads that failed or lost a host."""
     return [
         _step(target, record)
         for record in records
-        if record.trial.kind == LONG and record.problem is None and record.case.asked_rate
+        if record.trial.kind == LONG
+        and record.problem is None
+        and record.case.asked_rate
+        and not _lost_host(record)
     ]
+
+
+def _lost_host(record: Record) -> bool:
+    """Whether a host failed: the server had less than the requested rate for an unknown time."""
+    return any(host.problem is not None for host in record.load.hosts)
 
 
 def _step(target: LatencyTarget, record: Record) -> Step:
@@ -173,6 +183,8 @@ def _problem(target: LatencyTarget, records: Sequence[Record]) -> str | None:
     """Return why a search ends early; None if it does not."""
     loads = [record for record in records if record.trial.kind == LONG]
     if any(record.problem is not None for record in loads):
+        return FAILED
+    if sum(map(_lost_host, loads)) > MOST_LOST:
         return FAILED
     steps = steps_of(target, loads)
     if any(step.is_tool for step in steps):
