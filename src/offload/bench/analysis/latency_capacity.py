@@ -24,8 +24,9 @@ from offload.loads.engine.figures import histogram
 FIRST_GROWTH, FIRST_GAP = 2.0, 1.2  # of the rate in the first round; the last gap, as a ratio
 GROWTH, GAP = 1.08, 1.04  # in further rounds; a guess: most need three steps
 ROUNDS = 5  # further rounds: the t interval of five is 1.24 times their SD
-STEPS = 3  # expected in a further round
-STEP_S = 6.0  # expected duration of a step in s
+FIRST_STEPS, STEPS = 8, 3  # expected in the first round and in a further one
+STEP_S, AROUND_S = 6.0, 2.0  # expected minimum duration of a step in s, and that without its load
+EXCESS = 0.025  # a rate that is higher than the capacity by this share misses the target
 MOST_STEPS = 16  # in one round: then a rate is not reproducible
 MOST_LOST = 2  # loads of a search that lost a host and are repeated; a guess
 SLOWEST = 0.5  # requests/s: a lower rate has too few responses
@@ -199,10 +200,28 @@ def _problem(target: LatencyTarget, records: Sequence[Record]) -> str | None:
     return FAILED if max(counts) >= MOST_STEPS else None
 
 
+def shortest_load_s(target: LatencyTarget) -> float:
+    """Return the duration in s that a load needs to show that its rate is too high.
+
+    At a rate that is EXCESS above the capacity, the response times grow by EXCESS seconds per
+    second. After this duration the percentile has reached its limit.
+    """
+    return target.seconds / (EXCESS * target.share)
+
+
+def expected_s(target: LatencyTarget) -> float:
+    """Return the expected time of a whole search in s."""
+    return _step_s(target) * (FIRST_STEPS + STEPS * ROUNDS)
+
+
 def left_s(target: LatencyTarget, records: Sequence[Record]) -> float:
     """Return the expected time of the remaining steps in s, without those of the first round."""
     done = len(_estimates(steps_of(target, records)))
-    return STEP_S * STEPS * (ROUNDS - done)
+    return _step_s(target) * STEPS * (ROUNDS - done)
+
+
+def _step_s(target: LatencyTarget) -> float:
+    return max(STEP_S, shortest_load_s(target) + AROUND_S)
 
 
 def evaluate(target: LatencyTarget, records: Sequence[Record]) -> Capacity:

@@ -11,13 +11,14 @@ from offload.bench.trial import builder, load_phase, workload
 from offload.bench.trial.single_request import SingleRequest
 from offload.bench.trial.trial import build_record, measure_baseline
 from offload.errors import UserError
-from offload.loads import Arrivals, Window
+from offload.loads import Arrivals, Load, Window
 from offload.suites import Case, Request
 from offload.upstream import Upstream
 
 SHORTEST, LONGEST = 4.0, 10.0  # duration of one load in s
 RESPONSES = 200  # minimum number of responses in a load, unless it would exceed LONGEST
 WARM = 0.5  # s at the start that are not counted: workers and connections start; a guess
+TIMEOUT = 2.0  # times the duration: the queue at twice the capacity is a result and no failure
 CONNECTIONS = 256  # upper limit: an open loop opens as many connections as it needs
 
 
@@ -70,10 +71,12 @@ def measure(
                 closed = workload.window(url, facts, known, before, sent, running, capacity.seconds)
                 now = load_phase.run(closed, "builtin", running.facts, upstream).result.rate
                 each = replace(planned, rate=planned.rate * (now or capacity.rate) / capacity.rate)
+            lasts_s = seconds(each.rate) if duration_s is None else duration_s
             load = replace(
                 workload.load(url, facts, before, sent),
                 users=CONNECTIONS,
-                seconds=seconds(each.rate) if duration_s is None else duration_s,
+                seconds=lasts_s,
+                timeout=max(Load.timeout, TIMEOUT * lasts_s),
                 arrivals=each,
                 seed=trial.seed or 0,
                 window=Window(warm=warm_s),

@@ -37,8 +37,9 @@ def capacity(
     """Find the highest rate that keeps a latency target: fab capacity:3/sleep_sync,p99=600ms.
 
     It sends requests at a fixed rate, whether or not earlier ones have a response, to fresh
-    servers: 2 to 3 minutes. The rate is doubled until the target is missed; then five rounds narrow
-    it down. The interval is that of these rounds.
+    servers: 2 to 3 minutes with limits up to 100 ms, and longer with higher ones (about 10 minutes
+    with 600 ms), because a queue must grow up to the limit. The rate is doubled until the target is
+    missed; then five rounds narrow it down. The interval is that of these rounds.
 
     case        SERVER/TASK, or with app= only SERVER; SERVERx16 has 16 workers,
                 SERVER@3.14 runs in Python 3.14
