@@ -46,6 +46,7 @@ def measure(
 ) -> list[Record]:
     """Start one server, load it with each of `arrivals`, and return a record of each load.
 
+    Random arrivals differ from load to load and from round to round, so that these are independent.
     Requests of the first `warm_s` seconds of a load are not counted. A load lasts `duration_s`, or
     if that is None, `seconds` of its rate. If the server does not start or a load fails, the last
     record has the problem.
@@ -65,7 +66,7 @@ def measure(
         sent = case.request or Request()
         url = workload.url(running.url, sent)
         before, flags = measure_baseline(trial, facts, url, sent, running.facts)
-        for planned in arrivals:
+        for number, planned in enumerate(arrivals):
             each = planned
             if capacity is not None:
                 closed = workload.window(url, facts, known, before, sent, running, capacity.seconds)
@@ -78,7 +79,7 @@ def measure(
                 seconds=lasts_s,
                 timeout=max(Load.timeout, TIMEOUT * lasts_s),
                 arrivals=each,
-                seed=trial.seed or 0,
+                seed=(trial.seed or 0) + (trial.round or 0) + number,
                 window=Window(warm=warm_s),
             )
             own = replace(facts, asked_rate=each.rate, seconds=load.seconds)
