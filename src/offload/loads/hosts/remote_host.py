@@ -100,12 +100,16 @@ class RemoteHost:
         self._send(frames.START, json.dumps(asdict(times)).encode())
 
     def samples(self, until: float) -> list[Samples]:
-        """Wait for its samples, and return them; the first ones must arrive by `until`."""
+        """Wait for its samples, and return them; the first ones must arrive by `until`.
+
+        Further ones must follow within STEP_S each: its agent may respond while its load hangs.
+        """
         data, digest = bytearray(), hashlib.sha256()
-        while (frame := self._next_with_heartbeat(math.inf if data else until)).kind != frames.DONE:
+        while (frame := self._next_with_heartbeat(until)).kind != frames.DONE:
             if frame.kind == frames.FAIL:
                 raise LostHostError(_text(frame.content))
             if frame.kind == frames.DATA:
+                until = monotonic() + STEP_S
                 data += frame.content
                 digest.update(frame.content)
                 if len(data) > MOST_BYTES:
@@ -167,15 +171,16 @@ class RemoteHost:
 
     def _await(self, kind: bytes, until: float) -> Frame:
         """Return the next frame of a kind; skip the late responses to heartbeats."""
-        while True:
+        while (left_s := until - monotonic()) > 0:
             try:
-                frame = self._next(max(0.001, until - monotonic()))
+                frame = self._next(left_s)
             except TimeoutError:
-                raise LostHostError(f"it did not respond within {STEP_S:.0f} s") from None
+                break
             if frame.kind == kind:
                 return frame
             if frame.kind == frames.FAIL:
                 raise LostHostError(_text(frame.content))
+        raise LostHostError(f"it did not respond within {STEP_S:.0f} s")
 
     def _next(self, timeout_s: float) -> Frame:
         try:
