@@ -17,6 +17,7 @@ from offload.errors import MachineError, UsageError
 from offload.loads import HERE, Load, Sender
 from offload.loads._validation import check_ability, check_numbers
 from offload.registry import catalog
+from offload.registry.bind_address import is_loopback
 
 SPARE = 64  # file descriptors in addition to the users' connections
 
@@ -75,8 +76,3 @@ def _check_target(url: str, allow: Sequence[str]) -> None:
         return
     what = f"url={url!r} is not on this machine"
     raise UsageError(what, f"if the machine is yours, add allow={host}")
-
-
-def is_loopback(address: str) -> bool:
-    """Whether an address is of the loopback interface, which each machine has for itself."""
-    return address.startswith("127.") or address == "::1"
