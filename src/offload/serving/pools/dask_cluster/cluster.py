@@ -11,13 +11,13 @@ from typing import Any
 from distributed import Client
 
 from offload.errors import StartError, UsageError, UserError
+from offload.registry import host_names
 from offload.serving.metrics import probe, task_clock
 from offload.serving.pools import pool_workers
 from offload.serving.pools.dask_cluster.connection import Connection
 from offload.serving.pools.dask_cluster.worker import Job
 
 ADDRESS = re.compile(r"(tcp|tls)://[^\s/:@]+:\d{1,5}")
-HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@:-]*")
 
 
 class Cluster:
@@ -30,9 +30,12 @@ class Cluster:
         self.job = job if not scheduler and not ssh else job.on_other_machines()
         self._workers = workers
         self._scheduler = scheduler
-        self._hosts = _hosts(ssh)
+        self._hosts = host_names.parse_ssh_hosts("ssh", ssh)
         if scheduler and ssh:
             raise UsageError("scheduler= and ssh= exclude each other", "use one of them")
+        if workers < len(self._hosts):
+            what = f"workers={workers}: fewer than {len(self._hosts)} hosts"
+            raise UsageError(what, "use more workers, or fewer hosts")
         if scheduler and ADDRESS.fullmatch(scheduler) is None:
             what = f"scheduler={scheduler[:60]!r} is not an address"
             raise UsageError(what, "write tcp://HOST:8786, or tls:// with keys in dask's settings")
@@ -96,12 +99,3 @@ class Cluster:
         from offload.serving.pools.dask_cluster import local
 
         return local.start(self._workers, failures)
-
-
-def _hosts(ssh: str) -> list[str]:
-    hosts = ssh.split("+") if ssh else []
-    for host in hosts:
-        if HOST.fullmatch(host) is None:
-            what = f"ssh={ssh[:60]!r} is not a list of hosts"
-            raise UsageError(what, "write ssh=HOST or ssh=HOST+HOST, as ssh HOST connects")
-    return hosts
