@@ -40,6 +40,23 @@ def test_the_slots_are_the_threads_of_the_cluster(ready: Cluster, start: Any) ->
     assert get(running.url) == (200, b"noted")
 
 
+def test_a_protected_server_uses_all_threads_of_the_cluster(
+    ready: Cluster, start: Any, runs: Runs, tmp_path: Path
+) -> None:
+    (tmp_path / "hold").touch()
+    running = start("dask", f"{TASKS}:hold", scheduler=ready.address, workers=1, protect="yes")
+
+    def release() -> tuple[int, bytes]:
+        ready.start_worker()  # it is counted, too
+        both = wait_until(lambda: len(runs()) == 3)
+        (tmp_path / "hold").unlink()
+        return int(both), b""
+
+    calls = iter([release, *[lambda: get(running.url)] * 3])
+    answers = in_threads(4, lambda: next(calls)())  # noqa: PLW0108 - a different call each
+    assert sorted(answers) == [(1, b""), *[(200, b"held")] * 3]
+
+
 def test_a_request_runs_in_the_processes_that_were_prepared(ready: Cluster, start: Any) -> None:
     def processes() -> set[int]:
         parents = [psutil.Process(worker.pid) for worker in ready.workers]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
 from time import monotonic
 from typing import Any
@@ -23,13 +24,17 @@ ADDRESS = re.compile(r"(tcp|tls)://[^\s/:@]+:\d{1,5}")
 class Cluster:
     """A cluster that is ready before the server listens, and ends with it.
 
-    `job` is the one that the workers have prepared: submit no other.
+    `job` is the one that the workers have prepared: submit no other. `resize` is called with the
+    number of threads of an existing cluster, which is its number of workers here, when it changes.
     """
 
-    def __init__(self, job: Job, workers: int, scheduler: str, ssh: str) -> None:
+    def __init__(
+        self, job: Job, workers: int, scheduler: str, ssh: str, resize: Callable[[int], None]
+    ) -> None:
         self.job = job if not scheduler and not ssh else job.on_other_machines()
         self._workers = workers
         self._scheduler = scheduler
+        self._resize = resize
         self._hosts = host_names.parse_ssh_hosts("ssh", ssh)
         if scheduler and ssh:
             raise UsageError("scheduler= and ssh= exclude each other", "use one of them")
@@ -80,12 +85,15 @@ class Cluster:
     async def _start(self) -> None:
         address, security = await self._stack.enter_async_context(self._place())
         is_own = not self._scheduler
-        connection = Connection(address, security, self.job, is_own, self._is_local)
-        threads = await connection.open()
+        note = _ignore if is_own else self._note_threads
+        connection = Connection(address, security, self.job, is_own, self._is_local, note)
+        await connection.open()
         self._stack.push_async_callback(connection.close)
         self._connection = connection
-        if not is_own:
-            probe.facts["workers"] = threads
+
+    def _note_threads(self, threads: int) -> None:
+        probe.facts["workers"] = threads
+        self._resize(threads)
 
     def _place(self) -> AbstractAsyncContextManager[tuple[str, Any]]:
         """Return where the cluster runs: its scheduler's address, and the keys."""
@@ -99,3 +107,7 @@ class Cluster:
         from offload.serving.pools.dask_cluster import local
 
         return local.start(self._workers, failures)
+
+
+def _ignore(threads: int) -> None:
+    """Ignore the threads of an own cluster: their number is known, and ended ones are replaced."""

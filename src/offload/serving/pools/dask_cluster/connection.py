@@ -9,7 +9,7 @@ import asyncio
 import concurrent.futures
 import contextlib
 import warnings
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures.process import BrokenProcessPool
 from time import monotonic
 from typing import Any, NoReturn
@@ -43,11 +43,18 @@ NO_REPEAT = "the task may have run, and is not repeated because it is not idempo
 class Connection:
     """A client that runs a job's task for each request.
 
-    `is_own` is true if this server started the cluster, `is_local` if on this machine.
+    `is_own` is true if this server started the cluster, `is_local` if on this machine. `note` is
+    called with the number of the workers' threads, unless there are none.
     """
 
     def __init__(
-        self, address: str, security: Any, job: worker.Job, is_own: bool, is_local: bool
+        self,
+        address: str,
+        security: Any,
+        job: worker.Job,
+        is_own: bool,
+        is_local: bool,
+        note: Callable[[int], None],
     ) -> None:
         self.address = address
         settings.silence()
@@ -55,6 +62,7 @@ class Connection:
         self._job = job
         self._is_own = is_own
         self._is_local = is_local
+        self._note = note
         self._client: Client | None = None
         self._stream: object = None  # of the client: it changes if the client connects again
         self._same_versions: set[str] = set()  # the workers whose versions were checked
@@ -66,8 +74,8 @@ class Connection:
         self._watching: asyncio.Task[None] | None = None
         self._closing: set[asyncio.Task[None]] = set()
 
-    async def open(self) -> int:
-        """Connect, prepare the workers, and return the number of their threads.
+    async def open(self) -> None:
+        """Connect, and prepare the workers.
 
         Raise MachineError if there is no scheduler or its versions differ, StartError without
         workers, or the error of the task's import.
@@ -81,8 +89,8 @@ class Connection:
             await self._end_client()
             what = f"the cluster of {self.address} has no workers"
             raise StartError(what, f"start one: dask worker {self.address}")
+        self._note(sum((await self._threads()).values()))
         self._watching = asyncio.create_task(self._watch())
-        return sum((await self._threads()).values())
 
     async def close(self) -> None:
         """Disconnect."""
@@ -90,7 +98,7 @@ class Connection:
             self._watching.cancel()
             await asyncio.wait([self._watching])
         if (client := self._client) is not None and not self._is_own:
-            # The scheduler may be gone, or another server of the same job has ended before this one.
+            # The scheduler may be gone, or another server of the same job has ended before.
             with contextlib.suppress(OSError, ValueError):
                 async with asyncio.timeout(CLOSING):
                     await client.unregister_worker_plugin(self._plugin().name)
@@ -210,13 +218,14 @@ class Connection:
         """Check whether the scheduler responds and has workers, and prepare for new ones."""
         try:
             async with asyncio.timeout(RESPONDING):
-                names = {*await self._threads()}
+                threads = await self._threads()
         except TimeoutError:
             self._lose(client, f"did not respond within {RESPONDING:.0f} s")
             return
         except Exception:  # noqa: BLE001 - the connection is lost
             self._check_connection(client)
             return
+        names = {*threads}
         try:
             await self._check_versions(client, names, HANGING)
             with contextlib.suppress(UserError):  # of the import: a request that runs there has it
@@ -231,6 +240,7 @@ class Connection:
             return
         if names:
             self._seen_workers, self._refusal = monotonic(), None
+            self._note(sum(threads.values()))
         elif monotonic() - self._seen_workers > NO_WORKERS:
             self._refuse(f"the cluster of {self.address} has no workers")
 

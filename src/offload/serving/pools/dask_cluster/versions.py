@@ -36,7 +36,7 @@ async def check_scheduler(client: Client) -> None:
 async def check_workers(
     client: Client, workers: Collection[str], patience_s: float | None
 ) -> set[str]:
-    """Return the workers that respond within `patience_s`; raise MachineError like `check_scheduler`."""
+    """Return the workers that respond within `patience_s`; raise MachineError as above."""
     with _importing():
         found = await run_on_each(client, workers, patience_s, own)
     for name, there in found.items():
