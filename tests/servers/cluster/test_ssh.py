@@ -8,10 +8,12 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import paramiko
 import psutil
 import pytest
 
@@ -93,6 +95,32 @@ def test_workers_are_started_again_when_their_agent_ends(home: Path, start: Any)
     assert wait_until(is_back, 40)
 
 
+def transports() -> list[threading.Thread]:
+    return [each for each in threading.enumerate() if isinstance(each, paramiko.Transport)]
+
+
+def test_a_host_behind_another_one_is_refused_and_both_are_disconnected(home: Path) -> None:
+    require("dask")
+    from offload.serving.pools.dask_cluster import ssh_workers
+
+    config = home / ".ssh" / "config"
+    text = config.read_text()
+    config.write_text(f"{text}\n{text.replace('Host one two', 'Host far')}  ProxyJump one\n")
+    host = ssh_workers.Host("far", 1)
+    with pytest.raises(MachineError, match="host far is reached through another one"):
+        host.connect()
+    assert len(transports()) == 2
+    host.end()
+    assert wait_until(lambda: not transports())
+
+
+def test_a_connection_that_fails_is_closed(home: Path) -> None:
+    (home.parent / "key.pub").write_text("")
+    with pytest.raises(MachineError, match="host one accepts no key of yours"):
+        ssh.connect("one")
+    assert wait_until(lambda: not transports())
+
+
 def test_hosts_need_no_thread_of_the_loop(home: Path) -> None:
     """The loop has few threads: with more hosts than these, a server never ended."""
     require("dask")
@@ -167,12 +195,6 @@ def test_an_unknown_host_key_is_one_line(home: Path) -> None:
     code, lines = wait_for_end(begin("dask", "noop_sync", "0", SERVER_SSH="one"))
     assert (code, len(lines)) == (3, 1)
     assert "host one: its key is unknown: run ssh one once, and check its key" in lines[0]
-
-
-def test_a_key_that_is_not_accepted_is_named(home: Path) -> None:
-    (home.parent / "key.pub").write_text("")
-    with pytest.raises(MachineError, match="host one accepts no key of yours"):
-        ssh.connect("one")
 
 
 def _command(process: psutil.Process) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shlex
+import socket
 import sys
 from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
@@ -23,7 +24,7 @@ from distributed import Scheduler
 from distributed.security import Security
 
 from offload import ssh
-from offload.errors import StartError
+from offload.errors import MachineError, StartError
 from offload.registry import places
 from offload.serving.lifecycle import log
 from offload.serving.pools.dask_cluster import agent, folder, settings
@@ -44,7 +45,11 @@ class Host:
     def connect(self) -> str:
         """Connect, and return the address by which the host sees us; raise MachineError."""
         self._connection = ssh.connect(self.name)
-        return str(self._connection.transport.sock.getsockname()[0])
+        connected = self._connection.transport.sock
+        if not isinstance(connected, socket.socket):  # but a channel of another connection
+            what = f"host {self.name} is reached through another one (ProxyJump or ProxyCommand)"
+            raise MachineError(what, "use hosts that can connect to this machine directly")
+        return str(connected.getsockname()[0])
 
     def start(self, order: dict[str, Any]) -> None:
         """Start the workers; raise StartError."""
@@ -71,7 +76,7 @@ class Host:
                 self._channel.shutdown_write()  # the agent's stdin ends
                 self._channel.status_event.wait(ENDING)
         if self._connection is not None:
-            self._connection.close()
+            ssh.close(self._connection)
 
     def _last_line(self, line: str) -> str:
         assert self._channel is not None
