@@ -18,6 +18,7 @@ import psutil
 import pytest
 
 from offload import ssh
+from offload.bench.target import server
 from offload.errors import MachineError
 from offload.registry import places
 from tests.http_clients import get, in_threads
@@ -64,6 +65,19 @@ def test_workers_on_two_hosts_run_tasks(home: Path, start: Any) -> None:
     assert len(pids) >= 2
     server = psutil.Process(running.process.pid)
     assert not {child.pid for child in server.children(recursive=True)} & pids
+
+
+def test_a_login_shell_may_print_something(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, start: Any
+) -> None:
+    greeting = 'ForceCommand echo welcome; eval "$SSH_ORIGINAL_COMMAND"\n'
+    with sshd.running(tmp_path, greeting) as home:
+        monkeypatch.setenv("HOME", str(home))
+        running = start("dask", f"{TASKS}:pid", ssh="one", workers=1)
+        try:
+            assert get(running.url)[0] == 200
+        finally:
+            server.stop(running)  # before sshd
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])

@@ -56,11 +56,14 @@ class Host:
         channel = self._channel = self._connection.create_session()
         channel.exec_command(_command())
         channel.sendall(json.dumps({**order, "workers": self._workers}).encode() + b"\n")
+        last = ""
         with channel.makefile("r") as lines:
-            line = lines.readline().strip()
-        if line != agent.READY:
-            why = self._last_line(line)
-            raise StartError(f"host {self.name}: its workers do not start ({why})")
+            for line in lines:  # the login shell may print others before
+                last = line.strip()
+                if last == agent.READY:
+                    return
+        why = self._last_line(last)
+        raise StartError(f"host {self.name}: its workers do not start ({why})")
 
     def wait(self) -> None:
         """Wait until the workers have ended, and send heartbeats to their agent."""
