@@ -72,7 +72,8 @@ def _check_target(url: str, allow: Sequence[str]) -> None:
     except OSError:
         raise UsageError(f"url={url!r}: unknown host {host!r}") from None
     own = {a.address for each in psutil.net_if_addrs().values() for a in each}
-    if host in allow or all(is_loopback(a) or a in own for a in addresses):
+    name = f"[{host}]" if ":" in host else host  # as in a URL
+    if name in allow or all(is_loopback(a) or a in own for a in addresses):
         return
     what = f"url={url!r} is not on this machine"
-    raise UsageError(what, f"if the machine is yours, add allow={host}")
+    raise UsageError(what, f"if the machine is yours, add allow={name}")
