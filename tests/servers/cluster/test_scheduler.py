@@ -130,6 +130,20 @@ def test_a_cluster_without_workers_is_503(ready: Cluster, start: Any, runs: Runs
     assert wait_until(lambda: get(running.url) == (200, b"noted"), 30)
 
 
+def test_a_protected_request_ends_although_its_worker_hangs(ready: Cluster, start: Any) -> None:
+    running = start(
+        "dask", f"{TASKS}:note", scheduler=ready.address, protect="yes", task_timeout=1.0
+    )
+    for worker in ready.workers:
+        worker.send_signal(signal.SIGSTOP)
+    try:
+        assert get(running.url)[0] == 504
+    finally:
+        for worker in ready.workers:
+            worker.send_signal(signal.SIGCONT)
+    assert wait_until(lambda: get(running.url) == (200, b"noted"))
+
+
 def test_two_servers_of_the_same_task_end_without_an_error(ready: Cluster) -> None:
     servers = [begin("dask", f"{TASKS}:note", "0", SERVER_SCHEDULER=ready.address) for _ in "ab"]
     try:

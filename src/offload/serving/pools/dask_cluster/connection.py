@@ -32,6 +32,7 @@ RETRYING = 0.2  # s between two attempts
 CHECKING = 1.0  # s between two checks of the workers
 RESPONDING = 5.0  # s for the scheduler to respond to a check
 INTERVAL = 0.001  # s between two messages to the scheduler; dask's 10 ms delay each request
+LATE = 2.0  # times the job's timeout: a worker that has not ended its task by then hangs itself
 NO_WORKERS = 5.0  # s without any worker, after which requests are refused
 CLOSING = 2.0  # s
 
@@ -111,10 +112,12 @@ class Connection:
         """Yield the client for one task.
 
         Raise PoolUnavailable if the task cannot start now, or if it was lost and can be repeated;
-        BrokenProcessPool if it was lost and may have run; TimeoutError after the job's timeout.
+        BrokenProcessPool if it was lost and may have run; TimeoutError after the job's timeout, or
+        if its worker hangs.
         """
         client = self._connected()
-        limit = asyncio.timeout(None)
+        longest_s = None if self._job.timeout is None else LATE * self._job.timeout
+        limit = asyncio.timeout(longest_s)
         try:
             async with limit:
                 self._in_flight.add(limit)
@@ -129,7 +132,7 @@ class Connection:
         except UserError as error:
             raise BrokenProcessPool(str(error)) from None
         except TimeoutError as error:
-            if limit.expired():
+            if limit.expired() and self._refusal is not None:
                 self._raise_lost()
             if self._job.timeout is not None:
                 raise
