@@ -198,6 +198,25 @@ def test_a_worker_that_joins_later_with_other_versions_is_named(
     assert wait_until(lambda: get(running.url) == (200, b"noted"))
 
 
+def test_a_connection_ends_although_its_first_cancellation_is_suppressed() -> None:
+    require("dask")
+    from offload.serving.pools.dask_cluster import connection, worker
+
+    async def suppress_once() -> None:
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(60)
+        await asyncio.sleep(60)
+
+    async def end() -> None:
+        job = worker.Job("noop_sync", is_idempotent=True, is_isolated=False, timeout=None)
+        ended = connection.Connection("tcp://127.0.0.1:1", None, job, True, True, lambda _: None)
+        ended._watching = asyncio.create_task(suppress_once())
+        await asyncio.sleep(0)
+        await asyncio.wait_for(ended.close(), 20)
+
+    asyncio.run(end())
+
+
 def test_a_client_that_connects_again_while_it_ends_is_disconnected() -> None:
     require("dask")
     from distributed import Client, Scheduler

@@ -95,9 +95,9 @@ class Connection:
 
     async def close(self) -> None:
         """Disconnect."""
-        if self._watching is not None:
-            self._watching.cancel()
-            await asyncio.wait([self._watching])
+        while self._watching is not None and not self._watching.done():
+            self._watching.cancel()  # again, because dask suppresses it while it closes a client
+            await asyncio.wait([self._watching], timeout=CLOSING)
         if (client := self._client) is not None and not self._is_own:
             # The scheduler may be gone, or another server of the same job has ended before.
             with contextlib.suppress(OSError, ValueError):
