@@ -17,7 +17,7 @@ import pytest
 from tests.http_clients import get, in_threads
 from tests.installed import require
 from tests.servers.cluster.conftest import TASKS, Cluster
-from tests.servers.lifecycle.command_line import begin
+from tests.servers.lifecycle.command_line import begin, wait_for_end
 from tests.waiting import read_line, wait_until
 
 pytestmark = [pytest.mark.server, pytest.mark.slow]
@@ -157,6 +157,23 @@ def test_two_servers_of_the_same_task_end_without_an_error(ready: Cluster) -> No
         for server in servers:
             server.kill()
             server.communicate(timeout=20)
+
+
+def test_a_server_that_does_not_start_leaves_nothing_on_the_cluster(
+    ready: Cluster, tmp_path: Path
+) -> None:
+    from distributed import Client
+
+    task = tmp_path / "picky.py"
+    lines = ["import os", "if 'HERE' not in os.environ:", "    raise RuntimeError('not here')"]
+    task.write_text("\n".join([*lines, "", "", "def task():", "    return b'done'", ""]))
+    settings = {"SERVER_SCHEDULER": ready.address, "HERE": "yes"}  # the workers do not have it
+    code, printed = wait_for_end(begin("dask", f"{task}:task", "0", **settings))
+    assert (code != 0, len(printed)) == (True, 1), printed
+    assert "not here" in printed[0]
+    with Client(ready.address, set_as_default=False) as client:
+        plugins = client.run_on_scheduler(lambda dask_scheduler: [*dask_scheduler.worker_plugins])
+    assert not [name for name in plugins if "picky" in name]
 
 
 @pytest.mark.timeout(120)

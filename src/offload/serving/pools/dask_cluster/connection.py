@@ -87,6 +87,7 @@ class Connection:
             reason = " ".join(str(error).split()) or type(error).__name__
             raise MachineError(f"no scheduler at {self.address} ({reason})", START) from None
         if not self._reports:
+            await self._unregister()
             await self._end_client()
             what = f"the cluster of {self.address} has no workers"
             raise StartError(what, f"start one: dask worker {self.address}")
@@ -98,11 +99,7 @@ class Connection:
         while self._watching is not None and not self._watching.done():
             self._watching.cancel()  # again, because dask suppresses it while it closes a client
             await asyncio.wait([self._watching], timeout=CLOSING)
-        if (client := self._client) is not None and not self._is_own:
-            # The scheduler may be gone, or another server of the same job has ended before.
-            with contextlib.suppress(OSError, ValueError):
-                async with asyncio.timeout(CLOSING):
-                    await client.unregister_worker_plugin(self._plugin().name)
+        await self._unregister()
         await self._end_client()
         if self._closing:
             await asyncio.wait(self._closing, timeout=CLOSING)
@@ -279,10 +276,12 @@ class Connection:
                 await versions.check_scheduler(client)
             await self._check_versions(client, names, patience_s)
             await client.register_plugin(Tokens())
-            await self._prepare(client, patience_s)
             self._client, self._stream = client, client.scheduler_comm
+            await self._prepare(client, patience_s)
             await self._note_workers(client, names, patience_s)
         except BaseException:
+            if patience_s is None:  # the server does not start
+                await self._unregister()
             self._client = None
             await _close(client)
             raise
@@ -296,6 +295,15 @@ class Connection:
         except TimeoutError:  # the others have prepared it
             if patience_s is None:
                 raise
+
+    async def _unregister(self) -> None:
+        """Let the workers of an existing cluster forget the job, if it may be registered."""
+        if self._client is None or self._is_own:
+            return
+        # The scheduler may be gone, or another server of the same job has ended before.
+        with contextlib.suppress(OSError, ValueError):
+            async with asyncio.timeout(CLOSING):
+                await self._client.unregister_worker_plugin(self._plugin().name)
 
     async def _check_versions(
         self, client: Client, names: set[str], patience_s: float | None
