@@ -159,6 +159,23 @@ def test_a_host_that_hangs_is_flagged(server: Server, monkeypatch: pytest.Monkey
     assert (found.hosts[0].completed or 0) > 0
 
 
+JUMPING = """
+import itertools, time
+from offload.loads.hosts import agent
+
+real, jumps = time.monotonic, itertools.count()
+time.monotonic = lambda: real() + next(jumps)
+agent.main()
+"""
+
+
+def test_a_clock_that_jumps_while_it_is_measured_is_no_offset(server: Server) -> None:
+    with agents("a", words=[(sys.executable, "-P", "-c", JUMPING)]) as ([host], _):
+        host.read_facts()
+        with pytest.raises(LostHostError, match="its clock jumped"):
+            host.measure_clock()
+
+
 STALLING = """
 from offload.loads.hosts import agent, frames
 

@@ -144,7 +144,10 @@ class RemoteHost:
             if values.get("sent") != sent:
                 continue  # the late response to a heartbeat
             received, replied = (_time(values.get(name)) for name in ("received", "replied"))
-            return Exchange(sent, received, replied, returned)
+            found = Exchange(sent, received, replied, returned)
+            if found.round_trip_s < 0:  # the shortest round trip would be taken for the best one
+                raise LostHostError("its clock jumped while it was measured")
+            return found
 
     def _next_with_heartbeat(self, until: float) -> Frame:
         """Return the next frame that is no PONG, and send a PING every PING_S meanwhile.
