@@ -26,10 +26,12 @@ def serve(
     from offload.serving.protection import guards, task_timeout
 
     job = worker.create_job(task, idempotent, isolate, task_timeout.of_pool(protection))
-    pool = cluster.Cluster(job, workers, scheduler, ssh)
+    protected = guards.of_processes(workers, protection)
+    pool = cluster.Cluster(job, workers, scheduler, ssh, protected.resize)
 
     async def run() -> task_clock.TimedResult:
         async with pool.request() as client:
-            return pool.with_local_end(await client.submit(worker.run, job, pure=False, retries=0))
+            future = client.submit(worker.run, pool.job, pure=False, retries=0)
+            return pool.with_local_end(await future)
 
-    tornado_app.serve(run, port, backlog, pool, guards.of_processes(workers, protection))
+    tornado_app.serve(run, port, backlog, pool, protected)

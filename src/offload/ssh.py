@@ -29,9 +29,17 @@ def connect(host: str) -> fabric.Connection:
     try:
         connection.open()
     except Exception as error:  # noqa: BLE001 - Fabric and paramiko raise many kinds
-        connection.client.close()
+        close(connection)
         raise MachineError(*reason(host, error)) from None
     return connection
+
+
+def close(connection: fabric.Connection) -> None:
+    """End a connection, also one that was not opened completely, and those to its gateways."""
+    connection.close()
+    connection.client.close()
+    if isinstance(connection.gateway, fabric.Connection):
+        close(connection.gateway)
 
 
 def secure(connection: fabric.Connection) -> None:

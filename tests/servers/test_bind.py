@@ -75,3 +75,20 @@ def test_only_ipv4_addresses_are_accepted() -> None:
         with pytest.raises(UsageError, match="is not an IPv4 address"):
             bind_address.parse(text)
     assert bind_address.warning("127.0.0.2") is None
+
+
+@pytest.mark.parametrize(
+    ("address", "is_loopback"),
+    [
+        ("127.0.0.1", True),
+        ("127.8.9.1", True),
+        ("::1", True),
+        ("::ffff:127.0.0.1", True),
+        ("10.0.0.1", False),
+        ("0.0.0.0", False),  # noqa: S104 - it is only parsed
+        ("::ffff:10.0.0.1", False),
+        ("fe80::1%eth0", False),
+    ],
+)
+def test_addresses_of_the_loopback_interface(address: str, is_loopback: bool) -> None:
+    assert bind_address.is_loopback(address) is is_loopback

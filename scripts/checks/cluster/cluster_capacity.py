@@ -11,8 +11,8 @@ Shortest task  the shortest task that keeps the workers busy for 90 % of the tim
 Rate           the tasks per second of a task that does nothing: the limit of the scheduler, or of
                the server whose event loop submits the tasks
 
---write updates docs/how_to/machines.rst. The exit code is 1 if a simulated rate differs by more
-than 30 % from the measured one. About 2 minutes; run it alone on the machine.
+--write updates docs/how_to/machines.rst, with the verdict. The exit code is 1 if a simulated rate
+differs by more than 30 % from the measured one. About 2 minutes; run it alone on the machine.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ def _costs_text(costs: Costs) -> str:
 def _validation(
     costs: Costs, measured: dict[tuple[float, int], Used], style: str = "simple"
 ) -> tuple[str, bool]:
-    """Return the table of measured and simulated rates, and whether all are near."""
+    """Return the table of measured and simulated rates with a verdict, and whether all are near."""
     lines, errors = [], []
     for (task_s, batch), used in measured.items():
         shared = Cluster(costs, WORKERS, _submitters(WORKERS, batch), batch, cores.available())
@@ -185,7 +185,23 @@ def _validation(
         cells = (seconds(task_s), str(batch), f"{number(used.rate)}/s", f"{number(simulated)}/s")
         lines.append(Line((*cells, f"{100 * errors[-1]:+.0f} %")))
     head = ("Task waits", "Tasks in a submission", "Measured", "Simulated", "Difference")
-    return text_table.render(head, lines, style), all(abs(each) <= NEAR for each in errors)
+    table = text_table.render(head, lines, style)
+    return f"{table}\n\n{_verdict(errors)}", all(abs(each) <= NEAR for each in errors)
+
+
+def _verdict(errors: Sequence[float]) -> str:
+    """Return in a sentence what the comparison shows."""
+    limit, largest = percent(NEAR), percent(max(errors, key=abs), sign="+")
+    far = sum(abs(each) > NEAR for each in errors)
+    if not far:
+        return (
+            f"All {len(errors)} simulated rates are within {limit} of the measured ones.\n"
+            f"The largest difference is {largest}."
+        )
+    return (
+        f"**The validation fails**: {far} of {len(errors)} simulated rates differ by more than\n"
+        f"{limit} from the measured ones. The largest difference is {largest}."
+    )
 
 
 def _shortest(cluster: Cluster) -> float | None:

@@ -42,9 +42,7 @@ def complete(one: Case, path: str, request: Request | None) -> Case:
 
 def hosts_of(text: str) -> tuple[str, ...]:
     """Return the hosts of `from=a+user@b:2222`; raise UsageError."""
-    from offload.loads.hosts.agreed_start import MOST_HOSTS
-
-    return host_names.parse_ssh_hosts("from", text, MOST_HOSTS)
+    return host_names.parse_ssh_hosts("from", text)
 
 
 def placement(hosts: str, pin: str, processes: int = 1) -> Placement:

@@ -81,6 +81,7 @@ def start_run(plan: Plan, is_opened: bool = False) -> tuple[Path, list[Record]]:
 
     With `is_opened` its live page is served and opened first.
     """
+    from offload.bench.analysis import latency_capacity
     from offload.bench.experiments.progress.display import duration, expected_s
     from offload.bench.planning import plan_file
     from offload.bench.records import journal
@@ -97,7 +98,8 @@ def start_run(plan: Plan, is_opened: bool = False) -> tuple[Path, list[Record]]:
     shortest, longest = (duration(expected_s(plan, n)) for n in (plan.counts[0], plan.counts[-1]))
     rounds = f"rounds of short loads by builtin{long}: {shortest} to {longest}"
     if plan.latency is not None:
-        rounds = "loads at fixed rates by builtin: 2 to 3 min"
+        search_s = latency_capacity.expected_s(plan.latency)
+        rounds = f"loads at fixed rates by builtin: about {duration(search_s)}"
     print(f"{rows}: {rounds}; results in {folder}", file=sys.stderr)
     if is_opened:
         live_page.start_for_run(folder)

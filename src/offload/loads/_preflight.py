@@ -17,6 +17,7 @@ from offload.errors import MachineError, UsageError
 from offload.loads import HERE, Load, Sender
 from offload.loads._validation import check_ability, check_numbers
 from offload.registry import catalog
+from offload.registry.bind_address import is_loopback
 
 SPARE = 64  # file descriptors in addition to the users' connections
 
@@ -71,12 +72,8 @@ def _check_target(url: str, allow: Sequence[str]) -> None:
     except OSError:
         raise UsageError(f"url={url!r}: unknown host {host!r}", "check its name") from None
     own = {a.address for each in psutil.net_if_addrs().values() for a in each}
-    if host in allow or all(is_loopback(a) or a in own for a in addresses):
+    name = f"[{host}]" if ":" in host else host  # as in a URL
+    if name in allow or all(is_loopback(a) or a in own for a in addresses):
         return
     what = f"url={url!r} is not on this machine"
-    raise UsageError(what, f"if the machine is yours, add allow={host}")
-
-
-def is_loopback(address: str) -> bool:
-    """Whether an address is of the loopback interface, which each machine has for itself."""
-    return address.startswith("127.") or address == "::1"
+    raise UsageError(what, f"if the machine is yours, add allow={name}")

@@ -27,8 +27,10 @@ def configured() -> str:
 
 
 def is_loopback(address: str) -> bool:
-    """Whether only this machine can reach an address."""
-    return ipaddress.IPv4Address(address).is_loopback
+    """Whether an IPv4 or IPv6 address is of the loopback interface, which each machine has."""
+    parsed = ipaddress.ip_address(address)
+    mapped = parsed.ipv4_mapped if isinstance(parsed, ipaddress.IPv6Address) else None
+    return (mapped or parsed).is_loopback
 
 
 def reachable(address: str) -> str:

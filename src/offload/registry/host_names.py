@@ -7,6 +7,7 @@ import re
 from offload.errors import UsageError
 
 LONGEST = 300  # characters of a name with its port; DNS allows 253 in a name
+MOST_HOSTS = 64  # that are reached by SSH
 PATTERN = r"\[[0-9a-f:.]+\]|[a-z0-9_.-]+"
 
 _NAME = re.compile(PATTERN, re.IGNORECASE)
@@ -23,8 +24,8 @@ def parse(option: str, text: str, example: str) -> tuple[str, ...]:
     return tuple(names)
 
 
-def parse_ssh_hosts(option: str, text: str, most: int) -> tuple[str, ...]:
-    """Return the hosts in `a+user@b:2222`, each once; raise UsageError."""
+def parse_ssh_hosts(option: str, text: str) -> tuple[str, ...]:
+    """Return the hosts in `a+user@b:2222`, each once and at most MOST_HOSTS; raise UsageError."""
     names = text.split("+") if text else []
     for name in names:
         is_option = name.startswith("-")  # it would be one of the program in ProxyCommand
@@ -33,6 +34,6 @@ def parse_ssh_hosts(option: str, text: str, most: int) -> tuple[str, ...]:
             raise UsageError(f"{option}={text[:100]!r} is not a list of hosts", fix)
     if len(set(names)) < len(names):
         raise UsageError(f"{option}={text[:100]!r} has a host twice", "name each host once")
-    if len(names) > most:
-        raise UsageError(f"{option}= has {len(names)} hosts", f"use at most {most}")
+    if len(names) > MOST_HOSTS:
+        raise UsageError(f"{option}= has {len(names)} hosts", f"use at most {MOST_HOSTS}")
     return tuple(names)

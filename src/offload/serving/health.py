@@ -8,12 +8,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
 from tornado.web import HTTPError, RequestHandler
 
 from offload.registry import requirements
+from offload.registry.bind_address import is_loopback
 from offload.serving.applications import responses
 from offload.serving.lifecycle.stop_signal import stop
 from offload.serving.metrics import probe
@@ -56,7 +56,7 @@ class _Local(RequestHandler):
     """A handler for clients on this machine that name a host of this server."""
 
     def prepare(self) -> None:
-        if not ip_address(self.request.remote_ip or "").is_loopback:
+        if not is_loopback(self.request.remote_ip or ""):
             raise HTTPError(404)
         self.set_header("Cache-Control", "no-store")
         self.set_header("Content-Type", TEXT)

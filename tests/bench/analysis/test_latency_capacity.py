@@ -11,6 +11,7 @@ import pytest
 from offload.bench.analysis import latency_capacity
 from offload.bench.analysis.latency_capacity import FAILED, ROUNDS, TOO_SLOW, TOOL, LatencyTarget
 from offload.bench.records.record import LONG, Record
+from offload.loads import HostRun
 from offload.loads.engine.figures.histogram import histogram
 from offload.suites import Case
 from tests.records import changed, new_record
@@ -22,10 +23,12 @@ CASE = Case("threads", "noop_sync")
 SERVICE_S, WORKERS, SECONDS = 0.05, 4, 4.0
 
 
-def response_times(rate: float, service_s: float = SERVICE_S) -> list[float]:
+def response_times(
+    rate: float, service_s: float = SERVICE_S, seconds: float = SECONDS
+) -> list[float]:
     """Simulate `WORKERS` workers that serve requests at equal intervals in their order."""
     free, found = [0.0] * WORKERS, []
-    for number in range(int(rate * SECONDS)):
+    for number in range(int(rate * seconds)):
         arrived = number / rate
         worker = min(range(WORKERS), key=free.__getitem__)
         free[worker] = max(arrived, free[worker]) + service_s
@@ -60,6 +63,17 @@ def test_the_capacity_of_a_simulated_pool_is_that_of_its_workers() -> None:
     assert found.low < WORKERS / SERVICE_S < found.high
     assert found.high / found.low < 1.1
     assert (found.problem, len(found.estimates)) == (None, ROUNDS)
+
+
+@pytest.mark.parametrize("share", [0.5, 0.99])
+@pytest.mark.parametrize("limit_s", [0.1, 0.5, 2.0])
+def test_the_capacity_does_not_depend_on_the_limit(share: float, limit_s: float) -> None:
+    """A queue must have the time to grow up to the limit."""
+    target = LatencyTarget(share, limit_s)
+    seconds = latency_capacity.shortest_load_s(target)
+    records = search(lambda rate: response_times(rate, seconds=seconds), target)
+    found = latency_capacity.evaluate(target, records)
+    assert found.value == pytest.approx(WORKERS / SERVICE_S, rel=0.05)
 
 
 def test_the_interval_of_a_server_whose_speed_varies_contains_its_capacity() -> None:
@@ -115,6 +129,24 @@ def test_a_failed_load_ends_the_search() -> None:
     found = latency_capacity.evaluate(P99, [broken])
     assert latency_capacity.next_step(P99, [broken]) is None
     assert found.problem == FAILED
+
+
+def test_a_load_that_lost_a_host_is_repeated() -> None:
+    """The other host alone sent half of the requested rate, which the server kept easily."""
+    hosts = (HostRun("a", 128), HostRun("b", 128, problem="its agent ended"))
+    found = search(response_times)
+    lost = [
+        record(each.trial.round or 1, each.case.asked_rate or 0.0, [0.05] * 80, hosts=hosts)
+        for each in found
+    ]
+    for count, each in enumerate(lost):
+        step = latency_capacity.next_step(P99, [*found[:count], each])
+        assert step == (each.trial.round, each.case.asked_rate)
+    assert latency_capacity.evaluate(P99, [*found, lost[-1]]) == latency_capacity.evaluate(
+        P99, found
+    )
+    assert latency_capacity.next_step(P99, lost[:3]) is None
+    assert latency_capacity.evaluate(P99, lost[:3]).problem == FAILED
 
 
 def test_a_search_that_contradicts_itself_ends() -> None:

@@ -28,6 +28,20 @@ def test_the_rate_is_the_same_share_of_the_capacity_of_the_moment() -> None:
 
 
 @pytest.mark.server
+@pytest.mark.slow
+def test_random_arrivals_differ_from_load_to_load_and_from_round_to_round() -> None:
+    def offered(number: int, loads: int) -> list[int | None]:
+        trial = builder.new_trial("test", kind=LONG, seed=1, round=number)
+        records = open_loop.measure(POOL, [Arrivals(50.0, "poisson")] * loads, trial, None)
+        return [record.result.offered for record in records]
+
+    first, second = offered(1, 2)
+    assert first != second
+    assert offered(1, 1) == [first]  # a round can be repeated
+    assert offered(2, 1) == [second]
+
+
+@pytest.mark.server
 def test_a_given_rate_stays_as_it_is_without_a_capacity() -> None:
     trial = builder.new_trial("test", kind=LONG, seed=1)
     [record] = open_loop.measure(POOL, [Arrivals(50.0)], trial, None)

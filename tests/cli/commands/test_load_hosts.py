@@ -66,6 +66,14 @@ def test_an_address_may_be_allowed() -> None:
     assert "fewer than 2" in refused.stderr  # the check after that of the address
 
 
+def test_an_ipv6_address_may_be_allowed_as_it_is_written_in_a_url() -> None:
+    foreign = "run_load_test:driver=builtin,url=http://[2001:db8::1]:1/"
+    refused = fab_here(foreign)
+    assert refused.stderr.strip().endswith("if the machine is yours, add allow=[2001:db8::1]")
+    refused = fab_here(f"{foreign},allow=[2001:DB8::1],from=a+b,users=1")
+    assert "fewer than 2" in refused.stderr  # the check after that of the address
+
+
 def test_hosts_of_fabric_are_those_of_from() -> None:
     assert take_hosts(["measure", "-Ha,b"]) == (["measure"], "a,b")
     assert take_hosts(["measure", "--hosts=c"], "a") == (["measure"], "c")

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from offload.loads import Arrivals, Load, Window
 from offload.loads.hosts import agreed_start, clock_offset, measure_on, remote_host
 from offload.loads.hosts.agent import SILENCE
 from offload.loads.hosts.merge import MergedLoad, merge
-from offload.loads.hosts.remote_host import RemoteHost
+from offload.loads.hosts.remote_host import LostHostError, RemoteHost
 from tests import ROOT
 from tests.loads.conftest import Server
 from tests.loads.hosts.agents import AGENT, PipeChannel, agents
@@ -156,6 +157,46 @@ def test_a_host_that_hangs_is_flagged(server: Server, monkeypatch: pytest.Monkey
             os.kill(channels[1].process.pid, signal.SIGCONT)
     assert found.hosts[1].problem == "it did not respond for 2 s"
     assert (found.hosts[0].completed or 0) > 0
+
+
+JUMPING = """
+import itertools, time
+from offload.loads.hosts import agent
+
+real, jumps = time.monotonic, itertools.count()
+time.monotonic = lambda: real() + next(jumps)
+agent.main()
+"""
+
+
+def test_a_clock_that_jumps_while_it_is_measured_is_no_offset(server: Server) -> None:
+    with agents("a", words=[(sys.executable, "-P", "-c", JUMPING)]) as ([host], _):
+        host.read_facts()
+        with pytest.raises(LostHostError, match="its clock jumped"):
+            host.measure_clock()
+
+
+STALLING = """
+from offload.loads.hosts import agent, frames
+
+def stall(self, running):
+    self._send(frames.READY)
+    self._send(frames.DATA, b"the first samples")
+
+agent.Agent._forward = stall
+agent.main()
+"""
+
+
+@pytest.mark.slow
+def test_a_host_whose_samples_stop_is_lost(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its agent still responds, as if only the process that sends the samples were stopped."""
+    with agents("a", words=[(sys.executable, "-P", "-c", STALLING)]) as ([host], _):
+        host.read_facts()
+        host.prepare(replace(LOAD, url=server.url("/")), 0, 1)
+        monkeypatch.setattr(remote_host, "STEP_S", 1.0)
+        with pytest.raises(LostHostError, match="did not end in time"):
+            host.samples(time.monotonic() + 10)
 
 
 def test_an_agent_and_its_load_end_with_the_connection(server: Server) -> None:

@@ -154,6 +154,41 @@ def test_a_measurement_from_two_hosts(hosts: Hosts) -> None:
     assert record["server"]["settings"]["bind"] == "127.0.0.2"
 
 
+@pytest.fixture
+def capacity(tmp_path: Path) -> str:
+    """Return a search that ends with its first load, of 50/s: the task takes longer than 20 ms."""
+    task = "import time\n\n\ndef nap():\n    time.sleep(0.05)\n    return b'rested'\n"
+    (tmp_path / "naps.py").write_text(task)
+    return f"capacity:threads/{tmp_path}/naps.py:nap,p99=20ms,from=a+b,bind=127.0.0.2"
+
+
+def test_a_capacity_is_searched_from_two_hosts(hosts: Hosts, capacity: str) -> None:
+    done = hosts.fab(capacity)
+    assert done.returncode == 5
+    assert "no capacity for p99 up to 20 ms and arrivals at equal intervals: at 50" in done.stdout
+    record = newest()
+    assert [(host["host"], host.get("problem")) for host in record["load"]["hosts"]] == [
+        ("a", None),
+        ("b", None),
+    ]
+    seconds = record["result"]["window_s"]
+    assert record["result"]["offered"] == pytest.approx(50 * seconds, abs=2)
+
+
+def test_a_search_is_resumed_with_the_ssh_configuration(hosts: Hosts, capacity: str) -> None:
+    argv = [FAB, "-S", str(hosts.config), capacity]
+    with subprocess.Popen(
+        argv, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert wait_until(lambda: len(shares()) == 4, 60)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=30)
+    assert process.returncode == 130, err
+    done = hosts.fab("resume")
+    assert done.returncode == 5
+    assert "no capacity for p99 up to 20 ms and arrivals at equal intervals: at 50" in done.stdout
+
+
 def test_an_unknown_host_key_is_refused(hosts: Hosts, tmp_path: Path) -> None:
     hosts.config.write_text(
         hosts.config.read_text().replace(str(hosts.sshd.known_hosts), str(tmp_path / "none"))

@@ -43,24 +43,31 @@ class Cluster:
         self.scheduler = self._start("dask_scheduler", "--port", str(self.port))
         assert wait_until(lambda: can_connect(self.port))
 
-    def start_worker(self, *words: str) -> subprocess.Popen[bytes]:
+    def start_worker(self, *words: str, imports: Path | None = None) -> subprocess.Popen[bytes]:
+        """Start a worker that imports from the folder `imports` first."""
         local = ["--local-directory", str(self._folder), "--nthreads", "1", "--no-nanny"]
-        self.workers.append(self._start("dask_worker", self.address, *local, *words))
-        return self.workers[-1]
+        worker = self._start("dask_worker", self.address, *local, *words, imports=imports)
+        self.workers.append(worker)
+        return worker
 
     def stop(self) -> None:
         for process in filter(None, [self.scheduler, *self.workers]):
             process.kill()
             process.wait(10)
 
-    def _start(self, module: str, *words: str) -> subprocess.Popen[bytes]:
+    def _start(
+        self, module: str, *words: str, imports: Path | None = None
+    ) -> subprocess.Popen[bytes]:
         argv = [sys.executable, "-m", f"distributed.cli.{module}", *words]
+        path = places.import_path()
+        if imports is not None:
+            path["PYTHONPATH"] = os.pathsep.join([str(imports), path["PYTHONPATH"]])
         return subprocess.Popen(
             [*argv, "--host", "127.0.0.1", "--no-dashboard"],
             cwd=self._folder,
             env={
                 **os.environ,
-                **places.import_path(),
+                **path,
                 "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "0",
                 "DASK_TEMPORARY_DIRECTORY": str(self._folder),
             },

@@ -36,8 +36,11 @@ Host one two
 
 
 @contextmanager
-def running(folder: Path) -> Iterator[Path]:
-    """Run sshd, and yield a home folder whose SSH configuration has HOSTS."""
+def running(folder: Path, more: str = "") -> Iterator[Path]:
+    """Run sshd, and yield a home folder whose SSH configuration has HOSTS.
+
+    `more` is added to the configuration of sshd.
+    """
     assert PROGRAM is not None
     for name in ("host_key", "key"):
         words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)]
@@ -45,7 +48,7 @@ def running(folder: Path) -> Iterator[Path]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = int(free.getsockname()[1])
-    (folder / "sshd_config").write_text(CONFIG.format(port=port, folder=folder))
+    (folder / "sshd_config").write_text(CONFIG.format(port=port, folder=folder) + more)
     home = folder / "home"
     (home / ".ssh").mkdir(parents=True)
     (home / ".ssh" / "config").write_text(CLIENT.format(port=port, folder=folder))

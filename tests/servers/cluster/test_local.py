@@ -148,6 +148,9 @@ def answer_to_a_stranger(port: int) -> str:
     [
         ("scheduler", "http://a:1", "scheduler='http://a:1' is not an address"),
         ("ssh", "-oProxyCommand=x", "ssh='-oProxyCommand=x' is not a list of hosts"),
+        ("ssh", "a+a", "ssh='a+a' has a host twice"),
+        ("ssh", "a:99999999", "ssh='a:99999999' is not a list of hosts"),
+        ("ssh", "a+b+c+d+e", "workers=4: fewer than 5 hosts"),
         ("isolate", "perhaps", "isolate='perhaps' is neither yes nor no"),
         ("scheduler", "tcp://127.0.0.1:1", "no scheduler at tcp://127.0.0.1:1"),
     ],

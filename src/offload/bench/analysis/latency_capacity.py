@@ -6,7 +6,8 @@ halves the gap. Each further round starts at the mean of the earlier rounds, and
 between a rate that keeps the target and one that misses it until the gap is small. The result of a
 round is the middle of its gap. The capacity is the mean over these rounds, with its t interval.
 
-The next step depends only on the earlier ones, so that an interrupted search can be continued.
+The next step depends only on the earlier ones, so that an interrupted search can be continued. A
+load that lost one of its hosts is no step, and is repeated.
 """
 
 from __future__ import annotations
@@ -23,9 +24,11 @@ from offload.loads.engine.figures import histogram
 FIRST_GROWTH, FIRST_GAP = 2.0, 1.2  # of the rate in the first round; the last gap, as a ratio
 GROWTH, GAP = 1.08, 1.04  # in further rounds; a guess: most need three steps
 ROUNDS = 5  # further rounds: the t interval of five is 1.24 times their SD
-STEPS = 3  # expected in a further round
-STEP_S = 6.0  # expected duration of a step in s
+FIRST_STEPS, STEPS = 8, 3  # expected in the first round and in a further one
+STEP_S, AROUND_S = 6.0, 2.0  # expected minimum duration of a step in s, and that without its load
+EXCESS = 0.025  # a rate that is higher than the capacity by this share misses the target
 MOST_STEPS = 16  # in one round: then a rate is not reproducible
+MOST_LOST = 2  # loads of a search that lost a host and are repeated; a guess
 SLOWEST = 0.5  # requests/s: a lower rate has too few responses
 # Why there is no capacity
 TOO_SLOW, FAILED, TOOL = "too slow", "failed", "tool"
@@ -69,8 +72,8 @@ class Capacity:
     """The result: the mean of the rounds in requests/s with its 95 % interval; None if unknown.
 
     `at_least` is the highest rate that kept the target. `value` is None and `problem` is set if the
-    search could not end: a request alone exceeds the target (TOO_SLOW), a load failed or the steps
-    contradict each other (FAILED), or the load tool was late itself (TOOL).
+    search could not end: a request alone exceeds the target (TOO_SLOW), a load or its hosts failed
+    or the steps contradict each other (FAILED), or the load tool was late itself (TOOL).
     """
 
     target: LatencyTarget
@@ -84,12 +87,20 @@ class Capacity:
 
 
 def steps_of(target: LatencyTarget, records: Sequence[Record]) -> list[Step]:
-    """Return the steps of a search from its records, without loads that failed."""
+    """Return the steps of a search from its records, without loads that failed or lost a host."""
     return [
         _step(target, record)
         for record in records
-        if record.trial.kind == LONG and record.problem is None and record.case.asked_rate
+        if record.trial.kind == LONG
+        and record.problem is None
+        and record.case.asked_rate
+        and not _lost_host(record)
     ]
+
+
+def _lost_host(record: Record) -> bool:
+    """Whether a host failed: the server had less than the requested rate for an unknown time."""
+    return any(host.problem is not None for host in record.load.hosts)
 
 
 def _step(target: LatencyTarget, record: Record) -> Step:
@@ -174,6 +185,8 @@ def _problem(target: LatencyTarget, records: Sequence[Record]) -> str | None:
     loads = [record for record in records if record.trial.kind == LONG]
     if any(record.problem is not None for record in loads):
         return FAILED
+    if sum(map(_lost_host, loads)) > MOST_LOST:
+        return FAILED
     steps = steps_of(target, loads)
     if any(step.is_tool for step in steps):
         return TOOL
@@ -187,10 +200,28 @@ def _problem(target: LatencyTarget, records: Sequence[Record]) -> str | None:
     return FAILED if max(counts) >= MOST_STEPS else None
 
 
+def shortest_load_s(target: LatencyTarget) -> float:
+    """Return the duration in s that a load needs to show that its rate is too high.
+
+    At a rate that is EXCESS above the capacity, the response times grow by EXCESS seconds per
+    second. After this duration the percentile has reached its limit.
+    """
+    return target.seconds / (EXCESS * target.share)
+
+
+def expected_s(target: LatencyTarget) -> float:
+    """Return the expected time of a whole search in s."""
+    return _step_s(target) * (FIRST_STEPS + STEPS * ROUNDS)
+
+
 def left_s(target: LatencyTarget, records: Sequence[Record]) -> float:
     """Return the expected time of the remaining steps in s, without those of the first round."""
     done = len(_estimates(steps_of(target, records)))
-    return STEP_S * STEPS * (ROUNDS - done)
+    return _step_s(target) * STEPS * (ROUNDS - done)
+
+
+def _step_s(target: LatencyTarget) -> float:
+    return max(STEP_S, shortest_load_s(target) + AROUND_S)
 
 
 def evaluate(target: LatencyTarget, records: Sequence[Record]) -> Capacity:

@@ -114,10 +114,14 @@ class ActiveRun:
         while (step := latency_capacity.next_step(target, self.records)) is not None:
             number, rate = step
             self.progress.begin(f"round {number}", f"{case.name} at {rate:.4g}/s", [0])
-            self.progress.phase("load", open_loop.seconds(rate), 0)
+            load_s = max(open_loop.seconds(rate), latency_capacity.shortest_load_s(target))
+            self.progress.phase("load", load_s, 0)
             arrivals = [Arrivals(rate, target.arrivals)]
             trial = self._trial(LONG, place=0, round=number)
-            self._keep([*open_loop.measure(case, arrivals, trial, upstream, open_loop.WARM)])
+            loads = open_loop.measure(
+                case, arrivals, trial, upstream, open_loop.WARM, duration_s=load_s
+            )
+            self._keep([*loads])
             yield
 
     def _times(self) -> tuple[float | None, Sequence[float]]:

@@ -11,13 +11,14 @@ from offload.bench.trial import builder, load_phase, workload
 from offload.bench.trial.single_request import SingleRequest
 from offload.bench.trial.trial import build_record, measure_baseline
 from offload.errors import UserError
-from offload.loads import Arrivals, Window
+from offload.loads import Arrivals, Load, Window
 from offload.suites import Case, Request
 from offload.upstream import Upstream
 
 SHORTEST, LONGEST = 4.0, 10.0  # duration of one load in s
 RESPONSES = 200  # minimum number of responses in a load, unless it would exceed LONGEST
 WARM = 0.5  # s at the start that are not counted: workers and connections start; a guess
+TIMEOUT = 2.0  # times the duration: the queue at twice the capacity is a result and no failure
 CONNECTIONS = 256  # upper limit: an open loop opens as many connections as it needs
 
 
@@ -45,6 +46,7 @@ def measure(
 ) -> Generator[Record]:
     """Start one server, load it with each of `arrivals`, and yield a record of each load.
 
+    Random arrivals differ from load to load and from round to round, so that these are independent.
     Requests of the first `warm_s` seconds of a load are not counted. A load lasts `duration_s`, or
     if that is None, `seconds` of its rate. If the server does not start or a load fails, the last
     record has the problem.
@@ -64,18 +66,20 @@ def measure(
         sent = case.request or Request()
         url = workload.url(running.url, sent)
         before, flags = measure_baseline(trial, facts, url, sent, running.facts)
-        for planned in arrivals:
+        for number, planned in enumerate(arrivals):
             each = planned
             if capacity is not None:
                 closed = workload.window(url, facts, known, before, sent, running, capacity.seconds)
                 now = load_phase.run(closed, "builtin", running.facts, upstream).result.rate
                 each = replace(planned, rate=planned.rate * (now or capacity.rate) / capacity.rate)
+            lasts_s = seconds(each.rate) if duration_s is None else duration_s
             load = replace(
                 workload.load(url, facts, before, sent),
                 users=CONNECTIONS,
-                seconds=seconds(each.rate) if duration_s is None else duration_s,
+                seconds=lasts_s,
+                timeout=max(Load.timeout, TIMEOUT * lasts_s),
                 arrivals=each,
-                seed=trial.seed or 0,
+                seed=(trial.seed or 0) + (trial.round or 0) + number,
                 window=Window(warm=warm_s),
             )
             own = replace(facts, asked_rate=each.rate, seconds=load.seconds)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from invoke import Context
 
-from offload.cli import arguments, command, live_page
+from offload.cli import arguments, case_options, command, live_page
 from offload.cli.answers import print_answer
 from offload.cli.plan_run import (
     check,
@@ -139,6 +139,8 @@ def resume(
     if unfinished.gate is not None:
         formats.remove()
     if runs.is_due(unfinished, folder):
+        if any(case.placement.hosts for case in unfinished.cases):
+            case_options.use_ssh_options(context)
         check(unfinished)
         if unfinished.gate is not None:
             gates.check_sides(unfinished)

@@ -38,7 +38,8 @@ def capacity(
 
     It sends requests to fresh servers at a fixed rate, whether or not earlier ones have a response.
     The rate is doubled until the target is missed. Then five rounds narrow it down; the interval is
-    that of these rounds. This takes 2 to 3 minutes.
+    that of these rounds. This takes 2 to 3 minutes with limits up to 100 ms, and longer with higher
+    ones (about 10 minutes with 600 ms), because a queue must grow up to the limit.
 
     case        SERVER/TASK, or with app= only SERVER; SERVERx16 has 16 workers,
                 SERVER@3.14 runs in Python 3.14

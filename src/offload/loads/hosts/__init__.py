@@ -21,7 +21,6 @@ from offload.errors import MachineError, UsageError
 from offload.loads import HostRun, Load, LoadRun, Sender
 from offload.loads._figures import check_figures
 from offload.loads._preflight import check as check_load
-from offload.loads._preflight import is_loopback
 from offload.loads.engine.phases import GRACE
 from offload.loads.engine.shared_state import AgreedTimes
 from offload.loads.hosts import agent, agreed_start
@@ -29,6 +28,7 @@ from offload.loads.hosts.agreed_start import Part
 from offload.loads.hosts.clock_offset import ClockOffset
 from offload.loads.hosts.merge import HostResult, merge
 from offload.loads.hosts.remote_host import LostHostError, RemoteHost
+from offload.registry.bind_address import is_loopback
 
 SPARE_S = 10.0  # until the first samples of a load arrive, in addition to its own time
 LONGEST_S = 3600.0  # of a load with a number of requests

@@ -11,7 +11,6 @@ from offload.loads.engine.processes import divide
 from offload.loads.engine.shared_state import AgreedTimes
 
 LEAD_S = 0.3  # s from the agreement to the start, in addition to twice the longest round trip
-MOST_HOSTS = 64
 
 
 @dataclass(frozen=True)

@@ -88,6 +88,4 @@ class SshChannel:
 
     def close(self) -> None:
         """End the connection: the agent ends with it."""
-        self._connection.close()
-        if isinstance(self._connection.gateway, fabric.Connection):
-            self._connection.gateway.close()
+        ssh.close(self._connection)

@@ -100,12 +100,16 @@ class RemoteHost:
         self._send(frames.START, json.dumps(asdict(times)).encode())
 
     def samples(self, until: float) -> list[Samples]:
-        """Wait for its samples, and return them; the first ones must arrive by `until`."""
+        """Wait for its samples, and return them; the first ones must arrive by `until`.
+
+        Further ones must follow within STEP_S each: its agent may respond while its load hangs.
+        """
         data, digest = bytearray(), hashlib.sha256()
-        while (frame := self._next_with_heartbeat(math.inf if data else until)).kind != frames.DONE:
+        while (frame := self._next_with_heartbeat(until)).kind != frames.DONE:
             if frame.kind == frames.FAIL:
                 raise LostHostError(_text(frame.content))
             if frame.kind == frames.DATA:
+                until = monotonic() + STEP_S
                 data += frame.content
                 digest.update(frame.content)
                 if len(data) > MOST_BYTES:
@@ -140,7 +144,10 @@ class RemoteHost:
             if values.get("sent") != sent:
                 continue  # the late response to a heartbeat
             received, replied = (_time(values.get(name)) for name in ("received", "replied"))
-            return Exchange(sent, received, replied, returned)
+            found = Exchange(sent, received, replied, returned)
+            if found.round_trip_s < 0:  # the shortest round trip would be taken for the best one
+                raise LostHostError("its clock jumped while it was measured")
+            return found
 
     def _next_with_heartbeat(self, until: float) -> Frame:
         """Return the next frame that is no PONG, and send a PING every PING_S meanwhile.
@@ -167,15 +174,16 @@ class RemoteHost:
 
     def _await(self, kind: bytes, until: float) -> Frame:
         """Return the next frame of a kind; skip the late responses to heartbeats."""
-        while True:
+        while (left_s := until - monotonic()) > 0:
             try:
-                frame = self._next(max(0.001, until - monotonic()))
+                frame = self._next(left_s)
             except TimeoutError:
-                raise LostHostError(f"it did not respond within {STEP_S:.0f} s") from None
+                break
             if frame.kind == kind:
                 return frame
             if frame.kind == frames.FAIL:
                 raise LostHostError(_text(frame.content))
+        raise LostHostError(f"it did not respond within {STEP_S:.0f} s")
 
     def _next(self, timeout_s: float) -> Frame:
         try:

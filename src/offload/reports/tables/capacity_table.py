@@ -76,7 +76,7 @@ def _reason(found: Capacity) -> str:
     if found.problem == TOOL:
         return "the load generator was too late itself at the next rate"
     if found.problem == FAILED:
-        return "a load failed, or the steps contradict each other"
+        return "a load or its hosts failed, or the steps contradict each other"
     slowest = min(found.steps, key=lambda step: step.rate, default=None)
     if slowest is None:
         return "there are no measurements"

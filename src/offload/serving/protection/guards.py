@@ -22,6 +22,11 @@ class Protection:
     max_connections: int = 0
     has_health: bool = False
 
+    def resize(self, workers: int) -> None:
+        """Set the number of workers of a pool, if it is known later than this protection."""
+        if isinstance(self.guard, PoolGuard):
+            self.guard.resize(workers)
+
 
 NONE = Protection()
 

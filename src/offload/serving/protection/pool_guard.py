@@ -41,6 +41,12 @@ class PoolGuard:
         """The number of admitted requests without a response."""
         return self.admission.in_flight
 
+    def resize(self, workers: int) -> None:
+        """Set the number of workers, if it changes while the server runs."""
+        if workers != self.admission.workers:
+            self.admission.workers = workers
+            self._waiting.resize(workers)
+
     def unavailable(self) -> str | None:
         """Return why no request can be served; None if some can."""
         workers = self.admission.workers

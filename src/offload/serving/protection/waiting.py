@@ -60,6 +60,15 @@ class Waiting:
     def leave(self) -> None:
         """End a request that was started, and start the next ones."""
         self._started -= 1
+        self._start_next()
+
+    def resize(self, workers: int) -> None:
+        """Set the number of workers, and start the requests that further workers can run."""
+        self._limit += workers - self._workers
+        self._workers = workers
+        self._start_next()
+
+    def _start_next(self) -> None:
         while self._queue and self._started < self._limit:
             turn, _ = self._queue.popitem(last=False)
             self._expiry.remove(turn)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, nullcontext
 from time import monotonic
 from typing import Any
@@ -11,25 +12,35 @@ from typing import Any
 from distributed import Client
 
 from offload.errors import StartError, UsageError, UserError
+from offload.registry import host_names
 from offload.serving.metrics import probe, task_clock
 from offload.serving.pools import pool_workers
 from offload.serving.pools.dask_cluster.connection import Connection
 from offload.serving.pools.dask_cluster.worker import Job
 
 ADDRESS = re.compile(r"(tcp|tls)://[^\s/:@]+:\d{1,5}")
-HOST = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@:-]*")
 
 
 class Cluster:
-    """A cluster that is ready before the server listens, and ends with it."""
+    """A cluster that is ready before the server listens, and ends with it.
 
-    def __init__(self, job: Job, workers: int, scheduler: str, ssh: str) -> None:
-        self._job = job if not scheduler and not ssh else job.on_other_machines()
+    `job` is the one that the workers have prepared: submit no other. `resize` is called with the
+    number of threads of an existing cluster, which is its number of workers here, when it changes.
+    """
+
+    def __init__(
+        self, job: Job, workers: int, scheduler: str, ssh: str, resize: Callable[[int], None]
+    ) -> None:
+        self.job = job if not scheduler and not ssh else job.on_other_machines()
         self._workers = workers
         self._scheduler = scheduler
-        self._hosts = _hosts(ssh)
+        self._resize = resize
+        self._hosts = host_names.parse_ssh_hosts("ssh", ssh)
         if scheduler and ssh:
             raise UsageError("scheduler= and ssh= exclude each other", "use one of them")
+        if workers < len(self._hosts):
+            what = f"workers={workers}: fewer than {len(self._hosts)} hosts"
+            raise UsageError(what, "use more workers, or fewer hosts")
         if scheduler and ADDRESS.fullmatch(scheduler) is None:
             what = f"scheduler={scheduler[:60]!r} is not an address"
             raise UsageError(what, "write tcp://HOST:8786, or tls:// with keys in dask's settings")
@@ -44,7 +55,7 @@ class Cluster:
                 await self._start()
         except TimeoutError:
             what = f"the workers were not ready within {pool_workers.DEADLINE:.0f} s"
-            remedy = f"check what the import of {self._job.task} waits for"
+            remedy = f"check what the import of {self.job.task} waits for"
             pool_workers.abort_start(StartError(what, remedy))
         except UserError as error:
             pool_workers.abort_start(error)
@@ -74,16 +85,19 @@ class Cluster:
     async def _start(self) -> None:
         address, security = await self._stack.enter_async_context(self._place())
         is_own = not self._scheduler
-        connection = Connection(address, security, self._job, is_own, self._is_local)
-        threads = await connection.open()
+        note = _ignore if is_own else self._note_threads
+        connection = Connection(address, security, self.job, is_own, self._is_local, note)
+        await connection.open()
         self._stack.push_async_callback(connection.close)
         self._connection = connection
-        if not is_own:
-            probe.facts["workers"] = threads
+
+    def _note_threads(self, threads: int) -> None:
+        probe.facts["workers"] = threads
+        self._resize(threads)
 
     def _place(self) -> AbstractAsyncContextManager[tuple[str, Any]]:
         """Return where the cluster runs: its scheduler's address, and the keys."""
-        failures = 1 if self._job.is_idempotent else 0
+        failures = 1 if self.job.is_idempotent else 0
         if self._scheduler:
             return nullcontext((self._scheduler, None))
         if self._hosts:
@@ -95,10 +109,5 @@ class Cluster:
         return local.start(self._workers, failures)
 
 
-def _hosts(ssh: str) -> list[str]:
-    hosts = ssh.split("+") if ssh else []
-    for host in hosts:
-        if HOST.fullmatch(host) is None:
-            what = f"ssh={ssh[:60]!r} is not a list of hosts"
-            raise UsageError(what, "write ssh=HOST or ssh=HOST+HOST, as ssh HOST connects")
-    return hosts
+def _ignore(threads: int) -> None:
+    """Ignore the threads of an own cluster: their number is known, and ended ones are replaced."""

@@ -9,7 +9,7 @@ import asyncio
 import concurrent.futures
 import contextlib
 import warnings
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures.process import BrokenProcessPool
 from time import monotonic
 from typing import Any, NoReturn
@@ -21,15 +21,18 @@ from offload.errors import MachineError, StartError, UserError
 from offload.serving.lifecycle import log
 from offload.serving.pools import pool_workers
 from offload.serving.pools.dask_cluster import settings, versions, worker
+from offload.serving.pools.dask_cluster.broadcast import run_on_each
 from offload.serving.pools.dask_cluster.tokens import Tokens
 from offload.serving.pools.recovery import PoolUnavailable
 
 CONNECTING = 3.0  # s for one attempt to connect
 PREPARING = 30.0  # s for one attempt to connect again, and to prepare the workers
+HANGING = 5.0  # s until a worker responds; one that hangs does not stop the others
 RETRYING = 0.2  # s between two attempts
 CHECKING = 1.0  # s between two checks of the workers
 RESPONDING = 5.0  # s for the scheduler to respond to a check
 INTERVAL = 0.001  # s between two messages to the scheduler; dask's 10 ms delay each request
+LATE = 2.0  # times the job's timeout: a worker that has not ended its task by then hangs itself
 NO_WORKERS = 5.0  # s without any worker, after which requests are refused
 CLOSING = 2.0  # s
 
@@ -41,11 +44,18 @@ NO_REPEAT = "the task may have run, and is not repeated because it is not idempo
 class Connection:
     """A client that runs a job's task for each request.
 
-    `is_own` is true if this server started the cluster, `is_local` if on this machine.
+    `is_own` is true if this server started the cluster, `is_local` if on this machine. `note` is
+    called with the number of the workers' threads, unless there are none.
     """
 
     def __init__(
-        self, address: str, security: Any, job: worker.Job, is_own: bool, is_local: bool
+        self,
+        address: str,
+        security: Any,
+        job: worker.Job,
+        is_own: bool,
+        is_local: bool,
+        note: Callable[[int], None],
     ) -> None:
         self.address = address
         settings.silence()
@@ -53,9 +63,11 @@ class Connection:
         self._job = job
         self._is_own = is_own
         self._is_local = is_local
+        self._note = note
         self._client: Client | None = None
         self._stream: object = None  # of the client: it changes if the client connects again
-        self._workers: set[str] = set()
+        self._same_versions: set[str] = set()  # the workers whose versions were checked
+        self._reports: dict[str, pool_workers.WorkerReport] = {}  # of the workers that are prepared
         self._seen_workers = monotonic()
         self._refusal: str | None = None  # why requests are refused; None: they are not
         self._in_flight: set[asyncio.Timeout] = set()
@@ -63,8 +75,8 @@ class Connection:
         self._watching: asyncio.Task[None] | None = None
         self._closing: set[asyncio.Task[None]] = set()
 
-    async def open(self) -> int:
-        """Connect, prepare the workers, and return the number of their threads.
+    async def open(self) -> None:
+        """Connect, and prepare the workers.
 
         Raise MachineError if there is no scheduler or its versions differ, StartError without
         workers, or the error of the task's import.
@@ -74,22 +86,20 @@ class Connection:
         except (OSError, TimeoutError) as error:
             reason = " ".join(str(error).split()) or type(error).__name__
             raise MachineError(f"no scheduler at {self.address} ({reason})", START) from None
-        if not self._workers:
+        if not self._reports:
+            await self._unregister()
             await self._end_client()
             what = f"the cluster of {self.address} has no workers"
             raise StartError(what, f"start one: dask worker {self.address}")
+        self._note(sum((await self._threads()).values()))
         self._watching = asyncio.create_task(self._watch())
-        return sum((await self._threads()).values())
 
     async def close(self) -> None:
         """Disconnect."""
-        if self._watching is not None:
-            self._watching.cancel()
-            await asyncio.wait([self._watching])
-        if (client := self._client) is not None and not self._is_own:
-            with contextlib.suppress(OSError):  # the scheduler may be gone
-                async with asyncio.timeout(CLOSING):
-                    await client.unregister_worker_plugin(self._plugin().name)
+        while self._watching is not None and not self._watching.done():
+            self._watching.cancel()  # again, because dask suppresses it while it closes a client
+            await asyncio.wait([self._watching], timeout=CLOSING)
+        await self._unregister()
         await self._end_client()
         if self._closing:
             await asyncio.wait(self._closing, timeout=CLOSING)
@@ -99,10 +109,12 @@ class Connection:
         """Yield the client for one task.
 
         Raise PoolUnavailable if the task cannot start now, or if it was lost and can be repeated;
-        BrokenProcessPool if it was lost and may have run; TimeoutError after the job's timeout.
+        BrokenProcessPool if it was lost and may have run; TimeoutError after the job's timeout, or
+        if its worker hangs.
         """
         client = self._connected()
-        limit = asyncio.timeout(None)
+        longest_s = None if self._job.timeout is None else LATE * self._job.timeout
+        limit = asyncio.timeout(longest_s)
         try:
             async with limit:
                 self._in_flight.add(limit)
@@ -117,7 +129,7 @@ class Connection:
         except UserError as error:
             raise BrokenProcessPool(str(error)) from None
         except TimeoutError as error:
-            if limit.expired():
+            if limit.expired() and self._refusal is not None:
                 self._raise_lost()
             if self._job.timeout is not None:
                 raise
@@ -160,7 +172,7 @@ class Connection:
     def _refuse(self, why: str) -> None:
         """Refuse new requests, and end those in flight."""
         if self._refusal is None:
-            log.failure(f"{why}: requests are refused until it is back")
+            log.failure(f"requests are refused: {why}")
         self._refusal = why
         for limit in self._in_flight:
             if not limit.expired():
@@ -196,40 +208,57 @@ class Connection:
     async def _try_to_connect(self) -> None:
         try:
             async with asyncio.timeout(PREPARING):
-                await self._connect()
+                await self._connect(HANGING)
         except UserError as error:
             self._refusal = str(error)
         except Exception as error:  # noqa: BLE001 - a scheduler that starts or ends fails in many ways
             self._refusal = f"no scheduler at {self.address} ({type(error).__name__})"
 
     async def _check_workers(self, client: Client) -> None:
-        """Check whether the scheduler responds and has workers."""
+        """Check whether the scheduler responds and has workers, and prepare for new ones."""
         try:
             async with asyncio.timeout(RESPONDING):
-                names = {*await self._threads()}
-                if names - self._workers:
-                    await self._note_workers(client)
+                threads = await self._threads()
         except TimeoutError:
             self._lose(client, f"did not respond within {RESPONDING:.0f} s")
             return
-        except Exception:  # noqa: BLE001 - the connection is lost, or a worker has just ended
-            if not self._is_same(client):
-                self._lose(client, "has ended")
+        except Exception:  # noqa: BLE001 - the connection is lost
+            self._check_connection(client)
             return
-        self._workers = names
+        names = {*threads}
+        try:
+            await self._check_versions(client, names, HANGING)
+            with contextlib.suppress(UserError):  # of the import: a request that runs there has it
+                await self._note_workers(client, names, HANGING)
+        except MachineError as error:
+            self._refuse(str(error))
+            return
+        except Exception:  # noqa: BLE001 - the connection is lost, or a worker has just ended
+            self._check_connection(client)
+            return
+        if client is not self._client:
+            return
         if names:
             self._seen_workers, self._refusal = monotonic(), None
+            self._note(sum(threads.values()))
         elif monotonic() - self._seen_workers > NO_WORKERS:
             self._refuse(f"the cluster of {self.address} has no workers")
+
+    def _check_connection(self, client: Client) -> None:
+        if not self._is_same(client):
+            self._lose(client, "has ended")
 
     async def _threads(self) -> dict[str, int]:
         assert self._client is not None
         found: dict[str, int] = await self._client.nthreads()
         return found
 
-    async def _connect(self) -> None:
-        """Connect, check the versions, and prepare the scheduler and its workers."""
-        warnings.simplefilter("ignore", VersionMismatchWarning)  # `versions.check` reports it
+    async def _connect(self, patience_s: float | None = None) -> None:
+        """Connect, check the versions, and prepare the scheduler and its workers.
+
+        Workers that do not respond within `patience_s` are checked later; None waits for all.
+        """
+        warnings.simplefilter("ignore", VersionMismatchWarning)  # `versions` reports it
         client = Client(
             self.address,
             security=self._security,
@@ -241,24 +270,62 @@ class Connection:
         try:
             await client
             client.scheduler_comm.interval = INTERVAL
+            self._same_versions, self._reports = set(), {}
+            names = {*await client.nthreads()}
             if not self._is_local:
-                await versions.check(client)
+                await versions.check_scheduler(client)
+            await self._check_versions(client, names, patience_s)
             await client.register_plugin(Tokens())
-            await client.register_plugin(self._plugin())
             self._client, self._stream = client, client.scheduler_comm
-            await self._note_workers(client)
-            self._workers = {*await self._threads()}
+            await self._prepare(client, patience_s)
+            await self._note_workers(client, names, patience_s)
         except BaseException:
+            if patience_s is None:  # the server does not start
+                await self._unregister()
             self._client = None
             await _close(client)
             raise
         self._seen_workers, self._refusal = monotonic(), None
 
-    async def _note_workers(self, client: Client) -> None:
-        """Record the pids and the facts of the workers; raise the error of their preparation."""
-        reports = await client.run(worker.report, self._job)
+    async def _prepare(self, client: Client, patience_s: float | None) -> None:
+        """Let the workers prepare the job, also those that join later."""
+        try:
+            async with asyncio.timeout(patience_s):
+                await client.register_plugin(self._plugin())
+        except TimeoutError:  # the others have prepared it
+            if patience_s is None:
+                raise
+
+    async def _unregister(self) -> None:
+        """Let the workers of an existing cluster forget the job, if it may be registered."""
+        if self._client is None or self._is_own:
+            return
+        # The scheduler may be gone, or another server of the same job has ended before.
+        with contextlib.suppress(OSError, ValueError):
+            async with asyncio.timeout(CLOSING):
+                await self._client.unregister_worker_plugin(self._plugin().name)
+
+    async def _check_versions(
+        self, client: Client, names: set[str], patience_s: float | None
+    ) -> None:
+        """Check the versions of new workers on other machines; raise MachineError."""
         if self._is_local:
-            pool_workers.record_reports(reports.values())
+            return
+        self._same_versions &= names
+        new = names - self._same_versions
+        self._same_versions |= await versions.check_workers(client, new, patience_s)
+
+    async def _note_workers(
+        self, client: Client, names: set[str], patience_s: float | None
+    ) -> None:
+        """Record the pids and the facts of new workers; raise the error of their preparation."""
+        self._reports = {name: each for name, each in self._reports.items() if name in names}
+        known = names if self._is_local else names & self._same_versions
+        new = known - self._reports.keys()
+        found = await run_on_each(client, new, patience_s, worker.report, self._job)
+        self._reports |= found
+        if found and self._is_local:
+            pool_workers.record_reports(self._reports.values())
 
     def _plugin(self) -> worker.Preparation:
         return worker.Preparation(self._job, self._is_own)
@@ -270,8 +337,12 @@ class Connection:
 
 
 async def _close(client: Client) -> None:
-    with contextlib.suppress(OSError):  # a TimeoutError is one; its scheduler may be gone
-        await client.close(timeout=CLOSING)
+    try:
+        with contextlib.suppress(OSError):  # a TimeoutError is one; its scheduler may be gone
+            await client.close(timeout=CLOSING)
+    finally:  # a client whose end fails, or that connects again meanwhile, would stay connected
+        if (stream := client.scheduler_comm) is not None:
+            stream.abort()
 
 
 def _is_ending() -> bool:

@@ -3,6 +3,7 @@
 Fabric connects, because it is installed with this project and reads the user's SSH configuration:
 asyncssh, which dask's SSHCluster needs, would be a second SSH client with settings of its own. The
 agent's stdin is the connection: if the server ends, even by kill -9, the agent and its workers end.
+They also end if no heartbeat arrives, because the server's machine or the network has failed.
 Messages between the machines are encrypted, with keys that only the agents receive, by stdin.
 """
 
@@ -11,8 +12,10 @@ from __future__ import annotations
 import asyncio
 import json
 import shlex
+import socket
 import sys
 from collections.abc import AsyncIterator, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -21,7 +24,7 @@ from distributed import Scheduler
 from distributed.security import Security
 
 from offload import ssh
-from offload.errors import StartError
+from offload.errors import MachineError, StartError
 from offload.registry import places
 from offload.serving.lifecycle import log
 from offload.serving.pools.dask_cluster import agent, folder, settings
@@ -42,23 +45,32 @@ class Host:
     def connect(self) -> str:
         """Connect, and return the address by which the host sees us; raise MachineError."""
         self._connection = ssh.connect(self.name)
-        return str(self._connection.transport.sock.getsockname()[0])
+        connected = self._connection.transport.sock
+        if not isinstance(connected, socket.socket):  # but a channel of another connection
+            what = f"host {self.name} is reached through another one (ProxyJump or ProxyCommand)"
+            raise MachineError(what, "use hosts that can connect to this machine directly")
+        return str(connected.getsockname()[0])
 
     def start(self, order: dict[str, Any]) -> None:
         """Start the workers; raise StartError."""
         channel = self._channel = self._connection.create_session()
         channel.exec_command(_command())
         channel.sendall(json.dumps({**order, "workers": self._workers}).encode() + b"\n")
+        last = ""
         with channel.makefile("r") as lines:
-            line = lines.readline().strip()
-        if line != agent.READY:
-            why = self._last_line(line)
-            raise StartError(f"host {self.name}: its workers do not start ({why})")
+            for line in lines:  # the login shell may print others before
+                last = line.strip()
+                if last == agent.READY:
+                    return
+        why = self._last_line(last)
+        raise StartError(f"host {self.name}: its workers do not start ({why})")
 
     def wait(self) -> None:
-        """Wait until the workers have ended."""
+        """Wait until the workers have ended, and send heartbeats to their agent."""
         assert self._channel is not None
-        self._channel.recv_exit_status()
+        with suppress(OSError):  # the connection is lost
+            while not self._channel.status_event.wait(agent.HEARTBEAT):
+                self._channel.sendall(b"\n")
 
     def end(self) -> None:
         """End the workers, and disconnect."""
@@ -67,7 +79,7 @@ class Host:
                 self._channel.shutdown_write()  # the agent's stdin ends
                 self._channel.status_event.wait(ENDING)
         if self._connection is not None:
-            self._connection.close()
+            ssh.close(self._connection)
 
     def _last_line(self, line: str) -> str:
         assert self._channel is not None
@@ -88,8 +100,13 @@ async def start(
     hosts = [Host(name, share) for name, share in zip(names, shares, strict=True) if share]
     settings.apply(folder.create(), failures)
     security = Security.temporary()
+    # For each host, one thread waits for the end of its workers, and one starts or ends them. The
+    # loop's own pool has as few as 5 threads: all of them would wait.
+    threads = ThreadPoolExecutor(2 * len(hosts), "ssh")
+    loop = asyncio.get_running_loop()
     try:
-        ours = await asyncio.gather(*(asyncio.to_thread(host.connect) for host in hosts))
+        connecting = (loop.run_in_executor(threads, host.connect) for host in hosts)
+        ours = await asyncio.gather(*connecting)
         listening = ours[0] if len({*ours}) == 1 else "0.0.0.0"  # noqa: S104 - keys are needed
         async with Scheduler(
             host=listening,
@@ -103,30 +120,35 @@ async def start(
                 {"scheduler": f"tls://{address}:{port}", "keys": _keys(security)}
                 for address in ours
             ]
-            await asyncio.gather(*map(_start, hosts, orders))
-            restarting = [*map(asyncio.create_task, map(_restart_when_ended, hosts, orders))]
-            yield scheduler.address, security
-            for task in restarting:
-                task.cancel()
+            pairs = [*zip(hosts, orders, strict=True)]
+            starting = (loop.run_in_executor(threads, host.start, order) for host, order in pairs)
+            await asyncio.gather(*starting)
+            restarting = [
+                asyncio.create_task(_restart_when_ended(host, order, threads))
+                for host, order in pairs
+            ]
+            try:
+                yield scheduler.address, security
+            finally:
+                for task in restarting:
+                    task.cancel()
     finally:
-        await asyncio.gather(*(asyncio.to_thread(host.end) for host in hosts))
+        await asyncio.gather(*(loop.run_in_executor(threads, host.end) for host in hosts))
+        threads.shutdown(wait=False)
 
 
-async def _start(host: Host, order: dict[str, Any]) -> None:
-    await asyncio.to_thread(host.start, order)
-
-
-async def _restart_when_ended(host: Host, order: dict[str, Any]) -> None:
+async def _restart_when_ended(host: Host, order: dict[str, Any], threads: Executor) -> None:
     """Start the workers of a host again whenever they end."""
+    loop = asyncio.get_running_loop()
     while True:
-        await asyncio.to_thread(host.wait)
+        await loop.run_in_executor(threads, host.wait)
         log.failure(f"host {host.name}: its workers have ended, and are started again")
         while True:
             await asyncio.sleep(RETRYING)
             try:
-                await asyncio.to_thread(host.end)
-                await asyncio.to_thread(host.connect)
-                await _start(host, order)
+                await loop.run_in_executor(threads, host.end)
+                await loop.run_in_executor(threads, host.connect)
+                await loop.run_in_executor(threads, host.start, order)
                 break
             except Exception as error:  # noqa: BLE001 - the host may be off
                 log.failure(f"host {host.name}: {error}")

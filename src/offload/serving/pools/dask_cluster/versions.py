@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import importlib.metadata
 import platform
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+
+from distributed import Client
 
 from offload import __version__ as offload_version
 from offload.errors import MachineError
+from offload.serving.pools.dask_cluster.broadcast import run_on_each
 from pipepool import __version__ as pipepool_version
 
 PACKAGES = ("dask", "distributed", "tornado", "msgpack", "cloudpickle")  # what messages depend on
@@ -23,18 +26,37 @@ def own() -> dict[str, str]:
     return {"Python": platform.python_version(), **found, **ours}
 
 
-async def check(client: Any) -> None:
-    """Raise MachineError if the scheduler or a worker has other versions than this process."""
+async def check_scheduler(client: Client) -> None:
+    """Raise MachineError if the scheduler has other versions than this process."""
+    with _importing():
+        there = await client.run_on_scheduler(own)
+    _compare("the scheduler", there)
+
+
+async def check_workers(
+    client: Client, workers: Collection[str], patience_s: float | None
+) -> set[str]:
+    """Return the workers that respond within `patience_s`; raise MachineError as above."""
+    with _importing():
+        found = await run_on_each(client, workers, patience_s, own)
+    for name, there in found.items():
+        _compare(f"worker {name}", there)
+    return {*found}
+
+
+@contextmanager
+def _importing() -> Iterator[None]:
+    """Raise MachineError if a process of the cluster cannot import a module."""
     try:
-        found = {"the scheduler": await client.run_on_scheduler(own)}
-        found |= {f"worker {name}": each for name, each in (await client.run(own)).items()}
+        yield
     except ImportError as error:
         what = f"the cluster cannot import {error.name or 'offload'}"
         raise MachineError(what, "install offload where its scheduler and workers run") from None
-    here = own()
-    for place, there in found.items():
-        if (why := difference(here, there)) is not None:
-            raise MachineError(f"{place} has {why}", "install the same versions on each machine")
+
+
+def _compare(place: str, there: Versions) -> None:
+    if (why := difference(own(), there)) is not None:
+        raise MachineError(f"{place} has {why}", "install the same versions on each machine")
 
 
 def difference(here: Versions, there: Versions) -> str | None:

@@ -134,7 +134,11 @@ def _start_processes(job: Job, count: int) -> PipeExecutor:
         initargs=(job.task,),
         preload=[task_clock.__name__],
     )
-    executor.submit(os.getpid).result()  # raises the error of the import
+    try:
+        executor.submit(os.getpid).result()  # raises the error of the import
+    except BaseException:
+        executor.shutdown(wait=False)
+        raise
     return executor
 
 
