@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import socket
+import threading
 import time
 import urllib.parse
 from collections.abc import Iterator
@@ -21,9 +22,11 @@ from offload.bench.records import journal
 from offload.bench.records.lines import to_line
 from offload.reports.live import feed
 from offload.reports.live.run_view import RunView
+from offload.reports.live.view import View
 from tests.reports.live.serving import (
     PLAN,
     SCRIPT,
+    TIMEOUT,
     Events,
     answer,
     finish,
@@ -218,6 +221,40 @@ def _gets_a_stream(url: str) -> bool:
             if stream.status == 200:
                 return True
     return False
+
+
+class Halting(RunView):
+    """A source whose reading, which is in the server's loop, halts once at `halt_at`."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.reads, self.halt_at = 0, -1
+        self.has_halted, self.may_go_on = threading.Event(), threading.Event()
+
+    def read(self) -> View:
+        self.reads += 1
+        if self.reads == self.halt_at:
+            self.has_halted.set()
+            self.may_go_on.wait(TIMEOUT)
+        return super().read()
+
+
+def test_a_browser_that_leaves_before_it_is_answered_uses_no_stream(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server finds the end of its request and the end of its connection at the same time."""
+    monkeypatch.setattr(feed, "MOST_STREAMS", 1)
+    source = Halting(folder)
+    with served(source) as url:
+        parts = urllib.parse.urlsplit(url)
+        with socket.create_connection(("127.0.0.1", parts.port or 0), TIMEOUT) as browser:
+            head = f"GET {parts.path}events HTTP/1.1\r\nHost: {parts.netloc}\r\n"
+            browser.sendall(head.encode())
+            source.halt_at = source.reads + 5  # until then the server waits for the rest
+            assert source.has_halted.wait(TIMEOUT)
+            browser.sendall(b"\r\n")
+        source.may_go_on.set()
+        assert _gets_a_stream(url)
 
 
 def test_a_browser_that_does_not_read_delays_no_other(folder: Path, url: str) -> None:
