@@ -37,7 +37,7 @@ class Progress:
         left_s, now = self._expected_s(), time.time()
         self._ends = time.monotonic() + left_s
         self._now = progress_file.own("starting", "start", now, now + left_s)
-        self._console = Console(stderr=True, highlight=False)
+        self._console = Console(stderr=True, highlight=False, emoji=False)  # names may have `:key:`
         self._rows = CaseRows(plan.cases)
         if self._console.is_terminal:
             self._rows.add(records)
