@@ -14,6 +14,7 @@ from offload.cli.commands import benchmark, cases, start, understand
 from offload.errors import RunError
 from offload.reports.html import repeat_command, run
 from offload.reports.html.run import MeasuredRun
+from tests.bench import gates
 from tests.commands import fab_here
 from tests.reports.html.pages import NAMES, committed
 
@@ -103,6 +104,16 @@ def test_a_run_whose_header_is_hidden_has_no_command(planned: list[Plan]) -> Non
     assert case.request is not None
     hidden = replace(case, request=type(case.request)(**dict(case.request.masked)))
     assert command_of(replace(plan, cases=(hidden,))) is None
+
+
+def test_the_other_side_of_a_gate_has_no_command_of_its_own() -> None:
+    plan = gates.plan(gates.THREADS)
+    found = gates.records(plan, gates.rates(1.0), 2)
+    own = MeasuredRun(Path("run"), found, plan)
+    baseline, now = own.rows
+    assert baseline.first.case.origin == "../main"
+    assert repeat_command.of_cases(own, baseline) is None
+    assert repeat_command.of_cases(own, now) == "fab measure:3/count_sync"
 
 
 def test_a_server_that_is_not_here_any_more_has_no_command(

@@ -165,9 +165,12 @@ def _join(name: str, options: Sequence[str], case: Case) -> str | None:
 
 
 def _case_arguments(case: Case) -> list[str] | None:
-    """Return the arguments for a case; None if it has settings that commands cannot set."""
+    """Return the arguments for a case; None if it has settings that commands cannot set.
+
+    A case of another checkout or environment has none either.
+    """
     server = catalog.find_server(case.server)
-    if {*case.settings} - {server.size, "bind"}:
+    if {*case.settings} - {server.size, "bind"} or case.origin is not None:
         return None
     name = replace(case, request=None, placement=Placement()).name
     if application.is_application(case.task):
