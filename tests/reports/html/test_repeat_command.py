@@ -10,10 +10,12 @@ import pytest
 
 from offload.bench.planning.plan import Plan
 from offload.bench.records import journal
-from offload.cli.commands import benchmark, cases, start, understand
+from offload.bench.target import origins
+from offload.cli.commands import benchmark, cases, gate, start, understand
 from offload.errors import RunError
 from offload.reports.html import repeat_command, run
 from offload.reports.html.run import MeasuredRun
+from offload.suites import Request
 from tests.bench import gates
 from tests.commands import fab_here
 from tests.reports.html.pages import NAMES, committed
@@ -47,7 +49,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
         plans.append(plan)
         raise RunError("planned")
 
-    for module in (benchmark, cases, start, understand):
+    for module in (benchmark, cases, gate, start, understand):
         monkeypatch.setattr(module, "start_run", start_run)
     return plans
 
@@ -67,6 +69,39 @@ def test_the_command_of_a_run_plans_the_same_run(words: list[str], planned: list
     assert len(planned) == 2, command
     one, other = planned
     assert replace(other, seed=one.seed) == one
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "compare_runs:against=.,cases=3/noop_sync",
+        "compare_runs:against=.,cases=3/noop_sync+4x2/noop_sync,gate=7.5,users=9,budget=90",
+        "compare_runs:against=.,cases=3/noop_sync,ensure=p99(3/noop_sync) < 0.05",
+        "compare_runs:against=.,cases=uvicorn_h11/app=docs.shop:app",
+    ],
+)
+def test_the_command_of_a_gate_plans_the_same_gate(
+    words: str, planned: list[Plan], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(origins, "differences", lambda *_: ["a instead of b"])
+    assert "planned" in fab_here(words).stderr
+    command = command_of(planned[0])
+    assert command is not None
+    fab_here(*shlex.split(command)[1:])
+    assert len(planned) == 2, command
+    assert replace(planned[1], seed=planned[0].seed) == planned[0]
+
+
+def test_a_gate_whose_load_cases_cannot_name_has_no_command() -> None:
+    assert command_of(gates.plan(gates.THREADS)) is not None
+    for other in (
+        replace(gates.PROCESSES, users=8),
+        replace(gates.PROCESSES, keep_alive=True),
+        replace(gates.PROCESSES, request=Request("/x")),
+        replace(gates.PROCESSES, path="/x"),
+        replace(gates.PROCESSES, settings={"protect": "yes"}),
+    ):
+        assert command_of(gates.plan(gates.THREADS, other)) is None, other
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "example-advise"])
