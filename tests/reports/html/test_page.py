@@ -116,6 +116,21 @@ def test_the_answer_is_first_and_has_the_sentences_of_the_text_report(name: str)
         assert effects.ratio_text(effect) in first
 
 
+@pytest.mark.usefixtures("without_pictures")
+def test_the_answer_names_the_python_of_each_ratio_of_several() -> None:
+    newer = {"python": "3.14.0", "gil_enabled": True}
+    folder = written(
+        "pythons",
+        *windows(RECORD, 10.0, 10.1, 9.9),
+        *windows(PROCESSES, 20.0, 20.1, 19.9),
+        *windows(RECORD, 30.0, 30.1, 29.9, interpreter=newer),
+        *windows(PROCESSES, 30.0, 30.1, 29.9, interpreter=newer),
+    )
+    [answer, *_] = parsed(rendered(folder)).iter("section")
+    names = [words(name) for name in answer.iter("b")]
+    assert names == ["xml (1: Python 3.11.7)", "xml (2: Python 3.14.0)"]
+
+
 @NEEDS_PICTURES
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_each_picture_has_a_name_a_description_and_a_table_beside_it(name: str) -> None:

@@ -81,13 +81,13 @@ def of_run(run: MeasuredRun) -> Answer:
     )
 
 
-def compared_effects(run: MeasuredRun) -> list[tuple[str, Effect]]:
-    """Return the description of each task and its effect, one group of rows after the other."""
+def compared_effects(run: MeasuredRun) -> list[tuple[str, str, Effect]]:
+    """Return each task with its group, its description, and its effect, one group after another."""
     return [
-        pair
+        (f"{effect.threads.first.case.task}{run.group_name(group)}", what, effect)
         for group in run.groups
         for found in [effects.effects(group)]
-        for pair in zip(effects.descriptions(found), found, strict=True)
+        for what, effect in zip(effects.descriptions(found), found, strict=True)
     ]
 
 
@@ -186,11 +186,11 @@ def _capacity(run: MeasuredRun) -> Iterator[Verdict]:
 
 
 def _effects(run: MeasuredRun) -> Iterator[Verdict]:
-    for what, effect in compared_effects(run):
+    for name, what, effect in compared_effects(run):
         words = f"{what}. " if what else ""
         yield Verdict(
             _sentence(f"{words}{effect.reading}"),
-            effect.threads.first.case.task,
+            name,
             effects.ratio_text(effect),
             _tone(effect.comparison),
         )

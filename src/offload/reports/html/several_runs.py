@@ -107,8 +107,7 @@ def _of_cases(runs: Sequence[MeasuredRun], value_of: Callable[[Row], Value | Non
 def _ratios(runs: Sequence[MeasuredRun]) -> Values:
     found: Values = {}
     for number_of_run, run in enumerate(runs):
-        for what, effect in answer.compared_effects(run):
-            task = effect.threads.first.case.task
+        for task, what, effect in answer.compared_effects(run):
             verdict = effect.verdict
             value = Value(effect.ratio, effects.ratio_text(effect), verdict.low, verdict.high)
             name = f"{task}: {what}" if what else task
