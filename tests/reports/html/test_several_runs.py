@@ -7,6 +7,7 @@ import json
 import pytest
 
 from offload.bench.records import journal
+from offload.bench.records.record import TEST
 from offload.reports import results_json
 from offload.reports.html import run_files
 from tests.commands import fab_here
@@ -58,6 +59,24 @@ def test_a_case_that_one_run_lacks_has_a_dash() -> None:
     rows = tables(parsed(rendered(one, other)))["Requests per second, by run"]
     shown = [[words(row[name]) != "-" for name in ("one", "other")] for row in rows]
     assert shown == [[True, False], [False, True]]
+
+
+@pytest.mark.usefixtures("without_pictures")
+def test_rows_of_the_same_case_are_all_shown() -> None:
+    tests = [
+        changed(RECORD, kind=TEST, rate=rate, asked_rate=asked)
+        for rate, asked in ((10.0, 10.0), (19.0, 20.0), (18.0, 20.0))
+    ]
+    one, other = written("one", *tests), written("other", *tests[:2])
+    rows = tables(parsed(rendered(one, other)))["Requests per second, by run"]
+    name = "threads,xml, 25 users, {} requested".format
+    assert [words(row["Case"]) for row in rows] == [
+        name("10/s"),
+        name("20/s"),
+        f"{name('20/s')} (2)",
+    ]
+    assert [floats([row["one"]]) for row in rows] == [[10.0], [19.0], [18.0]]
+    assert [floats([row["other"]]) for row in rows] == [[10.0], [19.0], []]
 
 
 @NEEDS_PICTURES

@@ -5,7 +5,8 @@ Rounds of different runs are not paired, so no ratio between runs is computed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from offload.reports.gil import effects, effects_svg
@@ -97,11 +98,25 @@ def sections(runs: Sequence[MeasuredRun]) -> list[Section]:
 def _of_cases(runs: Sequence[MeasuredRun], value_of: Callable[[Row], Value | None]) -> Values:
     found: Values = {}
     for number_of_run, run in enumerate(runs):
-        for row in run.rows:
-            name = f"{labels.case_name(row.first)}, {row.first.case.users} users"
+        for name, row in zip(_unique(map(_name, run.rows)), run.rows, strict=True):
             if (value := value_of(row)) is not None:
                 found.setdefault(name, [None] * len(runs))[number_of_run] = value
     return found
+
+
+def _name(row: Row) -> str:
+    """Return the name of a row: its case and its load."""
+    case = row.first.case
+    requested = "" if case.asked_rate is None else f", {case.asked_rate:.4g}/s requested"
+    return f"{labels.case_name(row.first)}, {case.users} users{requested}"
+
+
+def _unique(names: Iterable[str]) -> Iterator[str]:
+    """Yield names that are unique in their run: a number is appended to a repeated one."""
+    count = Counter[str]()
+    for name in names:
+        count[name] += 1
+        yield name if count[name] == 1 else f"{name} ({count[name]})"
 
 
 def _ratios(runs: Sequence[MeasuredRun]) -> Values:
