@@ -61,6 +61,17 @@ def test_a_run_with_twenty_streams_ends_without_waiting_and_its_page_survives_it
         assert wait_until(lambda: not is_running(process))
 
 
+def test_a_warning_before_the_address_does_not_hide_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as those that PYTHONWARNINGS=always prints while packages are imported."""
+    warning = "import sys; print('a warning', file=sys.stderr, flush=True)"
+    (tmp_path / "sitecustomize.py").write_text(warning)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with launched(new_run(tmp_path / "run"), idle_s=1.0) as page:
+        assert answer(page.url)[0] == 200
+
+
 def test_rows_go_through_a_pipe_that_nobody_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[int] = []
 
