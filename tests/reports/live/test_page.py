@@ -22,7 +22,7 @@ from offload.bench.records import journal
 from offload.bench.records.lines import to_line
 from offload.reports.live import feed
 from offload.reports.live.run_view import RunView
-from offload.reports.live.view import View
+from offload.reports.live.view import RUNNING, View
 from tests.reports.live.serving import (
     PLAN,
     SCRIPT,
@@ -257,13 +257,40 @@ def test_a_browser_that_leaves_before_it_is_answered_uses_no_stream(
         assert _gets_a_stream(url)
 
 
-def test_a_browser_that_does_not_read_delays_no_other(folder: Path, url: str) -> None:
-    with Events(url) as deaf, Events(url) as events:
-        for number in range(1, 40):
-            now = progress_file.own("x" * 350, f"{number}{'y' * 350}", 0.0, 0.0)
-            progress_file.write(folder, now)
-            events.until(lambda view, word=f"{number}y": view["phase"].startswith(word))
-        assert deaf.until(lambda view: view["phase"].startswith("39y"))
+class Large:
+    """A source whose content is larger than the buffers of a connection."""
+
+    title = "large"
+
+    def __init__(self) -> None:
+        self.number = 0
+        self._rows = (("x" * 400,) * 10,) * 2000  # 8 MB
+
+    def read(self) -> View:
+        return View(RUNNING, str(self.number), (), self._rows)
+
+    def report(self) -> bytes | None:
+        return None
+
+
+def test_a_browser_that_does_not_read_delays_no_other_and_gets_the_newest_content_later() -> None:
+    source = Large()
+    with served(source) as url, socket.socket() as deaf:
+        parts = urllib.parse.urlsplit(url)
+        deaf.settimeout(TIMEOUT)
+        deaf.connect(("127.0.0.1", parts.port))
+        deaf.sendall(f"GET {parts.path}events HTTP/1.1\r\nHost: {parts.netloc}\r\n\r\n".encode())
+        with Events(url) as events:
+            for number in range(1, 4):
+                source.number = number
+                events.until(lambda view, step=str(number): view["step"] == step)
+        steps = []
+        for line in deaf.makefile("rb"):
+            if line.startswith(b"data: {"):
+                steps.append(json.loads(line.removeprefix(b"data: "))["step"])
+                if steps[-1] == "3":
+                    break
+        assert len(steps) == 2
 
 
 def test_without_a_browser_it_ends_by_itself(folder: Path) -> None:
