@@ -15,7 +15,7 @@ from offload.cli.commands import benchmark, cases, gate, start, understand
 from offload.errors import RunError
 from offload.reports.html import repeat_command, run
 from offload.reports.html.run import MeasuredRun
-from offload.suites import Request
+from offload.suites import Case, Request
 from tests.bench import gates
 from tests.commands import fab_here
 from tests.reports.html.pages import NAMES, committed
@@ -69,6 +69,16 @@ def test_the_command_of_a_run_plans_the_same_run(words: list[str], planned: list
     assert len(planned) == 2, command
     one, other = planned
     assert replace(other, seed=one.seed) == one
+
+
+def test_the_command_is_the_same_in_every_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The report of a run has the same bytes wherever it is written."""
+    plan = Plan("measure", (Case("threads", f"{tmp_path}/shop.py:quote"),), 1, None)
+    for folder in (tmp_path, tmp_path.parent):
+        monkeypatch.chdir(folder)
+        assert command_of(plan) == f"fab measure:3/{tmp_path}/shop.py:quote"
 
 
 @pytest.mark.parametrize(

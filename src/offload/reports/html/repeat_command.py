@@ -15,7 +15,7 @@ from offload.errors import UserError
 from offload.registry import application, catalog
 from offload.reports.html.run import MeasuredRun
 from offload.reports.rows import Row
-from offload.suites import Case, Placement, Request, _module
+from offload.suites import Case, Request, _module
 
 DEFAULT_USERS = Case.users  # commands have the same default
 
@@ -197,10 +197,10 @@ def _case_arguments(case: Case) -> list[str] | None:
     server = catalog.find_server(case.server)
     if {*case.settings} - {server.size, "bind"} or case.origin is not None:
         return None
-    name = replace(case, request=None, placement=Placement()).name
+    first = case.name.partition("/")[0]
     if application.is_application(case.task):
-        return [name.partition("/")[0], *_application(case)]
-    return [name]
+        return [first, *_application(case)]
+    return [f"{first}/{case.task}"]  # the rest of its name depends on the current folder
 
 
 def _application(case: Case) -> list[str]:
