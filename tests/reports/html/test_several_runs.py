@@ -88,6 +88,16 @@ def test_runs_differ_by_shape_and_are_named_in_the_legend() -> None:
         assert {*BOTH} <= {" ".join(text.split()) for text in picture.itertext()}
 
 
+@NEEDS_PICTURES
+def test_a_long_name_of_a_run_does_not_leave_the_picture() -> None:
+    one, other = (written(f"baseline-{'x' * 64}-{n}", RECORD, PROCESSES) for n in (1, 2))
+    root = parsed(rendered(one, other))
+    picture = next(element for element in root.iter() if str(element.tag).endswith("svg"))
+    texts = [words(each) for each in picture.iter() if str(each.tag).endswith("text")]
+    legend = [text for text in texts if "xxx" in text]
+    assert [(len(text), text[-2:]) for text in legend] == [(56, "-1"), (56, "-2")]
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("without_pictures")
 def test_fab_report_reads_several_runs() -> None:

@@ -24,7 +24,7 @@ from offload.reports.tables import formats, labels, text_table
 from offload.units import percent
 
 MOST_LINES = 160  # lines in a picture: with more values, only the table is shown
-MOST_LETTERS = 56  # length of a label in a picture
+MOST_LETTERS = 56  # length of a label in a picture, or of a name in its legend
 ABOUT = "Rounds of different runs are not paired: there is no ratio between runs."
 
 
@@ -166,7 +166,10 @@ def _picture(
     if sum(len(band.lines) for band in found) > MOST_LINES:
         return None
     ends = [value for band in found for line in band.lines for value in line.values]
-    keys = [Key(run.name, *look) for run, look in zip(runs, looks, strict=True)]
+    keys = [
+        Key(text_table.shortened(run.name, MOST_LETTERS), *look)
+        for run, look in zip(runs, looks, strict=True)
+    ]
     reference = 1.0 if has_one else None
     scale = _axis(ends, is_log, has_one)
     spec = Bands(found, scale, bands.SEVERAL, keys=keys, reference=reference).spec
