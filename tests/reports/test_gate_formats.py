@@ -65,13 +65,18 @@ def kept(*ratios: float, moved: float | None = 0.3) -> GateResult:
     )
 
 
-def unknown() -> GateResult:
-    """Return a result with a case without a rate, and a condition on an unknown figure."""
-    made = plan(THREADS, PROCESSES, ensure="p99(4/count_sync) < 1")
+def without_rate(place: int, ensure: str = "") -> GateResult:
+    """Return a result with a case that has no rate on one side."""
+    made = plan(THREADS, PROCESSES, ensure=ensure)
     steady = rates(1.0, 1.0)
     gone = {"rate": None, "problem": "not available: no such server"}
-    found = records(made, lambda p, n: {**steady(p, n), **(gone if p == 0 else {})}, 20)
+    found = records(made, lambda p, n: {**steady(p, n), **(gone if p == place else {})}, 20)
     return evaluate(made, found, Path("/results/run"))
+
+
+def unknown() -> GateResult:
+    """Return a result with a case without a baseline, and a condition on an unknown figure."""
+    return without_rate(0, "p99(4/count_sync) < 1")
 
 
 RESULTS = {
@@ -85,6 +90,7 @@ RESULTS = {
     "kept": lambda: kept(1.0, 0.8),
     "kept, unknown speed": lambda: kept(1.0, 0.8, moved=None),
     "no baseline": unknown,
+    "fails": lambda: without_rate(1),
 }
 EXPECTED = {
     "no loss": "no loss",
@@ -97,6 +103,7 @@ EXPECTED = {
     "kept": "loss",
     "kept, unknown speed": "loss",  # the verdicts are those of records beside each other
     "no baseline": "undecided",
+    "fails": "loss",
 }
 
 
@@ -196,6 +203,14 @@ def test_the_badge_has_the_verdict_in_words_and_colour(found: GateResult) -> Non
     colors = {"no loss": "brightgreen", "loss": "red", "undecided": "lightgrey"}
     assert values["color"] == colors[found.outcome]
     assert values["isError"] is (found.outcome == "loss")
+
+
+def test_the_badge_of_failing_requests_does_not_call_them_slow() -> None:
+    messages = [json.loads(formats.render(RESULTS[n](), "badge"))["message"] for n in RESULTS]
+    known = dict(zip(RESULTS, messages, strict=True))
+    assert known["fails"] == "1 of 2 cases failed"
+    assert known["loss"] == "1 of 2 cases slower"
+    assert known["condition"] == "condition does not hold"
 
 
 def test_text_fits_and_begins_with_the_verdict(found: GateResult) -> None:
