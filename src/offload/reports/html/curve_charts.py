@@ -102,9 +102,12 @@ def _speeds(records: Sequence[Record], field: str) -> Iterator[tuple[float, floa
         seconds, started = getattr(record.resources.host, field), _timestamp(record.trial.utc)
         if record.trial.kind == WINDOW and seconds and started is not None:
             times.setdefault(started, []).append(seconds)
-    every = [seconds for own in times.values() for seconds in own]
+    if not times:
+        return
+    median = statistics.median(seconds for own in times.values() for seconds in own)
+    first = min(times)
     for started, own in sorted(times.items()):
-        yield (started - min(times)) / 60, statistics.median(every) / statistics.fmean(own)
+        yield (started - first) / 60, median / statistics.fmean(own)
 
 
 def _timestamp(utc: str) -> float | None:
