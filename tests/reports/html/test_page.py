@@ -117,6 +117,13 @@ def test_the_answer_is_first_and_has_the_sentences_of_the_text_report(name: str)
 
 
 @pytest.mark.usefixtures("without_pictures")
+@pytest.mark.parametrize(("rates", "scope"), [((10.0,), "1 round"), ((10.0, 9.9), "2 rounds")])
+def test_the_answer_has_the_number_of_rounds(rates: tuple[float, ...], scope: str) -> None:
+    [answer, *_] = parsed(rendered(written("run", *windows(RECORD, *rates)))).iter("section")
+    assert f"1 row, {scope} of fresh servers at most." in words(answer)
+
+
+@pytest.mark.usefixtures("without_pictures")
 def test_the_answer_names_the_python_of_each_ratio_of_several() -> None:
     newer = {"python": "3.14.0", "gil_enabled": True}
     folder = written(

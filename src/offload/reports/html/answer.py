@@ -128,7 +128,8 @@ def _scope(run: MeasuredRun) -> Iterator[str]:
         yield f"{' and '.join(cases)}."
     rounds = max((row.estimate.n for row in run.rows if row.estimate is not None), default=0)
     measured = f"{len(run.rows)} row{'s' if len(run.rows) > 1 else ''}"
-    yield f"{measured}, {rounds} rounds of fresh servers at most." if rounds else f"{measured}."
+    several = f"{rounds} round{'s' if rounds > 1 else ''} of fresh servers at most"
+    yield f"{measured}, {several}." if rounds else f"{measured}."
 
 
 def _verdicts(run: MeasuredRun) -> tuple[list[Verdict], list[Table]]:
