@@ -31,8 +31,11 @@ def scaling(sweep: Sweep) -> Picture | None:
         for number, e, value in known
     ]
     fit = sweep.choice.fit
-    predicted = () if fit is None else fit.predicted
-    fitted = [(float(n), rate) for (n, _), rate in zip(sweep.points, predicted, strict=False)]
+    fitted = [
+        (float(n), rate)
+        for (n, _), rate in zip(sweep.points, sweep.predicted, strict=True)
+        if rate is not None
+    ]
     ends = [end for point in points for end in (point.y, point.high or 0.0)]
     plane = Plane(
         axis.linear([float(number) for number, _, _ in known], axis.plain),

@@ -66,7 +66,6 @@ def _scaling(run: MeasuredRun) -> Iterator[Panel]:
     if (found := answer.sweep_of(run)) is None:
         return
     fit = found.choice.fit
-    predicted = fit.predicted if fit else (None,) * len(found.points)
     rows = [
         (
             count(n),
@@ -76,7 +75,7 @@ def _scaling(run: MeasuredRun) -> Iterator[Panel]:
             count(e.n),
             rate(model),
         )
-        for (n, e), model in zip(found.points, predicted, strict=False)
+        for (n, e), model in zip(found.points, found.predicted, strict=True)
     ]
     head = (found.over, "Rate", "From", "To", "Rounds", fit.model if fit else "Model")
     own = table(f"Rates over {found.over}", head, rows)
