@@ -17,7 +17,7 @@ from offload.bench.records import journal
 from offload.errors import RunError
 from offload.reports import results_json, results_txt
 from offload.reports.gil import effects
-from offload.reports.html import page, run
+from offload.reports.html import page, repeat_command, run
 from offload.reports.pictures import drawing
 from offload.reports.rows import rows
 from tests import ROOT
@@ -152,6 +152,13 @@ def test_each_picture_has_a_name_a_description_and_a_table_beside_it(name: str) 
     drawn = [e for e in root.iter("div") if e.attrib.get("class") == "panel drawn"]
     assert len(drawn) >= 3
     assert all([*panel.iter("figure")] and [*panel.iter("table")] for panel in drawn)
+
+
+def test_the_speed_of_the_machine_has_the_command_of_its_run() -> None:
+    [machine] = [e for e in example_root(SMALL).iter("section") if e.attrib["id"] == "machine"]
+    command = repeat_command.of_run(run.read(committed(SMALL)))
+    assert command is not None
+    assert [words(code) for code in machine.iter("code")] == [command]
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

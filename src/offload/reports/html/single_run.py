@@ -230,7 +230,7 @@ def _machine(run: MeasuredRun) -> Iterator[Panel]:
         head = ("What", "Windows", "Lowest", "Median", "Highest", "Changed")
         about = ("Changed: the 90th percentile of the durations over the 10th, minus 1.",)
         own = table("Durations of fixed work before each window, and lost CPU", head, rows, about)
-        yield Panel(own, curve_charts.speed(run.records), None)
+        yield Panel(own, curve_charts.speed(run.records), repeat_command.of_run(run))
 
 
 def _claims(run: MeasuredRun) -> Iterator[Panel]:
