@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from offload.bench.planning import plan_file
 from offload.bench.records import journal
 from offload.errors import RunError
 from offload.reports import results_json, results_txt
@@ -20,7 +21,9 @@ from offload.reports.gil import effects
 from offload.reports.html import page, repeat_command, run
 from offload.reports.pictures import drawing
 from offload.reports.rows import rows
+from offload.suites import Case
 from tests import ROOT
+from tests.bench import gates
 from tests.records import changed
 from tests.reports.html.pages import (
     EXAMPLES,
@@ -136,6 +139,30 @@ def test_the_answer_names_the_python_of_each_ratio_of_several() -> None:
     [answer, *_] = parsed(rendered(folder)).iter("section")
     names = [words(name) for name in answer.iter("b")]
     assert names == ["xml (1: Python 3.11.7)", "xml (2: Python 3.14.0)"]
+
+
+@NEEDS_PICTURES
+def test_the_ratios_of_a_gate_are_those_of_its_sides() -> None:
+    """Not those of processes to threads, which are not measured in the same rounds."""
+    plan = gates.plan(gates.THREADS, gates.PROCESSES, Case("loop", "count_sync"))
+    noise = gates.rates(1.0, 0.8, 1.0, sd=0.005)
+
+    def values(place: int, number: int) -> dict[str, Any]:
+        gone = {"rate": None, "problem": "the server ended"}
+        return {**noise(place, number), **(gone if place == 5 else {})}
+
+    folder = journal.new_run(plan.suite)
+    plan_file.save(plan, folder)
+    journal.append(folder, *gates.records(plan, values, 10, folder.name))
+    root = parsed(rendered(folder))
+    [ratios] = [section for section in root.iter("section") if section.attrib["id"] == "ratios"]
+    [table] = tables(ratios).values()
+    assert [words(row["Verdict"]) for row in table] == ["no loss", "loss", "fails"]
+    assert floats([row["Ratio"] for row in table]) == pytest.approx([1.0, 0.8], abs=0.03)
+    assert all(0.7 < value < 1.1 for row in table for value in floats([row["From"], row["To"]]))
+    texts = {words(each) for each in ratios.iter() if str(each.tag).endswith("text")}
+    assert {"3/count_sync", "4/count_sync", "\u2190 slower now"} <= texts
+    assert "2/count_sync" not in texts
 
 
 @NEEDS_PICTURES
