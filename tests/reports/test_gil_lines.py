@@ -80,6 +80,20 @@ def test_pythons_are_in_the_order_of_their_versions() -> None:
     assert by_python.table(found[:1]) == ""
 
 
+def test_rows_of_pythons_that_differ_only_in_a_setting_are_all_shown() -> None:
+    def made(python: str, workers: int, rate: float) -> Record:
+        command = f"fab run_server:3,xml,workers={workers},python={python}"
+        facts = {"python": python, "interpreter": {"python": python}}
+        return changed(RECORD, command=command, rate=rate, **facts)
+
+    known = (("3.11.7", 4, 10.0), ("3.11.7", 8, 11.0), ("3.14.0", 4, 20.0), ("3.14.0", 8, 21.0))
+    lines = by_python.table(rows([made(*each) for each in known])).splitlines()
+    assert [line.split() for line in lines[2:]] == [
+        ["threads/xml", "workers=4", "25", "10.00", "once", "20.00", "once"],
+        ["threads/xml", "workers=8", "25", "11.00", "once", "21.00", "once"],
+    ]
+
+
 def test_a_python_without_a_case_has_a_dash_and_a_reason_once_for_all() -> None:
     needs = Problem(CANNOT_LOAD, "tasks/xml.py needs lxml")
     lost = changed(AWAY, interpreter={}, problem=needs, python="3.13t")
