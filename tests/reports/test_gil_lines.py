@@ -9,6 +9,7 @@ from offload.bench.records.record import TEST, Record
 from offload.flags import CANNOT_LOAD, Problem
 from offload.reports import provenance, publish
 from offload.reports.gil import effects as gil
+from offload.reports.gil import on_and_off
 from offload.reports.results_txt import TERMINAL, WIDE, results_txt, row, shortened, tables
 from offload.reports.rows import rows
 from offload.reports.tables import by_python, labels
@@ -92,6 +93,19 @@ def test_rows_of_pythons_that_differ_only_in_a_setting_are_all_shown() -> None:
         ["threads/xml", "workers=4", "25", "10.00", "once", "20.00", "once"],
         ["threads/xml", "workers=8", "25", "11.00", "once", "21.00", "once"],
     ]
+
+
+def test_the_same_request_is_compared_with_the_gil_on_and_off() -> None:
+    def made(setting: str, path: str, rate: float) -> list[Record]:
+        python = f"3.13t-{setting}"
+        facts = {"id": f"threads@{python}/xml", "python": python, "request": {"path": path}}
+        interpreter = {**FREE, "gil_enabled": setting == "gil"}
+        return windows(RECORD, rate, 1.01 * rate, interpreter=interpreter, **facts)
+
+    known = (("gil", "/a", 10.0), ("gil", "/b", 90.0), ("nogil", "/a", 20.0), ("nogil", "/b", 90.0))
+    found = on_and_off.pairs(rows([record for each in known for record in made(*each)]))
+    ratios = [pair.comparison.verdict.ratio for pair in found]
+    assert ratios == [pytest.approx(2.0), pytest.approx(1.0)]
 
 
 def test_a_python_without_a_case_has_a_dash_and_a_reason_once_for_all() -> None:
