@@ -9,6 +9,7 @@ import pytest
 from offload.bench.records import journal
 from offload.bench.records.record import TEST
 from offload.reports import results_json
+from offload.reports.gil import effects_svg
 from offload.reports.html import run_files
 from tests.commands import fab_here
 from tests.records import changed
@@ -77,6 +78,21 @@ def test_rows_of_the_same_case_are_all_shown() -> None:
     ]
     assert [floats([row["one"]]) for row in rows] == [[10.0], [19.0], [18.0]]
     assert [floats([row["other"]]) for row in rows] == [[10.0], [19.0], []]
+
+
+@pytest.mark.usefixtures("without_pictures")
+def test_ratios_of_the_same_task_are_all_shown() -> None:
+    """With new connections and with kept ones, whose difference is not in their names."""
+    records = [
+        record
+        for is_kept, rate in ((False, 20.0), (True, 30.0))
+        for case, own in ((RECORD, 10.0), (PROCESSES, rate))
+        for record in windows(case, own, 1.01 * own, 0.99 * own, keep_alive=is_kept)
+    ]
+    one, other = written("one", *records), written("other", *records)
+    rows = tables(parsed(rendered(one, other)))[f"{effects_svg.TITLE}, by run"]
+    shown = [floats([row["one"]]) for row in rows]
+    assert sorted(shown) == [[pytest.approx(2.0)], [pytest.approx(3.0)]]
 
 
 @NEEDS_PICTURES

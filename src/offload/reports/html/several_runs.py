@@ -122,10 +122,11 @@ def _unique(names: Iterable[str]) -> Iterator[str]:
 def _ratios(runs: Sequence[MeasuredRun]) -> Values:
     found: Values = {}
     for number_of_run, run in enumerate(runs):
-        for task, what, effect in answer.compared_effects(run):
+        compared = answer.compared_effects(run)
+        names = (f"{task}: {what}" if what else task for task, what, _ in compared)
+        for name, (_, _, effect) in zip(_unique(names), compared, strict=True):
             verdict = effect.verdict
             value = Value(effect.ratio, effects.ratio_text(effect), verdict.low, verdict.high)
-            name = f"{task}: {what}" if what else task
             found.setdefault(name, [None] * len(runs))[number_of_run] = value
     return found
 
