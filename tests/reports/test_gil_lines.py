@@ -195,6 +195,13 @@ def test_results_are_kept_with_their_run_and_as_the_newest() -> None:
         assert path.read_text() == results_txt([RECORD])
 
 
+def test_results_of_a_file_whose_name_is_not_text_are_kept() -> None:
+    name = "caf\udce9.py:quote"  # as Python reads a name in Latin-1
+    record = changed(RECORD, task=name, command=f"fab run_server:3,{name}")
+    kept = publish.publish(journal.new_run("x"), [record])
+    assert "threads,caf\ufffd.py:quote" in kept.read_text()
+
+
 def test_one_load_test_has_its_row_its_times_and_its_warnings() -> None:
     flagged = changed(RECORD, kind=TEST, flags=("others: 20 %: end them",))
     head, _, line, load, _, outcome, _, note = row(flagged).splitlines()
