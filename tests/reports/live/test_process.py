@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import re
 import signal
+import threading
 import time
 import urllib.parse
+import webbrowser
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -207,6 +209,19 @@ def test_without_a_browser_the_address_is_printed(
         "live page: http://127.0.0.1:1/x/",
         "warning: no browser was found: open the address in one",
     ]
+
+
+def test_a_browser_that_stays_in_the_foreground_delays_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    closed = threading.Event()
+    monkeypatch.setenv("BROWSER", "any")
+    monkeypatch.setattr(live_page, "BROWSER_S", 0.1)
+    monkeypatch.setattr(webbrowser, "open", lambda _: closed.wait(60))
+    live_page.show("http://127.0.0.1:1/x/")
+    assert not closed.is_set()
+    closed.set()
+    assert capsys.readouterr().err == "live page: http://127.0.0.1:1/x/\n"
 
 
 def test_a_setting_is_checked_before_a_run_starts(monkeypatch: pytest.MonkeyPatch) -> None:
