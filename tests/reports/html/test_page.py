@@ -15,10 +15,11 @@ import pytest
 
 from offload.bench.planning import plan_file
 from offload.bench.records import journal
+from offload.bench.records.record import WINDOW, Record
 from offload.errors import RunError
 from offload.reports import results_json, results_txt
-from offload.reports.gil import effects
-from offload.reports.html import page, repeat_command, run
+from offload.reports.gil import effects, on_and_off
+from offload.reports.html import charts, page, repeat_command, run
 from offload.reports.pictures import drawing
 from offload.reports.rows import rows
 from offload.suites import Case
@@ -222,6 +223,16 @@ def test_a_case_without_figures_reports_why_and_has_no_zero() -> None:
     [away] = [row for row in cells if "not available" in words(row["Rate"])]
     assert "no network" in words(away["Warnings"])
     assert "data-v" not in away["Rate"].attrib
+
+
+def test_servers_that_do_not_start_with_their_gil_have_no_picture_of_ratios() -> None:
+    def made(record: Record, setting: str) -> Record:
+        python = f"3.13t-{setting}"
+        return changed(record, kind=WINDOW, round=1, id=f"threads@{python}/xml", python=python)
+
+    [pair] = on_and_off.pairs(rows([made(AWAY, "gil"), made(RECORD, "nogil")]))
+    assert pair.comparison.verdict.ratio is None
+    assert charts.on_off([pair]) is None
 
 
 @pytest.mark.usefixtures("without_pictures")

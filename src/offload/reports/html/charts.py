@@ -80,8 +80,8 @@ def gate(cases: Sequence[GatedCase]) -> Picture | None:
     return _ratios(found, ends, "Rate now, relative to the baseline", about)
 
 
-def on_off(pairs: Sequence[Pair]) -> Picture:
-    """Draw the ratio of each server without its GIL to the same server with it."""
+def on_off(pairs: Sequence[Pair]) -> Picture | None:
+    """Draw the ratio of each server without its GIL to the same with it; None without ratios."""
     found = []
     for pair in pairs:
         verdict, case = pair.comparison.verdict, pair.on.first.case
@@ -90,6 +90,8 @@ def on_off(pairs: Sequence[Pair]) -> Picture:
         if verdict.ratio is not None:
             mark = Mark(verdict.ratio, f"{name}: {figure}", colour=colour)
             found.append(Band(_label(name), (Line((mark,), figure, verdict.low, verdict.high),)))
+    if not found or len(found) > MOST_BANDS:
+        return None
     ends = Ends("\u2190 faster with its GIL", "faster without \u2192", (ORANGE, BLUE))
     return _ratios(found, ends, "Rate without the GIL, relative to the rate with it")
 
