@@ -14,6 +14,13 @@ from tests.waiting import read_line
 
 BUSY = "print(flush=True)\nwhile True: pass"
 SLEEPING = "import time; print(flush=True); time.sleep(60)"
+# a process whose name clears a terminal, and has two lines
+HOSTILE_NAME = r"""
+import ctypes, time
+ctypes.CDLL(None).prctl(15, b"a\x1b[2J\nb", 0, 0, 0)  # PR_SET_NAME
+print(flush=True)
+time.sleep(60)
+"""
 # 10 ms of Python, then 10 ms or more of hashing, which releases the GIL
 HASHING = """
 import hashlib

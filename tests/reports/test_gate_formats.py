@@ -65,13 +65,18 @@ def kept(*ratios: float, moved: float | None = 0.3) -> GateResult:
     )
 
 
-def unknown() -> GateResult:
-    """Return a result with a case without a rate, and a condition on an unknown figure."""
-    made = plan(THREADS, PROCESSES, ensure="p99(4/count_sync) < 1")
+def without_rate(place: int, ensure: str = "") -> GateResult:
+    """Return a result with a case that has no rate on one side."""
+    made = plan(THREADS, PROCESSES, ensure=ensure)
     steady = rates(1.0, 1.0)
     gone = {"rate": None, "problem": "not available: no such server"}
-    found = records(made, lambda p, n: {**steady(p, n), **(gone if p == 0 else {})}, 20)
+    found = records(made, lambda p, n: {**steady(p, n), **(gone if p == place else {})}, 20)
     return evaluate(made, found, Path("/results/run"))
+
+
+def unknown() -> GateResult:
+    """Return a result with a case without a baseline, and a condition on an unknown figure."""
+    return without_rate(0, "p99(4/count_sync) < 1")
 
 
 RESULTS = {
@@ -85,6 +90,7 @@ RESULTS = {
     "kept": lambda: kept(1.0, 0.8),
     "kept, unknown speed": lambda: kept(1.0, 0.8, moved=None),
     "no baseline": unknown,
+    "fails": lambda: without_rate(1),
 }
 EXPECTED = {
     "no loss": "no loss",
@@ -97,6 +103,7 @@ EXPECTED = {
     "kept": "loss",
     "kept, unknown speed": "loss",  # the verdicts are those of records beside each other
     "no baseline": "undecided",
+    "fails": "loss",
 }
 
 
@@ -171,7 +178,7 @@ def test_markdown_has_one_table_with_a_row_for_each_case(found: GateResult) -> N
     assert literals == [case.name for case in found.cases if not {*"`|"} & {*case.name}]
     firsts = [tokens[n + 1] for n, token in enumerate(tokens) if token.type == "td_open"][::5]
     shown = ["".join(part.content for part in cell.children or ()) for cell in firsts]
-    assert shown == [case.name.replace("\x01", r"\x01") for case in found.cases]
+    assert shown == [case.name.replace("\x01", r"\u0001") for case in found.cases]
     html = [t.content for t in tokens if t.type == "html_block"]
     assert [line.strip() for line in html] == [
         "<details><summary>How it was measured</summary>",
@@ -196,6 +203,14 @@ def test_the_badge_has_the_verdict_in_words_and_colour(found: GateResult) -> Non
     colors = {"no loss": "brightgreen", "loss": "red", "undecided": "lightgrey"}
     assert values["color"] == colors[found.outcome]
     assert values["isError"] is (found.outcome == "loss")
+
+
+def test_the_badge_of_failing_requests_does_not_call_them_slow() -> None:
+    messages = [json.loads(formats.render(RESULTS[n](), "badge"))["message"] for n in RESULTS]
+    known = dict(zip(RESULTS, messages, strict=True))
+    assert known["fails"] == "1 of 2 cases failed"
+    assert known["loss"] == "1 of 2 cases slower"
+    assert known["condition"] == "condition does not hold"
 
 
 def test_text_fits_and_begins_with_the_verdict(found: GateResult) -> None:
@@ -265,7 +280,7 @@ def test_an_unknown_upper_end_is_reported_in_words() -> None:
     assert "p99(3/x) is 0.05 (at least 0.04)" in formats.render(found, "text")
 
 
-HOSTILE = "../@octocat/a\\|b`$x$ <img src=x>&amp; \udcff\x1b[31m \u202e"
+HOSTILE = "../@octocat/a\\|b`$x$ <img src=x>&amp; \udcff\x1b[31m\x7f \u202e"
 
 
 @pytest.mark.parametrize("style", formats.FORMATS)
@@ -275,7 +290,7 @@ def test_a_hostile_name_is_text_in_every_format(style: str) -> None:
     cases = tuple(replace(case, name=f"3/{HOSTILE}:{case.name}") for case in found.cases)
     text = formats.render(replace(found, baseline=HOSTILE, cases=cases), style)
     assert text.encode()
-    assert "\x1b" not in text
+    assert not {"\x1b", "\x7f"} & {*text}
     if style == "junit":
         suite = ET.fromstring(text)[0]
         assert [test.tag for test in suite] == ["testcase"] * 2

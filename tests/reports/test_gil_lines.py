@@ -9,6 +9,7 @@ from offload.bench.records.record import TEST, Record
 from offload.flags import CANNOT_LOAD, Problem
 from offload.reports import provenance, publish
 from offload.reports.gil import effects as gil
+from offload.reports.gil import on_and_off
 from offload.reports.results_txt import TERMINAL, WIDE, results_txt, row, shortened, tables
 from offload.reports.rows import rows
 from offload.reports.tables import by_python, labels
@@ -78,6 +79,33 @@ def test_pythons_are_in_the_order_of_their_versions() -> None:
     assert head.split("  Python ")[1:] == ["3.9.1", "3.11.7", "3.14.0"]
     assert line.split() == ["threads/xml", "25", "9.00", "once", "11.00", "once", "14.00", "once"]
     assert by_python.table(found[:1]) == ""
+
+
+def test_rows_of_pythons_that_differ_only_in_a_setting_are_all_shown() -> None:
+    def made(python: str, workers: int, rate: float) -> Record:
+        command = f"fab run_server:3,xml,workers={workers},python={python}"
+        facts = {"python": python, "interpreter": {"python": python}}
+        return changed(RECORD, command=command, rate=rate, **facts)
+
+    known = (("3.11.7", 4, 10.0), ("3.11.7", 8, 11.0), ("3.14.0", 4, 20.0), ("3.14.0", 8, 21.0))
+    lines = by_python.table(rows([made(*each) for each in known])).splitlines()
+    assert [line.split() for line in lines[2:]] == [
+        ["threads/xml", "workers=4", "25", "10.00", "once", "20.00", "once"],
+        ["threads/xml", "workers=8", "25", "11.00", "once", "21.00", "once"],
+    ]
+
+
+def test_the_same_request_is_compared_with_the_gil_on_and_off() -> None:
+    def made(setting: str, path: str, rate: float) -> list[Record]:
+        python = f"3.13t-{setting}"
+        facts = {"id": f"threads@{python}/xml", "python": python, "request": {"path": path}}
+        interpreter = {**FREE, "gil_enabled": setting == "gil"}
+        return windows(RECORD, rate, 1.01 * rate, interpreter=interpreter, **facts)
+
+    known = (("gil", "/a", 10.0), ("gil", "/b", 90.0), ("nogil", "/a", 20.0), ("nogil", "/b", 90.0))
+    found = on_and_off.pairs(rows([record for each in known for record in made(*each)]))
+    ratios = [pair.comparison.verdict.ratio for pair in found]
+    assert ratios == [pytest.approx(2.0), pytest.approx(1.0)]
 
 
 def test_a_python_without_a_case_has_a_dash_and_a_reason_once_for_all() -> None:
@@ -165,6 +193,13 @@ def test_results_are_kept_with_their_run_and_as_the_newest() -> None:
     assert kept == folder / "results.txt"
     for path in (kept, journal.RESULTS / "results.txt"):
         assert path.read_text() == results_txt([RECORD])
+
+
+def test_results_of_a_file_whose_name_is_not_text_are_kept() -> None:
+    name = "caf\udce9.py:quote"  # as Python reads a name in Latin-1
+    record = changed(RECORD, task=name, command=f"fab run_server:3,{name}")
+    kept = publish.publish(journal.new_run("x"), [record])
+    assert "threads,caf\ufffd.py:quote" in kept.read_text()
 
 
 def test_one_load_test_has_its_row_its_times_and_its_warnings() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import webbrowser
 from collections.abc import Sequence
 from contextlib import suppress
@@ -15,6 +16,7 @@ from offload.errors import UserError
 
 VARIABLE, DEFAULT_MINUTES = "LIVE_MINUTES", "3"
 LONGEST_MINUTES = 24 * 60.0
+BROWSER_S = 2.0  # s until a browser that was found has started or failed; a guess
 GRAPHICAL = (
     "BROWSER",
     "DISPLAY",
@@ -82,8 +84,23 @@ def show(url: str) -> None:
     """Print the address of a page, and open it in a browser if this session has one."""
     print(f"live page: {url}", file=sys.stderr, flush=True)
     is_graphical = sys.platform == "darwin" or any(map(os.environ.get, GRAPHICAL))
-    is_opened = False
-    with suppress(webbrowser.Error, OSError):
-        is_opened = is_graphical and webbrowser.open(url)
-    if not is_opened:
+    if not is_graphical or not _open(url):
         print("warning: no browser was found: open the address in one", file=sys.stderr)
+
+
+def _open(url: str) -> bool:
+    """Open a browser; return whether it was found.
+
+    `webbrowser` waits for the end of some browsers, such as BROWSER='chromium %s', and meanwhile
+    this process has a run to measure or the page to serve.
+    """
+    opened: list[bool] = []
+
+    def run() -> None:
+        with suppress(webbrowser.Error, OSError, ValueError):
+            opened.append(webbrowser.open(url))
+
+    waiting = threading.Thread(target=run, daemon=True)
+    waiting.start()
+    waiting.join(BROWSER_S)
+    return waiting.is_alive() or opened == [True]

@@ -7,12 +7,13 @@ from pathlib import Path
 
 from offload.bench.records import journal
 from offload.bench.records.record import Record
+from offload.reports.printable import printable
 from offload.reports.results_txt import results_txt
 
 
 def publish(folder: Path, records: Sequence[Record]) -> Path:
     """Write a run's results.txt and its copy in results/; return the path in the run's folder."""
-    text = results_txt(records)
+    text = printable(results_txt(records))  # the name of a file may have any bytes
     own = folder / "results.txt"
     for path in (own, journal.RESULTS / "results.txt"):
         journal.replace(path, text)

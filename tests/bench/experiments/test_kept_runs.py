@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from offload.bench.analysis.gate import DISTURBED, FAILS, GateTerms
+from offload.bench.analysis.gate import DISTURBED, FAILS, NO_BASELINE, GateTerms
 from offload.bench.experiments import kept_runs
 from offload.bench.experiments.gate import PASSED, RED, GateResult
 from offload.bench.planning import plan_file
@@ -112,6 +112,19 @@ def test_another_load_is_another_case() -> None:
     found = compared((100.0, 10.0), cases=cases)
     assert [case.name for case in found.cases] == ["3/count_sync"]
     assert found.left_out == ("4/count_sync", "4/count_sync")
+
+
+def test_a_case_that_one_run_did_not_measure_is_no_success() -> None:
+    whole, ended = a_run("baseline-main", (100.0, 100.0)), a_run("run", (100.0, 100.0))
+    path = ended / journal.FILE
+    first_case = path.read_text().splitlines(keepends=True)[: len(NOISE)]
+    path.write_text("".join(first_case))
+    for one, other, open_case in ((whole, ended, "undecided"), (ended, whole, NO_BASELINE)):
+        found = kept_runs.compare(one, other, TERMS)
+        assert found.outcome == "undecided"
+        assert [case.verdict.outcome for case in found.cases] == ["no loss", open_case]
+        assert str(found.cases[1].verdict.reason) == "problem: it was not measured"
+        assert found.left_out == ()
 
 
 def test_only_named_cases_are_judged_and_an_unknown_one_is_an_error() -> None:

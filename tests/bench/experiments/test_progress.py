@@ -71,6 +71,14 @@ def test_a_reason_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[3].endswith(f": 3/noop_sync {again}, 4/noop_sync {again}")
 
 
+def test_a_name_is_printed_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = Progress(PLAN, [])
+    progress.begin("round 1", "3/[bold]shop.pricing:key")
+    progress.done([window(2, 7.0)])
+    _, line = capsys.readouterr().err.splitlines()
+    assert line == "[round 1] 3/[bold]shop.pricing:key: 7.00/s"
+
+
 def test_a_round_that_is_retried_shows_why(capsys: pytest.CaptureFixture[str]) -> None:
     progress = Progress(PLAN, [])
     progress.begin("round 1", PLAN.title(1))

@@ -34,7 +34,8 @@ class Terminal:
         patch.setenv("TERM", "xterm")
         patch.setenv("COLUMNS", "90")
         patch.setenv("LINES", "20")
-        patch.delenv("NO_COLOR", raising=False)
+        for name in ("NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+            patch.delenv(name, raising=False)
         self._stream = os.fdopen(other, "w")
         self._patch, self._old = patch, sys.stderr
         patch.setattr(sys, "stderr", self._stream)
@@ -124,6 +125,29 @@ def test_a_problem_and_a_retry_have_lines_above_the_table(monkeypatch: pytest.Mo
         progress.done([window(2, 0.0, problem="the server died")])
     assert "2/sleep_sync: 7.00" not in terminal.text
     assert "[round 1] 2/sleep_sync: the server died" in terminal.text
+
+
+def test_a_dumb_terminal_has_a_line_for_each_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Terminal(monkeypatch) as terminal:
+        monkeypatch.setenv("TERM", "dumb")
+        with Progress(PLAN, []) as progress:
+            progress.begin("round 1", PLAN.title(1), [2])
+            progress.done([window(2, 7.0)])
+        assert wait_until(lambda: "[round 1] 2/sleep_sync: 7.00/s" in terminal.text)
+        assert "[round 1] 2/sleep_sync; at least" in terminal.text
+        assert "\x1b" not in terminal.text
+
+
+def test_a_pipe_has_a_line_for_each_step_also_if_colours_are_forced(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    with Progress(PLAN, []) as progress:
+        progress.begin("round 1", PLAN.title(1), [2])
+        progress.done([window(2, 7.0)])
+    first, last = capsys.readouterr().err.splitlines()
+    assert first.startswith("[round 1] 2/sleep_sync; at least ")
+    assert last == "[round 1] 2/sleep_sync: 7.00/s"
 
 
 def test_rows_that_do_not_fit_are_around_those_that_are_measured_now() -> None:

@@ -28,6 +28,7 @@ from tests.waiting import read_line, wait_until
 from tests.watched import (
     BUSY,
     HASHING,
+    HOSTILE_NAME,
     PARENT,
     RESTLESS_THREAD,
     SHORT_LIVED_CHILDREN,
@@ -331,6 +332,13 @@ def test_the_context_switches_are_those_of_all_threads() -> None:
     [found] = reading.processes
     assert (reading.tree.threads, reading.tree.processes) == (2, 1)
     assert 100 < (found.use.switches_voluntary or 0) < 3000
+
+
+def test_the_name_of_a_process_cannot_control_a_terminal() -> None:
+    with running(HOSTILE_NAME) as process, Watch(process.pid) as watch:
+        [reading] = watch.readings(1)
+    names = [watch.name, *(each.use.name for each in reading.processes)]
+    assert names == [r"a\x1b[2J\nb"] * 2
 
 
 def test_children_are_watched_as_they_come_and_go() -> None:

@@ -74,6 +74,28 @@ def test_failed_loads_of_each_point_are_reported() -> None:
     assert [point["rate"] for point in values["points"]] == [pytest.approx(100)] * 2 + [None]
 
 
+def test_each_rate_of_the_model_is_beside_its_own_point() -> None:
+    """A number of users that no server survives has a row, but is not in the model."""
+
+    def windows(users: int, rate: float | None) -> list[Record]:
+        problem = "the server ended" if rate is None else None
+        made = changed(
+            new_record(Case("threads", "noop_sync", users=users), "run"),
+            **{"kind": WINDOW, "block": 0, "place": users, "rate": rate, "problem": problem},
+        )
+        return [changed(made, round=n, quick=True) for n in (1, 2, 3)]
+
+    rates = {1: 10.0, 2: 20.0, 3: None, 4: 40.0, 6: 40.5, 8: 40.2, 12: 40.1}
+    found = sweep.fit([r for users, rate in rates.items() for r in windows(users, rate)], "users")
+    rows = [line.split() for line in scaling_table.text(found).splitlines()[2 : 2 + len(rates)]]
+    assert [int(row[0]) for row in rows] == [*rates]
+    for row, rate in zip(rows, rates.values(), strict=True):
+        if rate is None:
+            assert row[1:] == ["-", "-", "-"]
+        else:
+            assert float(row[-1].removesuffix("/s")) == pytest.approx(rate, rel=0.1)
+
+
 @pytest.mark.server
 def test_two_points_are_no_curve_which_is_reported_before_they_are_measured() -> None:
     words = "scale:3/sleep_short_sync,workers=1+2,users=4"

@@ -19,7 +19,8 @@ from offload.reports.pictures import drawing
 from offload.suites import Case
 from tests.bench import gates
 from tests.commands import fab_here
-from tests.reports.html.pages import parsed, rendered, tables, words, written
+from tests.records import changed
+from tests.reports.html.pages import floats, parsed, rendered, tables, words, written
 from tests.reports.test_tables import PROCESSES, RECORD, windows
 
 pytestmark = pytest.mark.usefixtures("without_pictures")
@@ -140,19 +141,27 @@ def test_a_sweep_has_its_model_and_a_comparison_its_verdict() -> None:
         for n, rate in ((1, 10.0), (2, 20.0), (3, 30.0), (4, 40.0), (6, 40.5), (8, 40.2))
         for record in windows(RECORD, rate, rate * 1.01, rate * 0.99, suite="scale", workers=n)
     ]
+    sweep += [
+        changed(record, rate=None, problem="the server ended")
+        for record in windows(RECORD, 1.0, 1.0, suite="scale", workers=5)
+    ]
     folder = written("scale", *sweep)
+    numbers = (1, 2, 3, 4, 5, 6, 8)
     plan = Plan(
         "scale",
-        tuple(Case("threads", "noop_sync", settings={"workers": n}) for n in (1, 2, 3, 4, 6, 8)),
+        tuple(Case("threads", "noop_sync", settings={"workers": n}) for n in numbers),
         1,
         None,
         quick=True,
-        blocks=(Block((0, 1, 2, 3, 4, 5)),),
+        blocks=(Block((0, 1, 2, 3, 4, 5, 6)),),
     )
     plan_file.save(plan, folder)
-    found = tables(parsed(rendered(folder)))
-    assert len(found["Rates over workers"]) == 6
-    assert "knee" in found["Rates over workers"][0]
+    found = tables(parsed(rendered(folder)))["Rates over workers"]
+    models = {int(words(row["workers"])): floats([row["knee"]]) for row in found}
+    assert [*models] == [*numbers]
+    assert models.pop(5) == []
+    expected = {1: 10, 2: 20, 3: 30, 4: 40, 6: 40, 8: 40}
+    assert {n: rate for n, [rate] in models.items()} == pytest.approx(expected, rel=0.1)
 
 
 @pytest.mark.parametrize(

@@ -13,14 +13,18 @@ from typing import Any
 
 import pytest
 
+from offload.bench.planning import plan_file
 from offload.bench.records import journal
+from offload.bench.records.record import WINDOW, Record
 from offload.errors import RunError
 from offload.reports import results_json, results_txt
-from offload.reports.gil import effects
-from offload.reports.html import page, run
+from offload.reports.gil import effects, on_and_off
+from offload.reports.html import charts, page, repeat_command, run
 from offload.reports.pictures import drawing
 from offload.reports.rows import rows
+from offload.suites import Case
 from tests import ROOT
+from tests.bench import gates
 from tests.records import changed
 from tests.reports.html.pages import (
     EXAMPLES,
@@ -116,6 +120,52 @@ def test_the_answer_is_first_and_has_the_sentences_of_the_text_report(name: str)
         assert effects.ratio_text(effect) in first
 
 
+@pytest.mark.usefixtures("without_pictures")
+@pytest.mark.parametrize(("rates", "scope"), [((10.0,), "1 round"), ((10.0, 9.9), "2 rounds")])
+def test_the_answer_has_the_number_of_rounds(rates: tuple[float, ...], scope: str) -> None:
+    [answer, *_] = parsed(rendered(written("run", *windows(RECORD, *rates)))).iter("section")
+    assert f"1 row, {scope} of fresh servers at most." in words(answer)
+
+
+@pytest.mark.usefixtures("without_pictures")
+def test_the_answer_names_the_python_of_each_ratio_of_several() -> None:
+    newer = {"python": "3.14.0", "gil_enabled": True}
+    folder = written(
+        "pythons",
+        *windows(RECORD, 10.0, 10.1, 9.9),
+        *windows(PROCESSES, 20.0, 20.1, 19.9),
+        *windows(RECORD, 30.0, 30.1, 29.9, interpreter=newer),
+        *windows(PROCESSES, 30.0, 30.1, 29.9, interpreter=newer),
+    )
+    [answer, *_] = parsed(rendered(folder)).iter("section")
+    names = [words(name) for name in answer.iter("b")]
+    assert names == ["xml (1: Python 3.11.7)", "xml (2: Python 3.14.0)"]
+
+
+@NEEDS_PICTURES
+def test_the_ratios_of_a_gate_are_those_of_its_sides() -> None:
+    """Not those of processes to threads, which are not measured in the same rounds."""
+    plan = gates.plan(gates.THREADS, gates.PROCESSES, Case("loop", "count_sync"))
+    noise = gates.rates(1.0, 0.8, 1.0, sd=0.005)
+
+    def values(place: int, number: int) -> dict[str, Any]:
+        gone = {"rate": None, "problem": "the server ended"}
+        return {**noise(place, number), **(gone if place == 5 else {})}
+
+    folder = journal.new_run(plan.suite)
+    plan_file.save(plan, folder)
+    journal.append(folder, *gates.records(plan, values, 10, folder.name))
+    root = parsed(rendered(folder))
+    [ratios] = [section for section in root.iter("section") if section.attrib["id"] == "ratios"]
+    [table] = tables(ratios).values()
+    assert [words(row["Verdict"]) for row in table] == ["no loss", "loss", "fails"]
+    assert floats([row["Ratio"] for row in table]) == pytest.approx([1.0, 0.8], abs=0.03)
+    assert all(0.7 < value < 1.1 for row in table for value in floats([row["From"], row["To"]]))
+    texts = {words(each) for each in ratios.iter() if str(each.tag).endswith("text")}
+    assert {"3/count_sync", "4/count_sync", "\u2190 slower now"} <= texts
+    assert "2/count_sync" not in texts
+
+
 @NEEDS_PICTURES
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_each_picture_has_a_name_a_description_and_a_table_beside_it(name: str) -> None:
@@ -130,6 +180,13 @@ def test_each_picture_has_a_name_a_description_and_a_table_beside_it(name: str) 
     drawn = [e for e in root.iter("div") if e.attrib.get("class") == "panel drawn"]
     assert len(drawn) >= 3
     assert all([*panel.iter("figure")] and [*panel.iter("table")] for panel in drawn)
+
+
+def test_the_speed_of_the_machine_has_the_command_of_its_run() -> None:
+    [machine] = [e for e in example_root(SMALL).iter("section") if e.attrib["id"] == "machine"]
+    command = repeat_command.of_run(run.read(committed(SMALL)))
+    assert command is not None
+    assert [words(code) for code in machine.iter("code")] == [command]
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
@@ -166,6 +223,16 @@ def test_a_case_without_figures_reports_why_and_has_no_zero() -> None:
     [away] = [row for row in cells if "not available" in words(row["Rate"])]
     assert "no network" in words(away["Warnings"])
     assert "data-v" not in away["Rate"].attrib
+
+
+def test_servers_that_do_not_start_with_their_gil_have_no_picture_of_ratios() -> None:
+    def made(record: Record, setting: str) -> Record:
+        python = f"3.13t-{setting}"
+        return changed(record, kind=WINDOW, round=1, id=f"threads@{python}/xml", python=python)
+
+    [pair] = on_and_off.pairs(rows([made(AWAY, "gil"), made(RECORD, "nogil")]))
+    assert pair.comparison.verdict.ratio is None
+    assert charts.on_off([pair]) is None
 
 
 @pytest.mark.usefixtures("without_pictures")

@@ -10,10 +10,13 @@ import pytest
 
 from offload.bench.planning.plan import Plan
 from offload.bench.records import journal
-from offload.cli.commands import benchmark, cases, start, understand
+from offload.bench.target import origins
+from offload.cli.commands import benchmark, cases, gate, start, understand
 from offload.errors import RunError
 from offload.reports.html import repeat_command, run
 from offload.reports.html.run import MeasuredRun
+from offload.suites import Case, Request
+from tests.bench import gates
 from tests.commands import fab_here
 from tests.reports.html.pages import NAMES, committed
 
@@ -46,7 +49,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
         plans.append(plan)
         raise RunError("planned")
 
-    for module in (benchmark, cases, start, understand):
+    for module in (benchmark, cases, gate, start, understand):
         monkeypatch.setattr(module, "start_run", start_run)
     return plans
 
@@ -66,6 +69,49 @@ def test_the_command_of_a_run_plans_the_same_run(words: list[str], planned: list
     assert len(planned) == 2, command
     one, other = planned
     assert replace(other, seed=one.seed) == one
+
+
+def test_the_command_is_the_same_in_every_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The report of a run has the same bytes wherever it is written."""
+    plan = Plan("measure", (Case("threads", f"{tmp_path}/shop.py:quote"),), 1, None)
+    for folder in (tmp_path, tmp_path.parent):
+        monkeypatch.chdir(folder)
+        assert command_of(plan) == f"fab measure:3/{tmp_path}/shop.py:quote"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "compare_runs:against=.,cases=3/noop_sync",
+        "compare_runs:against=.,cases=3/noop_sync+4x2/noop_sync,gate=7.5,users=9,budget=90",
+        "compare_runs:against=.,cases=3/noop_sync,ensure=p99(3/noop_sync) < 0.05",
+        "compare_runs:against=.,cases=uvicorn_h11/app=docs.shop:app",
+    ],
+)
+def test_the_command_of_a_gate_plans_the_same_gate(
+    words: str, planned: list[Plan], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(origins, "differences", lambda *_: ["a instead of b"])
+    assert "planned" in fab_here(words).stderr
+    command = command_of(planned[0])
+    assert command is not None
+    fab_here(*shlex.split(command)[1:])
+    assert len(planned) == 2, command
+    assert replace(planned[1], seed=planned[0].seed) == planned[0]
+
+
+def test_a_gate_whose_load_cases_cannot_name_has_no_command() -> None:
+    assert command_of(gates.plan(gates.THREADS)) is not None
+    for other in (
+        replace(gates.PROCESSES, users=8),
+        replace(gates.PROCESSES, keep_alive=True),
+        replace(gates.PROCESSES, request=Request("/x")),
+        replace(gates.PROCESSES, path="/x"),
+        replace(gates.PROCESSES, settings={"protect": "yes"}),
+    ):
+        assert command_of(gates.plan(gates.THREADS, other)) is None, other
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "example-advise"])
@@ -103,6 +149,16 @@ def test_a_run_whose_header_is_hidden_has_no_command(planned: list[Plan]) -> Non
     assert case.request is not None
     hidden = replace(case, request=type(case.request)(**dict(case.request.masked)))
     assert command_of(replace(plan, cases=(hidden,))) is None
+
+
+def test_the_other_side_of_a_gate_has_no_command_of_its_own() -> None:
+    plan = gates.plan(gates.THREADS)
+    found = gates.records(plan, gates.rates(1.0), 2)
+    own = MeasuredRun(Path("run"), found, plan)
+    baseline, now = own.rows
+    assert baseline.first.case.origin == "../main"
+    assert repeat_command.of_cases(own, baseline) is None
+    assert repeat_command.of_cases(own, now) == "fab measure:3/count_sync"
 
 
 def test_a_server_that_is_not_here_any_more_has_no_command(

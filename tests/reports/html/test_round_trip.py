@@ -6,6 +6,7 @@ import base64
 import json
 import lzma
 import re
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -171,6 +172,18 @@ def test_a_file_that_is_too_large_for_a_report_is_not_read(tmp_path: Path) -> No
     refused = fab_here(f"report:{path}")
     assert (refused.returncode, refused.stdout) == (StorageError.exit_code, "")
     assert "is too large for a report" in refused.stderr
+
+
+def test_a_report_that_cannot_be_unpacked_is_an_error_in_one_line(
+    report: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "removed"))
+    refused = fab_here(f"report:{report}")
+    assert (refused.returncode, refused.stdout) == (StorageError.exit_code, "")
+    assert refused.stderr == (
+        "error: no temporary folder: No such file or directory: check disk space, or set "
+        "TMPDIR=folder\n"
+    )
 
 
 @pytest.mark.usefixtures("without_pictures")

@@ -7,7 +7,9 @@ import json
 import pytest
 
 from offload.bench.records import journal
+from offload.bench.records.record import TEST
 from offload.reports import results_json
+from offload.reports.gil import effects_svg
 from offload.reports.html import run_files
 from tests.commands import fab_here
 from tests.records import changed
@@ -60,6 +62,39 @@ def test_a_case_that_one_run_lacks_has_a_dash() -> None:
     assert shown == [[True, False], [False, True]]
 
 
+@pytest.mark.usefixtures("without_pictures")
+def test_rows_of_the_same_case_are_all_shown() -> None:
+    tests = [
+        changed(RECORD, kind=TEST, rate=rate, asked_rate=asked)
+        for rate, asked in ((10.0, 10.0), (19.0, 20.0), (18.0, 20.0))
+    ]
+    one, other = written("one", *tests), written("other", *tests[:2])
+    rows = tables(parsed(rendered(one, other)))["Requests per second, by run"]
+    name = "threads,xml, 25 users, {} requested".format
+    assert [words(row["Case"]) for row in rows] == [
+        name("10/s"),
+        name("20/s"),
+        f"{name('20/s')} (2)",
+    ]
+    assert [floats([row["one"]]) for row in rows] == [[10.0], [19.0], [18.0]]
+    assert [floats([row["other"]]) for row in rows] == [[10.0], [19.0], []]
+
+
+@pytest.mark.usefixtures("without_pictures")
+def test_ratios_of_the_same_task_are_all_shown() -> None:
+    """With new connections and with kept ones, whose difference is not in their names."""
+    records = [
+        record
+        for is_kept, rate in ((False, 20.0), (True, 30.0))
+        for case, own in ((RECORD, 10.0), (PROCESSES, rate))
+        for record in windows(case, own, 1.01 * own, 0.99 * own, keep_alive=is_kept)
+    ]
+    one, other = written("one", *records), written("other", *records)
+    rows = tables(parsed(rendered(one, other)))[f"{effects_svg.TITLE}, by run"]
+    shown = [floats([row["one"]]) for row in rows]
+    assert sorted(shown) == [[pytest.approx(2.0)], [pytest.approx(3.0)]]
+
+
 @NEEDS_PICTURES
 def test_runs_differ_by_shape_and_are_named_in_the_legend() -> None:
     root = example_root(*BOTH)
@@ -67,6 +102,16 @@ def test_runs_differ_by_shape_and_are_named_in_the_legend() -> None:
     assert len(pictures) >= 3
     for picture in pictures:
         assert {*BOTH} <= {" ".join(text.split()) for text in picture.itertext()}
+
+
+@NEEDS_PICTURES
+def test_a_long_name_of_a_run_does_not_leave_the_picture() -> None:
+    one, other = (written(f"baseline-{'x' * 64}-{n}", RECORD, PROCESSES) for n in (1, 2))
+    root = parsed(rendered(one, other))
+    picture = next(element for element in root.iter() if str(element.tag).endswith("svg"))
+    texts = [words(each) for each in picture.iter() if str(each.tag).endswith("text")]
+    legend = [text for text in texts if "xxx" in text]
+    assert [(len(text), text[-2:]) for text in legend] == [(56, "-1"), (56, "-2")]
 
 
 @pytest.mark.slow

@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import socket
+import threading
 import time
 import urllib.parse
 from collections.abc import Iterator
@@ -21,9 +22,11 @@ from offload.bench.records import journal
 from offload.bench.records.lines import to_line
 from offload.reports.live import feed
 from offload.reports.live.run_view import RunView
+from offload.reports.live.view import RUNNING, View
 from tests.reports.live.serving import (
     PLAN,
     SCRIPT,
+    TIMEOUT,
     Events,
     answer,
     finish,
@@ -220,13 +223,74 @@ def _gets_a_stream(url: str) -> bool:
     return False
 
 
-def test_a_browser_that_does_not_read_delays_no_other(folder: Path, url: str) -> None:
-    with Events(url) as deaf, Events(url) as events:
-        for number in range(1, 40):
-            now = progress_file.own("x" * 350, f"{number}{'y' * 350}", 0.0, 0.0)
-            progress_file.write(folder, now)
-            events.until(lambda view, word=f"{number}y": view["phase"].startswith(word))
-        assert deaf.until(lambda view: view["phase"].startswith("39y"))
+class Halting(RunView):
+    """A source whose reading, which is in the server's loop, halts once at `halt_at`."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.reads, self.halt_at = 0, -1
+        self.has_halted, self.may_go_on = threading.Event(), threading.Event()
+
+    def read(self) -> View:
+        self.reads += 1
+        if self.reads == self.halt_at:
+            self.has_halted.set()
+            self.may_go_on.wait(TIMEOUT)
+        return super().read()
+
+
+def test_a_browser_that_leaves_before_it_is_answered_uses_no_stream(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server finds the end of its request and the end of its connection at the same time."""
+    monkeypatch.setattr(feed, "MOST_STREAMS", 1)
+    source = Halting(folder)
+    with served(source) as url:
+        parts = urllib.parse.urlsplit(url)
+        with socket.create_connection(("127.0.0.1", parts.port or 0), TIMEOUT) as browser:
+            head = f"GET {parts.path}events HTTP/1.1\r\nHost: {parts.netloc}\r\n"
+            browser.sendall(head.encode())
+            source.halt_at = source.reads + 5  # until then the server waits for the rest
+            assert source.has_halted.wait(TIMEOUT)
+            browser.sendall(b"\r\n")
+        source.may_go_on.set()
+        assert _gets_a_stream(url)
+
+
+class Large:
+    """A source whose content is larger than the buffers of a connection."""
+
+    title = "large"
+
+    def __init__(self) -> None:
+        self.number = 0
+        self._rows = (("x" * 400,) * 10,) * 2000  # 8 MB
+
+    def read(self) -> View:
+        return View(RUNNING, str(self.number), (), self._rows)
+
+    def report(self) -> bytes | None:
+        return None
+
+
+def test_a_browser_that_does_not_read_delays_no_other_and_gets_the_newest_content_later() -> None:
+    source = Large()
+    with served(source) as url, socket.socket() as deaf:
+        parts = urllib.parse.urlsplit(url)
+        deaf.settimeout(TIMEOUT)
+        deaf.connect(("127.0.0.1", parts.port))
+        deaf.sendall(f"GET {parts.path}events HTTP/1.1\r\nHost: {parts.netloc}\r\n\r\n".encode())
+        with Events(url) as events:
+            for number in range(1, 4):
+                source.number = number
+                events.until(lambda view, step=str(number): view["step"] == step)
+        steps = []
+        for line in deaf.makefile("rb"):
+            if line.startswith(b"data: {"):
+                steps.append(json.loads(line.removeprefix(b"data: "))["step"])
+                if steps[-1] == "3":
+                    break
+        assert len(steps) == 2
 
 
 def test_without_a_browser_it_ends_by_itself(folder: Path) -> None:

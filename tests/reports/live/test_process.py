@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import re
 import signal
+import threading
 import time
 import urllib.parse
+import webbrowser
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -59,6 +61,17 @@ def test_a_run_with_twenty_streams_ends_without_waiting_and_its_page_survives_it
         assert answer(page.url, "report")[2] == (folder / "report.html").read_bytes()
         stack.close()
         assert wait_until(lambda: not is_running(process))
+
+
+def test_a_warning_before_the_address_does_not_hide_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as those that PYTHONWARNINGS=always prints while packages are imported."""
+    warning = "import sys; print('a warning', file=sys.stderr, flush=True)"
+    (tmp_path / "sitecustomize.py").write_text(warning)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with launched(new_run(tmp_path / "run"), idle_s=1.0) as page:
+        assert answer(page.url)[0] == 200
 
 
 def test_rows_go_through_a_pipe_that_nobody_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,6 +209,19 @@ def test_without_a_browser_the_address_is_printed(
         "live page: http://127.0.0.1:1/x/",
         "warning: no browser was found: open the address in one",
     ]
+
+
+def test_a_browser_that_stays_in_the_foreground_delays_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    closed = threading.Event()
+    monkeypatch.setenv("BROWSER", "any")
+    monkeypatch.setattr(live_page, "BROWSER_S", 0.1)
+    monkeypatch.setattr(webbrowser, "open", lambda _: closed.wait(60))
+    live_page.show("http://127.0.0.1:1/x/")
+    assert not closed.is_set()
+    closed.set()
+    assert capsys.readouterr().err == "live page: http://127.0.0.1:1/x/\n"
 
 
 def test_a_setting_is_checked_before_a_run_starts(monkeypatch: pytest.MonkeyPatch) -> None:

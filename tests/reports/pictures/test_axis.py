@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from offload.reports.pictures import axis
+from offload.units import seconds
 
 positive = some.lists(some.floats(1e-6, 1e9), min_size=1, max_size=20)
 any_number = some.lists(some.floats(-1e6, 1e6), min_size=1, max_size=20)
@@ -61,3 +62,9 @@ def test_ticks_of_a_linear_axis() -> None:
 def test_the_labels_are_those_of_the_ticks() -> None:
     found = axis.logarithmic([0.5, 2.0], lambda ratio: f"{ratio:g}x")
     assert found.label_expression == "{'0.5': '0.5x', '1': '1x', '2': '2x'}[datum.value]"
+
+
+def test_the_label_of_a_small_tick_is_found_by_javascript() -> None:
+    found = axis.logarithmic([3e-5, 1e-4], seconds)
+    expected = "{'0.00002': '20 us', '0.00005': '50 us', '0.0001': '100 us'}[datum.value]"
+    assert found.label_expression == expected

@@ -53,6 +53,11 @@ def test_each_value_has_its_text_and_its_mark_and_larger_ones_are_further_right(
     assert {"case 0", "case 1", "case 2", "1.0", "10.0", "100.0"} <= {*shown}
 
 
+def test_small_ticks_have_labels() -> None:
+    shown = {e.text for e in drawn(picture(3e-5, 2e-4)).iter(f"{SVG}text")}
+    assert {"1e-05", "2e-05", "5e-05", "0.0001", "0.0002", "0.0005"} <= shown
+
+
 @pytest.mark.slow
 def test_a_picture_is_the_same_each_time_also_beside_others() -> None:
     one, other = picture(1.0, 2.0), picture(3.0)

@@ -36,6 +36,7 @@ UNKNOWN_SPEED = Flag("speed", "the change of the machine's speed is unknown", SI
 def compare(baseline: Path, run: Path, terms: GateTerms, names: Sequence[str] = ()) -> GateResult:
     """Judge the cases that both runs have, or only those with `names`.
 
+    A case that is in the plan of both runs has no verdict if one of them ended before its rounds.
     Raise RunError if the runs have no case in common or were measured on different machines, and
     UsageError if they are the same run.
     """
@@ -44,7 +45,7 @@ def compare(baseline: Path, run: Path, terms: GateTerms, names: Sequence[str] = 
         what = f"{run.name} is the run that {baseline.name} was copied from"
         raise UsageError(what, "measure again, or name another run by run=")
     _check_machines(before, now, baseline.name)
-    old, new = _measured_cases(baseline, before), _measured_cases(run, now)
+    old, new = _cases_in_rounds(baseline, before), _cases_in_rounds(run, now)
     common = [case for case in new if case.key in {each.key for each in old}]
     if not common:
         what = f"{baseline.name} and {run.name} have no case in common"
@@ -90,11 +91,13 @@ def _machine(records: Sequence[Record]) -> Mapping[str, object]:
     return next((record.environment for record in records if record.environment), {})
 
 
-def _measured_cases(folder: Path, records: Sequence[Record]) -> list[Case]:
-    """Return the cases of a run that were measured in rounds, each once."""
+def _cases_in_rounds(folder: Path, records: Sequence[Record]) -> list[Case]:
+    """Return the cases of a run that were measured in rounds, or should be, each once."""
+    plan = plan_file.load(folder)
+    planned = {plan.cases[place].key for block in plan.blocks for place in block.cases}
     measured = {record.key for record in records if record.trial.kind == WINDOW}
-    cases = {case.key: case for case in plan_file.load(folder).cases}
-    return [case for key, case in cases.items() if key in measured]
+    cases = {case.key: case for case in plan.cases}
+    return [case for key, case in cases.items() if key in planned | measured]
 
 
 def _listed(cases: Sequence[Case]) -> str:
@@ -121,7 +124,7 @@ def _if_comparable(sides: Sides, verdict: CaseVerdict, moved: float | None) -> C
     ]
     if verdict.outcome not in gate.BY_INTERVAL:
         return verdict
-    if upstreams[0] != upstreams[1]:
+    if all(upstreams) and upstreams[0] != upstreams[1]:
         what = "its task fetched from another upstream"
         return replace(verdict, outcome=UNDECIDED, reason=Flag("upstream", what, SIDE_BY_SIDE))
     if moved is None:

@@ -31,6 +31,15 @@ class Sweep:
     choice: Choice
     windows: Mapping[int, Sequence[Record]]
 
+    @property
+    def predicted(self) -> tuple[float | None, ...]:
+        """The rate of the model at each point; None without a model, or if the point has no rate.
+
+        The model is fitted to the points that have a rate.
+        """
+        known = iter(() if self.choice.fit is None else self.choice.fit.predicted)
+        return tuple(None if e.value is None else next(known, None) for _, e in self.points)
+
 
 def cases(case: Case, over: str, numbers: Sequence[int]) -> tuple[Case, ...]:
     """Return a case with each number of workers or users.

@@ -12,6 +12,7 @@ import psutil
 from offload.bench.telemetry import thread_totals
 from offload.bench.telemetry.process_tree import pss_mib
 from offload.bench.telemetry.thread_totals import Counts, ThreadTotals
+from offload.errors import escaped
 
 SHARE = 0.005  # maximum share of the time for a slow reading: of memory, or the list of processes
 
@@ -174,8 +175,16 @@ def _increase(now: dict[int, _Counters], before: dict[int, _Counters]) -> float 
     return used / elapsed if elapsed > 0 and used >= 0 else None  # below 0: one has left the tree
 
 
+def program_name(process: psutil.Process) -> str:
+    """Return the name of a process's program, escaped, for a process can choose any bytes.
+
+    Raise psutil.Error.
+    """
+    return escaped(str(process.name()))
+
+
 def _name(process: psutil.Process) -> str:
     try:
-        return str(process.name())
+        return program_name(process)
     except psutil.Error:
         return "?"

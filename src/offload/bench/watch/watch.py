@@ -20,7 +20,7 @@ import psutil
 from offload.bench.watch.gil_meter import ON, UNREADABLE, GilMeter, GilUse
 from offload.bench.watch.remote_memory import NOT_PYTHON, STARTING, Unreadable
 from offload.bench.watch.response_time import Requester, Response
-from offload.bench.watch.usage import ProcessUse, TreeUse, is_alive
+from offload.bench.watch.usage import ProcessUse, TreeUse, is_alive, program_name
 from offload.errors import UsageError
 
 EVERY = 1.0  # s between two readings
@@ -81,7 +81,7 @@ class Watch:
         self.own_cpu: float | None = None  # cores used by this process itself
         try:
             root = psutil.Process(pid)
-            self.name = str(root.name())
+            self.name = program_name(root)
         except (psutil.NoSuchProcess, OverflowError):
             raise UsageError(f"no process has pid {pid}", "ps -ef lists the pids") from None
         if not is_alive(root):

@@ -31,10 +31,10 @@ FORMATS: dict[str, tuple[str, Callable[[GateResult], str]]] = {
 def render(found: GateResult, style: str) -> str:
     """Render a result in one of FORMATS.
 
-    Characters of file names that are not valid text or control a terminal are escaped.
+    Characters of file names that are not valid text or control a terminal are escaped, as in JSON.
     """
     text = FORMATS[style][1](found).encode("utf-8", "backslashreplace").decode()
-    return CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
+    return CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def remove() -> None:

@@ -24,8 +24,7 @@ def headline(found: GateResult) -> str:
     """Return the result as a sentence."""
     limit, against = percent(found.terms.loss, decimals(found.terms.loss)), found.baseline
     if found.failed:
-        has_lost = all(case.verdict.outcome == LOSS for case in found.failed)
-        what = f"lost more than {limit} of the rate" if has_lost else "failed"
+        what = f"lost more than {limit} of the rate" if has_lost(found) else "failed"
         return f"{_who(found, found.failed, 'all')} {what} against {against}."
     holds = found.condition is None or found.condition.holds
     if holds is False or (holds is None and not found.open):
@@ -35,6 +34,11 @@ def headline(found: GateResult) -> str:
     return (
         f"No loss of more than {limit} in {_who(found, found.cases, 'any of')} against {against}."
     )
+
+
+def has_lost(found: GateResult) -> bool:
+    """Whether all failed cases lost too much of their rate, so that none has failing requests."""
+    return all(case.verdict.outcome == LOSS for case in found.failed)
 
 
 def _who(found: GateResult, cases: Sequence[GatedCase], all_words: str) -> str:

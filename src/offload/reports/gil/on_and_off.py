@@ -99,12 +99,8 @@ def _cells(pair: Pair) -> Iterator[str]:
 def _case(record: Record) -> tuple[object, ...]:
     """Return the facts that are equal in both rows of a pair."""
     build = (record.case.python or "").rpartition("-")[0]
-    return (
-        build,
-        record.case.id.replace(f"@{record.case.python}", ""),
-        record.case.users,
-        record.case.keep_alive,
-    )
+    _, *load = record.key
+    return (build, record.case.id.replace(f"@{record.case.python}", ""), *load)
 
 
 def _setting(record: Record) -> str:

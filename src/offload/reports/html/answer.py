@@ -81,13 +81,13 @@ def of_run(run: MeasuredRun) -> Answer:
     )
 
 
-def compared_effects(run: MeasuredRun) -> list[tuple[str, Effect]]:
-    """Return the description of each task and its effect, one group of rows after the other."""
+def compared_effects(run: MeasuredRun) -> list[tuple[str, str, Effect]]:
+    """Return each task with its group, its description, and its effect, one group after another."""
     return [
-        pair
+        (f"{effect.threads.first.case.task}{run.group_name(group)}", what, effect)
         for group in run.groups
         for found in [effects.effects(group)]
-        for pair in zip(effects.descriptions(found), found, strict=True)
+        for what, effect in zip(effects.descriptions(found), found, strict=True)
     ]
 
 
@@ -128,7 +128,8 @@ def _scope(run: MeasuredRun) -> Iterator[str]:
         yield f"{' and '.join(cases)}."
     rounds = max((row.estimate.n for row in run.rows if row.estimate is not None), default=0)
     measured = f"{len(run.rows)} row{'s' if len(run.rows) > 1 else ''}"
-    yield f"{measured}, {rounds} rounds of fresh servers at most." if rounds else f"{measured}."
+    several = f"{rounds} round{'s' if rounds > 1 else ''} of fresh servers at most"
+    yield f"{measured}, {several}." if rounds else f"{measured}."
 
 
 def _verdicts(run: MeasuredRun) -> tuple[list[Verdict], list[Table]]:
@@ -186,11 +187,11 @@ def _capacity(run: MeasuredRun) -> Iterator[Verdict]:
 
 
 def _effects(run: MeasuredRun) -> Iterator[Verdict]:
-    for what, effect in compared_effects(run):
+    for name, what, effect in compared_effects(run):
         words = f"{what}. " if what else ""
         yield Verdict(
             _sentence(f"{words}{effect.reading}"),
-            effect.threads.first.case.task,
+            name,
             effects.ratio_text(effect),
             _tone(effect.comparison),
         )

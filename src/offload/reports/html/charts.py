@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 
 from offload import units
 from offload.bench.claims.evaluate import ClaimVerdict
-from offload.bench.stats import paired_test
+from offload.bench.experiments.gate import GatedCase
+from offload.bench.stats import non_inferiority, paired_test
 from offload.reports.claims import verdicts
 from offload.reports.comparison import RunComparison
+from offload.reports.gate import words
 from offload.reports.gil import effects_svg, on_and_off
 from offload.reports.gil.on_and_off import Pair
 from offload.reports.pictures import axis
@@ -44,6 +46,7 @@ PERCENTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
 MARKS = {"p50": CIRCLE, "p90": STROKE, "p95": STROKE, "p99": DIAMOND}
 LATENCY_KEYS = (Key("p50", CIRCLE, BLUE), Key("p90, p95", STROKE, BLUE), Key("p99", DIAMOND, BLUE))
 OUTCOMES = {paired_test.FASTER: BLUE, paired_test.SLOWER: ORANGE}
+GATE_OUTCOMES = {non_inferiority.NO_LOSS: BLUE, non_inferiority.LOSS: ORANGE}
 
 
 def compared(run: RunComparison) -> Picture:
@@ -57,8 +60,28 @@ def compared(run: RunComparison) -> Picture:
     return _ratios([band], ends, f"Rate of {other}, relative to {one}")
 
 
-def on_off(pairs: Sequence[Pair]) -> Picture:
-    """Draw the ratio of each server without its GIL to the same server with it."""
+def gate(cases: Sequence[GatedCase]) -> Picture | None:
+    """Draw the rate of each case of a gate, relative to its baseline; None without ratios."""
+    found = []
+    for case in cases:
+        change = case.verdict.change
+        if change.value is None:
+            continue
+        has_ends = change.high <= words.LARGEST
+        low, high = (change.low, change.high) if has_ends else (None, None)
+        figure = _ratio(change.value, low, high)
+        colour = GATE_OUTCOMES.get(case.verdict.outcome, GREY)
+        mark = Mark(change.value, f"{case.name}: {figure}", colour=colour)
+        found.append(Band(_label(case.name), (Line((mark,), figure, low, high),)))
+    if not found or len(found) > MOST_BANDS:
+        return None
+    ends = Ends("\u2190 slower now", "faster now \u2192", (ORANGE, BLUE))
+    about = "The lines are 98 % intervals."
+    return _ratios(found, ends, "Rate now, relative to the baseline", about)
+
+
+def on_off(pairs: Sequence[Pair]) -> Picture | None:
+    """Draw the ratio of each server without its GIL to the same with it; None without ratios."""
     found = []
     for pair in pairs:
         verdict, case = pair.comparison.verdict, pair.on.first.case
@@ -67,6 +90,8 @@ def on_off(pairs: Sequence[Pair]) -> Picture:
         if verdict.ratio is not None:
             mark = Mark(verdict.ratio, f"{name}: {figure}", colour=colour)
             found.append(Band(_label(name), (Line((mark,), figure, verdict.low, verdict.high),)))
+    if not found or len(found) > MOST_BANDS:
+        return None
     ends = Ends("\u2190 faster with its GIL", "faster without \u2192", (ORANGE, BLUE))
     return _ratios(found, ends, "Rate without the GIL, relative to the rate with it")
 
@@ -218,10 +243,12 @@ def _dot(
     )
 
 
-def _ratios(found: Sequence[Band], ends: Ends, title: str) -> Picture:
+def _ratios(
+    found: Sequence[Band], ends: Ends, title: str, about: str = "The lines are 95 % intervals."
+) -> Picture:
     scale: Axis = effects_svg.ratio_axis(_values(found))
     spec = Bands(found, scale, reference=1.0, ends=ends).spec
-    return Picture(spec, title, "The lines are 95 % intervals.")
+    return Picture(spec, title, about)
 
 
 def _values(found: Sequence[Band]) -> list[float]:

@@ -31,8 +31,11 @@ def scaling(sweep: Sweep) -> Picture | None:
         for number, e, value in known
     ]
     fit = sweep.choice.fit
-    predicted = () if fit is None else fit.predicted
-    fitted = [(float(n), rate) for (n, _), rate in zip(sweep.points, predicted, strict=False)]
+    fitted = [
+        (float(n), rate)
+        for (n, _), rate in zip(sweep.points, sweep.predicted, strict=True)
+        if rate is not None
+    ]
     ends = [end for point in points for end in (point.y, point.high or 0.0)]
     plane = Plane(
         axis.linear([float(number) for number, _, _ in known], axis.plain),
@@ -102,9 +105,12 @@ def _speeds(records: Sequence[Record], field: str) -> Iterator[tuple[float, floa
         seconds, started = getattr(record.resources.host, field), _timestamp(record.trial.utc)
         if record.trial.kind == WINDOW and seconds and started is not None:
             times.setdefault(started, []).append(seconds)
-    every = [seconds for own in times.values() for seconds in own]
+    if not times:
+        return
+    median = statistics.median(seconds for own in times.values() for seconds in own)
+    first = min(times)
     for started, own in sorted(times.items()):
-        yield (started - min(times)) / 60, statistics.median(every) / statistics.fmean(own)
+        yield (started - first) / 60, median / statistics.fmean(own)
 
 
 def _timestamp(utc: str) -> float | None:

@@ -1,10 +1,15 @@
-"""The ratios of a run: processes to threads, one case to another, and GIL off to GIL on."""
+"""The ratios of a run: processes to threads, two cases, GIL off to GIL on, or those of a gate."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 from offload.bench.analysis.comparison import Comparison
+from offload.bench.experiments import gate
+from offload.bench.experiments.gate import GatedCase
+from offload.bench.planning.plan import Plan
+from offload.errors import UserError
 from offload.reports import comparison
 from offload.reports.gil import effects, effects_svg, on_and_off
 from offload.reports.gil.effects import Effect
@@ -13,10 +18,14 @@ from offload.reports.html.parts import Cell, Panel, Table, count, number, rate, 
 from offload.reports.html.run import MeasuredRun
 
 VERDICT_HEAD = ("Ratio", "From", "To", "Verdict", "Rounds")
+OF_GATE = ("Ratio: the rate now over that of the baseline; From, To: its 98 % interval.",)
 
 
 def panels(run: MeasuredRun) -> Iterator[Panel]:
     """Yield the panels of a run's ratios."""
+    if run.plan is not None and run.plan.gate is not None:
+        yield from _gate(run, run.plan)
+        return
     compared = comparison.RunComparison.of(run.records)
     for group in run.groups:
         if compared is None and (found := effects.effects(group)):
@@ -47,6 +56,26 @@ def panels(run: MeasuredRun) -> Iterator[Panel]:
         head = ("Server, task", *VERDICT_HEAD, "Conclusion")
         own = table("Ratio of the rates without and with the GIL", head, rows)
         yield Panel(own, charts.on_off(pairs), repeat_command.of_run(run))
+
+
+def _gate(run: MeasuredRun, plan: Plan) -> Iterator[Panel]:
+    """Yield the panel of a gate: only the two sides of a case are measured in the same rounds."""
+    try:
+        found = gate.evaluate(plan, run.records, run.folder)
+    except UserError:  # no case has a rate in the baseline
+        return
+    rows = [(text(case.name), *_gate_cells(case)) for case in found.cases]
+    own = table("Rates now, relative to the baseline", ("Case", *VERDICT_HEAD), rows, OF_GATE)
+    yield Panel(own, charts.gate(found.cases), repeat_command.of_run(run))
+
+
+def _gate_cells(case: GatedCase) -> Iterator[Cell]:
+    change = case.verdict.change
+    for value in (change.value, change.low, change.high):
+        known = value if value is not None and math.isfinite(value) else None
+        yield number(f"{known or 0.0:.3f}x", known)
+    yield text(case.verdict.outcome)
+    yield count(case.verdict.rounds)
 
 
 def _verdict_cells(compared: Comparison) -> tuple[Cell, ...]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from offload.bench.analysis.gate import GateTerms
 from offload.bench.analysis.latency_capacity import LatencyTarget
 from offload.bench.experiments import sweep
 from offload.bench.planning.plan import Plan
@@ -14,7 +15,7 @@ from offload.errors import UserError
 from offload.registry import application, catalog
 from offload.reports.html.run import MeasuredRun
 from offload.reports.rows import Row
-from offload.suites import Case, Placement, Request, _module
+from offload.suites import Case, Request, _module
 
 DEFAULT_USERS = Case.users  # commands have the same default
 
@@ -27,6 +28,8 @@ def of_run(run: MeasuredRun) -> str | None:
     try:
         if run.plan.latency is not None:
             return _capacity(run.plan, run.plan.latency)
+        if run.plan.gate is not None:
+            return _gate(run.plan, run.plan.gate)
         return _of_plan(run.plan)
     except (UserError, LookupError):  # the server or the suite no longer exists
         return None
@@ -110,6 +113,28 @@ def _capacity(plan: Plan, target: LatencyTarget) -> str | None:
     )
 
 
+def _gate(plan: Plan, terms: GateTerms) -> str | None:
+    """Return the command of a gate; None if `cases=` cannot name its cases and their load."""
+    cases = plan.cases_now
+    users = cases[0].users
+    plain = [
+        Case(c.server, c.task, users, c.seconds, settings=c.settings, python=c.python)
+        for c in cases
+    ]
+    if [*cases] != plain or any("bind" in case.settings for case in cases):
+        return None
+    spelled = [_case_arguments(case) for case in cases]
+    names = ["/".join(arguments) for arguments in spelled if arguments is not None]
+    if len(names) < len(cases) or any("+" in name for name in names):
+        return None
+    options = [f"against={terms.against}", f"cases={'+'.join(names)}"]
+    options += [] if users == DEFAULT_USERS else [f"users={users}"]
+    options += [f"gate={100 * terms.loss:g}"]
+    options += [f"ensure={terms.ensure}"] if terms.ensure else []
+    options += [] if plan.budget_s is None else [f"budget={plan.budget_s:g}"]
+    return _join("compare_runs", options, cases[0])
+
+
 def _sizes(cases: Sequence[Case]) -> list[int]:
     """Return the numbers of workers or processes of cases, ascending."""
     sizes = {case.settings.get(catalog.find_server(case.server).size or "") for case in cases}
@@ -165,14 +190,17 @@ def _join(name: str, options: Sequence[str], case: Case) -> str | None:
 
 
 def _case_arguments(case: Case) -> list[str] | None:
-    """Return the arguments for a case; None if it has settings that commands cannot set."""
+    """Return the arguments for a case; None if it has settings that commands cannot set.
+
+    A case of another checkout or environment has none either.
+    """
     server = catalog.find_server(case.server)
-    if {*case.settings} - {server.size, "bind"}:
+    if {*case.settings} - {server.size, "bind"} or case.origin is not None:
         return None
-    name = replace(case, request=None, placement=Placement()).name
+    first = case.name.partition("/")[0]
     if application.is_application(case.task):
-        return [name.partition("/")[0], *_application(case)]
-    return [name]
+        return [first, *_application(case)]
+    return [f"{first}/{case.task}"]  # the rest of its name depends on the current folder
 
 
 def _application(case: Case) -> list[str]:

@@ -65,8 +65,12 @@ def unpack(path: Path) -> Iterator[list[Path]]:
     runs = [*_runs(path, head)]
     if sum(size for _, files in runs for size in files.values()) != len(contents):
         raise _damaged(path)
-    with TemporaryDirectory(prefix="offload-report-") as scratch:
-        yield _write(Path(scratch), runs, contents)
+    try:
+        scratch = TemporaryDirectory(prefix="offload-report-")
+    except OSError as error:
+        raise _no_room("no temporary folder", error) from None
+    with scratch as name:
+        yield _write(Path(name), runs, contents)
 
 
 def _write(
@@ -83,9 +87,12 @@ def _write(
                 start += size
             folders.append(folder)
     except OSError as error:
-        what = f"{scratch}: {error.strerror}"
-        raise StorageError(what, "check disk space, or set TMPDIR=folder") from None
+        raise _no_room(str(scratch), error) from None
     return folders
+
+
+def _no_room(where: str, error: OSError) -> StorageError:
+    return StorageError(f"{where}: {error.strerror}", "check disk space, or set TMPDIR=folder")
 
 
 def _read(path: Path) -> bytes:

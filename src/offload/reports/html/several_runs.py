@@ -5,7 +5,8 @@ Rounds of different runs are not paired, so no ratio between runs is computed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from offload.reports.gil import effects, effects_svg
@@ -23,7 +24,7 @@ from offload.reports.tables import formats, labels, text_table
 from offload.units import percent
 
 MOST_LINES = 160  # lines in a picture: with more values, only the table is shown
-MOST_LETTERS = 56  # length of a label in a picture
+MOST_LETTERS = 56  # length of a label in a picture, or of a name in its legend
 ABOUT = "Rounds of different runs are not paired: there is no ratio between runs."
 
 
@@ -97,21 +98,35 @@ def sections(runs: Sequence[MeasuredRun]) -> list[Section]:
 def _of_cases(runs: Sequence[MeasuredRun], value_of: Callable[[Row], Value | None]) -> Values:
     found: Values = {}
     for number_of_run, run in enumerate(runs):
-        for row in run.rows:
-            name = f"{labels.case_name(row.first)}, {row.first.case.users} users"
+        for name, row in zip(_unique(map(_name, run.rows)), run.rows, strict=True):
             if (value := value_of(row)) is not None:
                 found.setdefault(name, [None] * len(runs))[number_of_run] = value
     return found
 
 
+def _name(row: Row) -> str:
+    """Return the name of a row: its case and its load."""
+    case = row.first.case
+    requested = "" if case.asked_rate is None else f", {case.asked_rate:.4g}/s requested"
+    return f"{labels.case_name(row.first)}, {case.users} users{requested}"
+
+
+def _unique(names: Iterable[str]) -> Iterator[str]:
+    """Yield names that are unique in their run: a number is appended to a repeated one."""
+    count = Counter[str]()
+    for name in names:
+        count[name] += 1
+        yield name if count[name] == 1 else f"{name} ({count[name]})"
+
+
 def _ratios(runs: Sequence[MeasuredRun]) -> Values:
     found: Values = {}
     for number_of_run, run in enumerate(runs):
-        for what, effect in answer.compared_effects(run):
-            task = effect.threads.first.case.task
+        compared = answer.compared_effects(run)
+        names = (f"{task}: {what}" if what else task for task, what, _ in compared)
+        for name, (_, _, effect) in zip(_unique(names), compared, strict=True):
             verdict = effect.verdict
             value = Value(effect.ratio, effects.ratio_text(effect), verdict.low, verdict.high)
-            name = f"{task}: {what}" if what else task
             found.setdefault(name, [None] * len(runs))[number_of_run] = value
     return found
 
@@ -152,7 +167,10 @@ def _picture(
     if sum(len(band.lines) for band in found) > MOST_LINES:
         return None
     ends = [value for band in found for line in band.lines for value in line.values]
-    keys = [Key(run.name, *look) for run, look in zip(runs, looks, strict=True)]
+    keys = [
+        Key(text_table.shortened(run.name, MOST_LETTERS), *look)
+        for run, look in zip(runs, looks, strict=True)
+    ]
     reference = 1.0 if has_one else None
     scale = _axis(ends, is_log, has_one)
     spec = Bands(found, scale, bands.SEVERAL, keys=keys, reference=reference).spec

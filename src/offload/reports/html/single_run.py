@@ -66,7 +66,6 @@ def _scaling(run: MeasuredRun) -> Iterator[Panel]:
     if (found := answer.sweep_of(run)) is None:
         return
     fit = found.choice.fit
-    predicted = fit.predicted if fit else (None,) * len(found.points)
     rows = [
         (
             count(n),
@@ -76,7 +75,7 @@ def _scaling(run: MeasuredRun) -> Iterator[Panel]:
             count(e.n),
             rate(model),
         )
-        for (n, e), model in zip(found.points, predicted, strict=False)
+        for (n, e), model in zip(found.points, found.predicted, strict=True)
     ]
     head = (found.over, "Rate", "From", "To", "Rounds", fit.model if fit else "Model")
     own = table(f"Rates over {found.over}", head, rows)
@@ -231,7 +230,7 @@ def _machine(run: MeasuredRun) -> Iterator[Panel]:
         head = ("What", "Windows", "Lowest", "Median", "Highest", "Changed")
         about = ("Changed: the 90th percentile of the durations over the 10th, minus 1.",)
         own = table("Durations of fixed work before each window, and lost CPU", head, rows, about)
-        yield Panel(own, curve_charts.speed(run.records), None)
+        yield Panel(own, curve_charts.speed(run.records), repeat_command.of_run(run))
 
 
 def _claims(run: MeasuredRun) -> Iterator[Panel]:

@@ -1,6 +1,6 @@
 """The command `python -m offload.reports.live`: serve the page in the background.
 
-Its first line on stdout is `ready PID URL`, or an error. It is no child of the process that started
+It prints the line `ready PID URL`, or an error. It is no child of the process that started
 it, has no terminal, and runs at the lowest priority.
 """
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import selectors
 import signal
 import subprocess
@@ -15,8 +16,9 @@ from pathlib import Path
 from offload.errors import StartError
 from offload.registry import places
 
-READY = "ready "  # its first line is `ready PID URL`, or an error
+READY = "ready "  # it prints the line `ready PID URL`, or an error
 RUN, ROWS = "run", "rows"  # the words: `run FOLDER IDLE_S`, or `rows TITLE IDLE_S` from stdin
+READY_LINE = re.compile(f"^{READY}.*\n".encode(), re.MULTILINE)
 DEADLINE = 10.0  # s from the start until it serves
 
 
@@ -68,14 +70,14 @@ def _launch(words: list[str], stdin: int) -> LivePage:
 
 
 def _read_line(descriptor: int, until: float) -> str:
-    """Read the first line; what an error prints is reduced to its last line."""
+    """Read the line READY, which warnings may precede, or else the last line, which is an error."""
     message = b""
     with selectors.DefaultSelector() as selector:
         selector.register(descriptor, selectors.EVENT_READ)
-        while not (message.startswith(READY.encode()) and b"\n" in message):
+        while (found := READY_LINE.search(message)) is None:
             if not selector.select(max(0.0, until - time.monotonic())):
                 return f"no message within {DEADLINE:g} s"
             if not (more := os.read(descriptor, 4096)):
-                break
+                return (message.decode(errors="replace").strip().splitlines() or [""])[-1]
             message += more
-    return (message.decode(errors="replace").strip().splitlines() or [""])[-1]
+    return found[0].decode().strip()

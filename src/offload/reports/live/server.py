@@ -121,6 +121,9 @@ class _Events(_Handler):
             return False
         self.write(event)
         self._sent = self.flush()
+        if self._sent.done() and self._sent.exception() is not None:
+            # Tornado does not report the end of a connection that was closed before `get` ran.
+            self.on_connection_close()
         return True
 
     def on_connection_close(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 
 STEPS = (1, 2, 5)  # a tick is one of these times a power of ten
 SMALLEST = 1e-9  # smallest span, as a share of its ends; a smaller one counts as 0
@@ -30,7 +31,8 @@ class Axis:
     @property
     def label_expression(self) -> str:
         """The expression in Vega's language that returns the label of a tick."""
-        texts = (f"'{tick:.15g}': '{label}'" for tick, label in self._pairs())
+        # The keys are numbers as JavaScript writes them: 0.00005, not 5e-05.
+        texts = (f"'{Decimal(f'{tick:.15g}'):f}': '{label}'" for tick, label in self._pairs())
         return f"{{{', '.join(texts)}}}[datum.value]"
 
     def _pairs(self) -> Sequence[tuple[float, str]]:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from offload.bench.records.record import Record
 from offload.flags import CANNOT_LOAD
 from offload.reports import provenance
 from offload.reports.rows import Row
-from offload.reports.tables import formats, text_table
+from offload.reports.tables import formats, labels, text_table
 
 GIL_ON = "GIL on"
 MOST = 50  # characters of a case
 NUMBER = re.compile(r"\d+(\.\d+)*")
 
-Line = tuple[str, str, int]  # server, task, users
+Line = tuple[str, str, int, str]  # server, task, users, and its other settings and request
 
 
 def table(rows: Sequence[Row], style: str = "simple") -> str:
@@ -31,26 +32,46 @@ def table(rows: Sequence[Row], style: str = "simple") -> str:
         return ""
     cells: dict[Line, dict[str, str]] = {}
     for row in rows:
-        first = row.first
-        line = cells.setdefault((first.case.server, first.case.task, first.case.users), {})
-        line[names[_requested_python(first)]] = _cell(row)
+        line = cells.setdefault(_line_of(row.first), {})
+        line[names[_requested_python(row.first)]] = _cell(row)
     parts = [_part(cells, own, style) for own in _fitting(cells, columns)]
     return "\n\n".join(part for part in (*parts, text_table.listing([*_notes(rows)])) if part)
 
 
 def _part(cells: Mapping[Line, Mapping[str, str]], columns: Sequence[str], style: str) -> str:
     """Render the table of the Pythons in `columns`."""
+    names = _names(cells)
     lines = [
         text_table.Line(
             (
-                text_table.shortened(f"{server}/{task}", MOST),
-                str(users),
-                *(line.get(column, "-") for column in columns),
+                text_table.shortened(names[line], MOST),
+                str(line[2]),
+                *(own.get(column, "-") for column in columns),
             )
         )
-        for (server, task, users), line in cells.items()
+        for line, own in cells.items()
     ]
     return text_table.render(("Case", "Users", *map(_head, columns)), lines, style)
+
+
+def _line_of(record: Record) -> Line:
+    """Return what the same case in other Pythons has, too."""
+    case = record.case
+    settings = labels.settings_of(record).split(",")
+    parts = [part for part in settings if not part.startswith("python=")]
+    parts += ["keep_alive=yes"] if case.keep_alive else []
+    parts += [labels.request_of(record)]
+    return case.server, case.task, case.users, " ".join(part for part in parts if part)
+
+
+def _names(lines: Iterable[Line]) -> dict[Line, str]:
+    """Return the name of each line, with its settings if another line differs only in them."""
+    own = [*lines]
+    count = Counter(line[:3] for line in own)
+    return {
+        line: f"{line[0]}/{line[1]} {line[3] if count[line[:3]] > 1 else ''}".rstrip()
+        for line in own
+    }
 
 
 def _fitting(
@@ -61,7 +82,7 @@ def _fitting(
     for column in columns:
         texts = [[_head(name), *(line.get(name, "-") for line in cells.values())] for name in own]
         texts.append([_head(column), *(line.get(column, "-") for line in cells.values())])
-        first = max(len(f"{server}/{task}") for server, task, _ in cells)
+        first = max(map(len, _names(cells).values()))
         if own and text_table.first_column([["Users"], *texts]) < min(first, MOST):
             yield own
             own = []

@@ -15,7 +15,6 @@ from offload.units import percent
 def text(sweep: Sweep) -> str:
     """Render the rates over workers or users, and the model that fits them."""
     fit = sweep.choice.fit
-    predicted = fit.predicted if fit else (None,) * len(sweep.points)
     lines = [
         (
             str(number),
@@ -23,7 +22,7 @@ def text(sweep: Sweep) -> str:
             "-" if e.half_width is None else f"+-{percent(e.half_width, 1)}",
             "-" if model is None else f"{model:.2f}/s",
         )
-        for (number, e), model in zip(sweep.points, predicted, strict=False)
+        for (number, e), model in zip(sweep.points, sweep.predicted, strict=True)
     ]
     head = (sweep.over, "Rate", "Interval", fit.model if fit else "Model")
     table = tabulate(lines, head, colalign=("right",) * 4, disable_numparse=True)

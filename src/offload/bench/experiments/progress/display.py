@@ -38,21 +38,22 @@ class Progress:
         left_s, now = self._expected_s(), time.time()
         self._ends = time.monotonic() + left_s
         self._now = progress_file.own("starting", "start", now, now + left_s)
-        self._console = Console(stderr=True, highlight=False)
+        self._console = Console(stderr=True, highlight=False, emoji=False)  # names may have `:key:`
+        self._has_table = _can_update(self._console)
         self._rows = CaseRows(plan.cases)
-        if self._console.is_terminal:
+        if self._has_table:
             self._rows.add(records)
         table = ProgressTable(self._rows.rows, self._phase_of, self._line)
         self._live = Live(table, console=self._console, transient=True, refresh_per_second=1)
 
     def __enter__(self) -> Progress:
         self._write()
-        if self._console.is_terminal:
+        if self._has_table:
             self._live.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._console.is_terminal:
+        if self._has_table:
             self._live.stop()
         if self._folder is not None:
             progress_file.remove(self._folder)
@@ -67,7 +68,7 @@ class Progress:
         self._place, self._name = place, name
         self._ends = time.monotonic() + self._expected_s(retry_s)
         self._now = replace(self._now, step=f"{place}: {name}", places=tuple(places))
-        if not self._console.is_terminal:
+        if not self._has_table:
             print(f"{self._line()}", file=sys.stderr, flush=True)
 
     def phase(self, name: str, expected: float, loaded: int | None = None) -> None:
@@ -88,7 +89,7 @@ class Progress:
         A reason that was printed before is not repeated. On a terminal the table has the rates, and
         only retries and problems have a line.
         """
-        if self._console.is_terminal:
+        if self._has_table:
             self._rows.add(found)
         retry = self._retry if found[0].trial.attempt > 1 else ""
         rates = []
@@ -99,7 +100,7 @@ class Progress:
             shown = "no rate" if rate is None else f"{rate:.2f}/s"
             name = f"{self._plan.cases[place or 0].name} " if len(places) > 1 else ""
             rates.append(f"{name}{self._reason(own[-1]) or shown}")
-        if self._console.is_terminal and not retry and not any(r.problem for r in found):
+        if self._has_table and not retry and not any(r.problem for r in found):
             return
         line = f"[{self._place}] {self._name}: {', '.join(rates)}{retry}"
         self._console.print(line, markup=False, soft_wrap=True)
@@ -130,7 +131,7 @@ class Progress:
     def _line(self) -> str:
         place = f"[{self._place}] {self._name}"
         rest = f"at least {duration(max(0.0, self._ends - time.monotonic()))} left"
-        if not self._console.is_terminal:
+        if not self._has_table:
             return f"{place}; {rest}"
         left = max(0.0, self._now.phase_ends - time.time())
         return f"{place}: {self._now.phase}, {left:.0f} s; {rest}"
@@ -145,7 +146,7 @@ def live(line: Callable[[], str]) -> Iterator[None]:
     """Show a line that is updated once a second, on a terminal only."""
     console = Console(stderr=True, highlight=False)
     with ExitStack() as stack:
-        if console.is_terminal:
+        if _can_update(console):
             shown = Live(
                 get_renderable=lambda: Text(line()),
                 console=console,
@@ -154,6 +155,15 @@ def live(line: Callable[[], str]) -> Iterator[None]:
             )
             stack.enter_context(shown)
         yield
+
+
+def _can_update(console: Console) -> bool:
+    """Whether the console is a terminal whose lines can be updated.
+
+    FORCE_COLOR, which CI systems set, makes rich take a pipe for a terminal.
+    """
+    can_control = console.is_terminal and not console.is_dumb_terminal
+    return can_control and console.file.isatty()
 
 
 def duration(seconds: float) -> str:
