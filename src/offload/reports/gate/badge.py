@@ -33,5 +33,5 @@ def badge(found: GateResult) -> str:
 def _red(found: GateResult) -> str:
     if not found.failed:
         return "condition does not hold"
-    state = "slower" if words.has_lost(found) else "failed"
+    state = "slower" if sentences.has_lost(found) else "failed"
     return f"{len(found.failed)} of {len(found.cases)} cases {state}"

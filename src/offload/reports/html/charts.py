@@ -10,7 +10,7 @@ from offload.bench.experiments.gate import GatedCase
 from offload.bench.stats import non_inferiority, paired_test
 from offload.reports.claims import verdicts
 from offload.reports.comparison import RunComparison
-from offload.reports.gate import words
+from offload.reports.gate import sentences
 from offload.reports.gil import effects_svg, on_and_off
 from offload.reports.gil.on_and_off import Pair
 from offload.reports.pictures import axis
@@ -67,7 +67,7 @@ def gate(cases: Sequence[GatedCase]) -> Picture | None:
         change = case.verdict.change
         if change.value is None:
             continue
-        has_ends = change.high <= words.LARGEST
+        has_ends = change.high <= sentences.LARGEST
         low, high = (change.low, change.high) if has_ends else (None, None)
         figure = _ratio(change.value, low, high)
         colour = GATE_OUTCOMES.get(case.verdict.outcome, GREY)
