@@ -62,6 +62,20 @@ def test_the_largest_ratio_is_first() -> None:
     ]
 
 
+def test_effects_of_different_checkouts_and_requests_are_named() -> None:
+    records: list[Record] = []
+    for origin, path in ((None, "/"), (None, "/a"), ("../main", "/")):
+        for case, rate in ((RECORD, 10.0), (PROCESSES, 20.0)):
+            facts = {"id": f"{case.case.server} {origin}", "origin": origin}
+            records += windows(case, rate, 1.01 * rate, request={"path": path}, **facts)
+    load = "4 workers, 25 users, GET"
+    assert sorted(gil.descriptions(effects(*records))) == [
+        f"{load} /",
+        f"{load} /a",
+        f"from ../main, {load} /",
+    ]
+
+
 def test_one_run_each_has_a_ratio_and_no_interval() -> None:
     [effect] = effects(RECORD, PROCESSES)
     assert effect.ratio == pytest.approx(1.9)

@@ -179,6 +179,8 @@ def test_the_ratio_over_common_rounds_has_an_interval() -> None:
         changed(PROCESSES, users=8),
         changed(PROCESSES, workers=8),
         changed(PROCESSES, keep_alive=True),
+        changed(PROCESSES, request={"path": "/other"}),
+        changed(PROCESSES, origin="../main"),
         changed(PROCESSES, problem="siege gave up"),
     ],
 )

@@ -11,6 +11,7 @@ from types import ModuleType
 import pytest
 
 from offload import prctl
+from offload.bench.stats import paired_test
 from tests import ROOT
 
 MEASURING = [
@@ -37,6 +38,23 @@ def test_help_is_the_docstring(name: str) -> None:
     said = script(name, "--help")
     first = (ROOT / "scripts" / f"{name.replace('.', '/')}.py").read_text().partition("\n")[0]
     assert (said.returncode, said.stdout.partition("\n")[0]) == (0, first.removeprefix('"""'))
+
+
+@pytest.mark.parametrize(
+    ("ratio", "noise", "cores", "code"),
+    [
+        (1.0, 0.01, 0.004, 0),
+        (1.0, 0.2, 0.004, 7),  # the interval contains 0.98
+        (0.9, 0.01, 0.004, 1),
+        (1.0, 0.01, 0.006, 1),
+    ],
+)
+def test_a_noisy_effect_of_the_live_page_is_no_success(
+    ratio: float, noise: float, cores: float, code: int
+) -> None:
+    check = importlib.import_module("scripts.checks.live_effect")
+    pairs = [(100.0, 100.0 * ratio * (1 + sign * noise)) for sign in (1, -1) for _ in range(10)]
+    assert check.exit_code(paired_test.compare(pairs, alpha=0.05), cores) == code
 
 
 @pytest.mark.server

@@ -16,7 +16,7 @@ from offload.errors import UserError
 from offload.registry import catalog
 from offload.reports import provenance
 from offload.reports.rows import Row
-from offload.reports.tables import formats, text_table
+from offload.reports.tables import formats, labels, text_table
 from offload.reports.tables.text_table import Line
 
 AT_CEILING = 0.95  # share of the ceiling, above which the pool is the limit
@@ -132,8 +132,10 @@ def descriptions(found: Sequence[Effect]) -> list[str]:
     several = Counter(effect.threads.first.case.task for effect in found)
     described = []
     for first in (effect.threads.first for effect in found):
-        load = f"{first.server.workers} workers, {first.case.users} users"
-        words = [short_words(first.case.task), load if several[first.case.task] > 1 else ""]
+        words = [short_words(first.case.task), labels.origin_of(first)]
+        if several[first.case.task] > 1:
+            load = f"{first.server.workers} workers, {first.case.users} users"
+            words += [load, labels.request_of(first)]
         described.append(", ".join(word for word in words if word))
     return described
 
@@ -178,6 +180,8 @@ def _comparison_key(r: Record) -> tuple[object, ...]:
         r.case.keep_alive,
         r.case.asked_rate,
         r.case.think_s,
+        r.case.origin,
+        tuple((r.case.request or {}).values()),
         test_driver,
     )
     return (r.case.server, *load, *provenance.provenance_of(r))
