@@ -1,4 +1,4 @@
-"""R1-pressure: a worker process is killed again and again, while stress-ng uses the machine."""
+"""R1-pressure: worker processes are killed repeatedly, while stress-ng uses the machine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def inject(server: str, size: Size) -> Outcome:
 
 ROW = Row(
     "R1-pressure",
-    "kill -9 of a worker, again and again, while stress-ng uses the CPUs and 256 MiB of memory",
+    "repeated kill -9 of a worker while stress-ng uses the CPUs and 256 MiB of memory",
     "no request fails, and the next one is served within 3 s",
     inject,
     killed_worker.ROW.servers,
