@@ -18,8 +18,9 @@ from offload.reports.tables.formats import number
 from offload.reports.tables.text_table import Line
 
 LINES = 30  # of an answer, without the code of a handler
+CAUSES = ("Cause", "Causes", "Possible cause", "Possible causes")
 # The paragraphs that are cut if there are more, in this order: JSON has them whole.
-CUT_FIRST = ("Not measured", "What would change this", "Why", "Warning", "Cause", "Causes")
+CUT_FIRST = ("Not measured", "What would change this", "Why", "Warning", *CAUSES)
 
 CERTAINTY = {
     SURE: "Sure. The measurement shows that no other row is faster.",
