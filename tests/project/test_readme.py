@@ -64,6 +64,7 @@ OTHERS = {  # single words that are code, and none of ours
 }
 MADE = {  # by commands and by make
     *("results/results.txt", "results/gate/", "results/gate/gate.md", "results/gate/junit.xml"),
+    "docs/gates.jsonl",  # by gate_check
     *(".venv/bin", ".venv/bin/activate"),
 }
 OF_A_RUN = {"claims.rst", "run.json", "records.jsonl"}  # in each committed run
