@@ -81,7 +81,8 @@ class FinishedGate:
     def text(self) -> str:
         """Return the outcome of its case as one line."""
         task = self.case.rpartition("/")[2]
-        return f"{self.verdict}, {task}: {self._change()}, {self.rounds} rounds, {self.seconds:.0f} s"
+        change = f"{task}: {self._change()}"
+        return f"{self.verdict}, {change}, {self.rounds} rounds, {self.seconds:.0f} s"
 
     def _change(self) -> str:
         if self.ratio is None or self.ratio_low is None or self.ratio_high is None:

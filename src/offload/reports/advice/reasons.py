@@ -182,8 +182,8 @@ def prediction(answer: Answer) -> Iterator[str]:
         best = predict(answer.question, answer.chosen.case).chosen.prediction
         name = option_name(best.strategy, best.workers)
         yield (
-            f"{name} with {number(best.rate)}/s, calculated from calls of the function alone, which "
-            "may have been disturbed, too."
+            f"{name} with {number(best.rate)}/s, calculated from calls of the function alone, "
+            "which may have been disturbed, too."
         )
         return
     measured, predicted = answer.chosen.rate.value, answer.chosen.prediction.rate
