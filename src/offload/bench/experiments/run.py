@@ -235,7 +235,7 @@ def _warn_of_other_machine(folder: Path, records: Sequence[Record]) -> None:
     found = (machines.difference(each, environment()) for each in known)
     if (first := next(filter(None, found), None)) is not None:
         what = f"{folder.name} has records of another machine ({first})"
-        journal.warn_once(f"{what}: a rate or a verdict is of both; better start a new run")
+        journal.warn_once(f"{what}: its rates and verdicts mix both machines; start a new run")
 
 
 @contextmanager

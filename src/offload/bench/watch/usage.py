@@ -176,7 +176,7 @@ def _increase(now: dict[int, _Counters], before: dict[int, _Counters]) -> float 
 
 
 def program_name(process: psutil.Process) -> str:
-    """Return the name of a process's program, escaped, for a process can choose any bytes.
+    """Return the name of a process's program, escaped: a process can choose any bytes.
 
     Raise psutil.Error.
     """

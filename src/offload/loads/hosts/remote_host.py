@@ -145,7 +145,7 @@ class RemoteHost:
                 continue  # the late response to a heartbeat
             received, replied = (_time(values.get(name)) for name in ("received", "replied"))
             found = Exchange(sent, received, replied, returned)
-            if found.round_trip_s < 0:  # the shortest round trip would be taken for the best one
+            if found.round_trip_s < 0:  # it would be selected as the shortest
                 raise LostHostError("its clock jumped while it was measured")
             return found
 

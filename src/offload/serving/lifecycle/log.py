@@ -41,7 +41,7 @@ def failure(message: str) -> None:
 
 
 def line(text: str) -> None:
-    """Print a line on stderr; the server goes on if that is closed, or its disk is full."""
+    """Print a line on stderr; the server continues if that is closed or its disk is full."""
     with contextlib.suppress(OSError, ValueError):
         print(text, file=sys.stderr, flush=True)
 

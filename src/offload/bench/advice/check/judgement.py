@@ -113,8 +113,8 @@ def requirements(
     """Return every requirement on the answers of one fold.
 
     Only the first answer to each function counts, except for the requirement on repeated answers.
-    A function of `truths` without an answer, because its advice failed, is not known, and its
-    choice is not the best.
+    A function of `truths` without an answer, because its advice failed, has no measured advice, and
+    its choice is not the best.
     """
     repeated = _consistency(truths, answers)
     answers = firsts(answers)

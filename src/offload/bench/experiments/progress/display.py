@@ -160,7 +160,7 @@ def live(line: Callable[[], str]) -> Iterator[None]:
 def _can_update(console: Console) -> bool:
     """Whether the console is a terminal whose lines can be updated.
 
-    FORCE_COLOR, which CI systems set, makes rich take a pipe for a terminal.
+    FORCE_COLOR, which CI systems set, makes rich treat a pipe as a terminal.
     """
     can_control = console.is_terminal and not console.is_dumb_terminal
     return can_control and console.file.isatty()
