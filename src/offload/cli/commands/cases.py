@@ -126,9 +126,7 @@ def compare(
     arguments.one_of("format", format, "text", "json")
     user_request = case_options.request_of(request, method, body, header)
     first, second = (
-        case_options.complete(
-            case_options.case(text, app, f"{which} case"), path, user_request
-        )
+        case_options.complete(case_options.case(text, app, f"{which} case"), path, user_request)
         for text, which in ((one, "first"), (other, "second"))
     )
     user_count = arguments.whole_number("users", users, 1, 20_000)
