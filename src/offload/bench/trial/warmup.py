@@ -113,7 +113,8 @@ def _body(response: http.client.HTTPResponse, url: str) -> bytes:
         if time.monotonic() > until:
             raise TimeoutError
         if size > LARGEST:
-            raise StartError(f"{url} sent more than {LARGEST >> 20} MiB")
+            what = f"{url} sent more than {LARGEST >> 20} MiB"
+            raise StartError(what, "measure a request with a smaller response")
     body = b"".join(pieces)
     if response.length:  # the rest is missing
         raise http.client.IncompleteRead(body, response.length)
