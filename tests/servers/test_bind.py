@@ -85,7 +85,7 @@ def test_only_ipv4_addresses_are_accepted() -> None:
         ("::1", True),
         ("::ffff:127.0.0.1", True),
         ("10.0.0.1", False),
-        ("0.0.0.0", False),  # noqa: S104 - it is only parsed
+        ("0.0.0.0", False),
         ("::ffff:10.0.0.1", False),
         ("fe80::1%eth0", False),
     ],
