@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from offload.bench.records.record import Record
 from offload.flags import CANNOT_LOAD
@@ -40,14 +40,15 @@ def table(rows: Sequence[Row], style: str = "simple") -> str:
 
 def _part(cells: Mapping[Line, Mapping[str, str]], columns: Sequence[str], style: str) -> str:
     """Render the table of the Pythons in `columns`."""
-    names = _names(cells)
+    details = _details(cells)
     lines = [
         text_table.Line(
             (
-                text_table.shortened(names[line], MOST),
+                text_table.shortened(f"{line[0]}/{line[1]}", MOST),
                 str(line[2]),
                 *(own.get(column, "-") for column in columns),
-            )
+            ),
+            details[line],
         )
         for line, own in cells.items()
     ]
@@ -64,14 +65,10 @@ def _line_of(record: Record) -> Line:
     return case.server, case.task, case.users, " ".join(part for part in parts if part)
 
 
-def _names(lines: Iterable[Line]) -> dict[Line, str]:
-    """Return the name of each line, with its settings if another line differs only in them."""
-    own = [*lines]
-    count = Counter(line[:3] for line in own)
-    return {
-        line: f"{line[0]}/{line[1]} {line[3] if count[line[:3]] > 1 else ''}".rstrip()
-        for line in own
-    }
+def _details(lines: Collection[Line]) -> dict[Line, str]:
+    """Return the settings and the request of lines that differ only in them from another line."""
+    count = Counter(line[:3] for line in lines)
+    return {line: line[3] if count[line[:3]] > 1 else "" for line in lines}
 
 
 def _fitting(
@@ -82,7 +79,7 @@ def _fitting(
     for column in columns:
         texts = [[_head(name), *(line.get(name, "-") for line in cells.values())] for name in own]
         texts.append([_head(column), *(line.get(column, "-") for line in cells.values())])
-        first = max(map(len, _names(cells).values()))
+        first = max(len(f"{server}/{task}") for server, task, *_ in cells)
         if own and text_table.first_column([["Users"], *texts]) < min(first, MOST):
             yield own
             own = []
