@@ -80,7 +80,7 @@ def test_a_count_that_differs_from_that_of_the_server_is_named() -> None:
     ]
 
 
-@pytest.mark.parametrize("pair", itertools.combinations(COUNTED, 2))
+@pytest.mark.parametrize("pair", [*itertools.combinations(COUNTED, 2)])
 def test_two_kinds_whose_counts_are_swapped_are_named(pair: tuple[str, str]) -> None:
     counts, (one, other) = {**COUNTED}, pair
     counts[one], counts[other] = counts[other], counts[one]

@@ -30,7 +30,13 @@ def _table(found: GateResult) -> str:
     ]
     most = text_table.first_column([[*column] for column in zip(head[1:], *rows, strict=True)])
     lines = [
-        Line((text_table.shortened(case.name, most), *row), sentences.reason(found, case))
+        Line((_name(case.name, most), *row), sentences.reason(found, case))
         for case, row in zip(found.cases, rows, strict=True)
     ]
     return text_table.render(head, lines)
+
+
+def _name(case: str, most: int) -> str:
+    """Return the name of a case, `most` characters wide at most: its task is shortened."""
+    server, slash, _ = case.partition("/")
+    return text_table.shortened(case, most, server + slash)

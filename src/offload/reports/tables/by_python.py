@@ -44,7 +44,7 @@ def _part(cells: Mapping[Line, Mapping[str, str]], columns: Sequence[str], style
     lines = [
         text_table.Line(
             (
-                text_table.shortened(f"{line[0]}/{line[1]}", MOST),
+                text_table.shortened(f"{line[0]}/{line[1]}", MOST, f"{line[0]}/"),
                 str(line[2]),
                 *(own.get(column, "-") for column in columns),
             ),

@@ -61,4 +61,4 @@ def first_cell(record: Record, most: int) -> FirstCell:
     whole = f"{case},{settings}" if settings else case
     if len(whole) <= most:
         return FirstCell(whole, "")
-    return FirstCell(text_table.shortened(case, most), settings)
+    return FirstCell(text_table.shortened(case, most, f"{record.case.server},"), settings)

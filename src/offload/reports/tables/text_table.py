@@ -43,9 +43,17 @@ def first_column(others: Sequence[Sequence[str]]) -> int:
     return WIDTH - used - MARK
 
 
-def shortened(label: str, most: int) -> str:
-    """Shorten a label at its start, because the end of a path is more specific."""
-    return label if len(label) <= most else f"...{label[3 - most :]}"
+def shortened(label: str, most: int, kept: str = "") -> str:
+    """Shorten a label at its start, because the end of a path is more specific.
+
+    `kept` is a prefix that is not shortened, such as the name of the server of a case.
+
+    >>> shortened("threads,shop.pricing:quote", 20, "threads,")
+    'threads,...ing:quote'
+    """
+    if len(label) <= most:
+        return label
+    return f"{kept}...{label[len(kept) + 3 - most :]}"
 
 
 def paragraphs(lines: Sequence[str], style: str = "simple") -> str:
