@@ -234,15 +234,15 @@ def test_a_connection_ends_although_its_first_cancellation_is_suppressed() -> No
     asyncio.run(end())
 
 
-def test_a_client_that_connects_again_while_it_ends_is_disconnected() -> None:
+def test_a_client_that_connects_again_while_it_ends_is_disconnected(tmp_path: Path) -> None:
     require("dask")
     from distributed import Client, Scheduler
 
     from offload.serving.pools.dask_cluster import connection, settings
 
     async def clients_after_a_restart() -> list[str]:
-        pages = settings.without_pages("127.0.0.1")
-        async with Scheduler(host="127.0.0.1", port=0, **pages) as first:
+        options = {"local_directory": tmp_path, **settings.without_pages("127.0.0.1")}
+        async with Scheduler(host="127.0.0.1", port=0, **options) as first:
             port = first.port
             client = await Client(first.address, asynchronous=True, name="lost", timeout=3)
         while client.status != "connecting":
@@ -250,7 +250,7 @@ def test_a_client_that_connects_again_while_it_ends_is_disconnected() -> None:
         ending = asyncio.create_task(connection._close(client))
         while client.status != "closed":  # dask still connects in the background
             await asyncio.sleep(0.01)
-        async with Scheduler(host="127.0.0.1", port=port, **pages) as second:
+        async with Scheduler(host="127.0.0.1", port=port, **options) as second:
             await ending
             until = time.monotonic() + 10
             while (found := [each for each in second.clients if "lost" in each]) and (
