@@ -67,16 +67,21 @@ def test_a_process_that_is_killed_is_replaced_and_the_others_go_on(start: Any) -
     assert get(running.url) == (200, b"ok")
 
 
+def kill_child(pid: int) -> None:
+    """Kill one of the two processes of a server, and wait until it is replaced."""
+    parent = psutil.Process(pid)
+    killed = parent.children()[0].pid
+    os.kill(killed, signal.SIGKILL)
+    assert wait_until(lambda: len({each.pid for each in parent.children()} - {killed}) == 2)
+
+
 def test_a_process_is_replaced_although_nobody_reads_the_log() -> None:
     process = begin("prefork", "noop_sync", "0", SERVER_PROCESSES="2")
     try:
         url = read_line(process.stderr).split()[4]
         assert process.stderr is not None
         process.stderr.close()
-        parent = psutil.Process(process.pid)
-        killed = parent.children()[0].pid
-        os.kill(killed, signal.SIGKILL)
-        assert wait_until(lambda: len({each.pid for each in parent.children()} - {killed}) == 2)
+        kill_child(process.pid)
         assert get(url) == (200, b"ok")
         process.terminate()
         assert process.wait(20) in (0, 120)  # 120: Python itself cannot write the rest
@@ -172,10 +177,7 @@ def test_a_process_that_cannot_be_forked_is_forked_later() -> None:
     process = run(CANNOT_FORK, SERVER_PROCESSES="2")
     try:
         url = read_line(process.stderr).split()[4]
-        parent = psutil.Process(process.pid)
-        killed = parent.children()[0].pid
-        os.kill(killed, signal.SIGKILL)
-        assert wait_until(lambda: len({each.pid for each in parent.children()} - {killed}) == 2)
+        kill_child(process.pid)
         assert get(url) == (200, b"ok")
         process.terminate()
         assert process.wait(20) == 0

@@ -88,8 +88,8 @@ def serve_socket(
 def _run(serving: Coroutine[Any, Any, None]) -> None:
     """Run a server on a new event loop, also after a SystemExit or KeyboardInterrupt in a task.
 
-    If a task that a user's coroutine has created exits, asyncio passes the exception to who awaits
-    that task, and then raises it out of the loop, too. The loop can continue.
+    If a user's coroutine creates a task of asyncio that exits, asyncio raises the exception where
+    the task is awaited, and then also out of the loop. The loop can continue.
     """
     with asyncio.Runner() as runner:
         loop = runner.get_loop()
