@@ -42,3 +42,7 @@ def test_the_list_imports_no_function() -> None:
     code = "import sys, offload.corpus; print([m for m in sys.modules if 'corpus.' in m])"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=20)
     assert ran.stdout == "[]\n", ran.stderr
+
+
+def test_the_short_functions_belong_to_the_tuning_set() -> None:
+    assert {*corpus.SHORT} <= {*corpus.tuning_set()}

@@ -174,6 +174,20 @@ FOLDS = (
         "orm:aiosqlite_report",
     ),
 )
+# Functions of the tuning set with which answers are repeated. A call takes at most a few ms, so the
+# overheads of the strategies differ enough that most functions have one fastest strategy.
+SHORT = (
+    "generated:python_quarter",
+    "generated:python_1",
+    "generated:native_1",
+    "generated:python_1_sends_1mb",
+    "generated:wait_5",
+    "generated:wait_5_python_1",
+    "slow_import:small_work",
+    "database:sqlite_lookup",
+    "formats:orjson_export",
+    "formats:msgpack_cache",
+)
 
 
 def draw_folds(functions: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
