@@ -1,17 +1,20 @@
-"""Stored overheads are used for a limited time, and not if the clock was set back."""
+"""The overheads of a machine: measured in rounds, stored for a limited time, and averaged."""
 
 from __future__ import annotations
 
 import json
 import runpy
+import time
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from offload.bench.advice import overhead
+from offload.bench.advice import kept_overheads, overhead
+from offload.bench.advice.kept_overheads import KeptRound
 from offload.bench.advice.overhead import COMPUTES, IDLE, SENDS, SLEEPERS, WAITS, Overhead
 from offload.bench.advice.strategies import STRATEGIES
 from offload.bench.records.record import WINDOW, Record
@@ -31,15 +34,18 @@ KEPT = {
 }
 
 
+@pytest.fixture(autouse=True)
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Store the overheads in a folder of the test."""
+    path = tmp_path / "overheads.json"
+    monkeypatch.setattr(kept_overheads, "_file", lambda: path)
+    return path
+
+
 @pytest.mark.parametrize(("age_s", "is_used"), [(60.0, True), (1e9, False), (-3600.0, False)])
-def test_overheads_of_another_time_are_measured_again(
-    age_s: float, is_used: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(overhead, "_file", lambda: tmp_path / "overheads.json")
-    overhead._save(KEPT)
-    values = json.loads((tmp_path / "overheads.json").read_text())
-    (tmp_path / "overheads.json").write_text(json.dumps({**values, "utc": values["utc"] - age_s}))
-    assert (overhead.load() is not None) is is_used
+def test_overheads_of_another_time_are_measured_again(age_s: float, is_used: bool) -> None:
+    kept_overheads._save([KeptRound(time.time() - age_s, KEPT)])
+    assert bool(kept_overheads.load()) is is_used
 
 
 @pytest.mark.parametrize(
@@ -54,15 +60,29 @@ def test_overheads_of_another_time_are_measured_again(
         {"waiting": {"serial_s": 0.001, "cpu_s": 0.0}},
     ],
 )
-def test_damaged_overheads_are_measured_again(
-    damage: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(overhead, "_file", lambda: tmp_path / "overheads.json")
-    overhead._save(KEPT)
-    values = json.loads((tmp_path / "overheads.json").read_text())
-    values["overheads"]["threads"] |= damage
-    (tmp_path / "overheads.json").write_text(json.dumps(values))
-    assert overhead.load() is None
+def test_damaged_overheads_are_measured_again(damage: dict[str, object], file: Path) -> None:
+    kept_overheads._save([KeptRound(time.time(), KEPT)])
+    values = json.loads(file.read_text())
+    values["rounds"][0]["overheads"]["threads"] |= damage
+    file.write_text(json.dumps(values))
+    assert kept_overheads.load() == []
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"machine": 1, "rounds": 2}'])
+def test_a_file_of_another_version_is_measured_again(text: str, file: Path) -> None:
+    file.write_text(text)
+    assert kept_overheads.load() == []
+
+
+def test_the_mean_of_rounds_is_taken_at_their_mean_speed() -> None:
+    slower = {name: replace(each, python_s=0.06) for name, each in KEPT.items()}
+    found = overhead.mean([KEPT, slower])["pipes"]
+    assert found.python_s == pytest.approx(0.04)
+    # at 40 ms of fixed work, the first round is 2 times, and the second 2/3 of what it was
+    assert found.cpu_s == pytest.approx(ONE.cpu_s * (2 + 2 / 3) / 2)
+    assert found.waiting is not None
+    assert found.waiting.serial_s == pytest.approx(ONE.serial_s * (2 + 2 / 3) / 2)
+    assert overhead.mean([KEPT]) == KEPT
 
 
 def test_overheads_are_proportional_to_the_time_of_fixed_work() -> None:
@@ -156,18 +176,39 @@ def test_the_task_that_waits_waits_as_long_as_the_overhead_assumes() -> None:
     assert task["CACHE"] == overhead.WAIT_S
 
 
-def test_disturbed_overheads_are_used_once_and_not_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_each_answer_measures_one_round_until_enough_are_stored(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(overhead, "_file", lambda: tmp_path / "overheads.json")
-    for share, is_kept in ((0.5, False), (0.0, True)):
-        monkeypatch.setattr(overhead, "measure_round", partial(_round, share))
-        reports: list[str] = []
-        assert overhead.measure(reports.append)["pipes"].waiting is not None
-        assert (overhead.load() is not None) is is_kept
-        assert [line.split(":")[0] for line in reports] == (
-            [] if is_kept else ["the overhead is not certain"]
-        )
+    measured: list[float] = []
+
+    def measure_round(*arguments: Any, **options: object) -> list[Record]:
+        measured.append(0.0)
+        return _round(0.0, *arguments, **options)
+
+    monkeypatch.setattr(overhead, "measure_round", measure_round)
+    assert kept_overheads.of_machine(_ignore, rounds=1) == kept_overheads.of_machine(_ignore, 1)
+    assert len(measured) == 1
+    for _ in range(3):
+        kept_overheads.of_machine(_ignore)
+    assert len(measured) == len(kept_overheads.load()) == kept_overheads.ROUNDS
+
+
+def test_a_disturbed_round_is_not_stored_and_used_only_if_there_is_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reports: list[str] = []
+    monkeypatch.setattr(overhead, "measure_round", partial(_round, 0.5))
+    assert kept_overheads.of_machine(reports.append)["pipes"].waiting is not None
+    assert kept_overheads.load() == []
+    kept_overheads._save([KeptRound(time.time(), KEPT)])
+    assert kept_overheads.of_machine(reports.append) == KEPT
+    assert len(kept_overheads.load()) == 1
+    doubts = [line for line in reports if line.startswith("the overhead is not certain: ")]
+    assert [line.endswith("an earlier measurement is used") for line in doubts] == [False, True]
+
+
+def _ignore(_: str) -> None:
+    """Ignore a report."""
 
 
 def _round(
@@ -189,12 +230,9 @@ def _round(
 @pytest.mark.slow
 @pytest.mark.timing
 @pytest.mark.timeout(180)
-def test_measured_overheads_are_those_of_workers_that_compute_and_that_sleep(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(overhead, "_file", lambda: tmp_path / "overheads.json")
-    reports: list[str] = []
-    found = overhead.measure(reports.append)
+def test_measured_overheads_are_those_of_workers_that_compute_and_that_sleep() -> None:
+    measured = overhead.measure()
+    found = measured.overheads
     assert [*found] == [*STRATEGIES]
     assert found["loop"].waiting is None
     for name in STRATEGIES[1:]:
@@ -202,6 +240,4 @@ def test_measured_overheads_are_those_of_workers_that_compute_and_that_sleep(
         assert waiting is not None
         assert found[name].cpu_s / 3 < waiting.cpu_s < 30 * found[name].cpu_s
         assert 0 < waiting.serial_s < 0.1
-    kept = overhead.load()
-    assert (kept is None) is bool(reports)  # a disturbed measurement is not kept
-    assert kept is None or kept.keys() == found.keys()
+    assert measured.doubt is not None or overhead.is_complete(found)

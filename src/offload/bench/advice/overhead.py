@@ -9,31 +9,24 @@ shows the cost of each byte of a response.
 
 from __future__ import annotations
 
-import json
-import os
-import platform
-import sys
-import time
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
 
-from offload import cores, files
+from offload import cores
 from offload.bench.advice import strategies
 from offload.bench.advice.strategies import STRATEGIES
 from offload.bench.analysis import disturbance, machine_speed
 from offload.bench.experiments.block import measure_round
+from offload.bench.planning import plan as plans
 from offload.bench.records import lines
 from offload.bench.records.record import WINDOW, Record
 from offload.bench.records.run_records import RunRecords
 from offload.bench.trial import builder
 from offload.errors import RunError
-from offload.registry import places
 from offload.suites import Case
 
-LASTS = 7 * 24 * 3600.0  # s until it is measured again
 SHORTEST, LONGEST = 1e-9, 60.0  # limits of a valid figure in s
 # Tasks that do nothing, wait for 2 ms, compute for about 2 ms, and return 1 MB
 IDLE, WAITS = "noop_sync", "sleep_shortest_sync"
@@ -43,7 +36,6 @@ USERS = 25
 # of pools little. Each idle process of prefork wakes up for each connection, so prefork has as many
 # processes as for a function that waits.
 SLEEPERS = {"threads": 8, "processes": 8, "pipes": 8, "prefork": USERS}
-ROUNDS = 2  # one round of the same machine differs from the next by 10 to 40 %
 WAIT_S = 0.002  # of a call of WAITS
 COMPUTE_S = 0.002  # CPU time of a call, from which it displaces the server's code; a guess
 WAITING = 0.8  # share of the workers that wait, above which they limit the rate; a guess
@@ -110,16 +102,15 @@ class Overhead:
         return [self.serial_s, self.cpu_s, *(each for part in times for each in part)]
 
 
-def load() -> dict[str, Overhead] | None:
-    """Return the saved overheads of this machine by strategy; None if missing or outdated."""
-    try:
-        values = json.loads(_file().read_bytes())
-        if values["machine"] != _machine() or not 0 <= time.time() - values["utc"] <= LASTS:
-            return None
-        found = read(values["overheads"])
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
-        return None
-    return found if _is_complete(found) else None
+@dataclass(frozen=True)
+class OverheadRound:
+    """The overhead of each strategy, measured once.
+
+    `doubt` is the reason why the figures are incomplete or uncertain; None if they are neither.
+    """
+
+    overheads: Mapping[str, Overhead]
+    doubt: str | None = None
 
 
 def read(values: Mapping[str, Any]) -> dict[str, Overhead]:
@@ -137,34 +128,55 @@ def read(values: Mapping[str, Any]) -> dict[str, Overhead]:
     return found
 
 
-def measure(report: Callable[[str], object]) -> dict[str, Overhead]:
-    """Measure all strategies in two rounds of a block, about 90 s, and save them for this machine.
+def measure() -> OverheadRound:
+    """Measure all strategies in one round of a block, in about 45 s.
 
-    `report` is called with the reason if they are not saved, because they are incomplete or
-    disturbed. Raise RunError if the overhead of a task that does nothing is unknown.
+    Raise RunError if the overhead of a task that does nothing is unknown.
     """
     count = cores.available()
     cases = [_case(name, task, count) for task in (IDLE, COMPUTES, SENDS) for name in STRATEGIES]
     cases += [_case(name, WAITS, workers) for name, workers in SLEEPERS.items()]
     block = dict(enumerate(cases))
-    measured: list[Record] = []
-    for number in range(1, ROUNDS + 1):
-        trial = builder.new_trial("overhead", kind=WINDOW, block=0, round=number, seed=0)
-        measured += measure_round(block, trial, None, _quietly, with_gil=False)
-    records = RunRecords(measured)
+    seed = plans.new_seed()
+    trial = builder.new_trial("overhead", kind=WINDOW, block=0, round=1, seed=seed)
+    records = RunRecords(measure_round(block, trial, None, _quietly, with_gil=False))
     windows = {
         (case.server, case.task): records.at(place).windows() for place, case in block.items()
     }
-    all_windows = [record for each in windows.values() for record in each]
     found, problem = _of_windows(windows, count)
     if problem is not None:
-        report(f"the overhead of calls that wait or compute is unknown ({problem})")
-    disturbed = disturbance.between(all_windows, [])
+        doubt = f"the overhead of calls that wait or compute is unknown ({problem})"
+        return OverheadRound(found, doubt)
+    disturbed = disturbance.between([record for each in windows.values() for record in each], [])
     if disturbed is not None:
-        report(f"the overhead is not certain: {disturbed.message}")
-    if problem is None and disturbed is None:
-        _save(found)
-    return found
+        return OverheadRound(found, f"the overhead is not certain: {disturbed.message}")
+    return OverheadRound(found)
+
+
+def mean(rounds: Sequence[Mapping[str, Overhead]]) -> dict[str, Overhead]:
+    """Return the mean overhead of each strategy over several rounds, at their mean speed."""
+    return {name: _mean([each[name] for each in rounds]) for name in STRATEGIES}
+
+
+def _mean(found: Sequence[Overhead]) -> Overhead:
+    speeds = [each.python_s for each in found if each.python_s is not None]
+    python_s = fmean(speeds) if len(speeds) == len(found) else None
+    same_speed = [each.at(python_s) for each in found]
+    return Overhead(
+        fmean(each.serial_s for each in same_speed),
+        fmean(each.cpu_s for each in same_speed),
+        _mean_part(each.waiting for each in same_speed),
+        _mean_part(each.computing for each in same_speed),
+        _mean_part(each.megabyte for each in same_speed),
+        python_s,
+    )
+
+
+def _mean_part(parts: Iterable[Overhead | None]) -> Overhead | None:
+    """Return the mean of one part of several overheads; None if one of them is unknown."""
+    given = [*parts]
+    known = [part for part in given if part is not None]
+    return _mean(known) if len(known) == len(given) else None
 
 
 def _of_windows(
@@ -211,7 +223,8 @@ def _waiting(strategy: str, idle: Overhead, interval_s: float, cpu_s: float) -> 
     return Overhead(interval_s, cpu_s)
 
 
-def _is_complete(found: Mapping[str, Overhead]) -> bool:
+def is_complete(found: Mapping[str, Overhead]) -> bool:
+    """Whether no part of the overheads is unknown."""
     has_waiting = all(found[name].waiting is not None for name in SLEEPERS)
     parts = [part for each in found.values() for part in (each.computing, each.megabyte)]
     return has_waiting and all([*parts, *(each.python_s for each in found.values())])
@@ -260,26 +273,3 @@ def _cpu_s(record: Record) -> float | None:
     """Return the CPU time of the server and of the load tool in s; None if it is unknown."""
     server_s, tool_s = record.resources.cpu_s, record.load.cpu_s
     return None if server_s is None or tool_s is None else server_s + tool_s
-
-
-def _machine() -> list[object]:
-    """Return the properties of the machine, besides its speed, that affect the figures."""
-    return [platform.node(), os.cpu_count(), cores.available(), sys.version]
-
-
-def _file() -> Path:
-    return places.cache() / "overheads.json"
-
-
-def _save(found: Mapping[str, Overhead]) -> None:
-    values = {
-        "machine": _machine(),
-        "utc": time.time(),
-        "overheads": {name: asdict(each) for name, each in found.items()},
-    }
-    path = _file()
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        files.replace(path, json.dumps(values, indent=1).encode() + b"\n")
-    except OSError:  # a cache only: the next advice measures them again
-        return

@@ -12,8 +12,8 @@ from offload.bench.advice import (
     answer,
     candidates,
     constraints,
+    kept_overheads,
     latency,
-    overhead,
     probe_measurement,
 )
 from offload.bench.advice.answer import Answer, Question
@@ -60,20 +60,22 @@ def advise(
 
 
 def prepare(
-    case: Case, report: Report, memory_mib: float | None = None, p99_s: float | None = None
+    case: Case,
+    report: Report,
+    memory_mib: float | None = None,
+    p99_s: float | None = None,
+    overhead_rounds: int = kept_overheads.ROUNDS,
 ) -> Question:
     """Probe the task of a case; raise UserError if it cannot be called.
 
+    If fewer than `overhead_rounds` rounds of the strategies' overheads are stored, measure one.
     Raise RunError if no strategy can meet the constraints `memory_mib` and `p99_s`. `report` is
     called with a short text before each step.
     """
     report("calls of the function alone and in workers: 10 s")
     with hold_for(case) as upstream:
         found = probe_measurement.measure(case, upstream, case.users)
-    overheads = overhead.load()
-    if overheads is None:
-        report("the strategies' overhead on this machine, once: 90 s")
-        overheads = overhead.measure(report)
+    overheads = kept_overheads.of_machine(report, overhead_rounds)
     question = Question(found, overheads, case.users, memory_mib, p99_s)
     _check_constraints(question)
     return question

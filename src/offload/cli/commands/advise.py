@@ -151,7 +151,7 @@ def predict(
     arguments.one_of("format", format, "text", "json")
     handlers.check(code)
     case = _case("predict", task, users, python, path, args, inputs, code)
-    found = answer.predict(steps.prepare(case, _report), case)
+    found = answer.predict(steps.prepare(case, _report, overhead_rounds=1), case)
     handler = handlers.for_answer(code, found)
     if format == "json":
         print(answer_json.as_json(found, handler))

@@ -1,0 +1,94 @@
+"""The overheads of this machine: the means of the rounds that are stored.
+
+A round takes 45 s, and differs from the next one by 10 to 40 %. So that the first answer on a
+machine is not late, each answer measures at most one round, until ROUNDS are stored.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from offload import cores, files
+from offload.bench.advice import overhead
+from offload.bench.advice.overhead import Overhead
+from offload.registry import places
+
+LASTS = 7 * 24 * 3600.0  # s until a round is measured again
+ROUNDS = 2
+
+
+@dataclass(frozen=True)
+class KeptRound:
+    """A stored round: the time when it was measured, in s since the epoch, and its overheads."""
+
+    utc: float
+    overheads: Mapping[str, Overhead]
+
+
+def of_machine(report: Callable[[str], object], rounds: int = ROUNDS) -> dict[str, Overhead]:
+    """Return the mean overheads of this machine by strategy.
+
+    If fewer than `rounds` are stored, measure one and store it, unless it is incomplete or
+    disturbed: then `report` is called with the reason, and it is used only if there is no other.
+    Raise RunError if no overheads are known.
+    """
+    known = load()
+    if len(known) < rounds:
+        report("the strategies' overhead on this machine: 45 s")
+        measured = overhead.measure()
+        new = KeptRound(time.time(), measured.overheads)
+        if measured.doubt is None:
+            known.append(new)
+            _save(known)
+        elif known:
+            report(f"{measured.doubt}; an earlier measurement is used")
+        else:
+            report(measured.doubt)
+            known = [new]
+    return overhead.mean([each.overheads for each in known])
+
+
+def load() -> list[KeptRound]:
+    """Return the stored rounds of this machine, without those that are outdated or damaged."""
+    try:
+        values = json.loads(_file().read_bytes())
+        if values["machine"] != _machine():
+            return []
+        found = [
+            KeptRound(float(each["utc"]), overhead.read(each["overheads"]))
+            for each in values["rounds"]
+        ]
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        return []
+    now = time.time()
+    return [
+        each
+        for each in found
+        if 0 <= now - each.utc <= LASTS and overhead.is_complete(each.overheads)
+    ]
+
+
+def _machine() -> list[object]:
+    """Return the properties of the machine, besides its speed, that affect the figures."""
+    return [platform.node(), os.cpu_count(), cores.available(), sys.version]
+
+
+def _file() -> Path:
+    return places.cache() / "overheads.json"
+
+
+def _save(rounds: Sequence[KeptRound]) -> None:
+    values = {"machine": _machine(), "rounds": [asdict(each) for each in rounds]}
+    path = _file()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        files.replace(path, json.dumps(values, indent=1).encode() + b"\n")
+    except OSError:  # a cache only: the next advice measures them again
+        return
