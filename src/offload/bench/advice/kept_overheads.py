@@ -1,6 +1,6 @@
 """The overheads of this machine: the means of the rounds that are stored.
 
-A round takes 45 s, and differs from the next one by 10 to 40 %. So that the first answer on a
+A round takes 30 s, and differs from the next one by 10 to 40 %. So that the first answer on a
 machine is not late, each answer measures at most one round, until ROUNDS are stored.
 """
 
@@ -21,7 +21,7 @@ from offload.bench.advice.overhead import Overhead
 from offload.registry import places
 
 LASTS = 7 * 24 * 3600.0  # s until a round is measured again
-ROUNDS = 2
+ROUNDS = 3
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ def of_machine(report: Callable[[str], object], rounds: int = ROUNDS) -> dict[st
     """
     known = load()
     if len(known) < rounds:
-        report("the strategies' overhead on this machine: 45 s")
+        report("the strategies' overhead on this machine: 30 s")
         measured = overhead.measure()
         new = KeptRound(time.time(), measured.overheads)
         if measured.doubt is None:

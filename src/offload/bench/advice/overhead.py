@@ -18,7 +18,7 @@ from offload import cores
 from offload.bench.advice import strategies
 from offload.bench.advice.strategies import STRATEGIES
 from offload.bench.analysis import disturbance, machine_speed
-from offload.bench.experiments.block import measure_round
+from offload.bench.experiments.block import MANY_ROUNDS, measure_round
 from offload.bench.planning import plan as plans
 from offload.bench.records import lines
 from offload.bench.records.record import WINDOW, Record
@@ -129,7 +129,7 @@ def read(values: Mapping[str, Any]) -> dict[str, Overhead]:
 
 
 def measure() -> OverheadRound:
-    """Measure all strategies in one round of a block, in about 45 s.
+    """Measure all strategies in one round of a block, in about 30 s.
 
     Raise RunError if the overhead of a task that does nothing is unknown.
     """
@@ -139,7 +139,8 @@ def measure() -> OverheadRound:
     block = dict(enumerate(cases))
     seed = plans.new_seed()
     trial = builder.new_trial("overhead", kind=WINDOW, block=0, round=1, seed=seed)
-    records = RunRecords(measure_round(block, trial, None, _quietly, with_gil=False))
+    measured = measure_round(block, trial, None, _quietly, with_gil=False, design=MANY_ROUNDS)
+    records = RunRecords(measured)
     windows = {
         (case.server, case.task): records.at(place).windows() for place, case in block.items()
     }
