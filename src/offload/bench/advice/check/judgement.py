@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from offload.bench.advice import latency
+from offload.bench.advice import certainty, latency
 from offload.bench.advice.certainty import PREDICTED, SURE
 from offload.bench.advice.check.recorded_answer import RecordedAnswer, RecordedRatio, firsts
 from offload.bench.advice.check.truth import Truth, short_name
@@ -277,9 +277,9 @@ def _consistency(truths: Mapping[str, Truth], answers: Sequence[RecordedAnswer])
 
 
 def _is_tie(truth: Truth) -> bool:
-    """Whether another strategy is not certainly slower than the best one."""
-    others = [size for size in truth.rates if size[0] != truth.best[0]]
-    return any(truth.compare(size).outcome != SLOWER for size in others)
+    """Whether another strategy may be as fast as the best one, by the rule of the answers."""
+    verdicts = [truth.compare(size) for size in truth.rates if size[0] != truth.best[0]]
+    return any(certainty.is_tie(verdict, verdict.ratio) for verdict in verdicts)
 
 
 def _time(answers: Sequence[RecordedAnswer]) -> Requirement:
