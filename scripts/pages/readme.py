@@ -122,13 +122,18 @@ def _on_and_off() -> str:
 
 
 def _folds() -> str:
-    """Return the evaluation of the advice on each fold that was measured."""
+    """Return the evaluation of the advice on each set of functions that was measured."""
     parts = []
-    for number in (1, 2, 3):
-        folder = RESULTS / f"reference-advice-{number}"
+    for name, title in (
+        ("1", "Fold 1"),
+        ("2", "Fold 2"),
+        ("3", "Fold 3"),
+        ("short", "Short calls"),
+    ):
+        folder = RESULTS / f"reference-advice-{name}"
         if folder.exists():
             found = evaluation.read(folder)
-            where = f"**Fold {number}.** {measurement.when(rows(found.records))}"
+            where = f"**{title}.** {measurement.when(rows(found.records))}"
             parts.append(f"{where}\n\n{judgement_text.text(found, text_table.RST)}")
     return "\n\n".join(parts) or "No fold has been measured yet."
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from offload.bench.advice.check import baselines, judgement
@@ -28,6 +29,8 @@ def text(found: Evaluation, style: str = "simple") -> str:
     known = {task: truth for task, truth in found.truths.items() if task in found.models}
     if known:
         parts.append(_baselines(known, found.models, choices, style))
+    if len(found.answers) > len(answers):
+        parts.append(_repeated(found.answers, found.truths, style))
     return "\n\n".join(parts)
 
 
@@ -54,6 +57,21 @@ def _choices(found: Sequence[Choice], answers: Sequence[RecordedAnswer], style: 
         lines.append(Line(cells))
     head = ("Function", "Choice", "Best", "Relative rate", "As good", "Error", "Certainty")
     return text_table.render(head, lines, style)
+
+
+def _repeated(answers: Sequence[RecordedAnswer], truths: Mapping[str, Truth], style: str) -> str:
+    """Render how often each strategy was the answer to a function."""
+    lines = []
+    for task in {each.task: None for each in answers}:
+        own = [each for each in answers if each.task == task]
+        counts = Counter(each.strategy for each in own).most_common()
+        truth = truths.get(task)
+        best = "unknown" if truth is None else "tie" if truth.is_tie else truth.best[0]
+        given = ", ".join(f"{strategy} {count} of {len(own)}" for strategy, count in counts)
+        seconds = [each.seconds for each in own]
+        times = f"{min(seconds):.0f} to {max(seconds):.0f} s"
+        lines.append(Line((short_name(task), best, given, times)))
+    return text_table.render(("Function", "Best strategy", "Answers", "Time"), lines, style)
 
 
 def _baselines(

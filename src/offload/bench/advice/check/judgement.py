@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from offload.bench.advice import certainty, latency
+from offload.bench.advice import latency
 from offload.bench.advice.certainty import PREDICTED, SURE
 from offload.bench.advice.check.recorded_answer import RecordedAnswer, RecordedRatio, firsts
 from offload.bench.advice.check.truth import Truth, short_name
@@ -264,7 +264,7 @@ def _consistency(truths: Mapping[str, Truth], answers: Sequence[RecordedAnswer])
     """Check that all answers to a function have the same strategy, unless the truth is a tie."""
     given: dict[str, set[str]] = {}
     for task in {each.task for each in answers if each.number > 1} & truths.keys():
-        if not _is_tie(truths[task]):
+        if not truths[task].is_tie:
             given[task] = {each.strategy for each in answers if each.task == task}
     name, required = "same strategy in each answer", percent(SAME_SHARE)
     if not given:
@@ -274,12 +274,6 @@ def _consistency(truths: Mapping[str, Truth], answers: Sequence[RecordedAnswer])
     names = [f"not {task}" for task in sorted(other)]
     measured = _share(same, len(given), names)
     return Requirement(name, measured, required, same >= SAME_SHARE * len(given))
-
-
-def _is_tie(truth: Truth) -> bool:
-    """Whether another strategy may be as fast as the best one, by the rule of the answers."""
-    verdicts = [truth.compare(size) for size in truth.rates if size[0] != truth.best[0]]
-    return any(certainty.is_tie(verdict, verdict.ratio) for verdict in verdicts)
 
 
 def _time(answers: Sequence[RecordedAnswer]) -> Requirement:

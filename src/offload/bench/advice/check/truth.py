@@ -11,7 +11,7 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from offload.bench.advice import strategies
+from offload.bench.advice import certainty, strategies
 from offload.bench.advice.strategies import STRATEGIES, Size, size_of
 from offload.bench.analysis import comparison, disturbance
 from offload.bench.planning import plan as plans
@@ -78,6 +78,12 @@ class Truth:
         if disturbance.between(self.windows[self.best], self.windows[size]):
             return replace(found, outcome=DISTURBED)
         return found
+
+    @property
+    def is_tie(self) -> bool:
+        """Whether another strategy may be as fast as the best one, by the rule of the answers."""
+        verdicts = [self.compare(size) for size in self.rates if size[0] != self.best[0]]
+        return any(certainty.is_tie(verdict, verdict.ratio) for verdict in verdicts)
 
     def pairs(self, one: Size, other: Size) -> list[tuple[float, float]]:
         """Return the relative rates of two sizes, for each round in which both have one."""
