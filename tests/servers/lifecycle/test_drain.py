@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.servers.lifecycle.command_line import begin
 from tests.servers.lifecycle.short_timeout import SENDING
-from tests.waiting import read_line, wait_until
+from tests.waiting import is_running, read_line, wait_until
 
 pytestmark = pytest.mark.server
 
@@ -121,6 +122,31 @@ def test_a_connection_without_a_whole_request_does_not_hold_the_drain(
         client.sendall(part)
         process.send_signal(signal.SIGTERM)
         began = time.monotonic()
+        assert process.wait(20) == 0
+        assert time.monotonic() - began < CUT_OFF / 2
+
+
+def test_children_without_a_whole_request_do_not_hold_the_drain_and_a_busy_one_finishes(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "holds.py").write_text(HOLDS)
+    task = f"{tmp_path}/holds.py:holds"
+    with (
+        serving("fork_per_request", task) as (process, port),
+        connected(port),
+        connected(port) as half,
+        connected(port) as client,
+    ):
+        half.sendall(b"GET / HTTP/1.0\r\n")
+        client.sendall(KEPT["HTTP/1.0"])
+        server = psutil.Process(process.pid)
+        assert wait_until(lambda: (tmp_path / "runs").exists() and len(server.children()) == 3)
+        children = server.children()
+        process.send_signal(signal.SIGTERM)
+        began = time.monotonic()
+        assert wait_until(lambda: sum(map(is_running, children)) == 1)
+        (tmp_path / "go").touch()
+        assert received(client, lambda _: False).endswith(b"\r\n\r\nok")
         assert process.wait(20) == 0
         assert time.monotonic() - began < CUT_OFF / 2
 

@@ -1,4 +1,8 @@
-"""A child process for one request: it ends with the server, and ignores stop signals."""
+"""A child process for one request: it ends with the server, and ignores stop signals.
+
+It reads the time of the server's stop signal from shared memory. After that a connection without
+a whole request ends soon, as in the servers without children.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ from collections.abc import Iterator
 
 from offload import prctl
 from offload.serving.lifecycle import log
+from offload.serving.lifecycle.stop_signal import stop
 from offload.serving.pools import pool_workers
 
 
@@ -17,6 +22,7 @@ class RequestChild:
 
     def __init__(self) -> None:
         self._end_with_parent = prctl.parent_death_hook(os.getpid())  # loads the C library once
+        stop.share()
 
     @contextlib.contextmanager
     def forked(self) -> Iterator[None]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import _thread
 import contextlib
+import ctypes
+import mmap
 import multiprocessing
 import os
 import shutil
@@ -29,9 +31,23 @@ class Stop:
     """Remember the first signal after `listen`, and call the callback set by `set_callback`."""
 
     def __init__(self) -> None:
-        self.at: float | None = None
+        self._at = ctypes.c_double()  # 0 before the signal
         self._callback: Callable[[], object] | None = None
         self._late: Callable[[], object] = lambda: None
+
+    @property
+    def at(self) -> float | None:
+        """When the first signal arrived, by the monotonic clock; None before it."""
+        return self._at.value or None
+
+    def share(self) -> None:
+        """Let processes that are forked from now on read `at` of this process.
+
+        Only for children that ignore the signals: `listen` needs an `at` of its own.
+        """
+        before, self._at = self._at, ctypes.c_double.from_buffer(mmap.mmap(-1, 8))
+        if before.value:
+            self._at.value = before.value
 
     def listen(self, late: Callable[[], object]) -> None:
         """Handle both signals from now on, also while workers are starting.
@@ -65,11 +81,11 @@ class Stop:
     def _handle(self, number: int, frame: FrameType | None) -> None:
         now = time.monotonic()
         if self.at is None:
-            self.at = now
+            self._at.value = now
             with contextlib.suppress(RuntimeError):  # no thread: a second signal ends it
                 _thread.start_new_thread(self._limit_drain, ())  # threading may hold its lock now
             self._call()
-        elif now - self.at > SAME:
+        elif now - self._at.value > SAME:
             exit_now(128 + number)
 
     def _limit_drain(self) -> None:
