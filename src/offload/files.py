@@ -1,9 +1,12 @@
-"""Atomic file writes."""
+"""Atomic file writes, and locks of folders."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -23,3 +26,20 @@ def replace(path: Path, content: bytes, mode: int = 0o666) -> None:
     except BaseException:
         new.unlink(missing_ok=True)
         raise
+
+
+@contextmanager
+def locked(folder: Path, busy: Exception) -> Iterator[None]:
+    """Lock a folder; raise `busy` if another process has locked it.
+
+    The kernel releases the lock when this process ends, however it ends.
+    """
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise busy from None
+        yield
+    finally:
+        os.close(descriptor)

@@ -16,6 +16,7 @@ from offload.bench.records import journal
 from offload.bench.target import environments
 from offload.cli.syntax import rewrite
 from offload.errors import DisturbedError, GateError
+from offload.reports.gate import formats
 from offload.reports.gate.formats import FORMATS
 from tests import ROOT
 from tests.bench.experiments.test_kept_runs import a_run
@@ -110,6 +111,22 @@ def test_a_gate_that_fails_leaves_no_result_of_another_one(words: str, code: int
     assert {path.name for path in folder.iterdir()} == {file for file, _ in FORMATS.values()}
     assert fab_here(f"compare_runs:{words}").returncode == code
     assert [*folder.iterdir()] == []
+
+
+def test_a_gate_beside_another_one_is_refused_and_keeps_the_results_of_the_other() -> None:
+    a_run("baseline-main", (100.0, 100.0))
+    a_run("run", (100.0, 100.0))
+    commands = "compare_runs:main,run=run", f"resume:{gate_run(1.0, rounds=40)}"
+    with formats.reserved():
+        path = journal.RESULTS / "gate" / "gate.txt"
+        path.write_text("of the other")
+        for words in commands:
+            said = fab(words)
+            assert (said.returncode, said.stdout, said.stderr.count("\n")) == (5, "", 1)
+            assert "gate is reserved by a gate of another process: wait until it" in said.stderr
+        assert [*path.parent.iterdir()] == [path]
+        assert path.read_text() == "of the other"
+    assert [fab_here(words).returncode for words in commands] == [0, 0]
 
 
 def test_a_gate_is_resumed_only_with_the_sides_that_it_began_with(

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
-import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from offload import prctl
+from offload import files, prctl
 from offload.bench.analysis import latency_capacity
 from offload.bench.analysis.latency_capacity import LatencyTarget
 from offload.bench.experiments.block import MANY_ROUNDS, WindowDesign, measure_round
@@ -238,19 +236,10 @@ def _warn_of_other_machine(folder: Path, records: Sequence[Record]) -> None:
         journal.warn_once(f"{what}: its rates and verdicts mix both machines; start a new run")
 
 
-@contextmanager
-def _lock(folder: Path) -> Iterator[None]:
+def _lock(folder: Path) -> AbstractContextManager[None]:
     """Lock a run's folder, so that no other process adds records to the same run."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            busy = f"{folder.name} is being measured by another process"
-            raise RunError(f"{busy}: wait until it ends, or start a new run") from None
-        yield
-    finally:
-        os.close(descriptor)
+    busy = f"{folder.name} is being measured by another process"
+    return files.locked(folder, RunError(busy, "wait until it ends, or start a new run"))
 
 
 def _hold_upstream(stack: ExitStack, cases: Sequence[Case]) -> HeldUpstream:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from invoke import Context
@@ -136,17 +137,16 @@ def resume(
     if any(case.request is not None and case.request.is_masked for case in unfinished.cases):
         what = f"{folder.name} sends a header whose value is not in its file"
         raise UsageError(what, "start a new run by its command")
-    if unfinished.gate is not None:
-        formats.remove()
-    if runs.is_due(unfinished, folder):
-        if any(case.placement.hosts for case in unfinished.cases):
-            case_options.use_ssh_options(context)
-        check(unfinished)
-        if unfinished.gate is not None:
-            gates.check_sides(unfinished)
-        if open:
-            live_page.start_for_run(folder)
-    print_answer(unfinished, folder, continue_run(unfinished, folder), format)
+    with formats.reserved() if unfinished.gate is not None else nullcontext():
+        if runs.is_due(unfinished, folder):
+            if any(case.placement.hosts for case in unfinished.cases):
+                case_options.use_ssh_options(context)
+            check(unfinished)
+            if unfinished.gate is not None:
+                gates.check_sides(unfinished)
+            if open:
+                live_page.start_for_run(folder)
+        print_answer(unfinished, folder, continue_run(unfinished, folder), format)
 
 
 def _plan(

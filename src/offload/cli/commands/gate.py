@@ -77,26 +77,27 @@ def compare_runs(
     from offload.bench.records import baselines, journal
     from offload.reports.gate import formats
 
-    formats.remove()
-    arguments.one_of("format", format, *formats.FORMATS)
-    loss = arguments.number("gate", gate, 0.1, 90.0) / 100
-    seconds = arguments.seconds("budget", budget, 30.0)
-    terms = GateTerms(loss, ensure.strip(), against)
-    _check_condition(terms)
-    if against:
-        if run:
-            raise UsageError("run= excludes against=, which measures now", "leave one out")
-        planned = gates.gate_plan(_cases(name, cases, users), terms, seconds)
-        print_answer(planned, *start_run(planned, open), format)
-        return
-    if not name:
-        raise UsageError("no baseline given", "use fab compare_runs:NAME, or against= and cases=")
-    if users or open:
-        what = "users=" if users else "open="
-        raise UsageError(f"{what} needs against=, which measures now", "leave it out")
-    folder = journal.named(run) if run else journal.newest()
-    chosen = [word for word in cases.split("+") if word]
-    print_gate(kept_runs.compare(baselines.find(name), folder, terms, chosen), format)
+    with formats.reserved():
+        arguments.one_of("format", format, *formats.FORMATS)
+        loss = arguments.number("gate", gate, 0.1, 90.0) / 100
+        seconds = arguments.seconds("budget", budget, 30.0)
+        terms = GateTerms(loss, ensure.strip(), against)
+        _check_condition(terms)
+        if against:
+            if run:
+                raise UsageError("run= excludes against=, which measures now", "leave one out")
+            planned = gates.gate_plan(_cases(name, cases, users), terms, seconds)
+            print_answer(planned, *start_run(planned, open), format)
+            return
+        if not name:
+            fix = "use fab compare_runs:NAME, or against= and cases="
+            raise UsageError("no baseline given", fix)
+        if users or open:
+            what = "users=" if users else "open="
+            raise UsageError(f"{what} needs against=, which measures now", "leave it out")
+        folder = journal.named(run) if run else journal.newest()
+        chosen = [word for word in cases.split("+") if word]
+        print_gate(kept_runs.compare(baselines.find(name), folder, terms, chosen), format)
 
 
 def _check_condition(terms: GateTerms) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from offload import files
 from offload.bench.experiments.gate import GateResult
 from offload.bench.records import journal
-from offload.errors import StorageError
+from offload.errors import RunError, StorageError
 from offload.reports.gate.badge import badge
 from offload.reports.gate.bencher import bencher
 from offload.reports.gate.gate_json import as_json
@@ -37,24 +39,37 @@ def render(found: GateResult, style: str) -> str:
     return CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-def remove() -> None:
-    """Remove the results of the previous gate, so that they are not used if this one fails."""
-    for name, _ in FORMATS.values():
-        path = journal.RESULTS / FOLDER / name
-        try:
-            path.unlink(missing_ok=True)
-        except OSError as error:
-            raise StorageError(f"{path}: {error.strerror}", "check permissions") from error
+@contextmanager
+def reserved() -> Iterator[None]:
+    """Reserve results/gate for one gate; raise RunError if another process has reserved it.
+
+    The results of the previous gate are removed, so that they are not used if this one fails.
+    """
+    folder = _folder()
+    busy = f"{folder} is reserved by a gate of another process"
+    with files.locked(folder, RunError(busy, "wait until it ends, or set RESULTS=folder")):
+        for name, _ in FORMATS.values():
+            path = folder / name
+            try:
+                path.unlink(missing_ok=True)
+            except OSError as error:
+                raise StorageError(f"{path}: {error.strerror}", "check permissions") from error
+        yield
 
 
 def publish(found: GateResult) -> Path:
     """Write a result in every format to results/gate; return the folder."""
+    folder = _folder()
+    for style, (name, _) in FORMATS.items():
+        journal.replace(folder / name, render(found, style))
+    return folder
+
+
+def _folder() -> Path:
     folder = journal.RESULTS / FOLDER
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         what = f"{folder}: {error.strerror}"
         raise StorageError(what, "check permissions and disk space") from error
-    for style, (name, _) in FORMATS.items():
-        journal.replace(folder / name, render(found, style))
     return folder
