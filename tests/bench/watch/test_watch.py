@@ -6,6 +6,7 @@ import ctypes
 import errno
 import multiprocessing
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from offload.bench.watch.remote_memory import Unreadable
 from offload.bench.watch.response_time import Requester
 from offload.bench.watch.watch import Reading, Watch
 from offload.errors import MachineError, UsageError
+from tests import ROOT
 from tests.waiting import read_line, wait_until
 from tests.watched import (
     BUSY,
@@ -270,6 +272,63 @@ def test_a_thread_of_the_kernel_is_no_python() -> None:
 
 
 # What the kernel refuses
+
+
+# As nobody, where root mounted a /proc that hides the processes of others: watch its own process,
+# or pid 1, which is root's. The imports are before the change of the user.
+BESIDE_HIDDEN = """
+import os, subprocess, sys
+import elftools.elf.elffile
+from offload.bench.watch.watch import Watch
+from offload.errors import UserError
+if os.fork():
+    sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))
+os.setgroups([])
+os.setgid(65534)
+os.setuid(65534)
+with subprocess.Popen(["sleep", "60"]) as own:
+    try:
+        Watch(own.pid if sys.argv[1] == "own" else 1, without_gil=True)
+    except UserError as error:
+        print(error.exit_code, str(error).replace(str(own.pid), "OWN"))
+    finally:
+        own.kill()
+"""
+HIDING = [
+    *("unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c"),
+    'mount -t proc -o hidepid="$0" proc /proc && exec "$@"',
+]
+
+
+@pytest.mark.parametrize(
+    ("hidepid", "whose", "output"),
+    [
+        (
+            "1",
+            "own",
+            "3 the children of pid OWN cannot be found: /proc has the option hidepid=1: run this "
+            "as root, or sudo mount -o remount,hidepid=2 /proc\n",
+        ),
+        ("2", "own", ""),
+        *(
+            (
+                hidepid,
+                "root's",
+                "3 pid 1 is hidden from this user: /proc has the option hidepid: run watch as the "
+                "user of the process, or as root\n",
+            )
+            for hidepid in ("1", "2")
+        ),
+    ],
+)
+def test_a_proc_that_hides_processes_is_reported(hidepid: str, whose: str, output: str) -> None:
+    if os.getuid() != 0 or shutil.which("unshare") is None:
+        pytest.skip("needs root and unshare")
+    if subprocess.run([*HIDING, hidepid, "true"], capture_output=True, timeout=20).returncode:
+        pytest.skip("/proc cannot be mounted here")
+    words = [*HIDING, hidepid, sys.executable, "-c", BESIDE_HIDDEN, whose]
+    ended = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=50)
+    assert (ended.returncode, ended.stderr, ended.stdout) == (0, "", output)
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")

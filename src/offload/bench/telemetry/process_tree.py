@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 
 import psutil
 
 from offload.bench.telemetry import thread_totals
 from offload.bench.telemetry.thread_totals import ThreadTotals
-from offload.errors import StartError
+from offload.errors import MachineError, StartError
 
 MIB = 1024 * 1024
 MOST_THREADS = 256  # reading the context switches of a thread takes 25 us: more would disturb
@@ -37,11 +36,9 @@ class ProcessTree:
 
     def refresh(self) -> None:
         """Update `members`; takes about 5 ms."""
-        descendants: list[psutil.Process] = []
-        with suppress(psutil.NoSuchProcess):
-            descendants = self.root.children(recursive=True)
+        found = descendants(self.root)
         adopted = [child for child in psutil.Process().children() if self._is_in_group(child)]
-        others = {child.pid: child for child in (*descendants, *adopted)}
+        others = {child.pid: child for child in (*found, *adopted)}
         self.members = [self.root, *others.values()]
 
     def counters(self) -> dict[str, float | None]:
@@ -104,6 +101,21 @@ class ProcessTree:
             return child.pid != self.root.pid and os.getpgid(child.pid) == self.root.pid
         except ProcessLookupError:
             return False
+
+
+def descendants(process: psutil.Process) -> list[psutil.Process]:
+    """Return the descendants of a process; none if it has ended.
+
+    Raise MachineError if /proc lists processes that it does not show to this user (hidepid=1).
+    """
+    try:
+        return process.children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []
+    except psutil.AccessDenied:
+        what = f"the children of pid {process.pid} cannot be found: /proc has the option hidepid=1"
+        fix = "run this as root, or sudo mount -o remount,hidepid=2 /proc"
+        raise MachineError(what, fix) from None
 
 
 def pss_mib(process: psutil.Process) -> float | None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import psutil
 
 from offload.bench.telemetry import thread_totals
-from offload.bench.telemetry.process_tree import pss_mib
+from offload.bench.telemetry.process_tree import descendants, pss_mib
 from offload.bench.telemetry.thread_totals import Counts, ThreadTotals
 from offload.errors import escaped
 
@@ -78,11 +78,8 @@ class TreeUse:
         This process is never a member, because it always holds its own GIL when it samples.
         """
         if self._listing.is_due():
-            try:
-                children = self.root.children(recursive=True)
-                self.members = [self.root, *(p for p in children if p.pid != os.getpid())]
-            except psutil.NoSuchProcess:
-                self.members = [self.root]
+            children = descendants(self.root)
+            self.members = [self.root, *(p for p in children if p.pid != os.getpid())]
             self._listing.finish()
 
     def read(self) -> tuple[list[ProcessUse], float | None]:

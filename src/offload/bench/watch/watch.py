@@ -21,7 +21,7 @@ from offload.bench.watch.gil_meter import ON, UNREADABLE, GilMeter, GilUse
 from offload.bench.watch.remote_memory import NOT_PYTHON, STARTING, Unreadable
 from offload.bench.watch.response_time import Requester, Response
 from offload.bench.watch.usage import ProcessUse, TreeUse, is_alive, program_name
-from offload.errors import UsageError
+from offload.errors import MachineError, UsageError, UserError
 
 EVERY = 1.0  # s between two readings
 
@@ -82,8 +82,8 @@ class Watch:
         try:
             root = psutil.Process(pid)
             self.name = program_name(root)
-        except (psutil.NoSuchProcess, OverflowError):
-            raise UsageError(f"no process has pid {pid}", "ps -ef lists the pids") from None
+        except (psutil.Error, OverflowError):
+            raise _reason_for_no_process(pid) from None
         if not is_alive(root):
             raise UsageError(f"pid {pid} has ended", "ps -ef lists the pids")
         if pid == os.getpid():
@@ -131,6 +131,18 @@ class Watch:
             found = tuple(ProcessReading(use, gils.get(use.pid, unknown)) for use in processes)
             response = None if self._requester is None else self._requester.take()
             yield Reading(time.time(), elapsed, _tree(found, cpu), found, response)
+
+
+def _reason_for_no_process(pid: int) -> UserError:
+    """Return why /proc does not show a process: there is none, or it is hidden from this user."""
+    try:
+        os.kill(pid, 0)  # sends nothing
+    except PermissionError:  # of another user
+        pass
+    except (OSError, OverflowError):
+        return UsageError(f"no process has pid {pid}", "ps -ef lists the pids")
+    what = f"pid {pid} is hidden from this user: /proc has the option hidepid"
+    return MachineError(what, "run watch as the user of the process, or as root")
 
 
 def _reason_for_none(pid: int, gils: dict[int, GilUse]) -> Unreadable | None:
