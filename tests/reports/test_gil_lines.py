@@ -111,6 +111,27 @@ def test_rows_of_pythons_that_differ_only_in_a_setting_are_all_shown() -> None:
     ]
 
 
+def test_a_python_that_was_requested_by_two_names_has_two_rows() -> None:
+    def made(requested: str | None, version: str, rate: float) -> Record:
+        command = f"fab run_server:3,xml{f',python={requested}' if requested else ''}"
+        facts = {"python": requested, "interpreter": {"python": version}}
+        return changed(RECORD, id=f"threads@{requested}/xml", command=command, rate=rate, **facts)
+
+    known = ((None, "3.11.7", 10.0), ("3.11", "3.11.7", 11.0), ("3.14", "3.14.0", 20.0))
+    again = made("3.11", "3.11.7", 12.0)
+    again = changed(again, environment={**again.environment, "cores": 8})
+    found = rows([*(made(*each) for each in known), again])
+    head, _, *lines = by_python.table(found).splitlines()
+    assert head.split("  Python ")[1:] == ["3.11.7", "3.14.0"]
+    assert [line.split() for line in lines] == [
+        ["threads/xml", "25", "10.00", "once", "20.00", "once"],
+        ["threads/xml", "25", "11.00", "once", "-"],
+        ["python=3.11"],
+        ["threads/xml", "25", "12.00", "once", "-"],
+        ["python=3.11", "(2)"],
+    ]
+
+
 def test_the_same_request_is_compared_with_the_gil_on_and_off() -> None:
     def made(setting: str, path: str, rate: float) -> list[Record]:
         python = f"3.13t-{setting}"

@@ -21,19 +21,21 @@ Line = tuple[str, str, int, str]  # server, task, users, and its other settings 
 
 def table(rows: Sequence[Row], style: str = "simple") -> str:
     """Render the rates of rows that were measured in several Pythons; empty for one Python."""
-    names = {_requested_python(row.first): _requested_python(row.first) for row in rows}
-    names |= {
+    names = {
         _requested_python(r.first): provenance.python_name(r.first)
         for r in rows
         if r.first.server.interpreter
     }
-    columns = sorted({*names.values()}, key=_version_key)
-    if len(columns) < 2:
-        return ""
     cells: dict[Line, dict[str, str]] = {}
     for row in rows:
-        line = cells.setdefault(_line_of(row.first), {})
-        line[names[_requested_python(row.first)]] = _cell(row)
+        column = _requested_python(row.first)
+        column = names.get(column, column)
+        if row.first.server.interpreter:
+            column = provenance.python_name(row.first)  # another machine may have another 3.11
+        cells.setdefault(_free_line(cells, row.first, column), {})[column] = _cell(row)
+    columns = sorted({column for line in cells.values() for column in line}, key=_version_key)
+    if len(columns) < 2:
+        return ""
     parts = [_part(cells, own, style) for own in _fitting(cells, columns)]
     return "\n\n".join(part for part in (*parts, text_table.listing([*_notes(rows)])) if part)
 
@@ -63,6 +65,20 @@ def _line_of(record: Record) -> Line:
     parts += ["keep_alive=yes"] if case.keep_alive else []
     parts += [labels.request_of(record)]
     return case.server, case.task, case.users, " ".join(part for part in parts if part)
+
+
+def _free_line(cells: Mapping[Line, Mapping[str, str]], record: Record, column: str) -> Line:
+    """Return the line of a case, or a further one if its cell is taken.
+
+    Two rows have the same cell if this program's Python was also requested by its version, or if
+    the case was measured on two machines.
+    """
+    server, task, users, more = line = _line_of(record)
+    name, number = f"{more} python={_requested_python(record)}".strip(), 1
+    while column in cells.get(line, {}):
+        line = server, task, users, name if number == 1 else f"{name} ({number})"
+        number += 1
+    return line
 
 
 def _details(lines: Collection[Line]) -> dict[Line, str]:
