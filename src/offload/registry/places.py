@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 
 from offload.errors import MachineError
@@ -18,6 +20,7 @@ def _checkout() -> Path | None:
 
 
 CHECKOUT = _checkout()  # None if the toolkit is installed from a wheel
+_has_full_names = ContextVar("_has_full_names", default=False)
 
 
 def cache() -> Path:
@@ -54,7 +57,17 @@ def display_path(path: Path) -> Path:
 
 def display_name(task: str) -> str:
     """Return the name of a task as it is displayed: its file relative to the current folder."""
-    return task.replace(f"{Path.cwd()}{os.sep}", "")
+    return task if _has_full_names.get() else task.replace(f"{Path.cwd()}{os.sep}", "")
+
+
+@contextmanager
+def full_names() -> Iterator[None]:
+    """Let `display_name` return full names, for a file that is the same in every folder."""
+    token = _has_full_names.set(True)
+    try:
+        yield
+    finally:
+        _has_full_names.reset(token)
 
 
 def import_path(

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,6 +32,7 @@ from tests.reports.html.pages import (
     NEEDS_PICTURES,
     SMALL,
     committed,
+    copied,
     example,
     example_root,
     floats,
@@ -70,6 +72,20 @@ def test_a_run_has_the_same_report_each_time_in_any_process() -> None:
         command, env=environment, capture_output=True, encoding="utf-8", cwd=ROOT, timeout=60
     )
     assert done.stdout == example("example"), done.stderr[-500:]
+
+
+def test_the_report_of_a_task_in_a_file_is_the_same_in_every_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drawing, "is_available", lambda: False)
+    folder = copied("example-advise")
+    for path in folder.iterdir():
+        path.write_text(path.read_text().replace("docs.shop:quote", f"{tmp_path}/shop.py:quote"))
+    found = []
+    for place in (tmp_path, tmp_path.parent):
+        monkeypatch.chdir(place)
+        found.append(rendered(folder))
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 from offload import __version__
 from offload.errors import RunError, UserError
+from offload.registry import places
 from offload.reports.html import answer, figures, run_files, several_runs, single_run
 from offload.reports.html.answer import Answer
 from offload.reports.html.parts import Panel, Section
@@ -53,7 +54,8 @@ def html(runs: Sequence[MeasuredRun]) -> str:
     A report above LIMIT is rendered without its records and, if necessary, without its pictures.
     Raise UserError if it is still too large.
     """
-    content = _content(runs)
+    with places.full_names():
+        content = _content(runs)
     text = _render(content)
     if len(text.encode()) > LIMIT:
         content = _without_records(content)
