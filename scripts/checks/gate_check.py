@@ -29,7 +29,7 @@ from offload.bench.experiments import gate as gates
 from offload.bench.experiments import run as running
 from offload.bench.planning import plan_file, round_times
 from offload.bench.records import journal
-from offload.errors import StorageError
+from offload.errors import GateError, StorageError, UndecidedError
 from offload.registry import places
 from offload.reports.tables import method_verdicts
 from offload.suites import Case, _case_syntax
@@ -54,7 +54,10 @@ PARTS = ("src", "servers", "tasks", "pipepool/src")
 
 
 def main(arguments: list[str]) -> int:
-    """Measure, and print a line for each requirement; return 1 if one is not met."""
+    """Measure, and print a line for each requirement.
+
+    Return 1 if one is not met, or 7 if one is unknown because there are too few gates.
+    """
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--gates", type=int, default=GATES, help="number of A/A gates")
     parser.add_argument("--only", choices=[kind.name for kind in KINDS], help="only this kind")
@@ -73,7 +76,10 @@ def main(arguments: list[str]) -> int:
     wanted = {kind.name for kind in kinds}
     results = gate_results.check([found for found in finished.values() if found.kind in wanted])
     print(method_verdicts.text(results))
-    return 0 if all(result.passed is not False for result in results) else 1
+    passed = [result.passed for result in results if result.is_required]
+    if False in passed:
+        return GateError.exit_code
+    return UndecidedError.exit_code if None in passed else 0
 
 
 def measure(kind: Kind, number: int) -> FinishedGate:

@@ -44,7 +44,7 @@ class CheckResult:
     """The result of one check: the measured and the required value as text, and whether it passed.
 
     `passed` is None if the records do not suffice; with `is_disturbed` because other processes
-    disturbed the measurements.
+    disturbed the measurements. Without `is_required` the measured value is only reported.
     """
 
     name: str
@@ -52,6 +52,7 @@ class CheckResult:
     required: str
     passed: bool | None
     is_disturbed: bool = False
+    is_required: bool = True
 
 
 def blocks_plan(count: int) -> Plan:

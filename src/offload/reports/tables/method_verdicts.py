@@ -15,7 +15,10 @@ OUTCOMES = {True: "passed", False: "failed", None: "unknown"}
 def text(results: Sequence[CheckResult], style: str = "simple") -> str:
     """Render the results; `style` is a table format of tabulate."""
     lines = [
-        (result.name, result.measured, result.required, OUTCOMES[result.passed])
-        for result in results
+        (result.name, result.measured, result.required, _outcome(result)) for result in results
     ]
     return tabulate(lines, HEAD, tablefmt=style, disable_numparse=True)
+
+
+def _outcome(result: CheckResult) -> str:
+    return OUTCOMES[result.passed] if result.is_required else "reported"
