@@ -102,9 +102,13 @@ def test_rows_of_a_page_whose_server_has_ended_are_left_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(launch, "of_rows", lambda *_: launch.LivePage("", 1))
-    rows = RowsPipe("watch", ("time",), 60.0)  # its other end is closed
+    rows = RowsPipe("watch", ("time",), 60.0)
+    with pytest.raises(BrokenPipeError):  # its other end is closed
+        os.write(rows._pipe, b"x")
     rows.send(("1",))
     rows.close()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(rows._pipe)
 
 
 @pytest.mark.slow

@@ -227,9 +227,10 @@ def test_a_connection_ends_although_its_first_cancellation_is_suppressed() -> No
     async def end() -> None:
         job = worker.Job("noop_sync", is_idempotent=True, is_isolated=False, timeout=None)
         ended = connection.Connection("tcp://127.0.0.1:1", None, job, True, True, lambda _: None)
-        ended._watching = asyncio.create_task(suppress_once())
+        watching = ended._watching = asyncio.create_task(suppress_once())
         await asyncio.sleep(0)
         await asyncio.wait_for(ended.close(), 20)
+        assert watching.cancelled()  # asyncio.run would end it, too
 
     asyncio.run(end())
 
