@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 
 from offload import tasks
+from offload.errors import UserError
 from offload.serving.lifecycle import ports, readiness
 from offload.serving.lifecycle.stop_signal import exit_now, stop
 
@@ -36,7 +37,11 @@ def _announce(port: int) -> None:
         except ConnectionRefusedError:
             time.sleep(POLL)
         else:
-            readiness.announce(port)
+            try:
+                readiness.announce(port)
+            except UserError as error:  # not raised: the program runs in the main thread
+                readiness.fail(error)
+                exit_now(error.exit_code)
             return
 
 

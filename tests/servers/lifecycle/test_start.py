@@ -16,7 +16,7 @@ from offload.errors import StartError, UsageError, UserError
 from offload.registry import catalog, places
 from offload.suites import Case
 from tests import ROOT
-from tests.installed import EVERY, OWN, one_of_each_kind
+from tests.installed import EVERY, OWN, PLAIN, one_of_each_kind
 from tests.servers.lifecycle.command_line import begin, wait_for_end
 from tests.waiting import wait_until
 
@@ -64,7 +64,7 @@ def test_a_worker_that_does_not_start_is_one_line(name: str, tmp_path: Path) -> 
     assert (code, lines) == (4, ["error: a worker did not start: BaseException('odd')"])
 
 
-@pytest.mark.parametrize("name", one_of_each_kind(OWN))
+@pytest.mark.parametrize("name", one_of_each_kind([*EVERY, *PLAIN]))
 def test_facts_that_cannot_be_written_are_one_line(name: str, tmp_path: Path) -> None:
     code, lines = wait_for_end(
         begin(name, "noop_sync", "0", SERVER_FILE=f"{tmp_path}/no/8000.json")

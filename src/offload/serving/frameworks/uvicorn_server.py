@@ -168,4 +168,8 @@ class _Supervisor(Multiprocess):
                 late = f"a worker was not ready within {readiness.LIMIT:.0f} s"
                 raise StartError(late, "see its output")
         probe.facts["worker_pids"] = sorted(process.pid or 0 for process in self.processes)
-        readiness.announce(self.sockets[0].getsockname()[1])
+        try:
+            readiness.announce(self.sockets[0].getsockname()[1])
+        except UserError:
+            self.terminate_all()  # multiprocessing would wait for them at the end of this process
+            raise

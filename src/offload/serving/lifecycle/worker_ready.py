@@ -130,7 +130,10 @@ def _announce(folder: tempfile.TemporaryDirectory[str], processes: int, port: in
             time.sleep(POLL)
         if (error := _read_failure()) is not None:  # it was counted as a report
             _end(folder, error)
-    readiness.announce(port)
+    try:
+        readiness.announce(port)
+    except UserError as error:  # not raised: this is not the main thread
+        _end(folder, error)
 
 
 def _end(folder: tempfile.TemporaryDirectory[str], error: UserError) -> NoReturn:
