@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import os
 import signal
 import subprocess
@@ -65,6 +66,23 @@ def test_a_process_that_is_killed_is_replaced_and_the_others_go_on(start: Any) -
         os.kill(pid, signal.SIGKILL)
     assert wait_until(lambda: len({c.pid for c in parent.children()} - before) == 2)
     assert get(running.url) == (200, b"ok")
+
+
+def test_a_process_that_dies_in_the_drain_is_no_success(tmp_path: Path) -> None:
+    (tmp_path / "holds.py").write_text(HOLDS)
+    process = begin("prefork", f"{tmp_path}/holds.py:tells", "0", SERVER_PROCESSES="1")
+    url = read_line(process.stderr).split()[4]
+    with ThreadPoolExecutor(1) as threads:
+        lost = threads.submit(get, url)
+        assert wait_until((tmp_path / "held").exists)
+        child = psutil.Process(process.pid).children()[0]
+        before = child.num_threads()
+        process.terminate()
+        assert wait_until(lambda: child.num_threads() > before)  # one limits its drain
+        child.kill()
+        assert isinstance(lost.exception(20), OSError | http.client.HTTPException)
+    code, lines = wait_for_end(process)
+    assert (code, lines) == (1, ["a process ended before it had finished its requests"])
 
 
 def kill_child(pid: int) -> None:

@@ -18,7 +18,7 @@ from offload.errors import StartError
 from offload.serving.applications import tornado_app
 from offload.serving.applications.tornado_app import Run
 from offload.serving.lifecycle import drain, log, readiness
-from offload.serving.lifecycle.stop_signal import DROPPED, stop
+from offload.serving.lifecycle.stop_signal import DROPPED, exit_now, stop
 from offload.serving.metrics import probe
 from offload.serving.pools import pool_workers
 from offload.serving.protection import guards
@@ -45,7 +45,10 @@ def serve(
             port = listening.getsockname()[1]
             parent.start(processes)
             readiness.announce(port)
-            parent.wait()
+            if not parent.wait():
+                log.line("a process ended before it had finished its requests")
+                readiness.end()
+                exit_now(DROPPED)
 
 
 class _Parent:
@@ -99,8 +102,11 @@ class _Parent:
                 what = f"a process ended while it started (exit code {code})"
                 raise StartError(what, "see its output above")
 
-    def wait(self) -> None:
-        """Replace children that die; after a stop signal, stop all and wait until they end."""
+    def wait(self) -> bool:
+        """Replace children that die; after a stop signal, stop all and wait until they end.
+
+        Return whether all have finished their requests.
+        """
         while stop.at is None:
             timeout = max(0.0, min(self._due) - time.monotonic()) if self._due else None
             self._wait(timeout)
@@ -116,11 +122,14 @@ class _Parent:
                     log.failure(f"{why}: it is tried again in {pause:.2f} s")
         drain.refuse_new(self._listening)
         self._listening.close()  # the children have it, too: the last one that ends closes it
+        self._reap()  # those that died before the drain are not part of it
         for pid in self._started:
             os.kill(pid, signal.SIGTERM)
+        has_finished = True
         while self._started:
             self._wait(None)
-            self._reap()
+            has_finished &= not any(status for _, status in self._reap())
+        return has_finished
 
     def _wait(self, timeout: float | None) -> int:
         """Wait for a signal, or for children that serve; return the number of those children."""
