@@ -115,12 +115,19 @@ def leave(cell: Cell, request: Request | None, route: str | None = None) -> None
     cell.inside -= 1
     if request is None or route is None:
         return
-    if route not in _routes and len(_routes) >= MOST_ROUTES:
-        route = OTHER
+    if (index := _routes.get(route)) is None:
+        index = _add_route(route)
     end = request.ended or monotonic()
     inside_s = end - request.started
-    index = _routes.setdefault(route, len(_routes))
     _samples.add(end, inside_s, request.cpu, request.longest, request.inside, index)
+
+
+def _add_route(route: str) -> int:
+    """Return the number of a route, or of OTHER if there are too many."""
+    with _adding:  # two threads must not give the same number to different routes
+        if route not in _routes and len(_routes) >= MOST_ROUTES:
+            route = OTHER
+        return _routes.setdefault(route, len(_routes))
 
 
 def note_error(error: BaseException) -> None:
@@ -142,7 +149,7 @@ def between(start: float, end: float) -> dict[str, Any]:
     empty.
     """
     rows = _samples.between(start, end) or []
-    names = {index: route for route, index in _routes.items()}
+    names = {index: route for route, index in _routes.copy().items()}  # threads add routes
     own: dict[str, list[Sequence[float]]] = {}
     for row in rows:
         own.setdefault(names[int(row[5])], []).append(row)

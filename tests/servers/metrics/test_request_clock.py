@@ -1,0 +1,47 @@
+"""The clocks of a user's application keep the figures of routes apart."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import suppress
+
+import pytest
+
+from offload.serving.metrics import request_clock
+from offload.serving.metrics.samples import Samples
+
+TOGETHER = threading.Barrier(2)
+
+
+class Route(str):
+    """A route at each look-up of which a thread waits for the other one, if that comes."""
+
+    __slots__ = ()
+
+    def __hash__(self) -> int:
+        with suppress(threading.BrokenBarrierError):
+            TOGETHER.wait(0.2)
+        return str.__hash__(self)
+
+
+def test_routes_that_are_new_at_the_same_time_have_figures_of_their_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(request_clock, "_routes", {})
+    monkeypatch.setattr(request_clock, "_samples", Samples(6))
+    monkeypatch.setattr(request_clock, "_share", 1.0)
+    monkeypatch.setattr(request_clock, "MOST", 10**9)
+    TOGETHER.reset()
+    started = time.monotonic()
+
+    def request(route: str) -> None:
+        request_clock.leave(*request_clock.enter(), Route(route))
+
+    threads = [threading.Thread(target=request, args=(f"GET /{n}",)) for n in "ab"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    found = request_clock.between(started, time.monotonic())["routes"]
+    assert sorted(str(each["route"]) for each in found) == ["GET /a", "GET /b"]
