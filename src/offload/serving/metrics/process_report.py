@@ -14,6 +14,7 @@ import sys
 from _thread import start_new_thread  # imported here: gevent replaces it later
 from contextlib import suppress
 from socket import AF_UNIX, SOCK_STREAM, SOL_SOCKET, socket
+from time import sleep  # as above
 from typing import Any
 
 from offload.serving.metrics import (
@@ -27,6 +28,7 @@ from offload.serving.metrics import (
 
 SO_PEERCRED = 17  # of Linux; the module socket has it only there
 TIMEOUT = 2.0  # s for a client to send its window
+PAUSE = 0.1  # s until the next attempt while no connection can be accepted; a guess
 _listening: int | None = None  # the pid that listens: a forked child must do so itself
 _facts: dict[str, object] = {}
 _parent: int | None = None  # the pid that creates the application for its children
@@ -85,14 +87,17 @@ def report(start: float, end: float, with_each: bool = False) -> dict[str, Any]:
 
 def _answer(server: socket) -> None:
     while True:
-        with suppress(OSError, ValueError, KeyError, RuntimeError):
+        try:
             connection, _ = server.accept()
-            with connection:
-                connection.settimeout(TIMEOUT)
-                if _is_same_user(connection):
-                    request = json.loads(connection.recv(1000))
-                    values = report(request["from"], request["to"], request["each"])
-                    connection.sendall(json.dumps(values).encode())
+        except OSError:  # a limit, for example of open files: the connection stays in the queue
+            sleep(PAUSE)
+            continue
+        with suppress(OSError, ValueError, KeyError, TypeError, RuntimeError), connection:
+            connection.settimeout(TIMEOUT)
+            if _is_same_user(connection):
+                request = json.loads(connection.recv(1000))
+                values = report(request["from"], request["to"], request["each"])
+                connection.sendall(json.dumps(values).encode())
 
 
 def _is_same_user(connection: socket) -> bool:

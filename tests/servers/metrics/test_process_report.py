@@ -1,0 +1,89 @@
+"""The thread that reports about an application survives limits and malformed requests."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from offload.serving.metrics import process_report
+from tests import ROOT
+
+pytestmark = [
+    pytest.mark.server,
+    pytest.mark.skipif(sys.platform != "linux", reason="only Linux has abstract sockets"),
+]
+
+# A process that serves an application, and connects to its own report while no file can be opened.
+WITHOUT_FILES = """
+import json, os, resource, socket, time
+from offload.serving.metrics import process_report
+process_report.start("wsgi")
+own = os.getpid()
+client = socket.socket(socket.AF_UNIX)
+spare = os.open(os.devnull, os.O_RDONLY)
+hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (spare + 1, hard))
+client.connect(process_report.name(own))
+before = time.process_time()
+time.sleep(1.0)
+used = time.process_time() - before
+os.close(spare)
+client.sendall(b'{"from": 0, "to": 0, "each": false}')
+print(json.dumps({"used": used, "kind": json.loads(client.recv(1 << 16))["kind"]}))
+"""
+
+# A process that has a report until its stdin is closed.
+WITH_REPORT = """
+import sys
+from offload.serving.metrics import process_report
+process_report.start("wsgi")
+print(flush=True)
+sys.stdin.read()
+"""
+WINDOW = b'{"from": 0, "to": 0, "each": false}'
+
+
+def test_a_report_that_cannot_be_accepted_waits_without_using_a_cpu() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_FILES],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": f"{ROOT}/src"},
+        capture_output=True,
+        text=True,
+        timeout=20,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    found = json.loads(done.stdout)
+    assert found["kind"] == "wsgi"
+    assert found["used"] < 0.3
+
+
+@pytest.mark.parametrize("malformed", [b"[]", b"7", b"{}", b"\xff"])
+def test_a_malformed_request_does_not_end_the_reports(malformed: bytes) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", WITH_REPORT],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": f"{ROOT}/src"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"\n"
+        assert ask(process.pid, malformed) == b""
+        assert b"wsgi" in ask(process.pid, WINDOW)
+        assert process.communicate(timeout=20) == (b"", b"")
+
+
+def ask(pid: int, request: bytes) -> bytes:
+    """Send a request to the report of a process; return its answer."""
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(20)
+        client.connect(process_report.name(pid))
+        client.sendall(request)
+        return client.recv(1 << 16)
