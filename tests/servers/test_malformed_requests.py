@@ -15,7 +15,7 @@ import pytest
 from offload.bench.target import server
 from offload.serving.applications import request_head
 from offload.serving.lifecycle import log
-from tests.servers.lifecycle.command_line import begin
+from tests.servers.lifecycle.command_line import begin, wait_for_end
 from tests.waiting import read_line
 
 pytestmark = pytest.mark.server
@@ -193,3 +193,24 @@ def test_an_error_that_a_library_logs_has_no_traceback(
     printed = capsys.readouterr().err
     assert printed.startswith(r"it failed\nfor yyy")
     assert (printed.count("\n"), len(printed)) == (1, log.LONGEST + 2)
+
+
+WEBSOCKET = (
+    GET + b"Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+    b"Sec-WebSocket-Key: MDEyMzQ1Njc4OWFiY2RlZg==\r\n\r\n"
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["hypercorn", "gunicorn_asgi"])
+def test_a_websocket_is_refused_without_a_traceback(name: str) -> None:
+    process = begin(name, "noop_sync", "0")
+    try:
+        port = int(read_line(process.stderr).rpartition(":")[2].partition("/")[0])
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
+            client.sendall(WEBSOCKET)
+            assert client.recv(1000).startswith(b"HTTP/1.1 403 ")
+    finally:
+        process.terminate()
+        code, lines = wait_for_end(process)
+    assert (code, lines) == (0, [])

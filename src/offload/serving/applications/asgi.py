@@ -31,6 +31,9 @@ class Application:
         if scope["type"] == "lifespan":
             await lifespan(receive, send)
             return
+        if scope["type"] != "http":
+            await refuse_websocket(receive, send)
+            return
         loop_lag.note_request()
         method = scope["method"]
         if (refused := responses.refusal(method, host(scope))) is not None:
@@ -58,9 +61,8 @@ class HostChecked:
             await self._application(scope, receive, send)
         elif scope["type"] == "http":
             await send_answer(send, responses.misdirected(), scope["method"])
-        else:  # a WebSocket
-            await receive()
-            await send({"type": "websocket.close"})
+        else:
+            await refuse_websocket(receive, send)
 
 
 def create(work: str) -> Asgi:
@@ -99,6 +101,12 @@ async def lifespan(receive: Receive, send: Send) -> None:
         await send({"type": f"{message}.complete"})
         if message == "lifespan.shutdown":
             return
+
+
+async def refuse_websocket(receive: Receive, send: Send) -> None:
+    """Refuse to open a WebSocket: the server responds with 403."""
+    await receive()
+    await send({"type": "websocket.close"})
 
 
 def host(scope: Mapping[str, Any]) -> str | None:
