@@ -32,6 +32,8 @@ LOAD = Load("http://127.0.0.1:1/", users=1, seconds=0.1, timeout=0.1)
         (Load("nonsense"), "builtin", "not an http URL"),
         (Load("http://127.0.0.1:x/"), "builtin", "is invalid"),
         (Load("http://no.such.invalid/"), "builtin", "unknown host 'no.such.invalid'"),
+        (Load("http://a..b/"), "builtin", r"unknown host 'a\.\.b': check its name"),
+        (Load(f"http://{'a' * 64}.test/"), "builtin", "unknown host 'aaa"),
         (Load("http://127.0.0.1/", users=10**6), "builtin", "users: use fewer$"),
         (Load(HERE, seconds=None), "builtin", "no end"),
         (Load(HERE, seconds=float("nan")), "builtin", "seconds=nan"),

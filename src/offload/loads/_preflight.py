@@ -69,7 +69,7 @@ def _check_target(url: str, allow: Sequence[str]) -> None:
         raise UsageError(f"url={url!r} is not an http URL", "write http://127.0.0.1:8000/")
     try:
         addresses = {str(found[4][0]) for found in socket.getaddrinfo(host, port)}
-    except OSError:
+    except (OSError, UnicodeError):  # the latter for a name that IDNA cannot encode
         raise UsageError(f"url={url!r}: unknown host {host!r}", "check its name") from None
     own = {a.address for each in psutil.net_if_addrs().values() for a in each}
     name = f"[{host}]" if ":" in host else host  # as in a URL
