@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import struct
+import subprocess
 import sys
 from dataclasses import replace
 
@@ -14,6 +18,7 @@ from offload.loads.engine.figures.samples import Samples
 from offload.loads.engine.figures.summary import CountedTime, summary
 from offload.loads.engine.processes import divide
 from offload.loads.engine.shared_state import SharedState
+from tests import ROOT
 from tests.loads.conftest import Server
 
 pytestmark = pytest.mark.server
@@ -68,6 +73,43 @@ def test_one_that_dies_is_a_problem_and_ends_them_all(
     seen = processes.run(replace(LOAD, url=server.url("/"), requests=9), SharedState(3))
     problems = [f"load process {n + 1} died" if n == dead else None for n in range(3)]
     assert [part.problem for part in seen] == problems
+
+
+def test_one_that_dies_while_it_sends_its_samples_is_a_problem() -> None:
+    reading, writing = multiprocessing.Pipe(duplex=False)
+    with reading:
+        os.write(writing.fileno(), struct.pack("!i", 1000) + b"half")  # the size, and a part
+        writing.close()
+        [samples] = processes.LoadProcesses([], [reading], SharedState(1)).samples()
+    assert samples.problem == "load process 1 died"
+
+
+# A dozen files are left for the pipes of 30 processes; each process can open more.
+WITHOUT_FILES = """
+import os, resource
+from offload.loads import Load
+from offload.loads.engine import processes
+from offload.loads.engine.shared_state import SharedState
+lowest = os.open(os.devnull, os.O_RDONLY)
+os.close(lowest)
+hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+resource.setrlimit(resource.RLIMIT_NOFILE, (lowest + 12, hard))
+load = Load("http://127.0.0.1:1/", users=30, seconds=60.0, processes=30)
+processes.run(load, SharedState(30))
+"""
+
+
+def test_a_process_that_cannot_be_started_ends_the_others() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_FILES],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": f"{ROOT}/src"},
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    assert done.returncode == 1
+    assert "OSError: [Errno 24] Too many open files" in done.stderr
 
 
 def test_the_cpu_time_in_the_window_is_that_of_all_processes() -> None:

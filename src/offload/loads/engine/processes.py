@@ -44,15 +44,19 @@ def start(load: Load, state: SharedState) -> LoadProcesses:
     # Fork, because the state is shared memory. It is safe: no event loop or thread runs yet.
     context = multiprocessing.get_context("fork")
     pipes, children = [], []
-    for process, part in enumerate(parts):
-        reading, writing = context.Pipe(duplex=False)
-        child = context.Process(
-            target=_child, args=(part, load, state, process, writing, os.getpid())
-        )
-        child.start()
-        writing.close()
-        pipes.append(reading)
-        children.append(child)
+    try:
+        for process, part in enumerate(parts):
+            reading, writing = context.Pipe(duplex=False)
+            child = context.Process(
+                target=_child, args=(part, load, state, process, writing, os.getpid())
+            )
+            child.start()
+            writing.close()
+            pipes.append(reading)
+            children.append(child)
+    except OSError:  # a limit, for example of processes: the others would wait for this one
+        state.decide(LOAD_END, monotonic())
+        raise
     return LoadProcesses(children, pipes, state)
 
 
@@ -89,7 +93,7 @@ def _receive(pipes: Sequence[Connection], state: SharedState) -> list[Samples]:
             assert isinstance(pipe, Connection)
             try:
                 samples[pipe] = pipe.recv()
-            except EOFError:
+            except (EOFError, OSError):  # OSError: it died while it sent its samples
                 state.decide(LOAD_END, monotonic())
                 samples[pipe] = Samples(problem=f"load process {pipes.index(pipe) + 1} died")
     return [samples[pipe] for pipe in pipes]
