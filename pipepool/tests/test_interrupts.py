@@ -22,6 +22,22 @@ from pool_tests.helpers import LIMIT, assume_short, in_pool, wait_for, wait_unti
 pytestmark = pytest.mark.server  # starts worker processes
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_to_the_group_does_not_end_a_fork_server_that_starts(number: int) -> None:
+    async def test() -> None:
+        pool = PipePool(1)
+        starting = asyncio.ensure_future(pool.start())
+        await asyncio.sleep(0)
+        assert pool._scheduler is not None
+        os.kill(pool._scheduler.manager._fork_server._process.pid, number)
+        async with asyncio.timeout(LIMIT):
+            await starting
+            assert await pool.run(calls.add, 1, 2) == 3
+            await pool.close()
+
+    asyncio.run(test())
+
+
 class InterruptedFuture(asyncio.Future[Any]):
     """A future whose set_result is interrupted by Ctrl-C."""
 

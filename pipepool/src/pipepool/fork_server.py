@@ -45,6 +45,7 @@ REQUEST = struct.Struct("=cQ")
 REPORT = struct.Struct("=cQq")
 FORK, KILL, FLUSH = b"F", b"K", b"U"
 READY, FAILED, ENDED = b"R", b"E", b"X"
+GROUP_SIGNALS = (signal.SIGINT, signal.SIGTERM)  # the parent decides when the fork server ends
 
 PR_SET_PDEATHSIG = 1
 GRACE = 0.3  # s for workers to end by themselves before they are killed
@@ -233,11 +234,15 @@ def _start_process(descriptor: int) -> subprocess.Popen[bytes]:
     program = START.format(root, descriptor, os.getpid(), tracker)
     flags: list[str] = util._args_from_interpreter_flags()  # type: ignore[attr-defined]
     executable = os.fsdecode(spawn.get_executable() or sys.executable)
-    return subprocess.Popen(
-        [executable, *flags, "-c", program],
-        stdin=subprocess.DEVNULL,
-        pass_fds=[descriptor, tracker],
-    )
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, GROUP_SIGNALS)  # until `main` ignores them
+    try:
+        return subprocess.Popen(
+            [executable, *flags, "-c", program],
+            stdin=subprocess.DEVNULL,
+            pass_fds=[descriptor, tracker],
+        )
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def _preparation() -> dict[str, object]:
@@ -258,8 +263,9 @@ def _preparation() -> dict[str, object]:
 def main(descriptor: int, parent: int, tracker: int) -> NoReturn:
     """Serve the parent at the other end of a socket, and exit."""
     _set_death_signal(signal.SIGKILL)  # during imports it does not poll for its parent's end
-    for number in (signal.SIGINT, signal.SIGTERM):  # the parent decides when it ends
+    for number in GROUP_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, GROUP_SIGNALS)
     resource_tracker._resource_tracker._fd = tracker  # type: ignore[attr-defined]
     control = socket.socket(fileno=descriptor)
     control.settimeout(None)
