@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from functools import partial
-from inspect import iscoroutinefunction
 from typing import Any
 
 from tornado.httpserver import HTTPServer
@@ -61,7 +60,7 @@ def serve_on_loop(
 ) -> None:
     """Serve like `serve`, for a `run` that blocks the event loop until the task awaits."""
     # A `def` blocks the loop until it returns; an `async def` may or may not await.
-    probe.facts["serial"] = not iscoroutinefunction(tasks.resolve(task))
+    probe.facts["serial"] = not tasks.is_coroutine(task)
     serve(run, port, backlog, protection=protection)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from inspect import iscoroutinefunction
 
 from offload import tasks
 from offload.registry.protection import DEFAULTS, UNAVAILABLE, Settings
@@ -50,7 +49,7 @@ def of_loop(task: str, settings: Settings, is_replaced: bool = False) -> Protect
     if known["protect"] == "no":
         return _protection(None, known)
     max_wait, seconds = known["max_wait"], known["task_timeout"]
-    if iscoroutinefunction(tasks.resolve(task)):
+    if tasks.is_coroutine(task):
         guard = LoopGuard(max_wait, cancel_s=seconds, kill_s=None)
     elif is_replaced:
         guard = LoopGuard(max_wait, cancel_s=None, kill_s=seconds)
