@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import re
 import socket
 from collections.abc import Awaitable, Callable, Coroutine
@@ -14,7 +13,6 @@ from typing import Any
 
 from tornado.httpserver import HTTPServer
 from tornado.httputil import HTTPInputError, HTTPMessageDelegate, HTTPServerRequest
-from tornado.ioloop import IOLoop
 from tornado.iostream import StreamClosedError
 from tornado.netutil import bind_sockets
 from tornado.web import Application, Finish, RequestHandler
@@ -68,7 +66,7 @@ def listen(port: int, backlog: int) -> socket.socket:
     """Listen on a port of the server's address; raise MachineError."""
     with ports.binding(port):
         bound = bind_sockets(port, ports.address(), backlog=backlog)[0]
-    listening = _ListeningSocket(fileno=bound.detach())
+    listening = accepting.ListeningSocket(fileno=bound.detach())
     listening.setblocking(False)
     return listening
 
@@ -97,25 +95,6 @@ def _run(serving: Coroutine[Any, Any, None]) -> None:
             with suppress(SystemExit, KeyboardInterrupt):
                 loop.run_until_complete(server)
         server.result()
-
-
-class _ListeningSocket(socket.socket):
-    """A socket whose event handler is paused while no connection can be accepted."""
-
-    def accept(self) -> tuple[socket.socket, Any]:
-        """Return a connection and its address; raise BlockingIOError if there is none now."""
-        try:
-            return super().accept()
-        except OSError as error:
-            if not accepting.is_exhausted(error):
-                raise
-        IOLoop.current().update_handler(self, 0)
-        asyncio.get_running_loop().call_later(accepting.PAUSE, self._resume)
-        raise BlockingIOError(errno.EAGAIN, "no descriptor is free")
-
-    def _resume(self) -> None:
-        if self.fileno() != -1:  # else it was closed
-            IOLoop.current().update_handler(self, IOLoop.READ)
 
 
 class _Application(Application):

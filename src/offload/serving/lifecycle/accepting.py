@@ -6,7 +6,10 @@ server that tried again without a pause would occupy a CPU.
 
 from __future__ import annotations
 
+import asyncio
 import errno
+import socket
+from typing import Any
 
 from offload.serving.lifecycle import log
 
@@ -20,3 +23,24 @@ def is_exhausted(error: OSError) -> bool:
         return False
     log.failure(f"no connection can be accepted: {error.strerror}")
     return True
+
+
+class ListeningSocket(socket.socket):
+    """A socket of Tornado's loop, which pauses while no connection can be accepted."""
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        """Return a connection and its address; raise BlockingIOError if there is none now."""
+        try:
+            return super().accept()
+        except OSError as error:
+            if not is_exhausted(error):
+                raise
+        self._watch(False)
+        asyncio.get_running_loop().call_later(PAUSE, self._watch, True)
+        raise BlockingIOError(errno.EAGAIN, "no descriptor is free")
+
+    def _watch(self, is_watched: bool) -> None:
+        from tornado.ioloop import IOLoop  # here: the servers of http.server do without Tornado
+
+        if self.fileno() != -1:  # else it was closed
+            IOLoop.current().update_handler(self, IOLoop.READ if is_watched else 0)
