@@ -128,8 +128,6 @@ def _announce(folder: tempfile.TemporaryDirectory[str], processes: int, port: in
             if error is not None:
                 _end(folder, error)
             time.sleep(POLL)
-        if (error := _read_failure()) is not None:  # it was counted as a report
-            _end(folder, error)
     try:
         readiness.announce(port)
     except UserError as error:  # not raised: this is not the main thread
@@ -147,8 +145,8 @@ def _end(folder: tempfile.TemporaryDirectory[str], error: UserError) -> NoReturn
 
 def _count(folder: str) -> int:
     """Count the reports; -1 if the server is ending, and has removed the folder."""
-    try:
-        return len([*Path(folder).iterdir()])
+    try:  # FAILED, and a file that will replace it, are no reports
+        return sum(each.name[0].isdigit() for each in Path(folder).iterdir())
     except FileNotFoundError:
         return -1
 
