@@ -62,7 +62,7 @@ def note_request() -> None:
     global _requested
     _requested = monotonic()
     while _paused:
-        with suppress(IndexError):  # another thread took it
+        with suppress(IndexError, RuntimeError):  # another thread took it, or its loop is closed
             _paused.pop()()
 
 
