@@ -48,13 +48,13 @@ def from_task(timed: task_clock.TimedResult) -> Answer:
     outcome = task_clock.record(timed)
     if isinstance(outcome, TaskFailed):
         return from_error(outcome)
-    probe.response_counts["completed"] += 1
+    probe.count_response("completed")
     return Answer(200, "text/html; charset=utf-8", outcome)
 
 
 def from_error(error: Exception, status: int = 500, retry_after: int | None = None) -> Answer:
     """Return the error in one line, and log it."""
-    probe.response_counts["failed"] += 1
+    probe.count_response("failed")
     log.failure(str(error))
     return _plain(status, escaped(str(error)), retry_after)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from offload.serving.metrics import gil_state
 
 facts: dict[str, object] = {}
 response_counts = {"completed": 0, "failed": 0}
+_counting = threading.Lock()  # without a GIL, threads would lose counts
 
 
 def identity() -> dict[str, object]:
@@ -35,6 +37,12 @@ def note_gil(state: str | None) -> None:
     facts["gil_enabled"] = bool(facts.get("gil_enabled")) or state is not None
     if state:
         facts["gil_enabled_by"] = state
+
+
+def count_response(outcome: str) -> None:
+    """Count a response to a task: "completed" or "failed". Any thread may call this."""
+    with _counting:
+        response_counts[outcome] += 1
 
 
 def note_workers(interpreters: Iterable[Mapping[str, object]]) -> None:
