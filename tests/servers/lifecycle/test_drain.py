@@ -24,6 +24,7 @@ pytestmark = pytest.mark.server
 
 CUT_OFF = 10.0  # s after a stop signal
 OF_UVICORN = ("uvicorn_h11", "uvicorn_httptools")
+OF_HTTP_SERVER = ("sync", "thread_per_request")
 UNDER_LOAD = ("loop", "prefork", *OF_UVICORN, "hypercorn", "waitress")
 LARGE = 'def large(): return "x" * 16_000_000\n'
 CLIENTS = 4
@@ -75,7 +76,7 @@ class Client(threading.Thread):
         return True
 
 
-@pytest.mark.parametrize("name", UNDER_LOAD)
+@pytest.mark.parametrize("name", [*OF_HTTP_SERVER, *UNDER_LOAD])
 def test_users_who_keep_sending_do_not_hold_the_drain(name: str) -> None:
     with serving(name, "noop_sync") as (process, port):
         clients = [Client(port) for _ in range(CLIENTS)]

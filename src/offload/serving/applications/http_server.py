@@ -150,6 +150,7 @@ def serve(
         readiness.announce(server.server_address[1])
         with contextlib.suppress(_Stopped):
             server.serve_forever(poll_interval=0.05)
+        drain.refuse_new(server.socket)
         server.timeout = 0
         for _ in range(backlog + 1):  # the kernel queues one more than the backlog
             server.handle_request()
