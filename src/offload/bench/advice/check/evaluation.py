@@ -38,17 +38,23 @@ class Evaluation:
 
 
 def read(folder: Path) -> Evaluation:
-    """Read the evaluation of a finished check_advice from its folder; raise StorageError."""
+    """Read the evaluation of a check_advice from its folder; raise StorageError.
+
+    Until its last step, nothing is confirmed.
+    """
     planned = plan_file.load(folder)
     records = planned_records.read(folder, planned)
     truths = {found.task: found for found in truth.of_records(planned, records)}
     given = answers.read(folder)
-    confirmed = folder / CONFIRMATION
     first = recorded_answer.firsts(given)
+    confirmed: Mapping[str, Confirmation] = {}
+    if plan_file.exists(folder / CONFIRMATION):
+        planned = plan_file.load(folder / CONFIRMATION)
+        confirmed = confirmation.read(planned, first, folder / CONFIRMATION)
     return Evaluation(
         truths,
         given,
         {each.task: answer.load(answers.own_folder(folder, each.task)).model for each in first},
-        confirmation.read(plan_file.load(confirmed), first, confirmed),
+        confirmed,
         records,
     )
