@@ -85,6 +85,15 @@ def test_each_tool_sends_headers(server: Server, driver: str, message: Message) 
     assert "abc.def" not in str(ran)
 
 
+@pytest.mark.server
+@pytest.mark.skipif(shutil.which("siege") is None, reason="make test-all")
+def test_a_body_that_is_no_text_is_sent(server: Server) -> None:
+    message = Message("POST", "caf\udce9")  # an argument with a byte that is not UTF-8
+    ran = loads.run(replace(LOAD, url=server.url("/"), message=message), "siege")
+    assert (ran.result.problem, ran.result.figures.availability) == (None, 1.0)
+    assert server.bodies[-1] == b"caf\xe9"
+
+
 @pytest.mark.parametrize("driver", [siege, ab, h2load])
 def test_headers_are_arguments(driver: object) -> None:
     argv = driver.command(replace(LOAD, message=Message(headers=HEADERS))).argv  # type: ignore[attr-defined]
