@@ -29,8 +29,8 @@ def replace(path: Path, content: bytes, mode: int = 0o666) -> None:
 
 
 @contextmanager
-def locked(folder: Path, busy: Exception) -> Iterator[None]:
-    """Lock a folder; raise `busy` if another process has locked it.
+def locked(folder: Path, error: Exception) -> Iterator[None]:
+    """Lock a folder; raise `error` if another process has locked it.
 
     The kernel releases the lock when this process ends, however it ends.
     """
@@ -39,7 +39,7 @@ def locked(folder: Path, busy: Exception) -> Iterator[None]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise busy from None
+            raise error from None
         yield
     finally:
         os.close(descriptor)

@@ -84,7 +84,7 @@ def test_one_that_dies_while_it_sends_its_samples_is_a_problem() -> None:
     assert samples.problem == "load process 1 died"
 
 
-# A dozen files are left for the pipes of 30 processes; each process can open more.
+# 12 descriptors are left for the pipes of 30 processes. A load process raises its own limit.
 WITHOUT_FILES = """
 import os, resource
 from offload.loads import Load

@@ -78,7 +78,7 @@ def test_a_process_that_dies_in_the_drain_is_no_success(tmp_path: Path) -> None:
         child = psutil.Process(process.pid).children()[0]
         before = child.num_threads()
         process.terminate()
-        assert wait_until(lambda: child.num_threads() > before)  # one limits its drain
+        assert wait_until(lambda: child.num_threads() > before)  # the thread that limits the drain
         child.kill()
         assert isinstance(lost.exception(20), OSError | http.client.HTTPException)
     code, lines = wait_for_end(process)

@@ -174,9 +174,9 @@ FOLDS = (
         "orm:aiosqlite_report",
     ),
 )
-# Functions of the tuning set with which answers are repeated. A call takes at most a few ms, so the
-# overheads of the strategies differ enough that most functions have one fastest strategy.
-SHORT = (
+# Functions of the tuning set for which answers are repeated. A call takes at most a few ms, so the
+# overheads of the strategies matter, and most of these functions have a single fastest strategy.
+SHORT_CALLS = (
     "generated:python_quarter",
     "generated:python_1",
     "generated:native_1",

@@ -57,7 +57,7 @@ def run(load: Load, name: str, sender: Sender = HERE) -> LoadRun:
         for file, text in command.files.items():
             path = Path(folder, file)
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, "utf-8", "surrogateescape")  # in any locale
+            path.write_text(text, "utf-8", "surrogateescape")  # keeps bytes that are not UTF-8
         argv = tuple(argument.replace("{folder}", folder) for argument in command.argv)
         added = {k: v.replace("{folder}", folder) for k, v in command.environment.items()}
         with Path(folder, "stdout").open("w+b") as out, Path(folder, "stderr").open("w+b") as err:

@@ -56,13 +56,16 @@ def display_path(path: Path) -> Path:
 
 
 def display_name(task: str) -> str:
-    """Return the name of a task as it is displayed: its file relative to the current folder."""
+    """Return the name of a task as it is displayed: its file relative to the current folder.
+
+    Inside `full_names`, the name is unchanged.
+    """
     return task if _has_full_names.get() else task.replace(f"{Path.cwd()}{os.sep}", "")
 
 
 @contextmanager
 def full_names() -> Iterator[None]:
-    """Let `display_name` return full names, for a file that is the same in every folder."""
+    """Let `display_name` return full names, so that a file does not depend on the folder."""
     token = _has_full_names.set(True)
     try:
         yield

@@ -78,7 +78,7 @@ def test_the_mean_of_rounds_is_taken_at_their_mean_speed() -> None:
     slower = {name: replace(each, python_s=0.06) for name, each in KEPT.items()}
     found = overhead.mean([KEPT, slower])["pipes"]
     assert found.python_s == pytest.approx(0.04)
-    # at 40 ms of fixed work, the first round is 2 times, and the second 2/3 of what it was
+    # scaled to 40 ms of fixed work, the first round is doubled, and the second is 2/3 of itself
     assert found.cpu_s == pytest.approx(ONE.cpu_s * (2 + 2 / 3) / 2)
     assert found.waiting is not None
     assert found.waiting.serial_s == pytest.approx(ONE.serial_s * (2 + 2 / 3) / 2)
@@ -203,8 +203,8 @@ def test_a_disturbed_round_is_not_stored_and_used_only_if_there_is_no_other(
     kept_overheads._save([KeptRound(time.time(), KEPT)])
     assert kept_overheads.of_machine(reports.append) == KEPT
     assert len(kept_overheads.load()) == 1
-    doubts = [line for line in reports if line.startswith("the overhead is not certain: ")]
-    assert [line.endswith("an earlier measurement is used") for line in doubts] == [False, True]
+    warnings = [line for line in reports if line.startswith("the overhead is not certain: ")]
+    assert [line.endswith("an earlier measurement is used") for line in warnings] == [False, True]
 
 
 def _ignore(_: str) -> None:
@@ -240,4 +240,4 @@ def test_measured_overheads_are_those_of_workers_that_compute_and_that_sleep() -
         assert waiting is not None
         assert found[name].cpu_s / 3 < waiting.cpu_s < 30 * found[name].cpu_s
         assert 0 < waiting.serial_s < 0.1
-    assert measured.doubt is not None or overhead.is_complete(found)
+    assert measured.warning is not None or overhead.is_complete(found)

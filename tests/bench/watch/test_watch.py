@@ -274,9 +274,9 @@ def test_a_thread_of_the_kernel_is_no_python() -> None:
 # What the kernel refuses
 
 
-# As nobody, where root mounted a /proc that hides the processes of others: watch its own process,
-# or pid 1, which is root's. The imports are before the change of the user.
-BESIDE_HIDDEN = """
+# The user nobody watches its own process, or pid 1, which is root's. The modules are imported while
+# the process is still root.
+WATCH_AS_NOBODY = """
 import os, subprocess, sys
 import elftools.elf.elffile
 from offload.bench.watch.watch import Watch
@@ -294,7 +294,8 @@ with subprocess.Popen(["sleep", "60"]) as own:
     finally:
         own.kill()
 """
-HIDING = [
+# Runs a command with a /proc of its own, mounted with hidepid.
+WITH_HIDEPID = [
     *("unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-c"),
     'mount -t proc -o hidepid="$0" proc /proc && exec "$@"',
 ]
@@ -306,16 +307,16 @@ HIDING = [
         (
             "1",
             "own",
-            "3 the children of pid OWN cannot be found: /proc has the option hidepid=1: run this "
-            "as root, or sudo mount -o remount,hidepid=2 /proc\n",
+            "3 the children of pid OWN cannot be found: /proc is mounted with hidepid=1: run "
+            "this as root, or sudo mount -o remount,hidepid=2 /proc\n",
         ),
         ("2", "own", ""),
         *(
             (
                 hidepid,
                 "root's",
-                "3 pid 1 is hidden from this user: /proc has the option hidepid: run watch as the "
-                "user of the process, or as root\n",
+                "3 pid 1 is hidden from this user: /proc is mounted with hidepid: run watch as "
+                "the user of the process, or as root\n",
             )
             for hidepid in ("1", "2")
         ),
@@ -324,9 +325,9 @@ HIDING = [
 def test_a_proc_that_hides_processes_is_reported(hidepid: str, whose: str, output: str) -> None:
     if os.getuid() != 0 or shutil.which("unshare") is None:
         pytest.skip("needs root and unshare")
-    if subprocess.run([*HIDING, hidepid, "true"], capture_output=True, timeout=20).returncode:
+    if subprocess.run([*WITH_HIDEPID, hidepid, "true"], capture_output=True, timeout=20).returncode:
         pytest.skip("/proc cannot be mounted here")
-    words = [*HIDING, hidepid, sys.executable, "-c", BESIDE_HIDDEN, whose]
+    words = [*WITH_HIDEPID, hidepid, sys.executable, "-c", WATCH_AS_NOBODY, whose]
     ended = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=50)
     assert (ended.returncode, ended.stderr, ended.stdout) == (0, "", output)
 

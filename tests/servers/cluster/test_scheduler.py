@@ -230,7 +230,7 @@ def test_a_connection_ends_although_its_first_cancellation_is_suppressed() -> No
         watching = ended._watching = asyncio.create_task(suppress_once())
         await asyncio.sleep(0)
         await asyncio.wait_for(ended.close(), 20)
-        assert watching.cancelled()  # asyncio.run would end it, too
+        assert watching.cancelled()  # checked here, because asyncio.run would cancel it anyway
 
     asyncio.run(end())
 

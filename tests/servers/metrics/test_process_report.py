@@ -37,7 +37,7 @@ client.sendall(b'{"from": 0, "to": 0, "each": false}')
 print(json.dumps({"used": used, "kind": json.loads(client.recv(1 << 16))["kind"]}))
 """
 
-# A process that has a report until its stdin is closed.
+# A process that answers requests for its report until its stdin is closed.
 WITH_REPORT = """
 import sys
 from offload.serving.metrics import process_report
@@ -75,13 +75,13 @@ def test_a_malformed_request_does_not_end_the_reports(malformed: bytes) -> None:
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"\n"
-        assert ask(process.pid, malformed) == b""
-        assert b"wsgi" in ask(process.pid, WINDOW)
+        assert query(process.pid, malformed) == b""
+        assert b"wsgi" in query(process.pid, WINDOW)
         assert process.communicate(timeout=20) == (b"", b"")
 
 
-def ask(pid: int, request: bytes) -> bytes:
-    """Send a request to the report of a process; return its answer."""
+def query(pid: int, request: bytes) -> bytes:
+    """Send a request to the report of a process; return its response."""
     with socket.socket(socket.AF_UNIX) as client:
         client.settimeout(20)
         client.connect(process_report.name(pid))

@@ -1,4 +1,4 @@
-"""The clocks of a user's application keep the figures of routes apart."""
+"""The clocks of a user's application keep separate figures for each route."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TOGETHER = threading.Barrier(2)
 
 
 class Route(str):
-    """A route at each look-up of which a thread waits for the other one, if that comes."""
+    """A route whose look-ups wait for the other thread, at most 0.2 s, so that both coincide."""
 
     __slots__ = ()
 

@@ -1,7 +1,7 @@
-"""The overheads of this machine: the means of the rounds that are stored.
+"""The overheads of this machine: the means of the stored rounds.
 
-A round takes 30 s, and differs from the next one by 10 to 40 %. So that the first answer on a
-machine is not late, each answer measures at most one round, until ROUNDS are stored.
+A round takes 30 s, and its figures differ from those of the next one by 10 to 40 %. Each answer
+measures at most one round, until ROUNDS are stored, so that the first answer is not late.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from offload.bench.advice import overhead
 from offload.bench.advice.overhead import Overhead
 from offload.registry import places
 
-LASTS = 7 * 24 * 3600.0  # s until a round is measured again
+MAX_AGE = 7 * 24 * 3600.0  # s until a round is measured again
 ROUNDS = 3
 
 
@@ -35,22 +35,23 @@ class KeptRound:
 def of_machine(report: Callable[[str], object], rounds: int = ROUNDS) -> dict[str, Overhead]:
     """Return the mean overheads of this machine by strategy.
 
-    If fewer than `rounds` are stored, measure one and store it, unless it is incomplete or
-    disturbed: then `report` is called with the reason, and it is used only if there is no other.
-    Raise RunError if no overheads are known.
+    If fewer than `rounds` rounds are stored, measure and store another one. A round that is
+    incomplete or disturbed is not stored, and is used only if there is no other one. `report` is
+    called with a short text before the measurement, and with the reason if it is not stored.
+    Raise RunError if the measurement lacks the overhead of a task that does nothing.
     """
     known = load()
     if len(known) < rounds:
         report("the strategies' overhead on this machine: 30 s")
         measured = overhead.measure()
         new = KeptRound(time.time(), measured.overheads)
-        if measured.doubt is None:
+        if measured.warning is None:
             known.append(new)
             _save(known)
         elif known:
-            report(f"{measured.doubt}; an earlier measurement is used")
+            report(f"{measured.warning}; an earlier measurement is used")
         else:
-            report(measured.doubt)
+            report(measured.warning)
             known = [new]
     return overhead.mean([each.overheads for each in known])
 
@@ -71,7 +72,7 @@ def load() -> list[KeptRound]:
     return [
         each
         for each in found
-        if 0 <= now - each.utc <= LASTS and overhead.is_complete(each.overheads)
+        if 0 <= now - each.utc <= MAX_AGE and overhead.is_complete(each.overheads)
     ]
 
 
@@ -90,5 +91,5 @@ def _save(rounds: Sequence[KeptRound]) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         files.replace(path, json.dumps(values, indent=1).encode() + b"\n")
-    except OSError:  # a cache only: the next advice measures them again
+    except OSError:  # only a cache: the next answer measures again
         return

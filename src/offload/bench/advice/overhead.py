@@ -104,13 +104,13 @@ class Overhead:
 
 @dataclass(frozen=True)
 class OverheadRound:
-    """The overhead of each strategy, measured once.
+    """The overhead of each strategy, measured in one round.
 
-    `doubt` is the reason why the figures are incomplete or uncertain; None if they are neither.
+    `warning` is the reason why the figures are incomplete or uncertain; None if they are neither.
     """
 
     overheads: Mapping[str, Overhead]
-    doubt: str | None = None
+    warning: str | None = None
 
 
 def read(values: Mapping[str, Any]) -> dict[str, Overhead]:
@@ -146,8 +146,8 @@ def measure() -> OverheadRound:
     }
     found, problem = _of_windows(windows, count)
     if problem is not None:
-        doubt = f"the overhead of calls that wait or compute is unknown ({problem})"
-        return OverheadRound(found, doubt)
+        warning = f"the overhead of calls that wait or compute is unknown ({problem})"
+        return OverheadRound(found, warning)
     disturbed = disturbance.between([record for each in windows.values() for record in each], [])
     if disturbed is not None:
         return OverheadRound(found, f"the overhead is not certain: {disturbed.message}")
@@ -225,7 +225,7 @@ def _waiting(strategy: str, idle: Overhead, interval_s: float, cpu_s: float) -> 
 
 
 def is_complete(found: Mapping[str, Overhead]) -> bool:
-    """Whether no part of the overheads is unknown."""
+    """Whether every part of the overheads is known."""
     has_waiting = all(found[name].waiting is not None for name in SLEEPERS)
     parts = [part for each in found.values() for part in (each.computing, each.megabyte)]
     return has_waiting and all([*parts, *(each.python_s for each in found.values())])

@@ -43,8 +43,8 @@ KNOWN = ("count_slower_sync", "count_sync")  # the second one is faster by 20 %
 class CheckResult:
     """The result of one check: the measured and the required value as text, and whether it passed.
 
-    `passed` is None if the records do not suffice; with `is_disturbed` because other processes
-    disturbed the measurements. Without `is_required` the measured value is only reported.
+    `passed` is None if the records do not suffice, or if `is_disturbed`: other processes disturbed
+    the measurements. If not `is_required`, the value is only reported, and `passed` is None.
     """
 
     name: str

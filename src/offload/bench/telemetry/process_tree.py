@@ -106,14 +106,14 @@ class ProcessTree:
 def descendants(process: psutil.Process) -> list[psutil.Process]:
     """Return the descendants of a process; none if it has ended.
 
-    Raise MachineError if /proc lists processes that it does not show to this user (hidepid=1).
+    Raise MachineError if /proc lists processes that this user may not read (hidepid=1).
     """
     try:
         return process.children(recursive=True)
     except psutil.NoSuchProcess:
         return []
     except psutil.AccessDenied:
-        what = f"the children of pid {process.pid} cannot be found: /proc has the option hidepid=1"
+        what = f"the children of pid {process.pid} cannot be found: /proc is mounted with hidepid=1"
         fix = "run this as root, or sudo mount -o remount,hidepid=2 /proc"
         raise MachineError(what, fix) from None
 

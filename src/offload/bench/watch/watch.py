@@ -134,14 +134,14 @@ class Watch:
 
 
 def _reason_for_no_process(pid: int) -> UserError:
-    """Return why /proc does not show a process: there is none, or it is hidden from this user."""
+    """Return the error for a pid that /proc does not show: no process has it, or it is hidden."""
     try:
         os.kill(pid, 0)  # sends nothing
-    except PermissionError:  # of another user
+    except PermissionError:  # it exists, and is another user's
         pass
     except (OSError, OverflowError):
         return UsageError(f"no process has pid {pid}", "ps -ef lists the pids")
-    what = f"pid {pid} is hidden from this user: /proc has the option hidepid"
+    what = f"pid {pid} is hidden from this user: /proc is mounted with hidepid"
     return MachineError(what, "run watch as the user of the process, or as root")
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from offload.bench.planning.plan import Plan
 
 USERS = 25
-TUNING, SHORT_CALLS = "tuning", "short"
+TUNING, SHORT = "tuning", "short"
 
 
 @command("Maintain")
@@ -31,8 +31,8 @@ def check_advice(
 ) -> None:
     """Check the advice on a fold of functions, in two hours: fab check_advice:1.
 
-    fold       1, 2 or 3; tuning: the functions with which the model may be tuned; or short:
-               those of them for which repeated answers should agree, with repeat=5
+    fold       1, 2 or 3; tuning: functions with which the model may be tuned; or short: those of
+               them whose calls are short, to check with repeat=5 that answers agree
     functions  maximum number of functions; default: all
     budget     seconds until each answer; default: 120
     repeat     number of answers on each function, to check that they agree; default: 1
@@ -79,10 +79,10 @@ def check_advice(
 
 
 def _tasks(fold: str) -> list[str]:
-    from offload.corpus import FOLDS, SHORT, task_name, tuning_set
+    from offload.corpus import FOLDS, SHORT_CALLS, task_name, tuning_set
 
     folds = {str(number): own for number, own in enumerate(FOLDS, start=1)}
-    known = {**folds, TUNING: tuning_set(), SHORT_CALLS: SHORT}
+    known = {**folds, TUNING: tuning_set(), SHORT: SHORT_CALLS}
     if fold not in known:
         raise UsageError(f"fold={fold!r} is unknown", f"choose from {', '.join(known)}")
     return [task_name(function) for function in known[fold]]

@@ -60,7 +60,7 @@ def _choices(found: Sequence[Choice], answers: Sequence[RecordedAnswer], style: 
 
 
 def _repeated(answers: Sequence[RecordedAnswer], truths: Mapping[str, Truth], style: str) -> str:
-    """Render how often each strategy was the answer to a function."""
+    """Render how often each strategy was recommended for a function, and how long answers took."""
     lines = []
     for task in {each.task: None for each in answers}:
         own = [each for each in answers if each.task == task]

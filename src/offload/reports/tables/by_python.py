@@ -31,7 +31,7 @@ def table(rows: Sequence[Row], style: str = "simple") -> str:
         column = _requested_python(row.first)
         column = names.get(column, column)
         if row.first.server.interpreter:
-            column = provenance.python_name(row.first)  # another machine may have another 3.11
+            column = provenance.python_name(row.first)  # 3.11 may be 3.11.9 on another machine
         cells.setdefault(_free_line(cells, row.first, column), {})[column] = _cell(row)
     columns = sorted({column for line in cells.values() for column in line}, key=_version_key)
     if len(columns) < 2:
@@ -68,7 +68,7 @@ def _line_of(record: Record) -> Line:
 
 
 def _free_line(cells: Mapping[Line, Mapping[str, str]], record: Record, column: str) -> Line:
-    """Return the line of a case, or a further one if its cell is taken.
+    """Return the line of a case, or an additional one if its cell in the column is taken.
 
     Two rows have the same cell if this program's Python was also requested by its version, or if
     the case was measured on two machines.

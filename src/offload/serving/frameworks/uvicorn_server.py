@@ -171,5 +171,5 @@ class _Supervisor(Multiprocess):
         try:
             readiness.announce(self.sockets[0].getsockname()[1])
         except UserError:
-            self.terminate_all()  # multiprocessing would wait for them at the end of this process
+            self.terminate_all()  # else multiprocessing waits for them when this process exits
             raise

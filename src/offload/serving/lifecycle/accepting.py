@@ -26,7 +26,7 @@ def is_exhausted(error: OSError) -> bool:
 
 
 class ListeningSocket(socket.socket):
-    """A socket of Tornado's loop, which pauses while no connection can be accepted."""
+    """A listening socket that Tornado's loop ignores for PAUSE when a limit is reached."""
 
     def accept(self) -> tuple[socket.socket, Any]:
         """Return a connection and its address; raise BlockingIOError if there is none now."""
@@ -40,7 +40,7 @@ class ListeningSocket(socket.socket):
         raise BlockingIOError(errno.EAGAIN, "no descriptor is free")
 
     def _watch(self, is_watched: bool) -> None:
-        from tornado.ioloop import IOLoop  # here: the servers of http.server do without Tornado
+        from tornado.ioloop import IOLoop  # here: servers of http.server need no Tornado
 
         if self.fileno() != -1:  # else it was closed
             IOLoop.current().update_handler(self, IOLoop.READ if is_watched else 0)

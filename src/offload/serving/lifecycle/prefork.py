@@ -105,7 +105,7 @@ class _Parent:
     def wait(self) -> bool:
         """Replace children that die; after a stop signal, stop all and wait until they end.
 
-        Return whether all have finished their requests.
+        Return whether all children have finished their requests.
         """
         while stop.at is None:
             timeout = max(0.0, min(self._due) - time.monotonic()) if self._due else None

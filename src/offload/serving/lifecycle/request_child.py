@@ -1,7 +1,7 @@
 """A child process for one request: it ends with the server, and ignores stop signals.
 
-It reads the time of the server's stop signal from shared memory. After that a connection without
-a whole request ends soon, as in the servers without children.
+It reads the time of the server's stop signal from shared memory. After the signal, a connection
+without a complete request ends soon, as in servers without children.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ class Stop:
     def share(self) -> None:
         """Let processes that are forked from now on read `at` of this process.
 
-        Only for children that ignore the signals: `listen` needs an `at` of its own.
+        Only for children that ignore the signals: a process that calls `listen` needs its own `at`.
         """
         before, self._at = self._at, ctypes.c_double.from_buffer(mmap.mmap(-1, 8))
         if before.value:

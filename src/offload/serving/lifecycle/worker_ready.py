@@ -145,7 +145,7 @@ def _end(folder: tempfile.TemporaryDirectory[str], error: UserError) -> NoReturn
 
 def _count(folder: str) -> int:
     """Count the reports; -1 if the server is ending, and has removed the folder."""
-    try:  # FAILED, and a file that will replace it, are no reports
+    try:  # names of reports begin with a digit; those of FAILED and its temporary file do not
         return sum(each.name[0].isdigit() for each in Path(folder).iterdir())
     except FileNotFoundError:
         return -1

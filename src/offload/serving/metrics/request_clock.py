@@ -123,8 +123,8 @@ def leave(cell: Cell, request: Request | None, route: str | None = None) -> None
 
 
 def _add_route(route: str) -> int:
-    """Return the number of a route, or of OTHER if there are too many."""
-    with _adding:  # two threads must not give the same number to different routes
+    """Add a route, or OTHER if there are too many; return its number."""
+    with _adding:  # else two threads could assign one number to two routes
         if route not in _routes and len(_routes) >= MOST_ROUTES:
             route = OTHER
         return _routes.setdefault(route, len(_routes))

@@ -40,7 +40,7 @@ class Evaluation:
 def read(folder: Path) -> Evaluation:
     """Read the evaluation of a check_advice from its folder; raise StorageError.
 
-    Until its last step, nothing is confirmed.
+    `confirmed` is empty until the last step of check_advice, which measures the choices again.
     """
     planned = plan_file.load(folder)
     records = planned_records.read(folder, planned)
@@ -48,9 +48,9 @@ def read(folder: Path) -> Evaluation:
     given = answers.read(folder)
     first = recorded_answer.firsts(given)
     confirmed: Mapping[str, Confirmation] = {}
-    if plan_file.exists(folder / CONFIRMATION):
-        planned = plan_file.load(folder / CONFIRMATION)
-        confirmed = confirmation.read(planned, first, folder / CONFIRMATION)
+    last_step = folder / CONFIRMATION
+    if plan_file.exists(last_step):
+        confirmed = confirmation.read(plan_file.load(last_step), first, last_step)
     return Evaluation(
         truths,
         given,

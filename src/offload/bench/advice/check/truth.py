@@ -81,7 +81,7 @@ class Truth:
 
     @property
     def is_tie(self) -> bool:
-        """Whether another strategy may be as fast as the best one, by the rule of the answers."""
+        """Whether another strategy may be as fast as the best one; answers use the same rule."""
         verdicts = [self.compare(size) for size in self.rates if size[0] != self.best[0]]
         return any(certainty.is_tie(verdict, verdict.ratio) for verdict in verdicts)
 
