@@ -15,7 +15,15 @@ import pytest
 
 from offload.bench.advice import kept_overheads, overhead
 from offload.bench.advice.kept_overheads import KeptRound
-from offload.bench.advice.overhead import COMPUTES, IDLE, SENDS, SLEEPERS, WAITS, Overhead
+from offload.bench.advice.overhead import (
+    COMPUTES,
+    IDLE,
+    SENDS,
+    SLEEPERS,
+    WAITS,
+    Overhead,
+    OverheadRound,
+)
 from offload.bench.advice.strategies import STRATEGIES
 from offload.bench.records.record import WINDOW, Record
 from offload.errors import RunError
@@ -205,6 +213,19 @@ def test_a_disturbed_round_is_not_stored_and_used_only_if_there_is_no_other(
     assert len(kept_overheads.load()) == 1
     warnings = [line for line in reports if line.startswith("the overhead is not certain: ")]
     assert [line.endswith("an earlier measurement is used") for line in warnings] == [False, True]
+
+
+def test_a_round_that_fails_is_an_error_only_if_there_is_no_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail() -> OverheadRound:
+        raise RunError("threads: its rate or CPU time is unknown")
+
+    monkeypatch.setattr(overhead, "measure", fail)
+    with pytest.raises(RunError):
+        kept_overheads.of_machine(_ignore)
+    kept_overheads._save([KeptRound(time.time(), KEPT)])
+    assert kept_overheads.of_machine(_ignore) == KEPT
 
 
 def _ignore(_: str) -> None:

@@ -18,6 +18,7 @@ from pathlib import Path
 from offload import cores, files
 from offload.bench.advice import overhead
 from offload.bench.advice.overhead import Overhead
+from offload.errors import RunError
 from offload.registry import places
 
 MAX_AGE = 7 * 24 * 3600.0  # s until a round is measured again
@@ -38,22 +39,35 @@ def of_machine(report: Callable[[str], object], rounds: int = ROUNDS) -> dict[st
     If fewer than `rounds` rounds are stored, measure and store another one. A round that is
     incomplete or disturbed is not stored, and is used only if there is no other one. `report` is
     called with a short text before the measurement, and with the reason if it is not stored.
-    Raise RunError if the measurement lacks the overhead of a task that does nothing.
+    Raise RunError if no round has the overhead of a task that does nothing.
     """
     known = load()
     if len(known) < rounds:
         report("the strategies' overhead on this machine: 30 s")
-        measured = overhead.measure()
-        new = KeptRound(time.time(), measured.overheads)
-        if measured.warning is None:
-            known.append(new)
-            _save(known)
-        elif known:
-            report(f"{measured.warning}; an earlier measurement is used")
-        else:
-            report(measured.warning)
-            known = [new]
+        known = _with_another(known, report)
     return overhead.mean([each.overheads for each in known])
+
+
+def _with_another(
+    known: Sequence[KeptRound], report: Callable[[str], object]
+) -> Sequence[KeptRound]:
+    """Measure a round; return the rounds to use, and store them if the new one is certain."""
+    try:
+        measured = overhead.measure()
+    except RunError as error:
+        if not known:
+            raise
+        report(f"{error}; an earlier measurement is used")
+        return known
+    new = KeptRound(time.time(), measured.overheads)
+    if measured.warning is None:
+        _save([*known, new])
+        return [*known, new]
+    if known:
+        report(f"{measured.warning}; an earlier measurement is used")
+        return known
+    report(measured.warning)
+    return [new]
 
 
 def load() -> list[KeptRound]:

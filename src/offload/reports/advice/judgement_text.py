@@ -65,13 +65,16 @@ def _repeated(answers: Sequence[RecordedAnswer], truths: Mapping[str, Truth], st
     for task in {each.task: None for each in answers}:
         own = [each for each in answers if each.task == task]
         counts = Counter(each.strategy for each in own).most_common()
-        truth = truths.get(task)
-        best = "unknown" if truth is None else "tie" if truth.is_tie else truth.best[0]
+        best = _best_strategy(truths[task]) if task in truths else "unknown"
         given = ", ".join(f"{strategy} {count} of {len(own)}" for strategy, count in counts)
         seconds = [each.seconds for each in own]
         times = f"{min(seconds):.0f} to {max(seconds):.0f} s"
         lines.append(Line((short_name(task), best, given, times)))
     return text_table.render(("Function", "Best strategy", "Answers", "Time"), lines, style)
+
+
+def _best_strategy(truth: Truth) -> str:
+    return "tie" if truth.is_tie else truth.best[0]
 
 
 def _baselines(

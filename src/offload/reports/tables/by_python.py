@@ -28,16 +28,21 @@ def table(rows: Sequence[Row], style: str = "simple") -> str:
     }
     cells: dict[Line, dict[str, str]] = {}
     for row in rows:
-        column = _requested_python(row.first)
-        column = names.get(column, column)
-        if row.first.server.interpreter:
-            column = provenance.python_name(row.first)  # 3.11 may be 3.11.9 on another machine
+        column = _column(row.first, names)
         cells.setdefault(_free_line(cells, row.first, column), {})[column] = _cell(row)
     columns = sorted({column for line in cells.values() for column in line}, key=_version_key)
     if len(columns) < 2:
         return ""
     parts = [_part(cells, own, style) for own in _fitting(cells, columns)]
     return "\n\n".join(part for part in (*parts, text_table.listing([*_notes(rows)])) if part)
+
+
+def _column(record: Record, names: Mapping[str, str]) -> str:
+    """Return the Python of a record; without a start, the one that its name had in another row."""
+    if record.server.interpreter:
+        return provenance.python_name(record)  # 3.11 may be 3.11.9 on another machine
+    requested = _requested_python(record)
+    return names.get(requested, requested)
 
 
 def _part(cells: Mapping[Line, Mapping[str, str]], columns: Sequence[str], style: str) -> str:
