@@ -263,8 +263,7 @@ def test_the_report_names_choice_best_and_baselines() -> None:
 def test_the_report_counts_the_strategies_of_repeated_answers() -> None:
     answers = [given("pipes", 2), given("pipes", 4, number=2), given("loop", 1, number=3)]
     text = judgement_text.text(Evaluation({TASK: truth_of(RATES)}, answers, {}, {}, []))
-    [row] = [line for line in text.splitlines() if "of 3" in line]
-    assert row.split()[1:] == ["pipes", *"pipes 2 of 3, loop 1 of 3".split(), *row.split()[-4:]]
+    assert "pipes 2 of 3, loop 1 of 3" in text
 
 
 def test_answers_are_kept(tmp_path: Path) -> None:

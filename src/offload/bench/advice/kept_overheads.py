@@ -41,7 +41,7 @@ def of_machine(report: Callable[[str], object], rounds: int = ROUNDS) -> dict[st
     called with a short text before the measurement, and with the reason if it is not stored.
     Raise RunError if no round has the overhead of a task that does nothing.
     """
-    known = load()
+    known: Sequence[KeptRound] = load()
     if len(known) < rounds:
         report("the strategies' overhead on this machine: 30 s")
         known = _with_another(known, report)
