@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -66,9 +67,11 @@ def test_a_worker_that_does_not_start_is_one_line(name: str, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("name", one_of_each_kind([*EVERY, *PLAIN]))
 def test_facts_that_cannot_be_written_are_one_line(name: str, tmp_path: Path) -> None:
-    code, lines = wait_for_end(
-        begin(name, "noop_sync", "0", SERVER_FILE=f"{tmp_path}/no/8000.json")
-    )
+    with tempfile.TemporaryDirectory() as temporary:  # gunicorn leaves files of its dirty workers
+        process = begin(
+            name, "noop_sync", "0", SERVER_FILE=f"{tmp_path}/no/8000.json", TMPDIR=temporary
+        )
+        code, lines = wait_for_end(process)
     assert (code, len(lines)) == (6, 1)
     assert "No such file or directory: fix its permissions" in lines[0]
 
