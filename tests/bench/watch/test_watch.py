@@ -277,7 +277,7 @@ def test_a_thread_of_the_kernel_is_no_python() -> None:
 # The user nobody watches its own process, or pid 1, which is root's. The modules are imported while
 # the process is still root.
 WATCH_AS_NOBODY = """
-import os, subprocess, sys
+import os, subprocess, sys, time
 import elftools.elf.elffile
 from offload.bench.watch.watch import Watch
 from offload.errors import UserError
@@ -287,6 +287,10 @@ os.setgroups([])
 os.setgid(65534)
 os.setuid(65534)
 with subprocess.Popen(["sleep", "60"]) as own:
+    for _ in range(1000):  # /proc hides a process until its program is loaded
+        if os.access(f"/proc/{own.pid}/stat", os.R_OK):
+            break
+        time.sleep(0.01)
     try:
         Watch(own.pid if sys.argv[1] == "own" else 1, without_gil=True)
     except UserError as error:

@@ -12,6 +12,7 @@ import pytest
 
 from offload.serving.metrics import process_report
 from tests import ROOT
+from tests.waiting import read_line
 
 pytestmark = [
     pytest.mark.server,
@@ -73,8 +74,7 @@ def test_a_malformed_request_does_not_end_the_reports(malformed: bytes) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"\n"
+        assert read_line(process.stdout) == "\n"
         assert query(process.pid, malformed) == b""
         assert b"wsgi" in query(process.pid, WINDOW)
         assert process.communicate(timeout=20) == (b"", b"")
