@@ -13,7 +13,7 @@ from typing import Any
 
 import simpy
 
-from offload.bench.advice.overhead import Overhead
+from offload.bench.advice.inputs.overhead import Overhead
 
 SLICE_S = 0.003  # for which a core runs a thread while others wait: about a slice of Linux
 SWITCH_S = 0.005  # after which a thread that computes releases the GIL, if others wait for it

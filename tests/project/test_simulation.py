@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from offload.bench.advice.overhead import Overhead
+from offload.bench.advice.inputs.overhead import Overhead
 from scripts.checks import server_simulation as simulation
 from scripts.checks.cluster.cluster_simulation import Cluster, Costs
 from scripts.checks.server_simulation import Call

@@ -7,7 +7,7 @@ from typing import Any
 
 from offload.bench.advice import answer, candidates
 from offload.bench.advice.answer import Answer, Question
-from offload.bench.advice.probe import Probe
+from offload.bench.advice.inputs.probe import Probe
 from offload.bench.advice.strategies import Size
 from offload.bench.planning.plan import Plan
 from offload.bench.records.record import LONG, WINDOW, Record

@@ -6,9 +6,17 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
 
+from offload.bench.advice.inputs.overhead import Overhead
+from offload.bench.advice.inputs.probe import (
+    LOOP,
+    PROCESSES,
+    THREADS,
+    CallCost,
+    Point,
+    Probe,
+    ProcessCost,
+)
 from offload.bench.advice.model import Model
-from offload.bench.advice.overhead import Overhead
-from offload.bench.advice.probe import LOOP, PROCESSES, THREADS, CallCost, Point, Probe, ProcessCost
 
 CORES = 2
 OVERHEADS = {  # a call that waits has the same ones

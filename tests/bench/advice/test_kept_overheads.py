@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
-from offload.bench.advice import kept_overheads, overhead
-from offload.bench.advice.kept_overheads import KeptRound
-from offload.bench.advice.overhead import (
+from offload.bench.advice.inputs import kept_overheads, overhead, overhead_measurement
+from offload.bench.advice.inputs.kept_overheads import KeptRound
+from offload.bench.advice.inputs.overhead import SLEEPERS, Overhead
+from offload.bench.advice.inputs.overhead_measurement import (
     COMPUTES,
+    COMPUTES_WITHOUT_GIL,
     IDLE,
     SENDS,
-    SLEEPERS,
     WAITS,
-    Overhead,
     OverheadRound,
 )
 from offload.bench.advice.strategies import STRATEGIES
@@ -34,12 +34,8 @@ from tests.bench.advice.probes import OVERHEADS
 from tests.records import changed, new_record
 
 ONE = OVERHEADS["threads"]
-KEPT = {
-    name: replace(
-        ONE, waiting=None if name == "loop" else ONE, computing=ONE, megabyte=ONE, python_s=0.02
-    )
-    for name in STRATEGIES
-}
+KEPT = {name: replace(ONE, computing=ONE, megabyte=ONE, python_s=0.02) for name in STRATEGIES}
+KEPT |= {name: replace(KEPT[name], waiting=ONE, idle_s=0.0003) for name in SLEEPERS}
 
 
 @pytest.fixture(autouse=True)
@@ -65,6 +61,8 @@ def test_overheads_of_another_time_are_measured_again(age_s: float, is_used: boo
         {"megabyte": None},
         {"python_s": None},
         {"python_s": -1.0},
+        {"idle_s": None},
+        {"idle_s": -0.001},
         {"waiting": {"serial_s": 0.001, "cpu_s": 0.0}},
     ],
 )
@@ -90,7 +88,10 @@ def test_the_mean_of_rounds_is_taken_at_their_mean_speed() -> None:
     assert found.cpu_s == pytest.approx(ONE.cpu_s * (2 + 2 / 3) / 2)
     assert found.waiting is not None
     assert found.waiting.serial_s == pytest.approx(ONE.serial_s * (2 + 2 / 3) / 2)
+    assert found.idle_s == pytest.approx(0.0003 * (2 + 2 / 3) / 2)
     assert overhead.mean([KEPT]) == KEPT
+    unknown = {**KEPT, "pipes": replace(KEPT["pipes"], idle_s=None)}
+    assert overhead.mean([KEPT, unknown])["pipes"].idle_s is None
 
 
 def test_overheads_are_proportional_to_the_time_of_fixed_work() -> None:
@@ -98,6 +99,7 @@ def test_overheads_are_proportional_to_the_time_of_fixed_work() -> None:
     assert slower.cpu_s == pytest.approx(1.5 * ONE.cpu_s)
     assert slower.waiting is not None
     assert slower.waiting.serial_s == pytest.approx(1.5 * ONE.serial_s)
+    assert slower.idle_s == pytest.approx(0.00045)
     assert KEPT["pipes"].at(None) == KEPT["pipes"]
     assert ONE.at(0.03) == ONE  # its own speed is unknown
 
@@ -122,10 +124,10 @@ def windows(**other: dict[str, object]) -> dict[tuple[str, str], list[Record]]:
     values: dict[str, object] = {"rate": 1000.0, "completed": 2000}
     values |= {"server_cpu_s": 1.0, "driver_cpu_s": 0.2}
     found = {}
-    for task in (IDLE, WAITS, COMPUTES, SENDS):
+    for task in (IDLE, WAITS, COMPUTES, COMPUTES_WITHOUT_GIL, SENDS):
         for name in SLEEPERS if task == WAITS else STRATEGIES:
             own = {**values, **(other.get(name, {}) if task == WAITS else {})}
-            if task in (COMPUTES, SENDS):
+            if task not in (IDLE, WAITS):
                 own |= {"rate": 500.0, "server_cpu_s": 2.0 if task == SENDS else 6.0}
                 own |= {"task_cpu_s": 0.002}
             found[name, task] = [changed(new_record(Case(name, task), "overhead"), **own)]
@@ -133,7 +135,7 @@ def windows(**other: dict[str, object]) -> dict[tuple[str, str], list[Record]]:
 
 
 def test_overheads_are_those_of_the_windows() -> None:
-    found, problem = overhead._of_windows(windows(pipes={"rate": 500.0}), 2)
+    found, problem = overhead_measurement._of_windows(windows(pipes={"rate": 500.0}), 2)
     assert problem is None
     megabyte = Overhead(pytest.approx(0.001), pytest.approx(0.0005))
     computing = Overhead(pytest.approx(0.0005 / 0.6), pytest.approx(0.0005))
@@ -141,6 +143,14 @@ def test_overheads_are_those_of_the_windows() -> None:
     assert found["prefork"].serial_s == 0.002  # it has two loops
     assert found["prefork"].megabyte == Overhead(0.002, pytest.approx(0.0005))
     assert found["pipes"].waiting == Overhead(0.002, pytest.approx(0.0006))
+    # 1.9 of the cores were free for 2 ms per request, and a request used 3.1 ms of CPU time
+    assert found["pipes"].idle_s == pytest.approx(1.9 * 0.002 - 0.0031)
+    assert found["loop"].idle_s is None
+
+
+def test_a_task_that_keeps_all_cores_busy_leaves_hardly_any_of_them_idle() -> None:
+    busy = [changed(windows()["pipes", COMPUTES][0], server_cpu_s=8.0)]
+    assert overhead_measurement._idle_s("pipes", busy, 2) == overhead_measurement.SHORTEST
 
 
 @pytest.mark.parametrize(
@@ -156,7 +166,7 @@ def test_overheads_are_those_of_the_windows() -> None:
 def test_strategies_are_compared_by_a_task_that_waits_only_if_all_have_its_overhead(
     failure: dict[str, object], reason: str
 ) -> None:
-    found, problem = overhead._of_windows(windows(pipes=failure), 2)
+    found, problem = overhead_measurement._of_windows(windows(pipes=failure), 2)
     assert problem == reason
     assert [each.waiting for each in found.values()] == [None] * len(STRATEGIES)
     assert [each.computing for each in found.values()] == [None] * len(STRATEGIES)
@@ -167,21 +177,23 @@ def test_an_unknown_overhead_of_a_task_that_does_nothing_is_an_error() -> None:
     broken = windows()
     broken["threads", IDLE] = [changed(broken["threads", IDLE][0], server_cpu_s=None)]
     with pytest.raises(RunError, match=r"^threads: its rate or CPU time is unknown$"):
-        overhead._of_windows(broken, 2)
+        overhead_measurement._of_windows(broken, 2)
 
 
 def test_workers_that_limit_the_rate_do_not_reveal_the_time_on_the_event_loop() -> None:
     """On a fast machine all 8 workers wait for 2 ms at nearly 4,000 requests/s."""
     idle = Overhead(0.0001, 0.0002)
-    assert overhead._waiting("pipes", idle, 0.00026, 0.0003) == Overhead(0.0001, 0.0003)
-    assert overhead._waiting("pipes", idle, 0.0004, 0.0003) == Overhead(0.0004, 0.0003)
-    assert overhead._waiting("prefork", idle, 0.0004, 0.0003) == Overhead(0.0001, 0.0003)
+    assert overhead_measurement._waiting("pipes", idle, 0.00026, 0.0003) == Overhead(0.0001, 0.0003)
+    assert overhead_measurement._waiting("pipes", idle, 0.0004, 0.0003) == Overhead(0.0004, 0.0003)
+    assert overhead_measurement._waiting("prefork", idle, 0.0004, 0.0003) == Overhead(
+        0.0001, 0.0003
+    )
 
 
 def test_the_task_that_waits_waits_as_long_as_the_overhead_assumes() -> None:
     assert places.CHECKOUT is not None
     task = runpy.run_path(str(places.CHECKOUT / "tasks/sleep.py"))
-    assert task["CACHE"] == overhead.WAIT_S
+    assert task["CACHE"] == overhead_measurement.WAIT_S
 
 
 def test_each_answer_measures_one_round_until_enough_are_stored(
@@ -193,7 +205,7 @@ def test_each_answer_measures_one_round_until_enough_are_stored(
         measured.append(0.0)
         return _round(0.0, *arguments, **options)
 
-    monkeypatch.setattr(overhead, "measure_round", measure_round)
+    monkeypatch.setattr(overhead_measurement, "measure_round", measure_round)
     assert kept_overheads.of_machine(_ignore, rounds=1) == kept_overheads.of_machine(_ignore, 1)
     assert len(measured) == 1
     for _ in range(3):
@@ -205,7 +217,7 @@ def test_a_disturbed_round_is_not_stored_and_used_only_if_there_is_no_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     reports: list[str] = []
-    monkeypatch.setattr(overhead, "measure_round", partial(_round, 0.5))
+    monkeypatch.setattr(overhead_measurement, "measure_round", partial(_round, 0.5))
     assert kept_overheads.of_machine(reports.append)["pipes"].waiting is not None
     assert kept_overheads.load() == []
     kept_overheads._save([KeptRound(time.time(), KEPT)])
@@ -221,7 +233,7 @@ def test_a_round_that_fails_is_an_error_only_if_there_is_no_other(
     def fail() -> OverheadRound:
         raise RunError("threads: its rate or CPU time is unknown")
 
-    monkeypatch.setattr(overhead, "measure", fail)
+    monkeypatch.setattr(overhead_measurement, "measure", fail)
     with pytest.raises(RunError):
         kept_overheads.of_machine(_ignore)
     kept_overheads._save([KeptRound(time.time(), KEPT)])
@@ -252,7 +264,7 @@ def _round(
 @pytest.mark.timing
 @pytest.mark.timeout(180)
 def test_measured_overheads_are_those_of_workers_that_compute_and_that_sleep() -> None:
-    measured = overhead.measure()
+    measured = overhead_measurement.measure()
     found = measured.overheads
     assert [*found] == [*STRATEGIES]
     assert found["loop"].waiting is None
@@ -261,4 +273,5 @@ def test_measured_overheads_are_those_of_workers_that_compute_and_that_sleep() -
         assert waiting is not None
         assert found[name].cpu_s / 3 < waiting.cpu_s < 30 * found[name].cpu_s
         assert 0 < waiting.serial_s < 0.1
+        assert 0 < (found[name].idle_s or 0.0) < 0.1
     assert measured.warning is not None or overhead.is_complete(found)

@@ -8,12 +8,12 @@ import pytest
 
 from offload.bench.advice import model as models
 from offload.bench.advice.answer import Question
+from offload.bench.advice.inputs.overhead import MEASURING, Overhead
+from offload.bench.advice.inputs.probe import PROCESSES, THREADS, Probe
 from offload.bench.advice.model import Model, Prediction, in_step_rate, shared_rate
-from offload.bench.advice.overhead import Overhead
-from offload.bench.advice.probe import PROCESSES, THREADS, Probe
 from tests.bench.advice.probes import CORES, OVERHEADS, coroutine, model, point, probe
 
-FREE = CORES - models.MEASURING  # cores
+FREE = CORES - MEASURING  # cores
 SLEEP = probe(wait_s=0.2, cpu_s=0.0005, hold=0.002)
 PYTHON = probe(wait_s=0.0, cpu_s=0.05, hold=1.0)
 HASH = probe(wait_s=0.0, cpu_s=0.05, hold=0.01)
@@ -237,12 +237,33 @@ def test_the_overhead_grows_with_the_cpu_time_of_calls_and_with_their_responses(
     one = Overhead(0.001, 0.002, waiting=Overhead(0.1, 0.2), computing=Overhead(0.1, 0.2))
     assert one.of_call(0.1, 0.001, 0) == one.waiting  # the larger of both
     assert one.of_call(0.1, 0.002, 0) == Overhead(pytest.approx(0.101), pytest.approx(0.202))
-    for cpu_s, share in ((0.001, 0.5), (0.002, 1.0), (0.1, 1.0)):
+    for cpu_s, share in ((0.0001, 0.5), (0.0002, 1.0), (0.1, 1.0)):
         found = Overhead(pytest.approx(0.001 + share * 0.1), pytest.approx(0.002 + share * 0.2))
         assert one.of_call(0.0, cpu_s, 0) == found
     one = Overhead(0.001, 0.002, waiting=Overhead(0.003, 0.004), megabyte=Overhead(0.01, 0.02))
     assert one.of_call(0.0, 0.1, 500_000) == Overhead(pytest.approx(0.006), pytest.approx(0.012))
     assert one.of_call(0.1, 0.1, 500_000) == Overhead(pytest.approx(0.008), pytest.approx(0.014))
+
+
+def test_processes_of_prefork_wake_up_for_each_connection_even_if_calls_do_not_wait() -> None:
+    tiny = probe(wait_s=0.0, cpu_s=0.0005, hold=1.0)
+    found = {n: model(tiny, overheads=SLEEPERS).predict("prefork", n).rate for n in (2, 4, 8, 25)}
+    assert sorted(found.values(), reverse=True) == [*found.values()]
+    assert found[2] == model(tiny).predict("prefork", 2).rate
+    crowded = SLEEPERS["prefork"].of_call(0.0, 0.0005, 0, crowd=1.0)
+    assert crowded.cpu_s == pytest.approx(2 * OVERHEADS["prefork"].cpu_s)
+    pipes = [model(tiny, overheads=SLEEPERS).predict("pipes", n).rate for n in (2, 4, 8)]
+    assert pipes == pytest.approx([pipes[0]] * 3)
+
+
+def test_cores_are_idle_until_a_worker_has_its_next_request() -> None:
+    idle = {name: replace(each, idle_s=0.01) for name, each in OVERHEADS.items()}
+    overhead_s = OVERHEADS["pipes"].cpu_s
+    for workers, idle_s in ((2, 0.01), (4, models.FURTHER_IDLE * 0.01)):
+        found = model(PYTHON, overheads=idle).predict("pipes", workers).rate
+        assert found == pytest.approx(FREE / (0.05 + overhead_s + idle_s), rel=0.01)
+    for known, size in ((PYTHON, ("pipes", 1)), (PYTHON, ("loop", 1)), (SLEEP, ("pipes", 8))):
+        assert model(known, overheads=idle).predict(*size) == model(known).predict(*size)
 
 
 def test_large_responses_and_the_upstream_use_the_cpu_too() -> None:

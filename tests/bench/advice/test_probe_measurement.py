@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from offload import cores
-from offload.bench.advice import probe_measurement
-from offload.bench.advice.probe import FIRST, PROCESSES, THREADS
+from offload.bench.advice.inputs import probe_measurement
+from offload.bench.advice.inputs.probe import FIRST, PROCESSES, THREADS
 from offload.bench.target import calling_process
 from tests.bench.advice.probes import point, probe
 

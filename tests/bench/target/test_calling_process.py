@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 import pytest
 
-from offload.bench.advice import probe_measurement
+from offload.bench.advice.inputs import probe_measurement
 from offload.bench.experiments.direct_calls import direct
 from offload.bench.target import calling_process
 from offload.bench.target.calling_process import CallingProcess

@@ -9,12 +9,13 @@ from pathlib import Path
 from statistics import harmonic_mean
 from typing import Any, TypeVar
 
-from offload.bench.advice import certainty, latency, overhead
+from offload.bench.advice import certainty, latency
 from offload.bench.advice.certainty import PREDICTED
+from offload.bench.advice.inputs import overhead
+from offload.bench.advice.inputs.overhead import Overhead
+from offload.bench.advice.inputs.probe import Probe
 from offload.bench.advice.latency import Percentile
 from offload.bench.advice.model import Model, Prediction
-from offload.bench.advice.overhead import Overhead
-from offload.bench.advice.probe import Probe
 from offload.bench.advice.strategies import STRATEGIES, size_of
 from offload.bench.analysis import comparison, disturbance, machine_speed, rate
 from offload.bench.analysis.comparison import Comparison

@@ -13,14 +13,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import fmean
 
-from offload.bench.advice.overhead import Overhead
-from offload.bench.advice.probe import LOOP, PROCESSES, THREADS, Point, Probe
+from offload.bench.advice.inputs.overhead import MEASURING, SLEEPERS, Overhead
+from offload.bench.advice.inputs.probe import LOOP, PROCESSES, THREADS, Point, Probe
 from offload.bench.advice.strategies import STRATEGIES
 
 SHARPNESS = 8.0
 SATURATED = 0.8  # share of the rate that workers and cores allow; below, something else limits it
 CROWDED = 0.25  # share of a call spent waiting for a CPU, above which cores limit the rate
-MEASURING = 0.1  # cores that the sampler and the idle servers of a block use [0.07 to 0.13]
+FURTHER_IDLE = 0.6  # of the idle time, with more workers than cores [pools 0.4 to 0.9]
 # How much the calls of several workers run in step (see `in_step_rate`), from 0 to 1: one event
 # loop passes calls to all workers of a pool; processes of prefork accept connections independently.
 IN_STEP, IN_STEP_PREFORK = 0.5, 0.25
@@ -136,7 +136,7 @@ class Model:
 
     def _capacities(self, strategy: str, workers: int) -> dict[str, float]:
         """Return the capacity of each resource in requests/s."""
-        probe, overhead = self.probe, self._overhead(strategy)
+        probe, overhead = self.probe, self._overhead(strategy, workers)
         cpu_s = self._loaded_cpu_s(strategy, workers)
         if strategy == "loop":
             capacities = {TASK: 1 / (self.on_loop_s + overhead.serial_s)}
@@ -162,13 +162,30 @@ class Model:
             capacities[EXTERNAL] = limit.rate
         return capacities
 
-    def _overhead(self, strategy: str) -> Overhead:
-        """Return the overhead of a call; a coroutine in prefork does not occupy its worker."""
+    def _overhead(self, strategy: str, workers: int) -> Overhead:
+        """Return the overhead of a call, including the time for which a core is idle."""
+        call, known = self.probe.call, self.overheads[strategy]
+        # A coroutine in prefork does not occupy its worker.
         is_awaited = strategy == "prefork" and self.probe.is_coroutine
-        wait_s = 0.0 if is_awaited else self.probe.call.wait_s
-        call = self.probe.call
-        own = self.overheads[strategy].of_call(wait_s, call.cpu_s, call.body_bytes)
-        return own.plus(Overhead(0.0, self.probe.upstream_cpu_s))
+        wait_s = 0.0 if is_awaited else call.wait_s
+        crowd = self._crowd(workers) if strategy == "prefork" else 0.0
+        own = known.of_call(wait_s, call.cpu_s, call.body_bytes, crowd)
+        idle_s = known.idle_s or 0.0
+        if workers < self.probe.cores or known.waits(wait_s) or self.probe.is_coroutine:
+            idle_s = 0.0  # calls that wait overlap: another one has the core
+        elif workers > self.probe.cores:
+            idle_s *= FURTHER_IDLE
+        return own.plus(Overhead(0.0, self.probe.upstream_cpu_s + idle_s))
+
+    def _crowd(self, processes: int) -> float:
+        """Return how many processes of prefork wake up for a request: see Overhead.of_call.
+
+        It is proportional to the logarithm of their number.
+        """
+        cores, most = self.probe.cores, SLEEPERS["prefork"]
+        if processes <= cores:
+            return 0.0
+        return min(1.0, math.log(processes / cores) / math.log(max(most, processes) / cores))
 
     @property
     def _cores(self) -> float:

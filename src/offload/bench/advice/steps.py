@@ -8,16 +8,10 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-from offload.bench.advice import (
-    answer,
-    candidates,
-    constraints,
-    kept_overheads,
-    latency,
-    probe_measurement,
-)
+from offload.bench.advice import answer, candidates, constraints, latency
 from offload.bench.advice.answer import Answer, Question
-from offload.bench.advice.calls_between_rounds import CallsBetweenRounds
+from offload.bench.advice.inputs import kept_overheads, probe_measurement
+from offload.bench.advice.inputs.calls_between_rounds import CallsBetweenRounds
 from offload.bench.experiments.run import run
 from offload.bench.planning import plan_file, planned_records
 from offload.bench.planning.plan import Plan

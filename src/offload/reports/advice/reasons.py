@@ -8,8 +8,8 @@ from dataclasses import replace
 from offload.bench.advice import certainty, cluster, model, unmeasured
 from offload.bench.advice.answer import Answer, Option, predict
 from offload.bench.advice.certainty import LIKELY, PREDICTED, TIE
+from offload.bench.advice.inputs.probe import Probe
 from offload.bench.advice.model import Prediction
-from offload.bench.advice.probe import Probe
 from offload.bench.advice.unmeasured import Unmeasured
 from offload.bench.stats.paired_test import DISTURBED, SLOWER
 from offload.registry import places

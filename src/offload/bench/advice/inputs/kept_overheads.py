@@ -16,8 +16,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from offload import cores, files
-from offload.bench.advice import overhead
-from offload.bench.advice.overhead import Overhead
+from offload.bench.advice.inputs import overhead, overhead_measurement
+from offload.bench.advice.inputs.overhead import Overhead
 from offload.errors import RunError
 from offload.registry import places
 
@@ -53,7 +53,7 @@ def _with_another(
 ) -> Sequence[KeptRound]:
     """Measure a round; return the rounds to use, and store them if the new one is certain."""
     try:
-        measured = overhead.measure()
+        measured = overhead_measurement.measure()
     except RunError as error:
         if not known:
             raise

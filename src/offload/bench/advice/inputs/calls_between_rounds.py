@@ -13,8 +13,9 @@ from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from offload.bench.advice import answer, probe_measurement
+from offload.bench.advice import answer
 from offload.bench.advice.answer import Question
+from offload.bench.advice.inputs import probe_measurement
 from offload.bench.target.needed_upstream import hold_for
 from offload.errors import UserError
 from offload.suites import Case

@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 
 from offload import cores
-from offload.bench.advice.probe import (
+from offload.bench.advice.inputs.probe import (
     ALONE,
     FIRST,
     LOOP,

@@ -1,0 +1,173 @@
+"""Measure the overhead of each strategy on this machine, in one round of a block."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import fmean
+
+from offload import cores
+from offload.bench.advice import strategies
+from offload.bench.advice.inputs.overhead import MEASURING, SLEEPERS, Overhead
+from offload.bench.advice.strategies import STRATEGIES
+from offload.bench.analysis import disturbance, machine_speed
+from offload.bench.experiments.block import MANY_ROUNDS, measure_round
+from offload.bench.planning import plan as plans
+from offload.bench.records.record import WINDOW, Record
+from offload.bench.records.run_records import RunRecords
+from offload.bench.trial import builder
+from offload.errors import RunError
+from offload.suites import Case
+
+SHORTEST = 1e-9  # of a valid figure in s
+# Tasks that do nothing, wait for 2 ms, and return 1 MB
+IDLE, WAITS, SENDS = "noop_sync", "sleep_shortest_sync", "noop_megabyte_sync"
+# Tasks that compute: for about 2 ms, and in threads for 1 ms without the GIL, which would leave
+# cores idle itself
+COMPUTES = "offload.corpus.data:json_import"
+COMPUTES_WITHOUT_GIL = "offload.corpus.generated:native_1"
+USERS = 25
+WAIT_S = 0.002  # of a call of WAITS
+WAITING = 0.8  # share of the workers that wait, above which they limit the rate; a guess
+
+
+@dataclass(frozen=True)
+class OverheadRound:
+    """The overhead of each strategy, measured in one round.
+
+    `warning` is the reason why the figures are incomplete or uncertain; None if they are neither.
+    """
+
+    overheads: Mapping[str, Overhead]
+    warning: str | None = None
+
+
+def measure() -> OverheadRound:
+    """Measure all strategies in one round of a block, in about 30 s.
+
+    Raise RunError if the overhead of a task that does nothing is unknown.
+    """
+    count = cores.available()
+    cases = [_case(name, task, count) for task in (IDLE, SENDS) for name in STRATEGIES]
+    cases += [_case(name, _computing_task(name), count) for name in STRATEGIES]
+    cases += [_case(name, WAITS, workers) for name, workers in SLEEPERS.items()]
+    block = dict(enumerate(cases))
+    seed = plans.new_seed()
+    trial = builder.new_trial("overhead", kind=WINDOW, block=0, round=1, seed=seed)
+    measured = measure_round(block, trial, None, _quietly, with_gil=False, design=MANY_ROUNDS)
+    records = RunRecords(measured)
+    windows = {
+        (case.server, case.task): records.at(place).windows() for place, case in block.items()
+    }
+    found, problem = _of_windows(windows, count)
+    if problem is not None:
+        warning = f"the overhead of calls that wait or compute is unknown ({problem})"
+        return OverheadRound(found, warning)
+    disturbed = disturbance.between([record for each in windows.values() for record in each], [])
+    if disturbed is not None:
+        return OverheadRound(found, f"the overhead is not certain: {disturbed.message}")
+    return OverheadRound(found)
+
+
+def _of_windows(
+    windows: Mapping[tuple[str, str], list[Record]], count: int
+) -> tuple[dict[str, Overhead], str | None]:
+    """Return the overheads from the windows of each strategy and task, and a problem.
+
+    `count` is the number of processes of prefork. Strategies are compared by these figures, so if
+    the figures of a task that waits are unknown for one strategy, no strategy has them.
+    """
+    loops = {name: count if name == "prefork" else 1 for name in STRATEGIES}
+    python_s = machine_speed.mean_python_s(r for own in windows.values() for r in own)
+    idle = {}
+    for name in STRATEGIES:
+        interval_s, cpu_s = _times(name, windows[name, IDLE])
+        idle[name] = Overhead(loops[name] * interval_s, cpu_s, python_s=python_s)
+    try:
+        waits = {name: _times(name, windows[name, WAITS]) for name in SLEEPERS}
+        computing = {name: windows[name, _computing_task(name)] for name in STRATEGIES}
+        computes = {name: _beside_task_s(name, own) for name, own in computing.items()}
+        idle_s = {name: _idle_s(name, computing[name], count) for name in SLEEPERS}
+        sends = {name: _times(name, windows[name, SENDS]) for name in STRATEGIES}
+    except RunError as error:
+        return idle, str(error)
+    found = {}
+    for name, own in idle.items():
+        waiting = _waiting(name, own, *waits[name]) if name in waits else None
+        more_s = max(SHORTEST, computes[name] - own.cpu_s)
+        more = Overhead(own.serial_s * more_s / own.cpu_s, more_s)
+        interval_s, cpu_s = sends[name]
+        serial_s = max(SHORTEST, loops[name] * interval_s - own.serial_s)
+        megabyte = Overhead(serial_s, max(SHORTEST, cpu_s - own.cpu_s))
+        found[name] = Overhead(
+            own.serial_s, own.cpu_s, waiting, more, megabyte, idle_s.get(name), python_s
+        )
+    return found, None
+
+
+def _waiting(strategy: str, idle: Overhead, interval_s: float, cpu_s: float) -> Overhead:
+    """Return the overhead of a task that waits, from the time between two responses.
+
+    That is the time on the event loop, unless the workers limit the rate. The loops of prefork wait
+    with the task, so their own time is unknown.
+    """
+    are_workers_busy = interval_s * SLEEPERS[strategy] * WAITING < WAIT_S
+    if strategy == "prefork" or are_workers_busy:
+        return Overhead(idle.serial_s, cpu_s)
+    return Overhead(interval_s, cpu_s)
+
+
+def _computing_task(strategy: str) -> str:
+    return COMPUTES_WITHOUT_GIL if strategy == "threads" else COMPUTES
+
+
+def _idle_s(strategy: str, windows: list[Record], count: int) -> float:
+    """Return the time for which one of `count` cores is idle per request, in s; raise RunError."""
+    interval_s, cpu_s = _times(strategy, windows)
+    return max(SHORTEST, (count - MEASURING) * interval_s - cpu_s)
+
+
+def _quietly(*_: object) -> None:
+    """Report nothing."""
+
+
+def _case(strategy: str, task: str, workers: int) -> Case:
+    settings = strategies.settings((strategy, workers))
+    # As many users as advice has for a task that computes: more users mean more overhead.
+    few = strategies.saturating_users(USERS, 2 * workers, is_coroutine=False)
+    users = few if task == _computing_task(strategy) else USERS
+    return Case(strategy, task, users, settings=settings)
+
+
+def _times(strategy: str, windows: list[Record]) -> tuple[float, float]:
+    """Return the time between two responses and the CPU time of a request, in s.
+
+    Raise RunError if one of them is unknown.
+    """
+    intervals, cpu = [], []
+    for record in windows:
+        rate, done = record.result.rate, record.result.completed
+        used_s = _cpu_s(record)
+        if record.problem is None and rate and done and used_s:
+            intervals.append(1 / rate)
+            cpu.append(used_s / done)
+    if not intervals:
+        problem = next((record.problem for record in windows if record.problem), None)
+        reason = "its rate or CPU time is unknown" if problem is None else str(problem)
+        raise RunError(f"{strategy}: {reason}")
+    return fmean(intervals), fmean(cpu)
+
+
+def _beside_task_s(strategy: str, windows: list[Record]) -> float:
+    """Return the CPU time of a request besides that of its task, in s; raise RunError."""
+    _, cpu_s = _times(strategy, windows)
+    known = [record.tasks.cpu_s for record in windows if record.tasks.cpu_s is not None]
+    if not known:
+        raise RunError(f"{strategy}: the CPU time of its task is unknown")
+    return cpu_s - fmean(known)
+
+
+def _cpu_s(record: Record) -> float | None:
+    """Return the CPU time of the server and of the load tool in s; None if it is unknown."""
+    server_s, tool_s = record.resources.cpu_s, record.load.cpu_s
+    return None if server_s is None or tool_s is None else server_s + tool_s
