@@ -150,7 +150,21 @@ def test_overheads_are_those_of_the_windows() -> None:
 
 def test_a_task_that_keeps_all_cores_busy_leaves_hardly_any_of_them_idle() -> None:
     busy = [changed(windows()["pipes", COMPUTES][0], server_cpu_s=8.0)]
-    assert overhead_measurement._idle_s("pipes", busy, 2) == overhead_measurement.SHORTEST
+    assert overhead_measurement._idle_s("pipes", busy, 2, 0.001) == overhead_measurement.SHORTEST
+
+
+def test_cores_that_are_idle_behind_a_saturated_event_loop_do_not_count() -> None:
+    """On 16 cores, 2 ms of computing would permit 8,000/s, but one event loop serves 2,000/s."""
+    saturated = [changed(windows()["pipes", COMPUTES][0], rate=2000.0, completed=4000)]
+    idle_s = overhead_measurement._idle_s("pipes", saturated, 16, serial_s=0.0004)
+    assert idle_s == overhead_measurement.SHORTEST
+    found = overhead_measurement._idle_s("prefork", saturated, 16, serial_s=0.0004)
+    assert found == pytest.approx(15.9 * 0.0005 - 0.00155)
+
+
+def test_every_worker_that_computes_has_requests() -> None:
+    users = [overhead_measurement._case("pipes", COMPUTES, n).users for n in (1, 2, 32)]
+    assert users == [4, 8, 64]
 
 
 @pytest.mark.parametrize(

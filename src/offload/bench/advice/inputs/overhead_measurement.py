@@ -29,6 +29,7 @@ COMPUTES_WITHOUT_GIL = "offload.corpus.generated:native_1"
 USERS = 25
 WAIT_S = 0.002  # of a call of WAITS
 WAITING = 0.8  # share of the workers that wait, above which they limit the rate; a guess
+LOOP_BUSY = 0.6  # busy share of the event loop, above which it limits the rate; a guess
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,9 @@ def _of_windows(
         waits = {name: _times(name, windows[name, WAITS]) for name in SLEEPERS}
         computing = {name: windows[name, _computing_task(name)] for name in STRATEGIES}
         computes = {name: _beside_task_s(name, own) for name, own in computing.items()}
-        idle_s = {name: _idle_s(name, computing[name], count) for name in SLEEPERS}
+        idle_s = {
+            name: _idle_s(name, computing[name], count, idle[name].serial_s) for name in SLEEPERS
+        }
         sends = {name: _times(name, windows[name, SENDS]) for name in STRATEGIES}
     except RunError as error:
         return idle, str(error)
@@ -121,9 +124,16 @@ def _computing_task(strategy: str) -> str:
     return COMPUTES_WITHOUT_GIL if strategy == "threads" else COMPUTES
 
 
-def _idle_s(strategy: str, windows: list[Record], count: int) -> float:
-    """Return the time for which one of `count` cores is idle per request, in s; raise RunError."""
+def _idle_s(strategy: str, windows: list[Record], count: int, serial_s: float) -> float:
+    """Return the time for which one of `count` cores is idle per request, in s; raise RunError.
+
+    `serial_s` is the time for which a request occupies the event loop. If many cores saturate this
+    loop, other cores are idle because of it. The model knows this limit, so they do not count. The
+    loops of prefork run the task themselves.
+    """
     interval_s, cpu_s = _times(strategy, windows)
+    if strategy != "prefork" and serial_s > LOOP_BUSY * interval_s:
+        return SHORTEST
     return max(SHORTEST, (count - MEASURING) * interval_s - cpu_s)
 
 
@@ -135,6 +145,7 @@ def _case(strategy: str, task: str, workers: int) -> Case:
     settings = strategies.settings((strategy, workers))
     # As many users as advice has for a task that computes: more users mean more overhead.
     few = strategies.saturating_users(USERS, 2 * workers, is_coroutine=False)
+    few = max(few, strategies.MORE_USERS * workers)  # no worker is idle for lack of requests
     users = few if task == _computing_task(strategy) else USERS
     return Case(strategy, task, users, settings=settings)
 
