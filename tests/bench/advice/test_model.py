@@ -250,10 +250,16 @@ def test_processes_of_prefork_wake_up_for_each_connection_even_if_calls_do_not_w
     found = {n: model(tiny, overheads=SLEEPERS).predict("prefork", n).rate for n in (2, 4, 8, 25)}
     assert sorted(found.values(), reverse=True) == [*found.values()]
     assert found[2] == model(tiny).predict("prefork", 2).rate
-    crowded = SLEEPERS["prefork"].of_call(0.0, 0.0005, 0, crowd=1.0)
+    crowded = SLEEPERS["prefork"].of_call(0.0, 0.0005, 0, wake_ups=1.0)
     assert crowded.cpu_s == pytest.approx(2 * OVERHEADS["prefork"].cpu_s)
     pipes = [model(tiny, overheads=SLEEPERS).predict("pipes", n).rate for n in (2, 4, 8)]
     assert pipes == pytest.approx([pipes[0]] * 3)
+
+
+def test_wake_ups_are_ignored_if_they_were_measured_with_fewer_processes_than_cores() -> None:
+    tiny = replace(probe(wait_s=0.0, cpu_s=0.0005, hold=1.0), cores=30, points=())
+    found = model(tiny, users=64, overheads=SLEEPERS).predict("prefork", 32)
+    assert found == model(tiny, users=64).predict("prefork", 32)
 
 
 def test_cores_are_idle_until_a_worker_has_its_next_request() -> None:

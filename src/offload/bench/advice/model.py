@@ -168,8 +168,8 @@ class Model:
         # A coroutine in prefork does not occupy its worker.
         is_awaited = strategy == "prefork" and self.probe.is_coroutine
         wait_s = 0.0 if is_awaited else call.wait_s
-        crowd = self._crowd(workers) if strategy == "prefork" else 0.0
-        own = known.of_call(wait_s, call.cpu_s, call.body_bytes, crowd)
+        wake_ups = self._wake_ups(workers) if strategy == "prefork" else 0.0
+        own = known.of_call(wait_s, call.cpu_s, call.body_bytes, wake_ups)
         idle_s = known.idle_s or 0.0
         if workers < self.probe.cores or known.waits(wait_s) or self.probe.is_coroutine:
             idle_s = 0.0  # calls that wait overlap: another one has the core
@@ -177,15 +177,16 @@ class Model:
             idle_s *= FURTHER_IDLE
         return own.plus(Overhead(0.0, self.probe.upstream_cpu_s + idle_s))
 
-    def _crowd(self, processes: int) -> float:
-        """Return how many processes of prefork wake up for a request: see Overhead.of_call.
+    def _wake_ups(self, processes: int) -> float:
+        """Return the share of the wake-ups of `Overhead.waiting` that a request of prefork has.
 
-        It is proportional to the logarithm of their number.
+        It is proportional to log(processes / cores). On a machine with at least as many cores as
+        `waiting` had processes, it is unknown and assumed to be 0.
         """
         cores, most = self.probe.cores, SLEEPERS["prefork"]
-        if processes <= cores:
+        if processes <= cores or most <= cores:
             return 0.0
-        return min(1.0, math.log(processes / cores) / math.log(max(most, processes) / cores))
+        return min(1.0, math.log(processes / cores) / math.log(most / cores))
 
     @property
     def _cores(self) -> float:

@@ -1,10 +1,10 @@
 """The overhead of each strategy: what a request costs besides its task.
 
-overhead_measurement.py measures it with four tasks. A task that does nothing saturates the server:
-workers and event loop never sleep, and each wake-up passes several requests. A task that waits lets
-its worker sleep in each request, so each request has wake-ups of its own. A task that computes
-displaces the server's code and data from the caches of the CPU, so the server is slower. A task
-that returns 1 MB shows the cost of each byte of a response.
+overhead_measurement.py measures it with four kinds of tasks. A task that does nothing saturates the
+server: workers and event loop never sleep, and each wake-up passes several requests. A task that
+waits lets its worker sleep in each request, so each request has wake-ups of its own. A task that
+computes displaces the server's code and data from the caches of the CPU, so the server is slower. A
+task that returns 1 MB shows the cost of each byte of a response.
 
 While a task computes in one worker per core, cores are idle at times although requests wait: a
 worker has no request until the event loop has run. This time per request is part of the overhead,
@@ -23,26 +23,28 @@ from offload.bench.records import lines
 
 LONGEST = 60.0  # limit of a valid figure in s
 MEASURING = 0.1  # cores that the sampler and the idle servers of a block use [0.07 to 0.13]
-# Workers that saturate their server although each waits. More workers change the overhead
-# of pools little. Each idle process of prefork wakes up for each connection, so prefork has as many
-# processes as for a function that waits.
+# Numbers of workers that saturate their server although the task waits. More workers change the
+# overhead of pools little. But all idle processes of prefork wake up for each connection, so it has
+# as many processes as for a function that waits.
 SLEEPERS = {"threads": 8, "processes": 8, "pipes": 8, "prefork": 25}
-COMPUTE_S = 0.0002  # CPU time of a call, from which it displaces the server's code [0.2 to 0.3 ms]
-WAIT_COMPUTE_S = 0.002  # the same for a call that waits, whose basis has wake-ups; a guess
+# CPU times of a call in s, from which it has the whole additional overhead of a task that computes
+COMPUTE_S = 0.0002  # [0.2 to 0.3 ms]
+WAIT_COMPUTE_S = 0.002  # if the call waits; a guess
 
 
 @dataclass(frozen=True)
 class Overhead:
-    """The overhead of one request of a task that does nothing, and of one that `waiting` describes.
+    """The overhead of one request of a task that does nothing, and how other tasks change it.
 
-    `serial_s` is the time for which it occupies the server's event loop: 1 / rate of a saturated
-    server. `cpu_s` is the CPU time of the server and of the load tool, which shares the machine.
-    `waiting` are these times for a task that waits; None if they are unknown, and for the loop,
-    which has no workers. `computing` are the additional times for a task that computes, `megabyte`
-    those for each MB of a response; None if they are unknown. `idle_s` is the time per request for
-    which a core is idle although requests wait, with a worker per core; None if it is unknown, and
-    for the loop. `python_s` is the machine's speed during the measurement (see `machine_speed`);
-    None if it is unknown. Both are None in each of the parts.
+    All times are in s. `serial_s` is the time for which a request occupies an event loop of the
+    server: the number of its loops / the rate of a saturated server. `cpu_s` is the CPU time of the
+    server and of the load tool, which shares the machine. `waiting` has these times for a task that
+    waits; None if they are unknown, and for the loop, which has no workers. `computing` has the
+    additional times for a task that computes, `megabyte` those for each MB of a response; None if
+    they are unknown. `idle_s` is the time per request for which a core is idle although requests
+    wait, with a worker per core; None if it is unknown, and for the loop. `python_s` is the speed
+    of the machine during the measurement (see `machine_speed`); None if it is unknown. `idle_s` and
+    `python_s` are None in `waiting`, `computing` and `megabyte`.
     """
 
     serial_s: float
@@ -57,11 +59,14 @@ class Overhead:
         """Whether a call waits for longer than an iteration of the loop: its worker sleeps."""
         return wait_s > self.serial_s
 
-    def of_call(self, wait_s: float, cpu_s: float, body_bytes: int, crowd: float = 0.0) -> Overhead:
+    def of_call(
+        self, wait_s: float, cpu_s: float, body_bytes: int, wake_ups: float = 0.0
+    ) -> Overhead:
         """Return the overhead of a call that waits and computes, and returns `body_bytes`.
 
-        While a worker sleeps, others use its caches, as they do if the call computes. `crowd` is 0
-        with a worker per core, and 1 if as many workers wake up for a request as in `waiting`.
+        If the call waits, the overhead is at least `waiting`. Otherwise it has only a share of the
+        difference to `waiting`: `wake_ups`, which is 0 with a worker per core, and 1 if as many
+        workers wake up for each request as in `waiting`.
         """
         found = Overhead(self.serial_s, self.cpu_s)
         if self.computing is not None:
@@ -73,7 +78,7 @@ class Overhead:
             if self.waits(wait_s):
                 found = Overhead(serial_s, most_s)
             else:
-                found = replace(found, cpu_s=found.cpu_s + crowd * (most_s - found.cpu_s))
+                found = replace(found, cpu_s=found.cpu_s + wake_ups * (most_s - found.cpu_s))
         if self.megabyte is not None:
             found = found.plus(self.megabyte.scaled(body_bytes / 1e6))
         return found
@@ -100,9 +105,10 @@ class Overhead:
 
     @property
     def times(self) -> list[float]:
-        """All times in s."""
+        """All known times in s, except `python_s`."""
         parts = (self.waiting, self.computing, self.megabyte)
         times = [part.times for part in parts if part is not None]
+        times.append([] if self.idle_s is None else [self.idle_s])
         return [self.serial_s, self.cpu_s, *(each for part in times for each in part)]
 
 
@@ -115,8 +121,8 @@ def read(values: Mapping[str, Any]) -> dict[str, Overhead]:
     if missing := {*STRATEGIES} - found.keys():
         raise ValueError(f"the overhead of {min(missing)} is missing")
     for name, each in found.items():
-        times = [*each.times, each.python_s, each.idle_s]
-        if not all(time_s is None or 0 < time_s < LONGEST for time_s in times):
+        speed = [] if each.python_s is None else [each.python_s]
+        if not all(0 < time_s < LONGEST for time_s in [*each.times, *speed]):
             raise ValueError(f"the overhead of {name} is not a time from 0 to {LONGEST:.0f} s")
     return found
 
