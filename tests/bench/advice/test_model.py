@@ -272,6 +272,16 @@ def test_cores_are_idle_until_a_worker_has_its_next_request() -> None:
         assert model(known, overheads=idle).predict(*size) == model(known).predict(*size)
 
 
+def test_cores_are_idle_for_coroutines_that_a_pool_runs_as_for_functions() -> None:
+    idle = {name: replace(each, idle_s=0.01) for name, each in OVERHEADS.items()}
+    computes = coroutine(0.0, 0.05, 25)
+    expected = model(PYTHON, overheads=idle).predict("pipes", 2)
+    assert model(computes, overheads=idle).predict("pipes", 2) == expected
+    assert model(computes, overheads=idle).predict("prefork", 2) == model(computes).predict(
+        "prefork", 2
+    )
+
+
 def test_large_responses_and_the_upstream_use_the_cpu_too() -> None:
     large = {name: replace(each, megabyte=each.scaled(5.0)) for name, each in OVERHEADS.items()}
     sends = replace(TINY, call=replace(TINY.call, body_bytes=1_000_000))

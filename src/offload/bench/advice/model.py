@@ -171,8 +171,8 @@ class Model:
         wake_ups = self._wake_ups(workers) if strategy == "prefork" else 0.0
         own = known.of_call(wait_s, call.cpu_s, call.body_bytes, wake_ups)
         idle_s = known.idle_s or 0.0
-        if workers < self.probe.cores or known.waits(wait_s) or self.probe.is_coroutine:
-            idle_s = 0.0  # calls that wait overlap: another one has the core
+        if workers < self.probe.cores or known.waits(wait_s) or is_awaited:
+            idle_s = 0.0  # while a call waits, another one uses the core
         elif workers > self.probe.cores:
             idle_s *= FURTHER_IDLE
         return own.plus(Overhead(0.0, self.probe.upstream_cpu_s + idle_s))
