@@ -19,7 +19,7 @@ from offload.bench.advice.inputs.overhead import SLEEPERS, Overhead
 from offload.bench.advice.inputs.overhead_measurement import (
     COMPUTES,
     COMPUTES_WITHOUT_GIL,
-    IDLE,
+    NOOP,
     SENDS,
     WAITS,
     OverheadRound,
@@ -124,10 +124,10 @@ def windows(**other: dict[str, object]) -> dict[tuple[str, str], list[Record]]:
     values: dict[str, object] = {"rate": 1000.0, "completed": 2000}
     values |= {"server_cpu_s": 1.0, "driver_cpu_s": 0.2}
     found = {}
-    for task in (IDLE, WAITS, COMPUTES, COMPUTES_WITHOUT_GIL, SENDS):
+    for task in (NOOP, WAITS, COMPUTES, COMPUTES_WITHOUT_GIL, SENDS):
         for name in SLEEPERS if task == WAITS else STRATEGIES:
             own = {**values, **(other.get(name, {}) if task == WAITS else {})}
-            if task not in (IDLE, WAITS):
+            if task not in (NOOP, WAITS):
                 own |= {"rate": 500.0, "server_cpu_s": 2.0 if task == SENDS else 6.0}
                 own |= {"task_cpu_s": 0.002}
             found[name, task] = [changed(new_record(Case(name, task), "overhead"), **own)]
@@ -189,7 +189,7 @@ def test_strategies_are_compared_by_a_task_that_waits_only_if_all_have_its_overh
 
 def test_an_unknown_overhead_of_a_task_that_does_nothing_is_an_error() -> None:
     broken = windows()
-    broken["threads", IDLE] = [changed(broken["threads", IDLE][0], server_cpu_s=None)]
+    broken["threads", NOOP] = [changed(broken["threads", NOOP][0], server_cpu_s=None)]
     with pytest.raises(RunError, match=r"^threads: its rate or CPU time is unknown$"):
         overhead_measurement._of_windows(broken, 2)
 

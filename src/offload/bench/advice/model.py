@@ -20,7 +20,7 @@ from offload.bench.advice.strategies import STRATEGIES
 SHARPNESS = 8.0
 SATURATED = 0.8  # share of the rate that workers and cores allow; below, something else limits it
 CROWDED = 0.25  # share of a call spent waiting for a CPU, above which cores limit the rate
-FURTHER_IDLE = 0.6  # of the idle time, with more workers than cores [pools 0.4 to 0.9]
+FURTHER_IDLE = 0.6  # share of the idle time that is left with more workers than cores [0.4 to 0.9]
 # How much the calls of several workers run in step (see `in_step_rate`), from 0 to 1: one event
 # loop passes calls to all workers of a pool; processes of prefork accept connections independently.
 IN_STEP, IN_STEP_PREFORK = 0.5, 0.25
@@ -91,7 +91,7 @@ class Model:
     def best_size(self, strategy: str) -> Prediction | None:
         """Return the smallest size that reaches nearly the highest rate of a strategy.
 
-        None if no size fits into the memory.
+        None if `sizes` is empty.
         """
         found = [self.predict(strategy, count) for count in self.sizes(strategy)]
         if not found:
@@ -107,7 +107,8 @@ class Model:
     def sizes(self, strategy: str) -> list[int]:
         """Return the numbers of workers to consider, in ascending order.
 
-        The list is empty for threads if the function is not thread-safe.
+        It is empty for threads if the function is not thread-safe, and if no size fits into the
+        memory.
         """
         if strategy == "threads" and self.probe.is_unsafe_in_threads:
             return []
@@ -117,7 +118,10 @@ class Model:
 
     @property
     def on_loop_s(self) -> float:
-        """The time in s for which a call occupies an event loop; awaiting does not occupy it."""
+        """The time in s for which a call occupies its event loop.
+
+        For a coroutine, the time in which it awaits does not count.
+        """
         alone_s = self.probe.call.wait_s + self.probe.call.busy_s
         points = self.probe.of_kind(LOOP)
         if not points:
@@ -135,7 +139,7 @@ class Model:
         return self.memory_mib is None or needed is None or needed <= self.memory_mib
 
     def _capacities(self, strategy: str, workers: int) -> dict[str, float]:
-        """Return the capacity of each resource in requests/s."""
+        """Return the capacity in requests/s of each resource that the strategy uses."""
         probe, overhead = self.probe, self._overhead(strategy, workers)
         cpu_s = self._loaded_cpu_s(strategy, workers)
         if strategy == "loop":
@@ -163,7 +167,7 @@ class Model:
         return capacities
 
     def _overhead(self, strategy: str, workers: int) -> Overhead:
-        """Return the overhead of a call, including the time for which a core is idle."""
+        """Return the overhead of a call; the time for which a core is idle counts as CPU time."""
         call, known = self.probe.call, self.overheads[strategy]
         # A coroutine in prefork does not occupy its worker.
         is_awaited = strategy == "prefork" and self.probe.is_coroutine
@@ -196,9 +200,10 @@ class Model:
     def _shared_rate(
         self, strategy: str, busy: int, cpu_s: float, overhead: Overhead
     ) -> tuple[str, float]:
-        """Return what limits workers that share the cores with the overhead, and their rate.
+        """Return the resource that limits the workers, and the rate of all workers in calls/s.
 
-        Calls that use several cores at once are modelled as shorter calls on fewer cores.
+        The workers share the cores with the overhead of their requests. Calls that use several
+        cores at once are modelled as shorter calls on fewer cores.
         """
         call = self.probe.call
         cores, busy_s = self._cores / call.parallelism, cpu_s / call.parallelism
@@ -210,12 +215,12 @@ class Model:
         return (USERS if busy >= self.users else WORKERS), rate
 
     def _loaded_cpu_s(self, strategy: str, workers: int) -> float:
-        """The CPU time of a call in a strategy, while its workers keep all cores busy.
+        """Return the CPU time of a call in s while the workers of a strategy keep all cores busy.
 
-        It is measured if workers of the probe kept the cores busy, and otherwise estimated from
-        fixed work. For a call that uses several cores it depends on the number of workers: one
-        worker runs a call alone, and several calls compete for cores, in threads less than in
-        processes.
+        It is measured if workers of the probe kept the cores busy. Otherwise it is estimated by the
+        factor by which fixed work takes longer on busy cores. For a call that uses several cores it
+        depends on the number of workers: one worker runs a call alone, and several calls compete
+        for cores, in threads less than in processes.
         """
         call = self.probe.call
         if call.parallelism > 1 and (strategy == "loop" or workers == 1):
@@ -224,7 +229,7 @@ class Model:
         return self._crowded_cpu_s(THREADS if in_threads else PROCESSES)
 
     def _crowded_cpu_s(self, kind: str) -> float:
-        """The CPU time of a call while several workers of a kind keep all cores busy."""
+        """Return the CPU time of a call in s while workers of a kind keep all cores busy."""
         call = self.probe.call
         points = self.probe.of_kind(kind)
         busy = [point for point in points if self.probe.is_crowded(point)]
@@ -235,7 +240,10 @@ class Model:
         return fmean([call.cpu_s, *(point.cpu_s for point in points)]) * self.probe.crowding
 
     def _serial_of_threads(self) -> tuple[str, float]:
-        """Return why a call blocks all other threads, and for how many seconds."""
+        """Return the limit of all threads together, and for how many seconds a call occupies it.
+
+        The limit is the GIL, or external, such as a lock.
+        """
         held_s = self.probe.call.held_s
         if (limit := self._saturated(THREADS)) is None:
             return GIL, held_s
@@ -256,6 +264,7 @@ class Model:
         return best if best.rate < SATURATED * allowed else None
 
     def _memory_mib(self, strategy: str, workers: int) -> float | None:
+        """Return the predicted memory in MiB; None if a part of it is unknown."""
         probe = self.probe
         added = [p.worker_mib for p in probe.of_kind(PROCESSES) if p.worker_mib is not None]
         if probe.process.base_mib is None or not added:

@@ -51,7 +51,10 @@ def of_machine(report: Callable[[str], object], rounds: int = ROUNDS) -> dict[st
 def _with_another(
     known: Sequence[KeptRound], report: Callable[[str], object]
 ) -> Sequence[KeptRound]:
-    """Measure a round; return the rounds to use, and store them if the new one is certain."""
+    """Measure a round, store it if it is certain, and return the rounds to use.
+
+    Raise RunError if it fails and no round is known.
+    """
     try:
         measured = overhead_measurement.measure()
     except RunError as error:

@@ -115,7 +115,7 @@ class Overhead:
 def read(values: Mapping[str, Any]) -> dict[str, Overhead]:
     """Return the overheads of all strategies from their JSON; raise ValueError.
 
-    Parts of them are unknown if they were saved by an older version.
+    Parts are unknown if an older version saved them.
     """
     found = {name: lines.built(Overhead, parts, "overhead") for name, parts in values.items()}
     if missing := {*STRATEGIES} - found.keys():

@@ -21,14 +21,14 @@ from offload.suites import Case
 
 SHORTEST = 1e-9  # of a valid figure in s
 # Tasks that do nothing, wait for 2 ms, and return 1 MB
-IDLE, WAITS, SENDS = "noop_sync", "sleep_shortest_sync", "noop_megabyte_sync"
-# Tasks that compute: for about 2 ms, and in threads for 1 ms without the GIL, which would leave
-# cores idle itself
+NOOP, WAITS, SENDS = "noop_sync", "sleep_shortest_sync", "noop_megabyte_sync"
+# Tasks that compute: for about 2 ms, and in threads for 1 ms without the GIL, because the GIL would
+# leave cores idle itself
 COMPUTES = "offload.corpus.data:json_import"
 COMPUTES_WITHOUT_GIL = "offload.corpus.generated:native_1"
 USERS = 25
 WAIT_S = 0.002  # of a call of WAITS
-WAITING = 0.8  # share of the workers that wait, above which they limit the rate; a guess
+WAITING = 0.8  # share of the workers in a call, above which they limit the rate; a guess
 LOOP_BUSY = 0.6  # busy share of the event loop, above which it limits the rate; a guess
 
 
@@ -49,7 +49,7 @@ def measure() -> OverheadRound:
     Raise RunError if the overhead of a task that does nothing is unknown.
     """
     count = cores.available()
-    cases = [_case(name, task, count) for task in (IDLE, SENDS) for name in STRATEGIES]
+    cases = [_case(name, task, count) for task in (NOOP, SENDS) for name in STRATEGIES]
     cases += [_case(name, _computing_task(name), count) for name in STRATEGIES]
     cases += [_case(name, WAITS, workers) for name, workers in SLEEPERS.items()]
     block = dict(enumerate(cases))
@@ -73,29 +73,31 @@ def measure() -> OverheadRound:
 def _of_windows(
     windows: Mapping[tuple[str, str], list[Record]], count: int
 ) -> tuple[dict[str, Overhead], str | None]:
-    """Return the overheads from the windows of each strategy and task, and a problem.
+    """Return the overheads from the windows of each strategy and task, and a problem or None.
 
-    `count` is the number of processes of prefork. Strategies are compared by these figures, so if
-    the figures of a task that waits are unknown for one strategy, no strategy has them.
+    `count` is the number of cores, and of processes of prefork. Strategies are compared by these
+    figures. So if a figure of a task is unknown for one strategy, the problem is the reason, and no
+    strategy has more than the figures of the task that does nothing. Raise RunError if those are
+    unknown.
     """
     loops = {name: count if name == "prefork" else 1 for name in STRATEGIES}
     python_s = machine_speed.mean_python_s(r for own in windows.values() for r in own)
-    idle = {}
+    noop = {}
     for name in STRATEGIES:
-        interval_s, cpu_s = _times(name, windows[name, IDLE])
-        idle[name] = Overhead(loops[name] * interval_s, cpu_s, python_s=python_s)
+        interval_s, cpu_s = _times(name, windows[name, NOOP])
+        noop[name] = Overhead(loops[name] * interval_s, cpu_s, python_s=python_s)
     try:
         waits = {name: _times(name, windows[name, WAITS]) for name in SLEEPERS}
         computing = {name: windows[name, _computing_task(name)] for name in STRATEGIES}
         computes = {name: _beside_task_s(name, own) for name, own in computing.items()}
         idle_s = {
-            name: _idle_s(name, computing[name], count, idle[name].serial_s) for name in SLEEPERS
+            name: _idle_s(name, computing[name], count, noop[name].serial_s) for name in SLEEPERS
         }
         sends = {name: _times(name, windows[name, SENDS]) for name in STRATEGIES}
     except RunError as error:
-        return idle, str(error)
+        return noop, str(error)
     found = {}
-    for name, own in idle.items():
+    for name, own in noop.items():
         waiting = _waiting(name, own, *waits[name]) if name in waits else None
         more_s = max(SHORTEST, computes[name] - own.cpu_s)
         more = Overhead(own.serial_s * more_s / own.cpu_s, more_s)
@@ -108,7 +110,7 @@ def _of_windows(
     return found, None
 
 
-def _waiting(strategy: str, idle: Overhead, interval_s: float, cpu_s: float) -> Overhead:
+def _waiting(strategy: str, noop: Overhead, interval_s: float, cpu_s: float) -> Overhead:
     """Return the overhead of a task that waits, from the time between two responses.
 
     That is the time on the event loop, unless the workers limit the rate. The loops of prefork wait
@@ -116,7 +118,7 @@ def _waiting(strategy: str, idle: Overhead, interval_s: float, cpu_s: float) -> 
     """
     are_workers_busy = interval_s * SLEEPERS[strategy] * WAITING < WAIT_S
     if strategy == "prefork" or are_workers_busy:
-        return Overhead(idle.serial_s, cpu_s)
+        return Overhead(noop.serial_s, cpu_s)
     return Overhead(interval_s, cpu_s)
 
 
@@ -170,7 +172,7 @@ def _times(strategy: str, windows: list[Record]) -> tuple[float, float]:
 
 
 def _beside_task_s(strategy: str, windows: list[Record]) -> float:
-    """Return the CPU time of a request besides that of its task, in s; raise RunError."""
+    """Return the CPU time of a request in s, without that of its task; raise RunError."""
     _, cpu_s = _times(strategy, windows)
     known = [record.tasks.cpu_s for record in windows if record.tasks.cpu_s is not None]
     if not known:

@@ -203,9 +203,10 @@ def _mean(points: Sequence[Point]) -> Point:
 
 
 def useful_workers(wait_s: float, cpu_s: float, available: int, users: int) -> int:
-    """Return the number of workers that use all cores, with a reserve, and at most `users`.
+    """Return the number of workers that use all cores, with a reserve, at most one for each user.
 
-    N = 2 cores (wait + CPU) / CPU: half of them use all cores if nothing else limits them.
+    It is 2 x cores x (wait + CPU) / CPU, but at least 2. Half of it uses all cores if nothing else
+    limits the rate.
     """
     wall_s = wait_s + cpu_s
     return max(2, min(users, math.ceil(2 * available * wall_s / max(cpu_s, wall_s / users))))
