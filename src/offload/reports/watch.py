@@ -135,7 +135,7 @@ def text(summary: Summary, own_cpu: float | None) -> str:
 
 
 def conclusion(summary: Summary) -> tuple[str, ...]:
-    """Return the number of readings, and what they mean if that is plain."""
+    """Return the number of readings, and the finding as a sentence if there is one."""
     found = summary.finding()
     count = f"{summary.readings} readings in {summary.seconds:.0f} s."
     return (count,) if found is None else (count, sentence(found))

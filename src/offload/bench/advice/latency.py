@@ -33,10 +33,11 @@ TOTAL_S = 26.0  # duration in s of all loads, if the minimum number of passes pe
 
 @dataclass(frozen=True)
 class Percentile:
-    """The 95th percentile of response times with its 95 % interval, and the 99th, in s.
+    """The 95th percentile of response times with its interval, and the 99th, in s.
 
-    None is unknown. If requests timed out, percentiles of `at_least_s` or more are lower bounds.
-    They are those of `responses` responses. `failed` is the share of requests that failed.
+    None is unknown. `percentiles` describes the interval. If requests timed out, percentiles of
+    `at_least_s` or more are lower bounds. `responses` is the number of responses, and `failed` the
+    share of requests that failed.
     """
 
     value: float | None

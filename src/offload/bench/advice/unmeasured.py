@@ -15,7 +15,7 @@ UNSAFE, MEMORY, SLOW, BUDGET, INTERRUPTED, FAILED = (
     "unsafe",  # the results are wrong in threads
     "memory",  # no size fits into the memory
     "slow",  # predicted to be too far below the best
-    "budget",  # predicted to be near the best, but there was no time for more candidates
+    "budget",  # predicted to be near the best, but other candidates took the places or the time
     "interrupted",
     "failed",  # a server could not be measured
 )

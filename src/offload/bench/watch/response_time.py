@@ -11,7 +11,7 @@ from urllib.parse import SplitResult, urlsplit
 from offload.bench.telemetry import connections
 from offload.errors import UsageError
 
-EVERY = 1.0  # s from one request to the next; a slower response delays it
+EVERY = 1.0  # s from one request to the next; a slower response delays the next request
 TIMEOUT = 30.0  # s
 LOCAL = ("localhost", "127.0.0.1", "::1", "0.0.0.0")  # noqa: S104 - nothing is bound to it
 CONNECTIONS = {"http": http.client.HTTPConnection, "https": http.client.HTTPSConnection}
@@ -21,8 +21,8 @@ CONNECTIONS = {"http": http.client.HTTPConnection, "https": http.client.HTTPSCon
 class Response:
     """The response time of a request in s, from connecting to the last byte, and its status.
 
-    If the request failed, `error` is the reason in a line. `is_pending`: it has not been answered
-    yet, and `seconds` is how long it has waited.
+    If the request failed, `error` is the reason in one line. If `is_pending`, there is no response
+    yet, and `seconds` is how long the request has waited.
     """
 
     seconds: float

@@ -45,7 +45,7 @@ class _Counters:
 
 
 class Pace:
-    """Limit slow readings to SHARE of the time: the next one is due 200 durations later."""
+    """Limit slow readings to SHARE of the time: the next one is due its duration / SHARE later."""
 
     def __init__(self) -> None:
         self._next = self._began = 0.0
@@ -73,7 +73,7 @@ class TreeUse:
         self._listing, self._memory = Pace(), Pace()
 
     def refresh(self) -> None:
-        """Update the members of the tree, which takes 5 ms, and longer with many processes.
+        """Update the members of the tree if that is due. It takes 5 ms, or more if they are many.
 
         This process is never a member, because it always holds its own GIL when it samples.
         """
@@ -114,7 +114,7 @@ class TreeUse:
         return _Counters(time.monotonic(), cpu_s, reaped_s, switches, totals.threads)
 
     def _read_memory(self, processes: Iterable[psutil.Process]) -> None:
-        """Read the PSS of new processes, and if it is due, of all."""
+        """Read the PSS of new processes, and of all processes if that is due."""
         is_due = self._memory.is_due()
         for process in processes:
             if is_due or process.pid not in self._pss:

@@ -82,7 +82,7 @@ class Watch:
         try:
             root = psutil.Process(pid)
             self.name = program_name(root)
-        except (psutil.Error, FileNotFoundError, OverflowError):  # psutil passes some on
+        except (psutil.Error, FileNotFoundError, OverflowError):  # psutil does not convert all
             raise _reason_for_no_process(pid) from None
         if not is_alive(root):
             raise UsageError(f"pid {pid} has ended", "ps -ef lists the pids")

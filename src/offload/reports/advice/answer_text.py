@@ -19,7 +19,7 @@ from offload.reports.tables.text_table import Line
 
 LINES = 30  # of an answer, without the code of a handler
 CAUSES = ("Cause", "Causes", "Possible cause", "Possible causes")
-# The paragraphs that are cut if there are more, in this order: JSON has them whole.
+# The paragraphs that are cut in this order if there are more lines: JSON has them whole.
 CUT_FIRST = ("Not measured", "What would change this", "Why", "Warning", *CAUSES)
 
 CERTAINTY = {
@@ -83,8 +83,8 @@ def layout(
 ) -> list[str]:
     """Return the lines of an answer: the advice, its table, and the sentences of each title.
 
-    With the lines that are `following`, they are at most LINES: if there are more, the paragraphs
-    in CUT_FIRST are cut.
+    The caller adds `following` lines. If all lines together are more than LINES, the paragraphs in
+    CUT_FIRST are cut in this order.
     """
     head = [text_table.wrapped(first, width), "", table, ""]
     paragraphs = {
@@ -105,7 +105,7 @@ def layout(
 
 
 def _cut(line: str, width: int) -> str:
-    """Return a line that ends with a mark of what is left out."""
+    """Return a line that ends with " ..." to show that text was cut."""
     mark = " ..."
     if len(line) + len(mark) > width:
         line = line[: width - len(mark)].rpartition(" ")[0]

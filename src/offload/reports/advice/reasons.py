@@ -21,7 +21,7 @@ FAILS = 0.001  # minimum share of failed calls or requests that is reported
 LEAKS_MIB = 0.01  # reported growth per call: 1 GiB after 100,000 requests; a guess
 SLOW_START_S = 0.5  # s of the import and the first call, in each process; a guess
 NEAR, FAR = 0.005, 0.15  # relative errors: a prediction is exact below NEAR, unreliable above FAR
-WAITING = 0.5  # share of a call that waits, above which a coroutine is recommended
+WAITING = 0.5  # share of its time that a call waits, above which a coroutine is recommended
 VARIES = 1.0  # standard deviation of the call times over their mean, above which it is reported
 LITTLE = 0.005  # minimum share of a call for which a part of it is reported
 
@@ -52,7 +52,7 @@ CAUSES = {  # why another strategy is slower: as a clause, and as an item of a l
         "limited by a lock or a remote service",
     ),
 }
-PASSES_NO_CALLS = ("loop", "prefork")  # strategies whose overhead is small
+PASSES_NO_CALLS = ("loop", "prefork")  # they run calls on their event loops: little overhead
 
 
 def sentences(answer: Answer) -> Iterator[str]:

@@ -9,7 +9,8 @@ from offload.bench.advice.latency import Percentile
 from offload.reports.advice.names import listed
 from offload.units import percent, seconds
 
-SHARE, ENOUGH = 0.99, 100  # of a p99; responses, the slowest of which is beyond it on average
+SHARE = 0.99  # of the responses that are at least as fast as the p99
+ENOUGH = 100  # responses, of which one is slower than the p99 on average
 
 
 def sentences(rate: float | None, percentiles: Sequence[Percentile]) -> Iterator[str]:
@@ -28,7 +29,8 @@ def required_p99(
 ) -> Iterator[str]:
     """Yield the highest load at which a required p99 is met; nothing if none is required.
 
-    Fewer than ENOUGH responses have no 99th percentile: the slowest one may be that fast by chance.
+    With fewer than ENOUGH responses it is unknown whether the p99 is met: on average, less than one
+    of them is slower than the 99th percentile.
     """
     if p99_s is None or rate is None or not percentiles:
         return
