@@ -362,3 +362,10 @@ def test_a_damaged_question_is_one_line(tmp_path: Path, content: str) -> None:
         answer.load(tmp_path)
     with pytest.raises(StorageError, match="No such file"):
         answer.load(tmp_path / "missing")
+
+
+def test_a_call_that_only_waits_for_a_cpu_is_described_by_its_duration() -> None:
+    """On a busy machine, a short call may wait for a CPU for nearly all of its time."""
+    known = replace(PYTHON, call=replace(PYTHON.call, cpu_s=0.0001, queued_s=0.0499))
+    text = " ".join(answer_text.text(answered(known, {("prefork", 2): 39.0})).split())
+    assert "A call alone takes 50 ms; it holds the GIL" in text

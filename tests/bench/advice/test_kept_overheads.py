@@ -148,6 +148,15 @@ def test_overheads_are_those_of_the_windows() -> None:
     assert found["loop"].idle_s is None
 
 
+def test_a_window_with_a_problem_does_not_count() -> None:
+    known = windows()
+    [valid] = known["pipes", COMPUTES]
+    failed = changed(valid, problem=Problem(UNAVAILABLE, "it died"), task_cpu_s=1.0)
+    expected = overhead_measurement._of_windows(known, 2)
+    known["pipes", COMPUTES] = [valid, failed]
+    assert overhead_measurement._of_windows(known, 2) == expected
+
+
 def test_a_task_that_keeps_all_cores_busy_leaves_hardly_any_of_them_idle() -> None:
     busy = [changed(windows()["pipes", COMPUTES][0], server_cpu_s=8.0)]
     assert overhead_measurement._idle_s("pipes", busy, 2, 0.001) == overhead_measurement.SHORTEST

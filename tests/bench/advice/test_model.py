@@ -305,3 +305,11 @@ def test_the_overhead_uses_the_cores_that_the_calls_share() -> None:
     known = model(probe(wait_s=0.02, cpu_s=0.0014)).predict("prefork", 25)
     assert known.rate == pytest.approx(shared_rate(25, FREE, 0.02, 0.0021, models.IN_STEP_PREFORK))
     assert known.limit == models.CPU
+
+
+def test_a_call_whose_cpu_time_is_too_short_to_be_measured_has_a_prediction() -> None:
+    instant = replace(TINY.call, cpu_s=0.0, wall_s=0.000001)
+    points = tuple(replace(each, cpu_s=0.0) for each in TINY.points)
+    ranking = model(replace(TINY, call=instant, points=points)).ranking()
+    assert len(ranking) == len(OVERHEADS)
+    assert all(0 < each.rate < 1e6 for each in ranking)

@@ -259,8 +259,9 @@ class Model:
         if best.queued_s > CROWDED * best.wall_s:
             return None
         most = points[-1]
-        by_cores = self.probe.cores / self._crowded_cpu_s(PROCESSES)
-        allowed = min(most.count / self.probe.call.wall_s, by_cores)
+        allowed = most.count / self.probe.call.wall_s
+        if cpu_s := self._crowded_cpu_s(PROCESSES):  # 0 if a call is too short to be measured
+            allowed = min(allowed, self.probe.cores / cpu_s)
         return best if best.rate < SATURATED * allowed else None
 
     def _memory_mib(self, strategy: str, workers: int) -> float | None:

@@ -116,9 +116,11 @@ class TreeUse:
     def _read_memory(self, processes: Iterable[psutil.Process]) -> None:
         """Read the PSS of new processes, and of all processes if that is due."""
         is_due = self._memory.is_due()
-        for process in processes:
-            if is_due or process.pid not in self._pss:
-                self._pss[process.pid] = pss_mib(process)
+        known = {} if is_due else self._pss
+        self._pss = {  # without processes that have ended: a pid can be reused
+            process.pid: known[process.pid] if process.pid in known else pss_mib(process)
+            for process in processes
+        }
         if is_due:
             self._memory.finish()
 

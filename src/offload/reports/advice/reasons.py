@@ -211,7 +211,9 @@ def _call(probe: Probe) -> str:
         for value, what in ((call.cpu_s, "CPU"), (call.wait_s, "waiting"))
         if value > LITTLE * call.wall_s
     ]
-    whole = f"{seconds(call.wall_s)}: {' and '.join(parts)}" if len(parts) > 1 else parts[0]
+    whole = parts[0] if len(parts) == 1 else seconds(call.wall_s)
+    if len(parts) > 1:
+        whole += f": {' and '.join(parts)}"
     if call.parallelism > 1:
         whole = f"{seconds(call.wall_s)} and {seconds(call.cpu_s)} of CPU, on several cores at once"
     hold = ""

@@ -174,7 +174,8 @@ def _times(strategy: str, windows: list[Record]) -> tuple[float, float]:
 def _beside_task_s(strategy: str, windows: list[Record]) -> float:
     """Return the CPU time of a request in s, without that of its task; raise RunError."""
     _, cpu_s = _times(strategy, windows)
-    known = [record.tasks.cpu_s for record in windows if record.tasks.cpu_s is not None]
+    valid = [record.tasks.cpu_s for record in windows if record.problem is None]
+    known = [each_s for each_s in valid if each_s is not None]
     if not known:
         raise RunError(f"{strategy}: the CPU time of its task is unknown")
     return cpu_s - fmean(known)
