@@ -60,6 +60,7 @@ help:
 	@echo "make dist    set up, then build the wheels and sdists of both packages in dist/"
 
 setup: .venv/installed siege
+	@echo "set up: next, run $(BIN)/fab advise:docs.shop:quote, or $(BIN)/fab --list"
 
 demo: .venv/installed siege
 	$(BIN)/fab quick

@@ -5,7 +5,8 @@ Usage: python -m scripts.checks.cluster.dask_break_even [ROUNDS]
 A task in pure Python of 1 to 100 ms of CPU is served by one and two processes, by two workers of
 `pipes`, by one and two dask workers with its token (as a user's own task), and by two without it
 (idempotent=yes). In each round every server is loaded with every duration for a second, in random
-order. It prints the rates and two break-evens of dask with its token, each with a 95 % bootstrap
+order. Meanwhile the processes of all other servers are stopped (SIGSTOP), because idle dask
+processes use the CPU, too. It prints the rates and two break-evens of dask with its token, each with a 95 % bootstrap
 interval over ROUNDS rounds (default: 8, about 9 minutes):
 
 one process   dask on two workers completes as many tasks as one process
@@ -20,11 +21,15 @@ from __future__ import annotations
 import math
 import os
 import random
+import signal
 import statistics
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+
+import psutil
 
 from offload import loads, prctl
 from offload.bench.target import server
@@ -70,6 +75,7 @@ def main(words: list[str]) -> int:
             rounds = [_measure(running, spin, number) for number in range(count)]
         finally:
             for each in running.values():
+                _pause(each, False)
                 server.stop(each, server.SHORT_DRAIN)
     print(file=sys.stderr)
     _print_rates(rounds)
@@ -77,7 +83,9 @@ def main(words: list[str]) -> int:
     _print_break_even("10 % loss", rounds, TWO, 0.9)
     longest = DURATIONS[-1]
     gain = math.exp(statistics.fmean(_logs(rounds, DASK, DASK_ONE, longest)))
+    machine = math.exp(statistics.fmean(_logs(rounds, TWO, ONE, longest)))
     print(f"two dask workers over one, {longest} ms: {gain:.2f}x (at least {LEAST} expected)")
+    print(f"two processes over one, {longest} ms: {machine:.2f}x")
     return 0 if gain >= LEAST else 1
 
 
@@ -87,15 +95,27 @@ def _measure(running: Mapping[str, server.Server], spin: Path, index: int) -> Ro
     cells = [(name, duration) for name in running for duration in DURATIONS]
     rng.shuffle(cells)
     found = {}
+    for each in running.values():
+        _pause(each, True)
     for done, (name, duration) in enumerate(cells):
         print(f"\rround {index + 1}: {done} of {len(cells)}", end="", file=sys.stderr, flush=True)
         spin.write_text(str(duration))
+        _pause(running[name], False)
         load = Load(running[name].url, USERS, seconds=SLICE, keep_alive=True, window=Window(WARM))
         result = loads.run(load, "builtin").result
+        _pause(running[name], True)
         if not result.figures.rate or any(result.figures.failed.values()):
             sys.exit(f"{name}, {duration} ms: {result.problem or 'requests failed'}")
         found[name, duration] = result.figures.rate
     return found
+
+
+def _pause(running: server.Server, is_paused: bool) -> None:
+    """Stop or continue all processes of a server."""
+    root = psutil.Process(running.process.pid)
+    for process in (root, *root.children(recursive=True)):
+        with suppress(psutil.NoSuchProcess):
+            process.send_signal(signal.SIGSTOP if is_paused else signal.SIGCONT)
 
 
 def _print_rates(rounds: Sequence[Round]) -> None:

@@ -118,9 +118,9 @@ def _limits() -> Iterator[Finding]:
 
 def _noise() -> Iterator[Finding]:
     now = noise.measure()
-    yield _share(
-        "CPU of others", now.others_cpu, disturbance.LONG_OTHERS, "end the other processes"
-    )
+    named = f", such as {', '.join(now.busiest)}" if now.busiest else ""
+    fix = f"end the other processes{named}"
+    yield _share("CPU of others", now.others_cpu, disturbance.LONG_OTHERS, fix)
     yield _share(
         "CPU stolen", now.steal, disturbance.LONG_STEAL, "measure when the host is quieter"
     )

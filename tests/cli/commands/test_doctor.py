@@ -51,6 +51,11 @@ def test_a_quiet_machine_is_no_error_and_all_is_printed() -> None:
     ("changes", "name", "words"),
     [
         ({"others_cpu": 0.5}, "CPU of others", "50.0 %, more than 10 %: end the other processes"),
+        (
+            {"others_cpu": 0.5, "busiest": ("cc1 (pid 7, 1.0 cores)",)},
+            "CPU of others",
+            "50.0 %, more than 10 %: end the other processes, such as cc1 (pid 7, 1.0 cores)",
+        ),
         ({"steal": 0.2}, "CPU stolen", "20.0 %, more than 1 %: measure when the host is quieter"),
     ],
 )

@@ -34,6 +34,8 @@ def of_case(case: Record, records: Sequence[Record], in_flight: float) -> Ceilin
     if slot_s and in_flight >= SATURATED * (slots or workers or 1):
         # An event loop has one slot; with async tasks, which share it, the slots are unknown.
         known = _by_time(slot_s, workers=slots or workers)
+    elif _is_cluster(case):
+        known = []
     else:
         known = _by_time(alone_s, workers=workers)
     known += _by_time(alone_s, users=case.case.users)
@@ -61,10 +63,23 @@ def exceeded(record: Record, records: Sequence[Record]) -> Ceiling | None:
 
 
 def of_workers(case: Record, records: Sequence[Record]) -> float | None:
-    """Return the rate that the workers allow: workers / high median time of a single request."""
+    """Return the rate that the workers allow: workers / high median time of a single request.
+
+    It is unknown for a cluster.
+    """
+    if _is_cluster(case):
+        return None
     known = [r.baseline.alone_s for r in records if r.baseline.alone_s is not None]
     alone_s = statistics.median_high(known) if known else None
     return next((c.rate for c in _by_time(alone_s, workers=case.server.workers)), None)
+
+
+def _is_cluster(record: Record) -> bool:
+    """Whether a scheduler passes tasks to workers by messages.
+
+    A single request then takes much longer than it occupies a worker.
+    """
+    return "isolate" in record.server.settings
 
 
 def _slots(record: Record) -> int | None:

@@ -148,7 +148,7 @@ def next_steps(answer: Answer) -> Iterator[str]:
     """Yield the next step, and an alternative if there is one."""
     task = places.display_name(answer.question.probe.task)
     if answer.sure == DISTURBED:
-        yield "End the other processes and repeat the measurement."
+        yield "End the other processes (fab doctor names them) and repeat the measurement."
     elif answer.failures and not answer.is_measured:
         yield f"Find out why the servers failed, and repeat: fab advise:{task}"
     elif answer.sure == PREDICTED:

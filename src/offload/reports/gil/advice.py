@@ -112,4 +112,7 @@ def _without_threads(result: GilCost) -> str:
             f"The pairs are unresolved, but the task holds the GIL for more than 1/{cores} of its "
             "time: processes, interpreters or a free-threaded build are probably faster."
         )
-    return "The task holds the GIL for part of its time: threads still use several cores."
+    return (
+        f"The pairs are unresolved, but the task holds the GIL for only {percent(hold)} of its time: "
+        "threads still use several cores."
+    )

@@ -91,7 +91,7 @@ def warnings(answer: ApplicationAnswer) -> list[str]:
 def next_step(answer: ApplicationAnswer) -> str:
     """Return what to do next."""
     if answer.disturbed is not None:
-        return "End the other processes and repeat the measurement."
+        return "End the other processes (fab doctor names them) and repeat the measurement."
     if {cause.kind for cause in answer.causes} - NOT_FIXABLE:
         return "Fix the cause first, then repeat the measurement: the advice will change."
     if answer.sure in (LIKELY, TIE) and _rival(answer) is not None:

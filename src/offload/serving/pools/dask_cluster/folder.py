@@ -10,7 +10,14 @@ from pathlib import Path
 from offload.serving.lifecycle.stop_signal import temporary_folders
 from offload.serving.pools.pool_workers import block_signals
 
-REMOVE = 'cat >/dev/null; exec rm -rf -- "$1"'
+# A worker that ends later than the server may write to the folder while it is removed.
+REMOVE = """
+cat >/dev/null
+for pause in 0 1 2 4 8; do
+    sleep $pause
+    rm -rf -- "$1" && break
+done
+"""
 
 # Each waits for the end of its stdin: that is the end of this process, also by kill -9.
 _removers: list[subprocess.Popen[bytes]] = []
