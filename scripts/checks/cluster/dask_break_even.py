@@ -6,8 +6,8 @@ A task in pure Python of 1 to 100 ms of CPU is served by one and two processes, 
 `pipes`, by one and two dask workers with its token (as a user's own task), and by two without it
 (idempotent=yes). In each round every server is loaded with every duration for a second, in random
 order. Meanwhile the processes of all other servers are stopped (SIGSTOP), because idle dask
-processes use the CPU, too. It prints the rates and two break-evens of dask with its token, each with a 95 % bootstrap
-interval over ROUNDS rounds (default: 8, about 9 minutes):
+processes use the CPU, too. It prints the rates and two break-evens of dask with its token, each
+with a 95 % bootstrap interval over ROUNDS rounds (default: 8, about 12 minutes):
 
 one process   dask on two workers completes as many tasks as one process
 10 % loss     dask on two workers completes 90 % of the tasks of two processes

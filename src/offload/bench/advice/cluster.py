@@ -23,7 +23,7 @@ class BreakEven:
 
 # From this duration on, two dask workers complete as many calls as one process [6 rounds on 2
 # cores, which the scheduler shares].
-BREAK_EVEN = BreakEven(0.029, 0.024, 0.087)
+BREAK_EVEN = BreakEven(0.020, 0.018, 0.022)
 
 
 def is_worth_it(answer: Answer) -> bool:

@@ -112,7 +112,8 @@ def _without_threads(result: GilCost) -> str:
             f"The pairs are unresolved, but the task holds the GIL for more than 1/{cores} of its "
             "time: processes, interpreters or a free-threaded build are probably faster."
         )
+    share = f"for only {percent(hold)} of its time"
     return (
-        f"The pairs are unresolved, but the task holds the GIL for only {percent(hold)} of its time: "
+        f"The pairs are unresolved, but the task holds the GIL {share}: "
         "threads still use several cores."
     )
