@@ -220,8 +220,7 @@ class _ProtectedHandler(_Handler):
     def initialize(  # type: ignore[override]
         self, run: Run, requests: drain.Requests, guard: Guard
     ) -> None:
-        super().initialize(run, requests)
-        self.guard = guard
+        self.run, self.requests, self.guard = run, requests, guard
         self.client: Client | None = None  # while the guard has the request
 
     async def _run_task(self) -> responses.Answer:

@@ -32,7 +32,8 @@ class Admission:
         """Add the service time of a finished task to the mean: the latest tasks count most."""
         self._noted += 1
         known = self.service_s or 0.0
-        self.service_s = known + (seconds - known) * max(WEIGHT, 1 / self._noted)
+        weight = WEIGHT if self._noted * WEIGHT > 1 else 1 / self._noted
+        self.service_s = known + (seconds - known) * weight
 
     def refuse(self, stuck: int = 0) -> int | None:
         """Return None to admit a request, else the whole seconds after which to retry.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from time import monotonic
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
@@ -23,9 +24,9 @@ class Expiry(Generic[T]):
 
     def add(self, thing: T) -> None:
         """Expire a thing, in `seconds` from now."""
-        loop = asyncio.get_running_loop()
-        self._deadlines[thing] = loop.time() + self._seconds
+        self._deadlines[thing] = monotonic() + self._seconds
         if self._timer is None:
+            loop = asyncio.get_running_loop()
             self._timer = loop.call_later(self._seconds, self._expire_due, loop)
 
     def remove(self, thing: T) -> None:
@@ -33,11 +34,11 @@ class Expiry(Generic[T]):
         self._deadlines.pop(thing, None)
 
     def _expire_due(self, loop: asyncio.AbstractEventLoop) -> None:
-        now, self._timer = loop.time(), None
+        now, self._timer = monotonic(), None
         due = []
         for thing, deadline in self._deadlines.items():
             if deadline > now:
-                self._timer = loop.call_at(deadline, self._expire_due, loop)
+                self._timer = loop.call_later(deadline - now, self._expire_due, loop)
                 break
             due.append(thing)
         for thing in due:

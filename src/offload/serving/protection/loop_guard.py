@@ -16,7 +16,7 @@ from offload.serving.applications import responses
 from offload.serving.protection.admission import retry_after, waited_s
 from offload.serving.protection.disconnect import Client
 from offload.serving.protection.pool_guard import Run
-from offload.serving.protection.task_timeout import Abandonment
+from offload.serving.protection.task_timeout import Abandoned, Timeouts
 
 
 class LoopGuard:
@@ -30,8 +30,8 @@ class LoopGuard:
         self.counts = {"refused": 0, "dropped": 0, "timed_out": 0, "stuck": 0}
         self.in_flight = 0
         self._max_wait = max_wait
-        self._coroutines = None if cancel_s is None else Abandonment(cancel_s, self._cancel)
-        self._kill_s = kill_s
+        self._timeouts = None if cancel_s is None else Timeouts(cancel_s, self._cancel)
+        self._cancel_s, self._kill_s = cancel_s, kill_s
 
     def unavailable(self) -> str | None:
         """Return None: a loop that can respond can also serve."""
@@ -40,7 +40,7 @@ class LoopGuard:
     async def answer(self, run: Run, client: Client) -> responses.Answer:
         """Return the response to a request.
 
-        Raise CancelledError or Abandoned if it had its response at the timeout.
+        Raise Abandoned if it had its response at the timeout.
         """
         if client.has_left():
             self.counts["dropped"] += 1
@@ -50,9 +50,14 @@ class LoopGuard:
             return responses.unavailable("overloaded: retry later", retry_after(waited))
         self.in_flight += 1
         try:
-            if self._coroutines is not None:
+            if self._timeouts is not None:
                 client.task = asyncio.current_task()
-                timed = await self._coroutines.run(run(), client)
+                self._timeouts.start(client)
+                try:
+                    timed = await run()
+                finally:
+                    if self._timeouts.end(client):
+                        raise Abandoned
             elif self._kill_s is not None:
                 with _killed_after(self._kill_s):
                     timed = await run()
@@ -64,10 +69,10 @@ class LoopGuard:
 
     def _cancel(self, client: Client) -> None:
         """Respond to a request, and cancel its coroutine, which may ignore that."""
-        assert self._coroutines is not None
         assert client.task is not None
+        assert self._cancel_s is not None
         self.counts["timed_out"] += 1
-        client.respond(responses.timed_out(self._coroutines.seconds))
+        client.respond(responses.timed_out(self._cancel_s))
         client.task.cancel()
 
 

@@ -7,7 +7,6 @@ request -> admission -> waiting -> run -> response
 
 from __future__ import annotations
 
-import math
 from collections.abc import Awaitable, Callable
 from time import monotonic
 
@@ -16,7 +15,7 @@ from offload.serving.lifecycle import log
 from offload.serving.metrics.task_clock import TimedResult
 from offload.serving.protection.admission import Admission, retry_after
 from offload.serving.protection.disconnect import Client
-from offload.serving.protection.task_timeout import Abandoned, Abandonment
+from offload.serving.protection.task_timeout import Abandoned, Timeouts
 from offload.serving.protection.waiting import Dropped, WaitedTooLong, Waiting
 
 Run = Callable[[], Awaitable[TimedResult]]
@@ -34,7 +33,7 @@ class PoolGuard:
         self.admission = Admission(workers, max_wait)
         self._waiting = Waiting(workers, LATE * max_wait)
         self._seconds = task_timeout
-        self._threads = None if kills else Abandonment(task_timeout, self._abandon)
+        self._timeouts = None if kills else Timeouts(task_timeout, self._abandon)
 
     @property
     def in_flight(self) -> int:
@@ -56,8 +55,9 @@ class PoolGuard:
         """Return the response to a request.
 
         Raise BrokenProcessPool if its worker died, Abandoned if it had its response at the timeout.
+        Every request runs this, so it makes few calls: see docs/reliability.rst for its cost.
         """
-        admission = self.admission
+        admission, timeouts = self.admission, self._timeouts
         seconds = admission.refuse(self.counts["stuck"])
         if seconds is not None:
             return self._refuse(seconds)
@@ -66,39 +66,45 @@ class PoolGuard:
             if client.is_gone:
                 raise Dropped
             if (turn := self._waiting.enter()) is not None:
-                client.turn = turn
-                try:
-                    await turn
-                finally:
-                    self._waiting.withdraw(turn)
-                    client.turn = None
-                    del turn  # its exception refers to this frame: a cycle would keep the body
-            return await self._run(run, client)
+                client.turn, turn = turn, None  # else a cycle of its exception keeps the body
+                await self._wait(client)
+            if timeouts is not None:
+                timeouts.start(client)
+            try:
+                timed = await run()
+            finally:
+                self._waiting.leave()
+                if timeouts is not None and timeouts.end(client):
+                    self.counts["stuck"] = timeouts.stuck
+                    raise Abandoned
         except Dropped:
             self.counts["dropped"] += 1
             return responses.unavailable("the client has disconnected")
         except WaitedTooLong:
             return self._refuse(retry_after(admission.max_wait))
+        except TimeoutError:
+            self._note(self._seconds, 0.0)
+            return self._time_out()
         except Abandoned:
             admission.in_flight += 1  # `_abandon` has counted its end
             raise
         finally:
             admission.in_flight -= 1
-
-    async def _run(self, run: Run, client: Client) -> responses.Answer:
-        try:
-            timed = await (run() if self._threads is None else self._threads.run(run(), client))
-        except TimeoutError:
-            self._note(self._seconds, 0.0)
-            return self._time_out()
-        finally:
-            self._waiting.leave()
-            if self._threads is not None:
-                self.counts["stuck"] = self._threads.stuck
-        ended, seconds, *_ = timed[1]
-        if not math.isnan(seconds):
-            self._note(seconds, monotonic() - ended)
+        ended, task_s, *_ = timed[1]
+        if task_s >= 0:  # not NaN, which is an unknown duration
+            self._note(task_s, monotonic() - ended)
         return responses.from_task(timed)
+
+    async def _wait(self, client: Client) -> None:
+        """Wait until the request may start; raise Dropped or WaitedTooLong."""
+        turn = client.turn
+        assert turn is not None
+        try:
+            await turn
+        finally:
+            self._waiting.withdraw(turn)
+            client.turn = None
+            del turn  # its exception refers to this frame: a cycle would keep the body
 
     def _note(self, seconds: float, late_s: float) -> None:
         self.admission.note(seconds)
@@ -114,9 +120,9 @@ class PoolGuard:
 
     def _abandon(self, client: Client) -> None:
         """Respond to a request whose task is stuck in a thread."""
-        assert self._threads is not None
+        assert self._timeouts is not None
         self.admission.in_flight -= 1
-        self.counts["stuck"] = self._threads.stuck
+        self.counts["stuck"] = self._timeouts.stuck
         client.respond(self._time_out())
         if (why := self.unavailable()) is not None:
             log.failure(why)

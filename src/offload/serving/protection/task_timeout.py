@@ -11,14 +11,11 @@ What happens to the task depends on where it runs:
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from collections.abc import Callable
 
 from offload.registry.protection import DEFAULTS, Settings
 from offload.serving.protection.disconnect import Client
 from offload.serving.protection.expiry import Expiry
-
-T = TypeVar("T")
 
 
 def of_pool(settings: Settings) -> float | None:
@@ -31,14 +28,13 @@ class Abandoned(Exception):
     """A task has ended after its timeout; its request was answered then."""
 
 
-class Abandonment:
-    """Tasks that may not end: at the timeout, `answer` responds to the client.
+class Timeouts:
+    """Tasks that may not end: at the timeout of one, `answer` responds to its client.
 
-    `stuck` is the number of tasks that have exceeded the timeout and have not ended.
+    `start` and `end` enclose the run of a task.
     """
 
     def __init__(self, seconds: float, answer: Callable[[Client], object]) -> None:
-        self.seconds = seconds
         self._answer = answer
         self._running: Expiry[Client] = Expiry(seconds, self._abandon)
         self._stuck: set[Client] = set()
@@ -48,22 +44,17 @@ class Abandonment:
         """The number of tasks that have exceeded the timeout and have not ended."""
         return len(self._stuck)
 
-    async def run(self, task: Awaitable[T], client: Client) -> T:
-        """Return the result of a task; raise Abandoned if it ended after the timeout."""
+    def start(self, client: Client) -> None:
+        """Expect the end of the task of a client within the timeout."""
         self._running.add(client)
-        try:
-            result = await task
-        except Exception as error:
-            if client in self._stuck:  # its request was answered: an error is no second response
-                raise Abandoned from error
-            raise
-        else:
-            if client in self._stuck:
-                raise Abandoned
-            return result
-        finally:
+
+    def end(self, client: Client) -> bool:
+        """Forget the task of a client; return whether it has exceeded the timeout."""
+        if client not in self._stuck:
             self._running.remove(client)
-            self._stuck.discard(client)
+            return False
+        self._stuck.remove(client)
+        return True
 
     def _abandon(self, client: Client) -> None:
         self._stuck.add(client)

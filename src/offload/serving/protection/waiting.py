@@ -14,6 +14,7 @@ from offload.serving.protection.expiry import Expiry
 
 AHEAD = 0.05  # s of work that each worker receives beyond its current task; a guess
 LATE = 0.02  # of a task's duration: a loop that is later costs more than that of the rate; a guess
+SHORTEST = 1e-6  # s, for a task whose duration was measured as 0
 WEIGHT = 0.3  # of the latest delay in the mean: one long delay is not enough; a guess
 
 
@@ -33,7 +34,7 @@ class Waiting:
 
     def __init__(self, workers: int, longest: float) -> None:
         self._workers = workers
-        self._limit = workers
+        self._limit: float = workers
         self._started = 0
         self._late_s = 0.0
         self._queue: OrderedDict[asyncio.Future[None], None] = OrderedDict()
@@ -60,7 +61,8 @@ class Waiting:
     def leave(self) -> None:
         """End a request that was started, and start the next ones."""
         self._started -= 1
-        self._start_next()
+        if self._queue:
+            self._start_next()
 
     def resize(self, workers: int) -> None:
         """Set the number of workers, and start the requests that further workers can run."""
@@ -83,9 +85,9 @@ class Waiting:
         advance, because it would wait as long for its next one.
         """
         self._late_s += (late_s - self._late_s) * WEIGHT
-        ahead = int(self._workers * AHEAD / max(seconds, 1e-6))
-        if self._late_s > LATE * seconds:
-            ahead = max(ahead, self._workers)
+        ahead = self._workers * AHEAD // (seconds or SHORTEST)
+        if ahead < self._workers and self._late_s > LATE * seconds:
+            ahead = self._workers
         self._limit = self._workers + ahead
 
     def refuse_all(self) -> None:
