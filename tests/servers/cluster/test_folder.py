@@ -34,6 +34,6 @@ def test_a_folder_to_which_a_worker_still_writes_is_removed(tmp_path: Path) -> N
         )
         wait_until(lambda: failures.stat().st_size or not path.exists())  # the first attempt
         is_stopped.set()
-        worker.join()
+        worker.join(20)
         assert remover.wait(20) == 0
     assert not path.exists()
