@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import threading
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
+
+import psutil
 
 from offload.serving.pools.dask_cluster import folder
 from tests.waiting import wait_until
@@ -36,4 +40,20 @@ def test_a_folder_to_which_a_worker_still_writes_is_removed(tmp_path: Path) -> N
         is_stopped.set()
         worker.join(20)
         assert remover.wait(20) == 0
+    assert not path.exists()
+
+
+def test_ctrl_c_in_the_terminal_of_the_server_does_not_end_the_remover(tmp_path: Path) -> None:
+    path = tmp_path / "offload-dask"
+    path.mkdir()
+    remover = subprocess.Popen(
+        ["/bin/sh", "-c", folder.REMOVE, "sh", path], stdin=subprocess.PIPE, start_new_session=True
+    )
+    children = psutil.Process(remover.pid).children
+    assert wait_until(lambda: [child.name() for child in children()] == ["cat"])
+    for number in (signal.SIGINT, signal.SIGTERM):
+        os.killpg(remover.pid, number)
+    assert path.exists()
+    assert remover.communicate(timeout=20) == (None, None)  # its stdin ends
+    assert remover.returncode == 0
     assert not path.exists()

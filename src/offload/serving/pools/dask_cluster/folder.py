@@ -10,8 +10,10 @@ from pathlib import Path
 from offload.serving.lifecycle.stop_signal import temporary_folders
 from offload.serving.pools.pool_workers import block_signals
 
-# A worker that ends later than the server may write to the folder while it is removed.
+# Ctrl-C reaches this process, too: dash has no signals blocked, but keeps ignored ones. A worker
+# that ends later than the server may write to the folder while it is removed.
 REMOVE = """
+trap '' INT TERM HUP
 cat >/dev/null
 for pause in 0 1 2 4 8; do
     sleep $pause
@@ -28,7 +30,7 @@ def create() -> Path:
 
     A small process removes it after the end of this one.
     """
-    with block_signals():  # which the process inherits
+    with block_signals():  # until the process ignores them
         path = Path(tempfile.mkdtemp(prefix="offload-dask-"))
         temporary_folders.append(str(path))
         remover = subprocess.Popen(
