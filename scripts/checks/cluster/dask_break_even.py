@@ -111,11 +111,12 @@ def _measure(running: Mapping[str, server.Server], spin: Path, index: int) -> Ro
 
 
 def _pause(running: server.Server, is_paused: bool) -> None:
-    """Stop or continue all processes of a server."""
-    root = psutil.Process(running.process.pid)
-    for process in (root, *root.children(recursive=True)):
-        with suppress(psutil.NoSuchProcess):
-            process.send_signal(signal.SIGSTOP if is_paused else signal.SIGCONT)
+    """Stop or continue all processes of a server that have not ended."""
+    with suppress(psutil.NoSuchProcess):
+        root = psutil.Process(running.process.pid)
+        for process in (root, *root.children(recursive=True)):
+            with suppress(psutil.NoSuchProcess):
+                process.send_signal(signal.SIGSTOP if is_paused else signal.SIGCONT)
 
 
 def _print_rates(rounds: Sequence[Round]) -> None:

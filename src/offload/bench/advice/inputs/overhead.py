@@ -133,8 +133,7 @@ def mean(rounds: Sequence[Mapping[str, Overhead]]) -> dict[str, Overhead]:
 
 
 def _mean(found: Sequence[Overhead]) -> Overhead:
-    speeds = [each.python_s for each in found if each.python_s is not None]
-    python_s = fmean(speeds) if len(speeds) == len(found) else None
+    python_s = _mean_if_known([each.python_s for each in found])
     same_speed = [each.at(python_s) for each in found]
     return Overhead(
         fmean(each.serial_s for each in same_speed),
@@ -142,7 +141,7 @@ def _mean(found: Sequence[Overhead]) -> Overhead:
         _mean_part(each.waiting for each in same_speed),
         _mean_part(each.computing for each in same_speed),
         _mean_part(each.megabyte for each in same_speed),
-        _mean_idle_s([each.idle_s for each in same_speed]),
+        _mean_if_known([each.idle_s for each in same_speed]),
         python_s,
     )
 
@@ -154,7 +153,8 @@ def _mean_part(parts: Iterable[Overhead | None]) -> Overhead | None:
     return _mean(known) if len(known) == len(given) else None
 
 
-def _mean_idle_s(given: Sequence[float | None]) -> float | None:
+def _mean_if_known(given: Sequence[float | None]) -> float | None:
+    """Return the mean of values; None if one of them is unknown."""
     known = [each for each in given if each is not None]
     return fmean(known) if len(known) == len(given) else None
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from offload.serving.lifecycle.stop_signal import temporary_folders
 from offload.serving.pools.pool_workers import block_signals
 
-# Ctrl-C reaches this process, too: dash has no signals blocked, but keeps ignored ones. A worker
-# that ends later than the server may write to the folder while it is removed.
+# Ctrl-C reaches this process, too. It ignores these signals, because dash unblocks blocked ones. A
+# worker that ends later than the server may write to the folder while it is removed.
 REMOVE = """
 trap '' INT TERM HUP
 cat >/dev/null
