@@ -11,8 +11,9 @@ import time
 import psutil
 import pytest
 
-from pipepool import PipePool, pool, worker
-from pipepool.worker import AdaptiveWait
+from pipepool import PipePool, configuration
+from pipepool.workers import worker
+from pipepool.workers.worker import AdaptiveWait
 
 
 def cpu_of_waits(gap_s: float, number: int, polls: bool, tasks: int = 1) -> float:
@@ -89,13 +90,13 @@ def test_workers_poll_by_default_if_each_can_have_a_cpu(
     workers: int, cpus: int, quota: float | None, us: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(cpus), raising=False)
-    monkeypatch.setattr(pool, "_cgroup_quota", lambda: quota)
-    assert pool.configure(workers).setup.busy_wait == us * 1000
+    monkeypatch.setattr(configuration, "_cgroup_quota", lambda: quota)
+    assert configuration.configure(workers).setup.busy_wait == us * 1000
 
 
 def test_busy_wait_overrides_the_default() -> None:
-    assert pool.configure(1, busy_wait=False).setup.busy_wait == 0
-    assert pool.configure(64, busy_wait=True).setup.busy_wait == 200_000
+    assert configuration.configure(1, busy_wait=False).setup.busy_wait == 0
+    assert configuration.configure(64, busy_wait=True).setup.busy_wait == 200_000
 
 
 def test_idle_workers_use_no_cpu() -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from pipepool import BrokenWorker, PipeExecutor, PipePool
-from pipepool.worker_connection import DEFAULTS
+from pipepool.workers.worker_connection import DEFAULTS
 from pool_tests import calls
 from pool_tests.helpers import LIMIT, assume_short, in_pool, is_alive, wait_for, wait_until
 

@@ -15,8 +15,9 @@ from typing import Any
 
 import pytest
 
-from pipepool import BrokenWorker, PipePool, RemoteError, TaskExit, protocol
-from pipepool.worker_connection import WorkerState
+from pipepool import BrokenWorker, PipePool, RemoteError, TaskExit
+from pipepool.workers import protocol
+from pipepool.workers.worker_connection import WorkerState
 from pool_tests import calls
 from pool_tests.helpers import (
     ENVIRONMENT,
@@ -188,7 +189,7 @@ def test_a_worker_that_dies_at_the_check_of_a_timeout_loses_no_task() -> None:
         task.sent -= 10 * 10**9  # ns: as if it had been sent long ago
         os.kill(connection.pid, signal.SIGKILL)
         assert wait_until(lambda: select.select([connection._socket], [], [], 0)[0])
-        scheduler._check_times(task, connection.transferred)
+        scheduler._deadlines._check_times(task, connection.transferred)
         assert connection.state is WorkerState.DEAD
         scheduler.manager.kill(connection)  # it has ended: nothing to do
         assert connection.state is WorkerState.DEAD
@@ -220,7 +221,7 @@ def test_a_task_that_was_skipped_at_the_check_of_its_timeout_has_one_timer(
         monkeypatch.setattr(
             connection, "read", lambda: scheduler.results_received(connection, skipped, nothing)
         )
-        scheduler._check_times(task)
+        scheduler._deadlines._check_times(task)
         assert pool.stats().queued == 1
         monkeypatch.undo()
         os.kill(connection.pid, signal.SIGCONT)

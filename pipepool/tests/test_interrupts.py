@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from pipepool import PipeExecutor, PipePool, TaskExit
-from pipepool.worker_connection import DEFAULTS
+from pipepool.workers.worker_connection import DEFAULTS
 from pool_tests import calls
 from pool_tests.helpers import LIMIT, assume_short, in_pool, wait_for, wait_until
 

@@ -10,8 +10,9 @@ import time
 import psutil
 import pytest
 
-from pipepool import PipeExecutor, PipePool, scheduler
-from pipepool.shared_memory import RUNNING
+from pipepool import PipeExecutor, PipePool
+from pipepool.scheduling import scheduler
+from pipepool.workers.shared_memory import RUNNING
 from pool_tests import calls
 from pool_tests.helpers import assume_short, in_pool, wait_for
 

@@ -378,7 +378,7 @@ def test_a_pool_whose_fork_server_is_stopped_can_be_closed(
 
 
 def test_the_fork_server_imports_no_event_loop() -> None:
-    code = "import sys, pipepool.fork_server; print(*sys.modules)"
+    code = "import sys, pipepool.workers.fork_server; print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, text=True, timeout=20
     )

@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
-from pipepool import PipePool, scheduler, shared_memory
+from pipepool import PipePool
+from pipepool.scheduling import scheduler
+from pipepool.workers import shared_memory
 from pool_tests import calls
 from pool_tests.helpers import LIMIT, assume_short, in_pool, wait_for
 

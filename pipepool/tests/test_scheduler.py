@@ -15,11 +15,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipepool import BrokenWorker, PipeExecutor, PipePool, QueueFull, protocol, scheduler
+from pipepool import BrokenWorker, PipeExecutor, PipePool, QueueFull
 from pipepool.exceptions import RemoteError, RemoteTraceback
-from pipepool.protocol import load_exception
-from pipepool.scheduler import BUDGET, Accounting, Queue
-from pipepool.worker_connection import DEFAULTS, Function, Functions, Options, Task
+from pipepool.scheduling import deadlines
+from pipepool.scheduling.accounting import Accounting
+from pipepool.scheduling.scheduler import BUDGET
+from pipepool.scheduling.task_queue import Queue
+from pipepool.workers import protocol
+from pipepool.workers.protocol import load_exception
+from pipepool.workers.worker_connection import DEFAULTS, Function, Functions, Options, Task
 from pool_tests import calls
 from pool_tests.helpers import LIMIT, examples, in_pool, wait_for, wait_until
 
@@ -257,7 +261,7 @@ def test_a_timeout_that_passes_while_its_task_is_queued_again_is_no_error() -> N
 def test_a_timeout_counts_from_the_start_of_the_task_and_not_from_sending_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(scheduler, "START_GRACE", 10 * scheduler.START_GRACE)  # CPUs may be busy
+    monkeypatch.setattr(deadlines, "START_GRACE", 10 * deadlines.START_GRACE)  # CPUs may be busy
 
     async def test(pool: PipePool) -> None:
         [pid] = pool.stats().pids
@@ -288,8 +292,11 @@ def test_a_task_that_a_stopped_worker_does_not_start_fails_2_s_after_its_limit(
         [connection] = engine.manager.open
         assert connection.pid is not None
         os.kill(connection.pid, signal.SIGSTOP)
+        timers = engine._deadlines
         monkeypatch.setattr(
-            engine, "_check_later", lambda _, seconds, seen=-1: delays.append((seconds, seen))
+            timers,
+            "_check_later",
+            lambda _, seconds, seen=-1: delays.append((seconds, seen)),
         )
         future = asyncio.ensure_future(
             pool.run(calls.add, 1, timeout=timeout, queue_timeout=queue_timeout)
@@ -297,11 +304,11 @@ def test_a_task_that_a_stopped_worker_does_not_start_fails_2_s_after_its_limit(
         await wait_for(lambda: delays)
         [task] = connection.tasks.values()
         now = task.sent
-        monkeypatch.setattr(scheduler, "monotonic_ns", lambda: now)
+        monkeypatch.setattr(deadlines, "monotonic_ns", lambda: now)
         for _ in range(500):
             seconds, seen = delays.pop()
             now += int(seconds * 1e9) + 1000
-            engine._check_times(task, seen)
+            timers._check_times(task, seen)
             if task.is_ended:
                 break
         monkeypatch.undo()

@@ -13,7 +13,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from pipepool import PipePool, scheduler, shared_memory
+from pipepool import PipePool
+from pipepool.scheduling import scheduler
+from pipepool.workers import shared_memory
 from pool_tests import calls
 from pool_tests.helpers import assume_short, in_pool, wait_for
 

@@ -10,8 +10,9 @@ if sys.platform == "win32":
 if TYPE_CHECKING:
     from pipepool.exceptions import BrokenWorker, QueueFull, RemoteError, TaskExit
     from pipepool.executor import PipeExecutor
-    from pipepool.pool import PipePool, Stats
-    from pipepool.scheduler import TaskMetrics
+    from pipepool.pool import PipePool
+    from pipepool.scheduling.accounting import TaskMetrics
+    from pipepool.stats import Stats
 
 __all__ = [
     "BrokenWorker",
@@ -28,8 +29,8 @@ __version__ = "0.1.0"
 _MODULES = {
     "PipeExecutor": "executor",
     "PipePool": "pool",
-    "Stats": "pool",
-    "TaskMetrics": "scheduler",
+    "Stats": "stats",
+    "TaskMetrics": "scheduling.accounting",
 }
 
 if not TYPE_CHECKING:  # otherwise a type checker would accept every name

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from concurrent.futures.process import BrokenProcessPool
 
-from pipepool.protocol import RemoteError, RemoteTraceback, TaskExit
+from pipepool.workers.protocol import RemoteError, RemoteTraceback, TaskExit
 
 __all__ = ["BrokenWorker", "QueueFull", "RemoteError", "RemoteTraceback", "TaskExit"]
 

@@ -24,13 +24,14 @@ from concurrent.futures import Executor, Future
 from types import FrameType
 from typing import Any, TypeVar
 
+from pipepool.configuration import Config, configure
 from pipepool.exceptions import BrokenWorker
-from pipepool.pool import ContextVariables, configure
-from pipepool.protocol import Encoder
-from pipepool.scheduler import Scheduler, TaskMetrics
-from pipepool.shared_memory import ARENA_SIZE
-from pipepool.worker_connection import DEFAULTS, Options
-from pipepool.worker_manager import Config, log
+from pipepool.scheduling.accounting import TaskMetrics, log
+from pipepool.scheduling.scheduler import Scheduler
+from pipepool.workers.context_variables import ContextVariables
+from pipepool.workers.protocol import Encoder
+from pipepool.workers.shared_memory import ARENA_SIZE
+from pipepool.workers.worker_connection import DEFAULTS, Options
 
 T = TypeVar("T")
 # future, function, args, kwargs, options, values of context variables

@@ -3,135 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
-import importlib
 import itertools
-import math
 import operator
-import os
-import sys
 from asyncio import _get_running_loop
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar, TypeVarTuple
 
+from pipepool.configuration import configure
 from pipepool.exceptions import BrokenWorker
-from pipepool.scheduler import Scheduler, TaskMetrics
-from pipepool.shared_memory import ARENA_SIZE, PAGE
-from pipepool.worker import Setup
-from pipepool.worker_connection import DEFAULTS, Options, check_seconds
-from pipepool.worker_manager import Config, check_picklable
+from pipepool.scheduling.accounting import TaskMetrics
+from pipepool.scheduling.scheduler import Scheduler
+from pipepool.stats import Stats, stats_of
+from pipepool.workers.context_variables import ContextVariables
+from pipepool.workers.shared_memory import ARENA_SIZE
+from pipepool.workers.worker_connection import DEFAULTS, Options, check_seconds
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
-CGROUP = Path("/sys/fs/cgroup")
-LONG_BUSY_WAIT = 200_000  # ns; about twice the cost of falling asleep and being woken
-SHORT_BUSY_WAIT = 150_000  # ns; without two spare CPUs
-MOST_SHARED_MEMORY = 1 << 40  # bytes
 AHEAD = 8  # tasks per worker that `map` submits ahead of its consumer
-
-
-def configure(
-    max_workers: int | None = None,
-    initializer: Callable[..., object] | None = None,
-    initargs: tuple[Any, ...] = (),
-    *,
-    preload: Sequence[str] = (),
-    max_tasks_per_child: int | None = None,
-    max_queue: int | None = None,
-    context: Sequence[str] = (),
-    finalizer: Callable[[], object] | None = None,
-    start_timeout: float | None = None,
-    busy_wait: bool | None = None,
-    shared_memory: int = ARENA_SIZE,
-    metrics: Callable[[TaskMetrics], object] | None = None,
-) -> Config:
-    """Check the parameters of a pool and return its configuration.
-
-    Raises TypeError or ValueError, with the messages of the standard executors.
-    """
-    if max_workers is None:
-        max_workers = available_cpus()
-    max_workers = operator.index(max_workers)
-    if max_workers <= 0:
-        raise ValueError("max_workers must be greater than 0")
-    callables = ("initializer", initializer), ("finalizer", finalizer), ("metrics", metrics)
-    for name, function in callables:
-        if function is not None and not callable(function):
-            raise TypeError(f"{name} must be a callable")
-    if max_tasks_per_child is not None:
-        if not isinstance(max_tasks_per_child, int):
-            raise TypeError("max_tasks_per_child must be an integer")
-        if max_tasks_per_child <= 0:
-            raise ValueError("max_tasks_per_child must be >= 1")
-        max_tasks_per_child = min(max_tasks_per_child, sys.maxsize)
-    if max_queue is not None and operator.index(max_queue) < 0:
-        raise ValueError("max_queue must be at least 0, or None for any number")
-    if not PAGE <= operator.index(shared_memory) <= MOST_SHARED_MEMORY:
-        raise ValueError(f"shared_memory must be {PAGE} to {MOST_SHARED_MEMORY} bytes")
-    start_timeout = check_seconds("start_timeout", start_timeout)
-    if isinstance(preload, str) or isinstance(context, str):
-        raise TypeError("preload and context must be lists of names, not one string")
-    setup = Setup(
-        initializer, initargs, finalizer, tuple(context), _busy_wait_ns(busy_wait, max_workers)
-    )
-    check_picklable(setup)
-    size = -(-shared_memory // PAGE) * PAGE
-    return Config(
-        max_workers,
-        max_tasks_per_child,
-        tuple(preload),
-        size,
-        start_timeout,
-        max_queue,
-        metrics,
-        setup,
-    )
-
-
-def available_cpus() -> int:
-    """Count the CPUs that this process may use: its affinity, and its cgroup's quota."""
-    has_affinity = hasattr(os, "sched_getaffinity")
-    cpus = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
-    quota = _cgroup_quota()
-    return cpus if quota is None else max(1, min(cpus, math.ceil(quota)))
-
-
-def _busy_wait_ns(busy_wait: bool | None, max_workers: int) -> int:
-    """Return how long a worker polls before it sleeps, in ns; 0: never.
-
-    Without two spare CPUs polling slows the parent, so the limit is lower. Polling uses up a
-    cgroup's quota, so it then needs two spare CPUs.
-    """
-    cpus = available_cpus()
-    if busy_wait or (busy_wait is None and max_workers + 2 <= cpus):
-        return LONG_BUSY_WAIT
-    if busy_wait is None and max_workers <= cpus > 1 and _cgroup_quota() is None:
-        return SHORT_BUSY_WAIT
-    return 0
-
-
-def _cgroup_quota() -> float | None:
-    """Return the CPUs that the cgroup (version 2) of this process may use, None without a limit."""
-    try:
-        own = Path("/proc/self/cgroup").read_text().rpartition("::")[2].strip()
-    except OSError:
-        return None
-    least: float | None = None
-    folder = CGROUP / own.lstrip("/")
-    for each in (folder, *folder.parents):  # every level limits what is below it
-        try:
-            quota, period = (each / "cpu.max").read_text().split()
-        except (OSError, ValueError):
-            continue
-        if quota != "max":
-            cpus = int(quota) / int(period)
-            least = cpus if least is None else min(least, cpus)
-    return least
 
 
 class PipePool:
@@ -443,7 +335,7 @@ class PipePool:
         """Return counts of tasks and workers so far; raise RuntimeError before `start`."""
         if self._scheduler is None:
             raise RuntimeError("stats() needs a pool that was started")
-        return _stats(self._scheduler)
+        return stats_of(self._scheduler)
 
     def initializer_results(self) -> list[Any]:
         """Return what the initializer returned in each live worker; None without one."""
@@ -488,89 +380,6 @@ async def _end(scheduler: Scheduler, grace: float | None) -> None:
                     ending = asyncio.ensure_future(scheduler.end())
         if cancelled is not None:
             raise cancelled
-
-
-@dataclass(frozen=True)
-class Stats:
-    """Counts of tasks and workers, and sums of times; unknown values are None.
-
-    Each task is counted in exactly one of these: `queued`, `running` (a worker holds it), `done`,
-    `failed`, `cancelled` (its caller was cancelled, whether the task ran or not). A task that times
-    out is counted in `failed` at once, before its worker is killed. `crashed` counts the failed
-    tasks whose worker died, `killed` the workers that the pool killed, and `restarts` all workers
-    that died, for any reason. The times are sums in seconds: `queue_s` until tasks were first sent
-    to a worker, `run_s` while they ran, and `transport_s` the remaining time until their results,
-    which includes waiting behind tasks of the same worker.
-    """
-
-    queued: int
-    running: int
-    done: int
-    failed: int
-    cancelled: int
-    crashed: int
-    killed: int
-    restarts: int
-    pids: tuple[int, ...]
-    queue_s: float
-    run_s: float
-    transport_s: float
-
-    @property
-    def memory(self) -> int | None:
-        """The bytes (PSS) that the workers use now; reading it takes about 1 ms a worker."""
-        return _memory(self.pids)
-
-
-def _stats(scheduler: Scheduler) -> Stats:
-    manager, accounting = scheduler.manager, scheduler.accounting
-    pids = tuple(manager.pids())
-    return Stats(
-        queued=len(scheduler.queue),
-        running=accounting.pending - len(scheduler.queue),
-        done=accounting.done,
-        failed=accounting.failed,
-        cancelled=accounting.cancelled,
-        crashed=accounting.crashed,
-        killed=manager.killed,
-        restarts=manager.restarts,
-        pids=pids,
-        queue_s=accounting.queue_ns / 1e9,
-        run_s=accounting.run_ns / 1e9,
-        transport_s=accounting.transport_ns / 1e9,
-    )
-
-
-def _memory(pids: tuple[int, ...]) -> int | None:
-    try:
-        return sum(_pss(pid) for pid in pids)
-    except (OSError, StopIteration):  # not Linux, or a worker ended just now
-        return None
-
-
-def _pss(pid: int) -> int:
-    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
-
-
-class ContextVariables:
-    """The context variables whose values are sent with each task."""
-
-    def __init__(self, paths: Sequence[str]) -> None:
-        self._variables = [_find_variable(path) for path in paths]
-
-    def values(self) -> list[tuple[int, Any]]:
-        """Return (position, value) of each variable that is set in the current context."""
-        context = contextvars.copy_context()
-        return [(i, context[v]) for i, v in enumerate(self._variables) if v in context]
-
-
-def _find_variable(path: str) -> contextvars.ContextVar[Any]:
-    module, _, name = path.partition(":")
-    found = getattr(importlib.import_module(module), name, None)
-    if not isinstance(found, contextvars.ContextVar):
-        raise ValueError(f"context={path!r} is not the 'module:name' of a context variable")
-    return found
 
 
 async def _cancel_all(futures: Iterable[asyncio.Future[Any]]) -> None:

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, settings
 
 import pipepool
 from pipepool import PipePool
-from pipepool.scheduler import Scheduler
+from pipepool.scheduling.scheduler import Scheduler
 
 LIMIT = 20.0  # s for one test; a guess, which none comes near
 TESTS = Path(__file__).resolve().parents[1]

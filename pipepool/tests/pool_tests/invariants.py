@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Callable
 from time import monotonic
 
-from pipepool.pool import _stats
-from pipepool.scheduler import Scheduler
-from pipepool.worker_connection import Task, WorkerConnection, WorkerState
+from pipepool.scheduling.scheduler import Scheduler
+from pipepool.stats import stats_of
+from pipepool.workers.worker_connection import Task, WorkerConnection, WorkerState
 
 Invariant = Callable[[Scheduler], None]
 
@@ -34,7 +34,7 @@ def counts_match_the_tasks_of_the_workers(scheduler: Scheduler) -> None:
 
 
 def stats_count_each_task_once(scheduler: Scheduler) -> None:
-    stats = _stats(scheduler)
+    stats = stats_of(scheduler)
     ended = stats.done + stats.failed + stats.cancelled
     assert stats.queued + stats.running + ended == scheduler.accounting.submitted, (
         "a task is in none of the counts of stats(), or in two"

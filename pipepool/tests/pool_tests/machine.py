@@ -26,7 +26,7 @@ from hypothesis.stateful import (
 )
 
 from pipepool import BrokenWorker, PipePool, QueueFull, TaskExit
-from pipepool.scheduler import Scheduler
+from pipepool.scheduling.scheduler import Scheduler
 from pool_tests import calls
 from pool_tests.helpers import assume_short
 from pool_tests.invariants import DelayedInvariants, Invariant

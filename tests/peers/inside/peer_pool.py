@@ -14,7 +14,7 @@ from typing import Any
 
 from pipepool import BrokenWorker, PipeExecutor, PipePool
 from pipepool.exceptions import RemoteTraceback
-from pipepool.worker_connection import WorkerState
+from pipepool.workers.worker_connection import WorkerState
 
 __all__ = ["BrokenWorker", "Executor", "Future", "PipePool", "RemoteTraceback", "forbid"]
 

@@ -15,7 +15,7 @@ from offload.bench.pools.run import Line
 from offload.bench.pools.summary import REFERENCE
 from offload.bench.stats import ratio
 from offload.bench.stats.ratio import Interval
-from pipepool.pool import configure
+from pipepool.configuration import configure
 
 POOL, ZERO_COPY_RESULT, EXECUTOR = "PipePool", "PipePool zero_copy_result", "PipeExecutor"
 SERVER = "pipes"  # the server with a PipePool

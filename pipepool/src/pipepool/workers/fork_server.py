@@ -3,7 +3,7 @@
 It is a fresh interpreter with one thread, so a fork never copies a lock that another thread holds.
 It reaps the workers, reports their exit status, and kills them when its parent ends or closes the
 socket.
-`ForkServerClient` is the parent's side.
+fork_server_client.py is the parent's side.
 
     to the fork server    FORK token (with two descriptors), KILL token, FLUSH token
     to the parent         READY threads pid, FAILED size (then a text), ENDED token status
@@ -11,35 +11,26 @@ socket.
 
 from __future__ import annotations
 
-import array
 import contextlib
-import contextvars
 import ctypes
 import gc
 import importlib
-import multiprocessing
 import os
 import pickle
 import select
 import signal
 import socket
 import struct
-import subprocess
 import sys
 import threading
 import time
 import traceback
-import warnings
-from collections import deque
 from multiprocessing import process, resource_tracker, spawn, util
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import Any, NoReturn
 
-from pipepool.protocol import NO_SIGPIPE
-from pipepool.shared_memory import SharedMemory
-from pipepool.worker import FLUSH_SIGNAL, work
-
-if TYPE_CHECKING:
-    import asyncio
+from pipepool.workers.protocol import NO_SIGPIPE
+from pipepool.workers.shared_memory import SharedMemory
+from pipepool.workers.worker import FLUSH_SIGNAL, work
 
 REQUEST = struct.Struct("=cQ")
 REPORT = struct.Struct("=cQq")
@@ -48,216 +39,7 @@ READY, FAILED, ENDED = b"R", b"E", b"X"
 GROUP_SIGNALS = (signal.SIGINT, signal.SIGTERM)  # the parent decides when the fork server ends
 
 PR_SET_PDEATHSIG = 1
-GRACE = 0.3  # s for workers to end by themselves before they are killed
-FINALIZER_GRACE = 5.0  # s, where the pool has a finalizer for them to run
 KILL_TIMEOUT = 1.0  # s for killed workers to end
-END_TIMEOUT = 5.0  # s for the fork server to end its workers and itself
-
-# sys.path has the package's folder only for this import, so that it hides no application module.
-START = (
-    "import sys; sys.path.insert(0, {0!r}); from pipepool.fork_server import main; "
-    "sys.path.remove({0!r}); main({1}, {2}, {3})"
-)
-
-
-class ForkServerListener(Protocol):
-    """Receives the reports of the fork server, which identify workers by tokens."""
-
-    def worker_ended(self, token: int, status: int) -> None: ...
-    def fork_server_ended(self, why: str) -> None: ...
-
-
-class ForkServerClient:
-    """The parent's side of one fork server, started at once. Requests wait until it is ready."""
-
-    def __init__(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        preload: tuple[str, ...],
-        grace: float,
-        listener: ForkServerListener,
-    ) -> None:
-        self._loop = loop
-        self._listener = listener
-        self.end_timeout = END_TIMEOUT + grace
-        self._waiting: list[tuple[int, socket.socket, int]] | None = []
-        self._unsent: deque[tuple[bytes, list[int]]] = deque()  # it owns the descriptors
-        self._data = b""
-        self._is_closing = False
-        self.ready_at = 0.0  # loop time at which it was ready, and waiting requests were sent
-        self.ended = loop.create_future()
-        first = pickle.dumps((_preparation(), list(preload), grace))
-        self._control, theirs = socket.socketpair()
-        for end in (self._control, theirs):
-            end.settimeout(None)  # not the default timeout of the application
-        try:
-            self._process = _start_process(theirs.fileno())
-        except BaseException:
-            self._control.close()
-            raise
-        finally:
-            theirs.close()
-        with contextlib.suppress(OSError):
-            self._control.sendall(first, NO_SIGPIPE)
-        self._control.setblocking(False)
-        contextvars.Context().run(loop.add_reader, self._control, self._read)
-
-    def fork(self, token: int, sock: socket.socket, memory: int) -> None:
-        """Request a worker that gets this socket and memory; both are closed in this process."""
-        if self._waiting is not None:
-            self._waiting.append((token, sock, memory))
-            return
-        self._request(REQUEST.pack(FORK, token), [sock.detach(), memory])
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether the fork server has imported its modules and handles requests."""
-        return self._waiting is None
-
-    def kill(self, token: int) -> None:
-        """Kill a worker; `worker_ended` is called as for any other end."""
-        self._request(REQUEST.pack(KILL, token), [])
-
-    def flush(self, token: int) -> None:
-        """Make a worker send the results that it holds."""
-        self._request(REQUEST.pack(FLUSH, token), [])
-
-    def close(self) -> None:
-        """Close the connection: the fork server ends its workers and itself, and sets `ended`."""
-        if self._waiting is not None and not self._is_closing:
-            self._process.kill()  # it still imports, and has no worker
-        self._is_closing = True
-        for _, sock, memory in self._waiting or []:
-            sock.close()
-            os.close(memory)
-        self._waiting = []
-        self._drop_unsent()
-        with contextlib.suppress(OSError):
-            self._control.shutdown(socket.SHUT_WR)
-
-    def kill_server(self, why: str) -> None:
-        """Kill a fork server that does not end, for example after SIGSTOP; its workers end too."""
-        if not self.ended.done():
-            self._process.kill()
-            self._end(why)
-
-    def _request(self, data: bytes, descriptors: list[int]) -> None:
-        self._unsent.append((data, descriptors))
-        if len(self._unsent) == 1:
-            self._write()
-            if self._unsent:
-                contextvars.Context().run(self._loop.add_writer, self._control, self._write)
-
-    def _write(self) -> None:
-        """Send as many requests as the socket accepts now; close descriptors that were sent."""
-        while self._unsent:
-            data, descriptors = self._unsent[0]
-            try:
-                passed = array.array("i", descriptors)
-                ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, passed)] if passed else []
-                self._control.sendmsg([data], ancillary, NO_SIGPIPE)  # send_fds ignores flags
-            except BlockingIOError:
-                return
-            except OSError:  # the fork server has ended: `_read` handles this
-                pass
-            self._unsent.popleft()
-            for each in descriptors:
-                os.close(each)
-        with contextlib.suppress(OSError, ValueError):
-            self._loop.remove_writer(self._control)
-
-    def _read(self) -> None:
-        try:
-            data = self._control.recv(1 << 16)
-        except BlockingIOError:
-            return
-        except ConnectionError:
-            data = b""
-        if not data:
-            self._end("the fork server ended: see its output above")
-            return
-        self._data += data
-        while len(self._data) >= REPORT.size:
-            report, token, number = REPORT.unpack_from(self._data)
-            size = REPORT.size + (token if report == FAILED else 0)
-            if len(self._data) < size:
-                return
-            text, self._data = self._data[REPORT.size : size], self._data[size:]
-            self._handle_report(report, token, number, text)
-
-    def _handle_report(self, report: bytes, token: int, number: int, text: bytes) -> None:
-        if report == READY:
-            waiting, self._waiting = self._waiting or [], None
-            self.ready_at = self._loop.time()
-            for each in waiting:
-                self.fork(*each)
-            if token > 1:  # in a callback of its own, because a warning may be an error
-                what = f"an import before the workers were forked started {token - 1} threads"
-                self._loop.call_soon(_warn, f"{what}: a fork may deadlock")
-        elif report == ENDED:
-            self._listener.worker_ended(token, number)
-        elif report == FAILED:
-            self._end(f"an import before the workers were forked failed:\n{text.decode()}")
-
-    def _drop_unsent(self) -> None:
-        if self._unsent:
-            self._loop.remove_writer(self._control)
-        while self._unsent:
-            for each in self._unsent.popleft()[1]:
-                os.close(each)
-
-    def _end(self, why: str) -> None:
-        self._loop.remove_reader(self._control)
-        self._drop_unsent()
-        self._control.close()
-        try:
-            self._process.wait(END_TIMEOUT)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self.close()
-        if not self.ended.done():
-            self.ended.set_result(None)
-        self._listener.fork_server_ended(why)
-
-
-def _warn(what: str) -> None:
-    warnings.warn(what, RuntimeWarning, stacklevel=1)
-
-
-def _start_process(descriptor: int) -> subprocess.Popen[bytes]:
-    from pathlib import Path  # not needed by the fork server
-
-    tracker = resource_tracker.getfd()  # shared by all processes, as in multiprocessing
-    assert tracker is not None, "getfd starts it"
-    root = str(Path(__file__).resolve().parent.parent)
-    program = START.format(root, descriptor, os.getpid(), tracker)
-    flags: list[str] = util._args_from_interpreter_flags()  # type: ignore[attr-defined]
-    executable = os.fsdecode(spawn.get_executable() or sys.executable)
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, GROUP_SIGNALS)  # until `main` ignores them
-    try:
-        return subprocess.Popen(
-            [executable, *flags, "-c", program],
-            stdin=subprocess.DEVNULL,
-            pass_fds=[descriptor, tracker],
-        )
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-
-
-def _preparation() -> dict[str, object]:
-    """Return what a child needs to import this process's main module, as multiprocessing does."""
-    from pathlib import Path  # not needed by the fork server
-
-    method = multiprocessing.get_start_method(allow_none=True)
-    data = dict(spawn.get_preparation_data("fork server"))
-    if method is None:  # undo its choice: the application decides
-        multiprocessing.set_start_method(None, force=True)
-    if not Path(str(data.get("init_main_from_path", __file__))).is_file():
-        del data["init_main_from_path"]  # such as the name of a program that is not on disk
-    data["authkey"] = bytes(data["authkey"])  # AuthenticationString refuses to be pickled
-    data["name"] = process.current_process().name  # the name of the workers' parent_process()
-    return data
 
 
 def main(descriptor: int, parent: int, tracker: int) -> NoReturn:

@@ -19,8 +19,8 @@ from time import monotonic_ns
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, Protocol, TypeVar
 
-from pipepool import shared_memory
-from pipepool.protocol import (
+from pipepool.workers import shared_memory
+from pipepool.workers.protocol import (
     CREDIT,
     NO_SIGPIPE,
     PLAIN,

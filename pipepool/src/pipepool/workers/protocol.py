@@ -21,7 +21,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from pipepool.shared_memory import Arena, keep_freed_pages
+from pipepool.workers.shared_memory import Arena, keep_freed_pages
 
 HEADER = struct.Struct("=QQ")
 LARGE = 32 << 10  # bytes from which a buffer goes through shared memory; an estimate

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass
-from multiprocessing import context, reduction, resource_sharer
 from typing import Any, Protocol
 
-from pipepool import fork_server
-from pipepool.fork_server import ForkServerClient
-from pipepool.protocol import Entry
-from pipepool.worker import Setup
-from pipepool.worker_connection import Task, WorkerConnection, WorkerState, in_empty_context
+from pipepool.configuration import Config
+from pipepool.workers.fork_server_client import FINALIZER_GRACE, GRACE, ForkServerClient
+from pipepool.workers.protocol import Entry
+from pipepool.workers.setup_pickle import pickle_for_child, pickle_once
+from pipepool.workers.worker_connection import (
+    Task,
+    WorkerConnection,
+    WorkerState,
+    in_empty_context,
+)
 
 REPLACE_AT = 8  # start a successor when 1/REPLACE_AT of a worker's tasks are left
 PAUSE = 0.1  # s before the second retry of a worker or fork server that failed to start
@@ -24,20 +26,6 @@ READ_TIME = 0.01  # s for the loop to read reports that arrived before the timeo
 STATUS_TIMEOUT = 1.0  # s to wait for the exit status after a worker closed its socket
 
 log = logging.getLogger("pipepool")
-
-
-@dataclass(frozen=True)
-class Config:
-    """The configuration of a pool, as `pool.configure` has checked it."""
-
-    workers: int
-    max_tasks: int | None  # of one worker, which is then replaced
-    preload: tuple[str, ...]
-    arena_size: int  # bytes of shared memory in each direction, for each worker
-    start_timeout: float | None  # s for the first workers to be ready
-    max_queue: int | None  # tasks that may wait
-    metrics: Callable[[Any], object] | None  # called at the end of each task
-    setup: Setup
 
 
 class Listener(Protocol):
@@ -61,7 +49,7 @@ class WorkerManager:
         self._config = config
         self._listener = listener
         self._setup = config.setup
-        self._pickled_setup = _pickle_once(self._setup)
+        self._pickled_setup = pickle_once(self._setup)
         self.counts_tasks = config.max_tasks is not None
         self._quota = float("inf") if config.max_tasks is None else float(config.max_tasks)
         self.replace_at = max(1.0, self._quota // REPLACE_AT) if config.max_tasks else -1.0
@@ -91,7 +79,7 @@ class WorkerManager:
             self.started.set_result(None)
 
     def _start_fork_server(self) -> ForkServerClient:
-        grace = fork_server.FINALIZER_GRACE if self._setup.finalizer else fork_server.GRACE
+        grace = FINALIZER_GRACE if self._setup.finalizer else GRACE
         return ForkServerClient(self._loop, self._config.preload, grace, self)
 
     # Facts
@@ -124,7 +112,7 @@ class WorkerManager:
         for _ in range(self._config.workers + ending - len(alive)):
             self._token += 1
             try:
-                setup = self._pickled_setup or _pickle_for_child(self._setup)
+                setup = self._pickled_setup or pickle_for_child(self._setup)
                 connection = WorkerConnection(
                     self._token, self._loop, self, self._quota, self._config.arena_size
                 )
@@ -409,52 +397,3 @@ class WorkerManager:
         if not self._is_restarting:
             await asyncio.wait([self._fork_server.ended], timeout=self._fork_server.end_timeout)
             self._fork_server.kill_server("the fork server did not end")
-
-
-def check_picklable(setup: Setup) -> None:
-    """Raise TypeError if the setup cannot be pickled."""
-    try:
-        _pickle_as(_Probe(), setup)
-    except Exception as error:
-        raise TypeError(f"initializer, initargs or finalizer cannot be pickled: {error}") from error
-
-
-def _pickle_once(setup: Setup) -> bytes | None:
-    """Pickle the setup once for all workers; return None if each needs its own descriptors."""
-    probe = _Probe()
-    data = _pickle_as(probe, setup)
-    return None if probe.has_descriptors else data
-
-
-def _pickle_for_child(setup: Setup) -> bytes:
-    return _pickle_as(_Child(), setup)
-
-
-def _pickle_as(child: _Child, setup: Setup) -> bytes:
-    """Pickle the setup of a worker, as multiprocessing does for its own children."""
-    before = context.get_spawning_popen()
-    context.set_spawning_popen(child)  # type: ignore[arg-type] # it uses only these members
-    try:
-        return bytes(reduction.ForkingPickler.dumps(setup))
-    finally:
-        context.set_spawning_popen(before)
-
-
-class _Child:
-    """A placeholder for the child process while the setup is pickled."""
-
-    def duplicate_for_child(self, descriptor: int) -> int:
-        return descriptor
-
-    DupFd: Callable[[int], object] = staticmethod(resource_sharer.DupFd)
-
-
-class _Probe(_Child):
-    """A placeholder that records whether the setup has descriptors, and duplicates none."""
-
-    has_descriptors = False
-    DupFd = staticmethod(int)
-
-    def duplicate_for_child(self, descriptor: int) -> int:
-        self.has_descriptors = True
-        return descriptor

@@ -9,21 +9,21 @@ behind it are revoked and sent to other workers.
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import os
-import threading
 import weakref
-from collections import deque
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import partial
 from time import monotonic_ns
-from typing import Any, Literal
+from typing import Any
 
-from pipepool import shared_memory
-from pipepool.exceptions import BrokenWorker, QueueFull, TaskExit, worker_ended
-from pipepool.protocol import FAILED, ITEM, PLAIN, SKIPPED, Decoder, Entry, load_exception
-from pipepool.worker_connection import (
+from pipepool.configuration import Config
+from pipepool.exceptions import BrokenWorker, QueueFull, worker_ended
+from pipepool.scheduling.accounting import Accounting, is_in_main_thread, log_callback_error
+from pipepool.scheduling.deadlines import Deadlines
+from pipepool.scheduling.task_queue import Cancellations, Queue
+from pipepool.workers import shared_memory
+from pipepool.workers.protocol import FAILED, ITEM, PLAIN, SKIPPED, Entry, load_exception
+from pipepool.workers.worker_connection import (
     DEFAULTS,
     Function,
     Functions,
@@ -35,34 +35,17 @@ from pipepool.worker_connection import (
     has_placeholders,
     in_empty_context,
 )
-from pipepool.worker_manager import Config, WorkerManager, log
+from pipepool.workers.worker_manager import WorkerManager
 
 BUDGET = 300_000.0  # ns: limit of the sum of the estimates of a worker's tasks
 BATCH = 100_000.0  # ns: the same for the tasks of a frame; about one wake-up of a worker
 STUCK = 5_000_000  # ns that a task runs before those behind it are revoked
 STUCK_CHECK = 0.01  # s between two checks for such a task
-START_GRACE = 1.0  # s that a late start is tolerated, and then s without any transfer
 VISIBLE = 0.002  # s after which a write to the status block is visible to the other process
 FLUSH_TIMEOUT = 1.0  # s that a kill waits for earlier results; long, since CPUs may be busy
 MOST_DEATHS = 3  # a task fails after so many workers died before starting it
 
-Outcome = Literal["done", "failed", "cancelled"]
-
 _schedulers: weakref.WeakSet[Scheduler] = weakref.WeakSet()
-
-
-@dataclass(frozen=True)
-class TaskMetrics:
-    """What a pool passes to its `metrics` callback at the end of each task.
-
-    `queue_s` is the time until the task was sent to a worker, None if it never was; `run_s` its run
-    time in the worker, None if the worker returned no result.
-    """
-
-    function: str
-    outcome: Outcome
-    queue_s: float | None
-    run_s: float | None
 
 
 class Scheduler:
@@ -91,6 +74,7 @@ class Scheduler:
         self.was_start_reported = False  # a call of `start` has returned
         self.broken: str | None = None  # why no worker can be started, for good
         self.manager = WorkerManager(loop, config, self)
+        self._deadlines = Deadlines(loop, self.accounting, self._fail_and_stop, self.manager.kill)
         _schedulers.add(self)
 
     # Submit
@@ -132,7 +116,7 @@ class Scheduler:
         self.accounting.submitted += 1  # first: Ctrl-C may interrupt the next call
         self.queue.append(task)
         if options.queue_timeout is not None:
-            self._limit_wait(task)
+            self._deadlines.limit_wait(task)
         if at_once or not (self._flush_is_scheduled or self.running):
             self.flush()  # there is no other task to share a frame with
         elif not self._flush_is_scheduled:
@@ -185,7 +169,7 @@ class Scheduler:
                     return
                 sent += 1
                 if task.options is not DEFAULTS:
-                    self._limit_run(task)
+                    self._deadlines.limit_run(task)
         finally:
             if sent:
                 self.running += sent
@@ -198,7 +182,7 @@ class Scheduler:
 
     def _fail_unsent(self, task: Task, error: BaseException) -> None:
         """Fail a task that cannot be pickled. Raise Ctrl-C again, since Python delivers it once."""
-        is_ctrl_c = isinstance(error, KeyboardInterrupt) and _is_in_main_thread()
+        is_ctrl_c = isinstance(error, KeyboardInterrupt) and is_in_main_thread()
         if is_ctrl_c:
             task.future.cancel()
         self.accounting.fail(task, error)
@@ -379,7 +363,7 @@ class Scheduler:
                 is_cancelled = task.future.cancel()
             except BaseException:  # noqa: BLE001
                 is_cancelled = True
-                _log_callback_error(task)
+                log_callback_error(task)
             if is_cancelled:
                 self._notify(task)
                 self.cancel(task)
@@ -436,7 +420,7 @@ class Scheduler:
         waiting = [task for task in tasks if not task.is_ended]
         self.queue.put_back(waiting)
         for task in waiting:
-            self._limit_wait(task)
+            self._deadlines.limit_wait(task)
 
     def _requeue(self, tasks: list[Task]) -> None:
         self.running -= len(tasks)
@@ -488,78 +472,7 @@ class Scheduler:
             self._notify(task)
             self.accounting.fail(task, BrokenWorker(why))
 
-    # Deadlines: times come from the status block, so that no message is needed
-
-    def _limit_wait(self, task: Task) -> None:
-        """Start the timer of queue_timeout, which also limits the wait of a requeued task."""
-        seconds = task.options.queue_timeout
-        if seconds is not None:
-            if task.start_by is None:
-                task.start_by = self._loop.time() + seconds
-            error = TimeoutError(f"no worker was free within queue_timeout={seconds:g} s")
-            task.timer = in_empty_context(
-                self._loop.call_at, task.start_by, self._fail_and_stop, task, error
-            )
-
-    def _limit_run(self, task: Task) -> None:
-        """Replace the timer of queue_timeout by one for the start and the end of a sent task."""
-        if task.timer is not None:
-            task.timer.cancel()
-            task.timer = None
-        limit = _start_limit(task.options)
-        if limit is not None:
-            self._check_later(task, limit)
-
-    def _check_later(self, task: Task, seconds: float, transferred: int = -1) -> None:
-        task.timer = in_empty_context(
-            self._loop.call_later, seconds, self._check_times, task, transferred
-        )
-
-    def _check_times(self, task: Task, transferred: int = -1) -> None:
-        """Kill the worker if the task runs too long, or is neither running nor being transferred.
-
-        `transferred` is `connection.transferred` at the previous check, -1 at the first.
-        """
-        connection, sequence = task.connection, task.sequence
-        timeout = task.options.timeout
-        if connection is None or task.is_ended:
-            return
-        running = connection.running()
-        if running is not None and running[0] is task:
-            if timeout is not None:  # queue_timeout limits the start only
-                self._end_or_check_later(task, timeout, (monotonic_ns() - running[1]) / 1e9)
-            return
-        limit = timeout if connection.has_started(task) else _start_limit(task.options)
-        if limit is None:
-            return
-        left = max(limit, 0.0) + START_GRACE - (monotonic_ns() - task.sent) / 1e9
-        if running is None and connection.tasks.get(sequence) is task:
-            connection.read()
-            if connection.tasks.get(sequence) is not task:  # it has ended, or is queued again
-                return
-            if left <= 0:
-                if connection.transferred == transferred:
-                    what = "return the result" if connection.has_started(task) else "start the task"
-                    error = TimeoutError(f"the worker did not {what} within {limit:g} s")
-                    self.manager.kill(connection)  # it is stopped, or has no CPU
-                    self.accounting.fail(task, error)
-                else:  # the arguments or the result are still being transferred
-                    self._check_later(task, START_GRACE, connection.transferred)
-                return
-        if left <= 0:  # other tasks run before it
-            left = START_GRACE
-        if timeout is None or left < timeout:
-            self._check_later(task, left)
-        else:  # it may start before the next check: use the shorter time
-            self._end_or_check_later(task, timeout, 0.0)
-
-    def _end_or_check_later(self, task: Task, timeout: float, ran: float) -> None:
-        """Fail a task that ran longer than its timeout, and kill its worker; else check later."""
-        if ran < timeout:
-            self._check_later(task, timeout - ran)
-        else:
-            error = TimeoutError(f"the task ran longer than timeout={timeout:g} s and was killed")
-            self._fail_and_stop(task, error)
+    # Stuck tasks: times come from the status block, so that no message is needed
 
     def _schedule_check(self) -> None:
         """Check regularly for stuck tasks while any worker holds more than one task."""
@@ -620,213 +533,9 @@ class Scheduler:
         await self.manager.close()
 
 
-class Queue:
-    """Tasks that wait for a worker, oldest first. Ended tasks are removed late and not counted."""
-
-    def __init__(self) -> None:
-        self._tasks: deque[Task] = deque()
-        self._ended = 0
-        self.append = self._tasks.append  # queues a new task
-        self.pop = self._tasks.popleft  # removes the task that `head` returned
-
-    def __len__(self) -> int:
-        return len(self._tasks) - self._ended
-
-    def __iter__(self) -> Iterator[Task]:
-        return (task for task in self._tasks if not task.is_ended)
-
-    def put_back(self, tasks: list[Task]) -> None:
-        """Queue tasks again that were removed, in the order of their submission."""
-        if not tasks:
-            return
-        newest = max(task.submitted for task in tasks)
-        merged = list(tasks)
-        while self._tasks and self._tasks[0].submitted < newest:
-            merged.append(self._tasks.popleft())
-        merged.sort(key=lambda task: task.submitted, reverse=True)
-        for task in tasks:
-            task.connection = None
-        self._tasks.extendleft(merged)
-
-    def head(self) -> Task | None:
-        """Return the oldest task, which remains in the queue; None if there is none."""
-        tasks = self._tasks
-        while tasks and tasks[0].is_ended:
-            tasks.popleft()
-            self._ended -= 1
-        return tasks[0] if tasks else None
-
-    def exclude(self, task: Task) -> None:
-        """Stop counting a queued task that is about to end, and release its arguments."""
-        if task.is_ended:
-            return
-        task.args, task.kwargs, task.extra = (), {}, None
-        self._ended += 1
-        if 2 * self._ended > len(self._tasks):
-            remaining = [each for each in self if each is not task]
-            self._tasks.clear()
-            self._tasks.extend(remaining)
-            self._ended = 0
-
-
-class Cancellations:
-    """Notes that a future was cancelled. Done futures keep a reference to this object only."""
-
-    def __init__(self) -> None:
-        self.were_noted = False
-
-    def note(self, future: Any) -> None:
-        """Handle the end of a future, in any thread."""
-        if future.cancelled():
-            self.were_noted = True
-
-
-class Accounting:
-    """Counts each task once, from submission to its end; sums of times are in ns."""
-
-    def __init__(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        observer: Callable[[TaskMetrics], object] | None = None,
-    ) -> None:
-        self.observer = observer
-        self.submitted = self.done = self.failed = self.cancelled = self.crashed = 0
-        self.queue_ns = self.run_ns = self.transport_ns = 0
-        self._empty = loop.create_future()
-        self._is_closing = False
-        self._has_end_hooks = observer is not None  # or closing
-
-    @property
-    def pending(self) -> int:
-        """The number of tasks that have not ended."""
-        return self.submitted - self.done - self.failed - self.cancelled
-
-    def finish(self, task: Task, value: Any) -> None:
-        """End a task with its result."""
-        self.done += 1
-        task.is_ended = True
-        try:
-            task.future.set_result(value)
-        except BaseException:  # noqa: BLE001
-            _log_callback_error(task)
-        if task.timer is not None:
-            task.timer.cancel()
-        if self._has_end_hooks:
-            self._run_end_hooks(task, "done")
-
-    def finish_with(
-        self, task: Task, decoder: Decoder, kind: int, payload: Any, blob: memoryview
-    ) -> None:
-        """End a task with what its worker sent."""
-        if kind == FAILED:
-            self.fail(task, load_exception(payload))
-        elif task.future.done():
-            decoder.discard(kind, payload)
-            self.drop(task)
-        else:
-            try:
-                value = decoder.decode(kind, payload, blob, task.options.zero_copy_result)
-            except BaseException as error:  # noqa: BLE001 - what loading a result raises
-                self.fail(task, error)
-            else:
-                self.finish(task, value)
-
-    def fail(self, task: Task, error: BaseException) -> None:
-        """End a task with an exception, unless its caller cancelled it."""
-        if task.is_ended:
-            return
-        outcome: Outcome = "cancelled" if task.future.done() else "failed"
-        if not task.future.done():
-            if not isinstance(error, Exception):  # it would end the application
-                code = error.code if isinstance(error, SystemExit) else None
-                exit_error = TaskExit(f"the task, or pickling for it, raised {_name(error)}", code)
-                exit_error.__cause__ = error
-                error = exit_error
-            if isinstance(error, StopIteration):  # no asyncio future accepts it
-                cause, error = error, RuntimeError(f"the task raised {error!r}")
-                error.__cause__ = cause
-            try:
-                task.future.set_exception(error)
-            except BaseException:  # noqa: BLE001
-                _log_callback_error(task)
-        self.drop(task, outcome)
-
-    def interrupt(self, task: Task, error: BaseException) -> None:
-        """End a task whose end was interrupted by an exception such as KeyboardInterrupt."""
-        if task.is_ended and not task.future.done():
-            self.done -= 1
-            task.is_ended = False
-        self.fail(task, error)
-
-    def drop(self, task: Task, outcome: Outcome = "cancelled") -> None:
-        """End a task without setting its future."""
-        if task.is_ended:
-            return
-        task.is_ended = True
-        if task.timer is not None:
-            task.timer.cancel()
-        if outcome == "failed":
-            self.failed += 1
-        else:
-            self.cancelled += 1
-        if self._has_end_hooks:
-            self._run_end_hooks(task, outcome)
-
-    def _run_end_hooks(self, task: Task, outcome: Outcome) -> None:
-        """Complete `wait_until_empty`, and call the observer."""
-        if self._is_closing:
-            self._check()
-        if self.observer is None:
-            return
-        waited = (task.sent - task.submitted) / 1e9 if task.sent else None
-        ran = None if task.run_ns is None else task.run_ns / 1e9
-        function = task.function.callable
-        name = getattr(function, "__qualname__", None) or type(function).__qualname__
-        try:
-            self.observer(TaskMetrics(name, outcome, waited, ran))
-        except BaseException as error:  # it must not harm the pool
-            if isinstance(error, KeyboardInterrupt) and _is_in_main_thread():
-                raise  # Ctrl-C
-            log.exception("the metrics callback raised")
-
-    async def wait_until_empty(self, seconds: float | None) -> None:
-        """Wait until every task has ended, at most `seconds`."""
-        self._is_closing = self._has_end_hooks = True
-        self._check()
-        await asyncio.wait([self._empty], timeout=seconds)
-
-    def _check(self) -> None:
-        if not self.pending and not self._empty.done():
-            self._empty.set_result(None)
-
-
-def _start_limit(options: Options) -> float | None:
-    """Return the seconds in which a worker must start a sent task, without START_GRACE."""
-    limits = (options.timeout, options.queue_timeout)
-    return min((each for each in limits if each is not None), default=None)
-
-
 def _add_runs(function: Function | None, longest: int, runs: int) -> None:
     if function is not None:
         function.add_runs(longest, runs)
-
-
-def _name(error: BaseException) -> str:
-    try:
-        return repr(error)
-    except Exception:  # noqa: BLE001 - whatever a __repr__ raises
-        return type(error).__name__
-
-
-def _log_callback_error(task: Task) -> None:
-    """Log what a done callback raised, such as sys.exit(): it must not end an executor's loop."""
-    if not isinstance(task.future, concurrent.futures.Future):
-        raise  # noqa: PLE0704 - Ctrl-C, on the application's own loop
-    log.exception("a done callback raised")
-
-
-def _is_in_main_thread() -> bool:
-    return threading.current_thread() is threading.main_thread()
 
 
 def _reject_in_fork() -> None:

@@ -7,7 +7,6 @@ the parent knows, without a message, which task was running when a worker died, 
 from __future__ import annotations
 
 import contextvars
-import importlib
 import os
 import pickle
 import select
@@ -22,8 +21,9 @@ from functools import partial
 from time import monotonic_ns
 from typing import Any, NamedTuple, NoReturn
 
-from pipepool import shared_memory
-from pipepool.protocol import (
+from pipepool.workers import shared_memory
+from pipepool.workers.context_variables import find_variable
+from pipepool.workers.protocol import (
     CREDIT,
     FAILED,
     ITEM,
@@ -39,7 +39,7 @@ from pipepool.protocol import (
     RemoteError,
     TaskExit,
 )
-from pipepool.shared_memory import SharedMemory
+from pipepool.workers.shared_memory import SharedMemory
 
 FLUSH_SIGNAL = signal.SIGURG  # ignored by default, so it is harmless to other processes
 HOLD = 100_000  # ns that a result may wait for the next one, to share a frame with it
@@ -239,9 +239,7 @@ class _Worker:
         """Resolve the context variables and run the initializer."""
         setup: Setup = pickle.loads(pickled)  # noqa: S301 - from our parent
         self._wait.busy_wait = setup.busy_wait
-        for path in setup.variables:
-            module, _, name = path.partition(":")
-            self._variables.append(getattr(importlib.import_module(module), name))
+        self._variables = [find_variable(path) for path in setup.variables]
         result = None if setup.initializer is None else setup.initializer(*setup.initargs)
         self._end_copy()
         self._finalizer = setup.finalizer

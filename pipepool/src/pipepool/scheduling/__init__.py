@@ -1,0 +1,1 @@
+"""Which worker runs which task when, and how each task ends."""

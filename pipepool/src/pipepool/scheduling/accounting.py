@@ -1,0 +1,171 @@
+"""The end of each task: its future, its metrics, and the counts of a pool."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pipepool.exceptions import TaskExit
+from pipepool.workers.protocol import FAILED, Decoder, load_exception
+from pipepool.workers.worker_connection import Task
+
+Outcome = Literal["done", "failed", "cancelled"]
+
+log = logging.getLogger("pipepool")
+
+
+@dataclass(frozen=True)
+class TaskMetrics:
+    """What a pool passes to its `metrics` callback at the end of each task.
+
+    `queue_s` is the time until the task was sent to a worker, None if it never was; `run_s` its run
+    time in the worker, None if the worker returned no result.
+    """
+
+    function: str
+    outcome: Outcome
+    queue_s: float | None
+    run_s: float | None
+
+
+class Accounting:
+    """Counts each task once, from submission to its end; sums of times are in ns."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        observer: Callable[[TaskMetrics], object] | None = None,
+    ) -> None:
+        self.observer = observer
+        self.submitted = self.done = self.failed = self.cancelled = self.crashed = 0
+        self.queue_ns = self.run_ns = self.transport_ns = 0
+        self._empty = loop.create_future()
+        self._is_closing = False
+        self._has_end_hooks = observer is not None  # or closing
+
+    @property
+    def pending(self) -> int:
+        """The number of tasks that have not ended."""
+        return self.submitted - self.done - self.failed - self.cancelled
+
+    def finish(self, task: Task, value: Any) -> None:
+        """End a task with its result."""
+        self.done += 1
+        task.is_ended = True
+        try:
+            task.future.set_result(value)
+        except BaseException:  # noqa: BLE001
+            log_callback_error(task)
+        if task.timer is not None:
+            task.timer.cancel()
+        if self._has_end_hooks:
+            self._run_end_hooks(task, "done")
+
+    def finish_with(
+        self, task: Task, decoder: Decoder, kind: int, payload: Any, blob: memoryview
+    ) -> None:
+        """End a task with what its worker sent."""
+        if kind == FAILED:
+            self.fail(task, load_exception(payload))
+        elif task.future.done():
+            decoder.discard(kind, payload)
+            self.drop(task)
+        else:
+            try:
+                value = decoder.decode(kind, payload, blob, task.options.zero_copy_result)
+            except BaseException as error:  # noqa: BLE001 - what loading a result raises
+                self.fail(task, error)
+            else:
+                self.finish(task, value)
+
+    def fail(self, task: Task, error: BaseException) -> None:
+        """End a task with an exception, unless its caller cancelled it."""
+        if task.is_ended:
+            return
+        outcome: Outcome = "cancelled" if task.future.done() else "failed"
+        if not task.future.done():
+            if not isinstance(error, Exception):  # it would end the application
+                code = error.code if isinstance(error, SystemExit) else None
+                exit_error = TaskExit(f"the task, or pickling for it, raised {_name(error)}", code)
+                exit_error.__cause__ = error
+                error = exit_error
+            if isinstance(error, StopIteration):  # no asyncio future accepts it
+                cause, error = error, RuntimeError(f"the task raised {error!r}")
+                error.__cause__ = cause
+            try:
+                task.future.set_exception(error)
+            except BaseException:  # noqa: BLE001
+                log_callback_error(task)
+        self.drop(task, outcome)
+
+    def interrupt(self, task: Task, error: BaseException) -> None:
+        """End a task whose end was interrupted by an exception such as KeyboardInterrupt."""
+        if task.is_ended and not task.future.done():
+            self.done -= 1
+            task.is_ended = False
+        self.fail(task, error)
+
+    def drop(self, task: Task, outcome: Outcome = "cancelled") -> None:
+        """End a task without setting its future."""
+        if task.is_ended:
+            return
+        task.is_ended = True
+        if task.timer is not None:
+            task.timer.cancel()
+        if outcome == "failed":
+            self.failed += 1
+        else:
+            self.cancelled += 1
+        if self._has_end_hooks:
+            self._run_end_hooks(task, outcome)
+
+    def _run_end_hooks(self, task: Task, outcome: Outcome) -> None:
+        """Complete `wait_until_empty`, and call the observer."""
+        if self._is_closing:
+            self._check()
+        if self.observer is None:
+            return
+        waited = (task.sent - task.submitted) / 1e9 if task.sent else None
+        ran = None if task.run_ns is None else task.run_ns / 1e9
+        function = task.function.callable
+        name = getattr(function, "__qualname__", None) or type(function).__qualname__
+        try:
+            self.observer(TaskMetrics(name, outcome, waited, ran))
+        except BaseException as error:  # it must not harm the pool
+            if isinstance(error, KeyboardInterrupt) and is_in_main_thread():
+                raise  # Ctrl-C
+            log.exception("the metrics callback raised")
+
+    async def wait_until_empty(self, seconds: float | None) -> None:
+        """Wait until every task has ended, at most `seconds`."""
+        self._is_closing = self._has_end_hooks = True
+        self._check()
+        await asyncio.wait([self._empty], timeout=seconds)
+
+    def _check(self) -> None:
+        if not self.pending and not self._empty.done():
+            self._empty.set_result(None)
+
+
+def _name(error: BaseException) -> str:
+    try:
+        return repr(error)
+    except Exception:  # noqa: BLE001 - whatever a __repr__ raises
+        return type(error).__name__
+
+
+def log_callback_error(task: Task) -> None:
+    """Log what a done callback raised, such as sys.exit(): it must not end an executor's loop."""
+    if not isinstance(task.future, concurrent.futures.Future):
+        raise  # noqa: PLE0704 - Ctrl-C, on the application's own loop
+    log.exception("a done callback raised")
+
+
+def is_in_main_thread() -> bool:
+    """Whether this is the main thread, in which Python raises KeyboardInterrupt."""
+    return threading.current_thread() is threading.main_thread()
