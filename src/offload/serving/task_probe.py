@@ -145,7 +145,11 @@ class _Probing:
 
     def _on_loop(self, count: int, seconds: float) -> dict[str, Any]:
         async def run() -> list[CallStatistics]:
-            calls = [call_statistics.acalls(self._task, seconds) for _ in range(count)]
+            started = monotonic()
+            calls = [
+                call_statistics.acalls(self._task, seconds, started, least=int(user == 0))
+                for user in range(count)
+            ]
             return await asyncio.gather(*calls)
 
         cpu = call_statistics.cpu_time()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from time import monotonic
 
 import pytest
 
 from offload.serving.metrics import call_statistics
+from offload.serving.metrics.call_statistics import CallStatistics
 
 pytestmark = pytest.mark.unit
 
@@ -23,16 +25,34 @@ async def awaits():
 """
 
 
-def rate(task: str) -> float:
-    """Return the calls per second of USERS concurrent users."""
+def calls(task: str, seconds: float, least: int = 0) -> list[CallStatistics]:
+    """Return the calls of USERS concurrent users."""
 
-    async def run() -> list[call_statistics.CallStatistics]:
-        return await asyncio.gather(*(call_statistics.acalls(task, 0.1) for _ in range(USERS)))
+    async def run() -> list[CallStatistics]:
+        started = monotonic()
+        users = (call_statistics.acalls(task, seconds, started, least) for _ in range(USERS))
+        return await asyncio.gather(*users)
 
-    return sum(each.done / each.wall_s for each in asyncio.run(run()))
+    return asyncio.run(run())
 
 
-def test_a_coroutine_that_blocks_has_the_rate_of_one_call_at_a_time(tmp_path: Path) -> None:
+def rate(found: list[CallStatistics]) -> float:
+    return sum(each.done / each.wall_s for each in found)
+
+
+@pytest.mark.parametrize("seconds", [0.1, 0.025])  # in which each user has a turn, or only some
+def test_a_coroutine_that_blocks_has_the_rate_of_one_call_at_a_time(
+    tmp_path: Path, seconds: float
+) -> None:
     (tmp_path / "waits.py").write_text(TASKS)
-    assert rate(f"{tmp_path}/waits.py:blocks") < 2 / WAIT_S
-    assert rate(f"{tmp_path}/waits.py:awaits") > 2 / WAIT_S
+    assert rate(calls(f"{tmp_path}/waits.py:blocks", seconds)) < 1.2 / WAIT_S
+    assert rate(calls(f"{tmp_path}/waits.py:awaits", seconds)) > 2 / WAIT_S
+
+
+def test_users_without_a_turn_in_time_do_not_prolong_the_measurement(tmp_path: Path) -> None:
+    """Otherwise 1,000 users of a coroutine that blocks for 0.1 s would call for 100 s."""
+    (tmp_path / "waits.py").write_text(TASKS)
+    found = calls(f"{tmp_path}/waits.py:blocks", 0.025)
+    assert 1 <= sum(each.done for each in found) <= 3
+    assert max(each.wall_s for each in found) < USERS * WAIT_S
+    assert [each.done for each in calls(f"{tmp_path}/waits.py:blocks", 0.0, least=1)] == [1] * USERS

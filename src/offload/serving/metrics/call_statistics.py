@@ -88,15 +88,19 @@ def calls(task: str, seconds: float, least: int = 1) -> CallStatistics:
     return found
 
 
-async def acalls(task: str, seconds: float) -> CallStatistics:
-    """Await a task repeatedly on this event loop for `seconds`; its CPU time is not measured.
+async def acalls(task: str, seconds: float, started: float, least: int = 0) -> CallStatistics:
+    """Await a task repeatedly on this event loop until `seconds` after `started`.
 
     After each call, other coroutines on the loop can run, as between two requests. Otherwise a
     coroutine that never awaits would complete all its calls before the next one starts.
+
+    `started` is the time at which all users of the loop started: `wall_s` includes the wait for the
+    loop before the first call. A user that the loop runs later than `seconds` after it makes only
+    `least` calls. The CPU time is not measured.
     """
     found = CallStatistics()
-    started = before = monotonic()
-    while found.done < 1 or before - started < seconds:
+    before = monotonic()
+    while found.done < least or before - started < seconds:
         outcome: bytes | TaskFailed
         try:
             outcome = await tasks.acall(task)
