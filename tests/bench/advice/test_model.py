@@ -204,6 +204,17 @@ def test_threads_are_not_considered_if_results_are_wrong_in_threads() -> None:
     assert "threads" in {each.strategy for each in model(varying).ranking()}
 
 
+def test_threads_are_not_considered_if_calls_fail_only_in_threads() -> None:
+    failing = tuple(
+        point(THREADS, p.count, p.rate, 0.05, failed=1.0, results=0) for p in HASH.of_kind(THREADS)
+    )
+    found = probe(0.0, 0.05, points=(*failing, *HASH.of_kind(PROCESSES)))
+    assert (found.is_unsafe_in_threads, found.differs_in_threads) == (True, False)
+    assert "threads" not in {each.strategy for each in model(found).ranking()}
+    everywhere = probe(0.0, 0.05, points=found.points, failed=0.6)  # also alone
+    assert "threads" in {each.strategy for each in model(everywhere).ranking()}
+
+
 def test_processes_cost_memory_and_threads_hardly_any() -> None:
     found = model(PYTHON)
     threads, one, two = (

@@ -12,7 +12,7 @@ from offload import cores
 from offload.bench.advice.inputs import probe_measurement
 from offload.bench.advice.inputs.probe import FIRST, PROCESSES, THREADS
 from offload.bench.target import calling_process
-from tests.bench.advice.probes import point, probe
+from tests.bench.advice.probes import model, point, probe
 
 SHOP = """
 import asyncio, functools
@@ -28,6 +28,11 @@ called = Quote()
 async def plain(): return b"42"
 @functools.wraps(plain)
 def runs(): return asyncio.run(plain())
+"""
+SQLITE = """
+import sqlite3
+DATABASE = sqlite3.connect(":memory:")
+def quote(): return str(DATABASE.execute("select 42").fetchone())
 """
 KNOWN = probe(wait_s=0.02, cpu_s=0.001, hold=0.05)
 CALL = replace(KNOWN.call, variation=1.5)  # one call in ten waits for 200 ms
@@ -81,3 +86,22 @@ def test_a_coroutine_is_known_by_its_first_call(
     ) as child:
         first = child.request(json.dumps({"kind": FIRST, "count": 1, "seconds": 0.0}), 30.0)
     assert (first["failed"], first["is_coroutine"]) == (0, is_coroutine)
+
+
+@pytest.mark.server
+def test_a_function_whose_calls_fail_in_threads_is_not_advised_for_threads(tmp_path: Path) -> None:
+    """Each connection to SQLite belongs to the thread that created it."""
+    (tmp_path / "shop.py").write_text(SQLITE)
+    with calling_process.start(
+        "offload.serving.task_probe",
+        "shop:quote",
+        python=None,
+        path=str(tmp_path),
+        environment={},
+        ready_s=30.0,
+    ) as child:
+        assert probe_measurement._call(child, FIRST, 1, 0.0)["failed"] == 0
+        points = [probe_measurement._point(child, kind, 2) for kind in (THREADS, PROCESSES)]
+    assert [each.failed for each in points] == [1.0, 0.0]
+    found = model(replace(KNOWN, points=tuple(points)))
+    assert "threads" not in {each.strategy for each in found.ranking()}

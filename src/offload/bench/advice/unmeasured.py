@@ -12,7 +12,7 @@ from offload.bench.advice.strategies import STRATEGIES
 from offload.flags import Problem
 
 UNSAFE, MEMORY, SLOW, BUDGET, INTERRUPTED, FAILED = (
-    "unsafe",  # the results are wrong in threads
+    "unsafe",  # in threads the results are wrong, or the calls fail
     "memory",  # no size fits into the memory
     "slow",  # predicted to be too far below the best
     "budget",  # predicted to be near the best, but other candidates took the places or the time

@@ -75,8 +75,10 @@ def warnings(answer: Answer) -> Iterator[str]:
     listed_below = {each.problem for each in answer.failures}
     if others := [each for each in answer.problems if each not in listed_below]:
         yield f"Some loads failed: {shortened(others[0].message)}."
-    if probe.is_unsafe_in_threads:
+    if probe.differs_in_threads:
         yield "In threads the function returned different results: it is not thread-safe."
+    if probe.fails_in_threads:
+        yield "In threads the calls failed: the function is not thread-safe."
     if probe.call.failed >= FAILS:
         error = "" if probe.call.error is None else f": {shortened(probe.call.error)}"
         yield f"{percent(probe.call.failed)} of the calls failed{error}."

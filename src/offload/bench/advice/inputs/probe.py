@@ -7,6 +7,7 @@ from statistics import fmean
 
 FIRST, ALONE, THREADS, PROCESSES, LOOP = "first", "alone", "threads", "processes", "loop"
 CROWDED_SHARE = 0.8  # share of the cores that is busy, from which workers wait for them; a guess
+FAILS_MORE = 0.5  # share of calls that fail in threads only, above which they are excluded; a guess
 PARALLEL = 1.2  # mean number of cores of a call, above which it uses several; a guess
 
 
@@ -157,6 +158,18 @@ class Probe:
 
     @property
     def is_unsafe_in_threads(self) -> bool:
+        """Whether results differ or calls fail in threads, but not alone and in processes."""
+        return self.differs_in_threads or self.fails_in_threads
+
+    @property
+    def fails_in_threads(self) -> bool:
+        """Whether most calls fail in threads only, such as those with a connection to SQLite."""
+        threads = max((point.failed for point in self.of_kind(THREADS)), default=0.0)
+        processes = max((point.failed for point in self.of_kind(PROCESSES)), default=0.0)
+        return threads - max(self.call.failed, processes) > FAILS_MORE
+
+    @property
+    def differs_in_threads(self) -> bool:
         """Whether results differ in threads, although they are the same alone and in processes."""
         threads = max((point.results for point in self.of_kind(THREADS)), default=0)
         processes = max((point.results for point in self.of_kind(PROCESSES)), default=0)
