@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 
 from offload.loads._load import Arrivals, Command, Load, Window
-from offload.loads._message import MASK, Message, parse_headers
+from offload.loads._message import MASK, Message, parse_headers, split_credentials
 from offload.loads._result import Figures, HostRun, LoadResult, LoadRun, Response
 from offload.loads._sender import HERE, Sender
 
@@ -28,6 +28,7 @@ __all__ = [
     "missing",
     "parse_headers",
     "run",
+    "split_credentials",
     "version",
 ]
 

@@ -8,12 +8,17 @@ import multiprocessing
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
+import psutil
 import pytest
 
 from offload.bench.target import interpreters
@@ -22,7 +27,7 @@ from offload.bench.watch.gil_location import Gils
 from offload.bench.watch.gil_meter import OFF, ON, UNREADABLE, GilMeter, GilUse
 from offload.bench.watch.python_runtime import Runtime
 from offload.bench.watch.remote_memory import Unreadable
-from offload.bench.watch.response_time import Requester
+from offload.bench.watch.response_time import Requester, Response
 from offload.bench.watch.watch import Reading, Watch
 from offload.errors import MachineError, UsageError
 from tests import ROOT
@@ -499,8 +504,8 @@ def test_a_response_that_is_late_is_a_lower_bound_until_it_comes(
     assert 0.9 < found.seconds < 10
 
 
-def _collect(responses: list[object], found: object) -> bool:
-    if not found.is_pending:  # type: ignore[attr-defined]
+def _collect(responses: list[Any], found: Any) -> bool:
+    if not found.is_pending:
         responses.append(found)
     return bool(responses)
 
@@ -510,3 +515,62 @@ def test_a_url_without_a_server_has_an_error_and_no_status() -> None:
         found = []
         assert wait_until(lambda: (each := requester.take()) and _collect(found, each))
     assert (found[0].status, found[0].error) == (None, "Connection refused")
+
+
+@contextmanager
+def serving(answer: Callable[[socket.socket], None]) -> Iterator[str]:
+    """Answer one request in a thread; yield the URL."""
+
+    def serve() -> None:
+        connection, _ = listening.accept()
+        with connection, suppress(OSError):  # the requester has closed the connection
+            connection.recv(1 << 16)
+            answer(connection)
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}/"
+        thread.join(20)
+        assert not thread.is_alive()
+
+
+def test_a_response_without_end_is_pending_and_is_not_kept_in_memory() -> None:
+    part, sent = bytes(1 << 20), list[int]()
+
+    def answer(connection: socket.socket) -> None:
+        connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+        while True:
+            connection.sendall(part)
+            sent.append(len(part))
+
+    before = psutil.Process().memory_info().rss
+    with serving(answer) as url, Requester(url) as requester:
+        assert wait_until(lambda: len(sent) > 300)
+        found = requester.take()
+        grown = psutil.Process().memory_info().rss - before
+    assert found is not None and found.is_pending
+    assert grown < 100 << 20
+
+
+def test_a_response_whose_end_is_missing_has_failed() -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc"
+    found: list[Response] = []
+    with serving(lambda connection: connection.sendall(head)) as url, Requester(url) as requester:
+        assert wait_until(lambda: (each := requester.take()) and _collect(found, each))
+    assert (found[0].status, found[0].is_ok) == (None, False)
+    assert found[0].error is not None and "IncompleteRead" in found[0].error
+
+
+def test_the_query_and_the_credentials_of_a_url_are_sent() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.settimeout(20)
+        place = f"127.0.0.1:{listening.getsockname()[1]}"
+        with Requester(f"http://me:secret@{place}/quote?text=why?"):
+            connection, _ = listening.accept()
+            with connection:
+                request = connection.recv(1 << 16)
+                connection.sendall(b"HTTP/1.1 204 No Content\r\n\r\n")
+    assert request.startswith(b"GET /quote?text=why? HTTP/1.1\r\n")
+    assert f"\r\nHost: {place}\r\n".encode() in request
+    assert b"\r\nAuthorization: Basic bWU6c2VjcmV0\r\n" in request

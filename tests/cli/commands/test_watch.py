@@ -196,6 +196,7 @@ def test_a_process_that_waits_for_its_parent_has_ended() -> None:
         (f"watch:{os.getppid()},url=example.org", 2, "url='example.org' is not a URL: write url="),
         (f"watch:{os.getppid()},url=ftp://x/", 2, "url='ftp://x/' is not a URL"),
         (f"watch:{os.getppid()},url=http://x:0/", 2, "url='http://x:0/' is not a URL"),
+        (f"watch:{os.getppid()},url=http://a..b/", 2, "url='http://a..b/' is not a URL"),
     ],
 )
 def test_a_wrong_word_is_one_line(words: str, code: int, message: str) -> None:

@@ -10,9 +10,11 @@ from urllib.parse import SplitResult, urlsplit
 
 from offload.bench.telemetry import connections
 from offload.errors import UsageError
+from offload.loads import split_credentials
 
 EVERY = 1.0  # s from one request to the next; a slower response delays the next request
 TIMEOUT = 30.0  # s
+PART = 1 << 16  # bytes of a response that are read at once
 LOCAL = ("localhost", "127.0.0.1", "::1", "0.0.0.0")  # noqa: S104 - nothing is bound to it
 CONNECTIONS = {"http": http.client.HTTPConnection, "https": http.client.HTTPSConnection}
 
@@ -40,6 +42,7 @@ def parse(url: str) -> SplitResult:
     """Return the parts of a URL; raise UsageError unless it is of http or https."""
     try:
         parts = urlsplit(url)
+        (parts.hostname or "").encode("idna")  # as the look-up of its address does
         is_valid = parts.scheme in CONNECTIONS and bool(parts.hostname) and parts.port != 0
     except ValueError:
         is_valid = False
@@ -68,11 +71,17 @@ def server_pid(url: str) -> int:
 
 
 class Requester:
-    """Send GET requests to a URL from `__enter__` to `__exit__`, each on its own connection."""
+    """Send GET requests to a URL from `__enter__` to `__exit__`, each on its own connection.
+
+    Credentials in the URL are sent in the header `Authorization`, as by loads.
+    """
 
     def __init__(self, url: str) -> None:
+        url, authorization = split_credentials(url)
+        self._headers = {} if authorization is None else {"Authorization": authorization}
         self._parts = parse(url)
-        self._target = f"{self._parts.path or '/'}?{self._parts.query}".rstrip("?")
+        query = f"?{self._parts.query}" if self._parts.query else ""
+        self._target = f"{self._parts.path or '/'}{query}"
         self._stopped = threading.Event()
         self._last: Response | None = None
         self._began: float | None = None
@@ -106,9 +115,12 @@ class Requester:
             self._parts.hostname or "", self._parts.port, timeout=TIMEOUT
         )
         try:
-            connection.request("GET", self._target)
+            connection.request("GET", self._target, headers=self._headers)
             response = connection.getresponse()
-            response.read()
+            while response.read(PART) and not self._stopped.is_set():  # it may never end
+                pass
+            if response.length:  # `read` with a size does not report a missing part
+                raise http.client.IncompleteRead(b"", response.length)
             return Response(time.monotonic() - began, response.status)
         except (OSError, http.client.HTTPException) as error:
             reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
