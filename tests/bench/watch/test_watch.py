@@ -269,6 +269,19 @@ def test_a_file_is_parsed_once_for_all_processes(monkeypatch: pytest.MonkeyPatch
         assert python_runtime.find(other.pid).pid == other.pid
 
 
+def test_the_names_of_mapped_files_may_have_any_characters(tmp_path: Path) -> None:
+    name = os.fsencode(tmp_path) + b"/caf\xe9\x0cx x x x x x"
+    Path(os.fsdecode(name)).write_bytes(b"content")
+    code = f"""
+import mmap, time
+with open({name!r}, "rb") as file: mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+print(flush=True)
+time.sleep(60)
+"""
+    with running(code) as process:
+        assert located(process.pid).addresses
+
+
 @pytest.mark.skipif(not Path("/proc/2/maps").exists(), reason="no thread of the kernel is here")
 def test_a_thread_of_the_kernel_is_no_python() -> None:
     with pytest.raises(Unreadable, match=r"pid 2 \(a thread of the kernel.* is not a Python") as no:

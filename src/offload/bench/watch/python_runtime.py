@@ -63,12 +63,12 @@ def find(pid: int) -> Runtime:
 def _mapped_files(pid: int) -> list[MappedFile]:
     """Return libpython and the executable, as far as the process has them."""
     try:
-        lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
+        text = os.fsdecode(Path(f"/proc/{pid}/maps").read_bytes())
     except OSError as error:
         raise remote_memory.explain(pid, error.errno or 0) from error
     executable = _executable(pid)
     found: dict[str, MappedFile] = {}
-    for line in lines:
+    for line in text.split("\n"):  # a name may have any other character, such as a form feed
         words = line.split(maxsplit=5)
         if len(words) < 6 or words[5] in found:
             continue
