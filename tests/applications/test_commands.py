@@ -16,7 +16,7 @@ from offload.bench.records.record import WINDOW
 from offload.bench.target import application_kind
 from offload.bench.trial import builder
 from offload.cli import case_options
-from offload.errors import UsageError
+from offload.errors import StartError, UsageError
 from offload.suites import Case, Request
 from tests.applications import APPS
 from tests.commands import fab, fab_here, free_port, served
@@ -30,6 +30,13 @@ import subprocess, sys, threading, time
 subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
 threading.Thread(target=time.sleep, args=(600,)).start()
 print("it has started")
+async def app(scope, receive, send): pass
+"""
+WILD = """
+import os
+for number in range(3, 12):
+    try: os.write(number, b"7\\njunk\\n")
+    except OSError: pass
 async def app(scope, receive, send): pass
 """
 
@@ -130,6 +137,14 @@ def test_the_kind_is_found_although_the_application_starts_threads_and_processes
 ) -> None:
     (tmp_path / "busy.py").write_text(BUSY)
     assert application_kind.kinds("app=busy:app", path=str(tmp_path)) == ["asgi"]
+
+
+@pytest.mark.server
+def test_an_application_that_writes_to_all_descriptors_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "wild.py").write_text(WILD)
+    with pytest.raises(StartError, match="importing app=wild:app wrote to the pipe") as raised:
+        application_kind.kinds("app=wild:app", path=str(tmp_path))
+    assert str(raised.value).count("\n") == 0
 
 
 @pytest.mark.server

@@ -1,16 +1,26 @@
-"""The end of a server that another process has started is seen, also if nobody has reaped it."""
+"""How a server ended is seen if nobody has reaped it, and if its task wrote to its pipe."""
 
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 
 import psutil
 import pytest
 
 from offload.bench.target import server
+from offload.errors import StartError
+from offload.suites import Case
+from tests.http_clients import get
 from tests.waiting import read_line, wait_until
 
 pytestmark = pytest.mark.server
+WRITES = """
+import os
+def quote():
+    os.write(int(os.environ["SERVER_READY_FD"]), b"7\\njunk\\n")
+    return b"42"
+"""
 
 
 @pytest.mark.parametrize(("seconds", "expected"), [("0", "the server ended"), ("30", None)])
@@ -25,3 +35,21 @@ def test_a_zombie_has_ended(seconds: str, expected: str | None) -> None:
         finally:
             child.kill()
             parent.kill()
+
+
+def test_a_task_that_writes_to_the_pipe_of_its_server_is_one_line(tmp_path: Path) -> None:
+    file = tmp_path / "wild.py"
+    file.write_text(f"{WRITES}quote()\n")
+    with pytest.raises(StartError, match="wrote to the pipe of its server: let it write only to"):
+        server.start(Case("threads", f"{file}:quote"), {})
+
+
+def test_a_server_whose_task_wrote_to_its_pipe_is_stopped(tmp_path: Path) -> None:
+    file = tmp_path / "wild.py"
+    file.write_text(WRITES)
+    running = server.start(Case("threads", f"{file}:quote"), {})
+    try:
+        assert get(running.url) == (200, b"42")
+    finally:
+        server.stop(running)
+    assert (running.process.returncode, running.ending) == (0, {})

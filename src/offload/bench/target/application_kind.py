@@ -59,6 +59,9 @@ def find(work: str, python: str | None = None, path: str | None = None) -> Impor
     except TimeoutError:
         what = f"{work} was not imported within {TIMEOUT:.0f} s"
         raise StartError(what, "check what its import waits for") from None
+    except ValueError:
+        what = f"importing {work} wrote to the pipe of its process"
+        raise StartError(what, "let it write only to descriptors that it opened") from None
     finally:  # do not wait for its threads and processes
         calling_process.end(process)
     if found is None:

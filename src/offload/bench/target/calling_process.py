@@ -55,8 +55,6 @@ class CallingProcess:
         assert self._process.stdout is not None
         try:
             for line in read_lines(self._process.stdout.fileno(), time.monotonic() + seconds):
-                if not isinstance(line, dict):
-                    raise ValueError
                 return line
         except TimeoutError:
             raise StartError(f"{self._doing()} did not end within {seconds:.0f} s") from None

@@ -31,6 +31,9 @@ def read_ready_line(
             return line
     except TimeoutError:
         is_late = True
+    except ValueError:
+        what = f"{case.name} wrote to the pipe of its server"
+        raise StartError(what, "let it write only to descriptors that it opened") from None
     what = f"was not ready within {ready_s:.0f} s" if is_late else "ended before it was ready"
     log.seek(0)
     output = log.read().decode(errors="replace").strip().splitlines() or ["no output"]

@@ -1,4 +1,4 @@
-"""Read JSON lines from a pipe, with a deadline."""
+"""Read lines from a pipe, each of which is a JSON object, with a deadline."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from typing import Any
 def read_lines(pipe: int, deadline: float) -> Iterator[dict[str, Any]]:
     """Yield each line until all writers have closed the pipe; raise TimeoutError at `deadline`.
 
-    `deadline` is a time of time.monotonic(). An incomplete last line is ignored.
+    `deadline` is a time of time.monotonic(). An incomplete last line is ignored. Raise ValueError
+    for any other text: a user's code in the process may write to all of its descriptors.
     """
     pending = b""
     while True:
@@ -22,4 +23,7 @@ def read_lines(pipe: int, deadline: float) -> Iterator[dict[str, Any]]:
         if not (data := os.read(pipe, 1 << 16)):
             return
         *whole, pending = (pending + data).split(b"\n")
-        yield from map(json.loads, whole)
+        for line in whole:
+            if not isinstance(found := json.loads(line), dict):
+                raise ValueError(f"{line[:50]!r} is no JSON object")
+            yield found

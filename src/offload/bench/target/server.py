@@ -185,7 +185,7 @@ def stop(server: Server, drain: float = DRAIN) -> None:
         with suppress(ProcessLookupError):
             os.killpg(server.process.pid, signal.SIGKILL)
         _reap(server, REAP)
-    with suppress(TimeoutError):
+    with suppress(TimeoutError, ValueError):  # ValueError: the task wrote to the pipe
         for line in read_lines(server.pipe, deadline=time.monotonic()):
             server.ending = line
     os.close(server.pipe)
