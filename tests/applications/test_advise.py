@@ -7,9 +7,12 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 
+import psutil
 import pytest
 
+from offload.bench.records import journal
 from offload.registry import catalog
 from offload.suites import Case
 from tests import ROOT
@@ -18,7 +21,7 @@ from tests.applications.seeded import FOLDER
 from tests.commands import fab, fab_here
 from tests.installed import MISSING, require
 from tests.rounds import measure_window
-from tests.waiting import read_line
+from tests.waiting import read_line, wait_until
 
 PATH = f"path={APPS}"
 PRELOADING = [n for n in catalog.servers_of() if catalog.find_server(n).can_preload]
@@ -99,6 +102,26 @@ def test_an_interrupted_advice_answers_by_what_is_known() -> None:
     assert begun.returncode == 130, errors
     assert b"plain_pool:app" in output.splitlines()[0]
     assert b"interrupted: the answer is from the measurements until then" in errors
+
+
+@pytest.mark.server
+@pytest.mark.timeout(120)
+def test_an_advice_that_is_interrupted_before_its_first_record_leaves_no_folder(
+    mark: Callable[[], list[psutil.Process]],
+) -> None:
+    require("gunicorn_gthread")
+    code = "import sys; from offload.cli.program import main; sys.exit(main())"
+    argv = [sys.executable, "-c", code, f"advise:app=plain_pool:app,path={FOLDER},budget=60"]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT) as begun:
+        while " alone: 5 s" not in (line := read_line(begun.stderr)):
+            assert line, "it ended before it measured a server"
+        assert wait_until(lambda: len(mark()) > 1)  # it has started a server
+        begun.send_signal(signal.SIGINT)
+        output, errors = begun.communicate(timeout=60)
+    assert (begun.returncode, output) == (130, b""), errors
+    assert errors.splitlines()[-1] == b"interrupted"
+    assert wait_until(lambda: not mark())
+    assert [*journal.RESULTS.iterdir()] == []
 
 
 @pytest.mark.server

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,8 +49,7 @@ def advise(
     try:
         found = steps.advise(one, question, folder, budget_s, _report)
     except (UserError, KeyboardInterrupt):
-        with suppress(OSError):  # the folder is not empty: it has records
-            folder.rmdir()
+        _remove_without_records(folder)
         raise
     _print(found, folder, style)
     if not found.is_interrupted:
@@ -79,6 +78,14 @@ def _check(found: ApplicationAnswer) -> None:
         raise Exit("interrupted: the answer is from the measurements until then", code=130)
     if found.disturbed is not None:
         raise DisturbedError("no verdict", found.disturbed.remedy)
+
+
+def _remove_without_records(folder: Path) -> None:
+    """Remove the folder of a run that has no records: it can be neither reported nor resumed."""
+    from offload.bench.records import journal
+
+    if not (folder / journal.FILE).exists():
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _report(text: str) -> None:
