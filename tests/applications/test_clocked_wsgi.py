@@ -133,6 +133,47 @@ def test_an_exception_passes_through_and_is_kept_with_its_line(clocked: Clocked)
     assert error.startswith("LookupError: no such quote (") and "test_clocked_wsgi.py:" in error
 
 
+def test_an_exception_of_a_generator_is_kept(clocked: Clocked) -> None:
+    def application(environ: Any, start: Any) -> Iterator[bytes]:
+        yield b"a"
+        raise LookupError("no second part")
+
+    parts = iter(clocked(application)(dict(ENVIRON), start_response))
+    assert next(parts) == b"a"
+    with pytest.raises(LookupError, match="no second part"):
+        next(parts)
+    assert request_clock.between(0, 0)["error"].startswith("LookupError: no second part (")
+
+
+def test_an_exception_without_a_message_passes_through(clocked: Clocked) -> None:
+    class UnreadableError(Exception):
+        def __str__(self) -> str:
+            raise ValueError("no message")
+
+    def application(environ: Any, start: Any) -> list[bytes]:
+        raise UnreadableError
+
+    with pytest.raises(UnreadableError):
+        clocked(application)(dict(ENVIRON), start_response)
+    error = request_clock.between(0, 0)["error"]
+    assert error.startswith("UnreadableError: (no message: its __str__ failed) (")
+
+
+def test_start_response_takes_arguments_by_name_if_the_server_does(clocked: Clocked) -> None:
+    """Servers accept it, although PEP 3333 does not permit it."""
+    seen: list[Any] = []
+
+    def of_server(status: str, headers: Any, exc_info: Any = None) -> None:
+        seen.append((status, headers, exc_info))
+
+    def application(environ: Any, start: Any) -> list[bytes]:
+        start(status="200 OK", headers=[], exc_info=None)
+        return [b""]
+
+    clocked(application)(dict(ENVIRON), of_server)
+    assert seen == [("200 OK", [], None)]
+
+
 @pytest.mark.parametrize(
     ("path", "status", "body"),
     [

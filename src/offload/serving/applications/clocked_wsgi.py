@@ -63,10 +63,16 @@ class _ClockedBody:
         return self
 
     def __next__(self) -> bytes:
-        with self._run:
-            if self._parts is None:
-                self._parts = iter(self._body)
-            return next(self._parts)
+        try:
+            with self._run:
+                if self._parts is None:
+                    self._parts = iter(self._body)
+                return next(self._parts)
+        except StopIteration:
+            raise
+        except Exception as error:
+            request_clock.note_error(error)
+            raise
 
     def close(self) -> None:
         """Close the body if it can be closed."""
@@ -89,10 +95,10 @@ def _leave(cell: Cell, request: Request | None, environ: Environ) -> None:
 def _noting(start_response: Callable[..., Any], environ: Environ) -> Callable[..., Any]:
     """Wrap `start_response` to note the route: Flask forgets it once the response is complete."""
 
-    def noting(*arguments: Any) -> Any:
+    def noting(*arguments: Any, **named: Any) -> Any:
         request = environ.get("werkzeug.request")
         environ[RULE] = getattr(getattr(request, "url_rule", None), "rule", None)
-        return start_response(*arguments)
+        return start_response(*arguments, **named)
 
     return noting
 

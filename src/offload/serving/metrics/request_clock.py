@@ -137,7 +137,10 @@ def note_error(error: BaseException) -> None:
     while trace is not None:
         place = f" ({trace.tb_frame.f_code.co_filename}:{trace.tb_lineno})"
         trace = trace.tb_next
-    text = " ".join(str(error).split())[:200]
+    try:
+        text = " ".join(str(error).split())[:200]
+    except Exception:  # noqa: BLE001 - a broken __str__ may raise anything
+        text = "(no message: its __str__ failed)"
     _error = f"{type(error).__name__}: {text}{place}"
 
 
