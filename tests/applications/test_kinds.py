@@ -51,6 +51,18 @@ async def wrapped_async(*arguments: Any) -> None:
     """Be ASGI, as a decorator's wrapper."""
 
 
+class Lazy:
+    """Has every attribute, as proxies and mocks have."""
+
+    def __getattr__(self, name: str) -> Lazy:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Lazy()
+
+    def __call__(self, environ: Any, start_response: Any) -> None:
+        """Be WSGI."""
+
+
 def sync_asgi(scope: Any, receive: Any, send: Any) -> Any:
     """Return an awaitable."""
 
@@ -65,6 +77,8 @@ def with_option(environ: Any, start_response: Any, option: int = 3) -> None:
         (Plain(), ["asgi"]),
         (Plain().wsgi, ["wsgi"]),
         (WsgiClass, ["wsgi"]),
+        (Lazy(), ["wsgi"]),
+        (functools.partial(Lazy()), ["wsgi"]),
         (wrapped_async, ["asgi"]),
         (sync_asgi, ["asgi"]),
         (functools.partial(sync_asgi), ["asgi"]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import os
 import traceback
@@ -152,7 +153,7 @@ def _accepts(found: Any, kind: str) -> bool:
 def _is_async(found: Any) -> bool:
     if inspect.isclass(found):
         return False
-    while hasattr(found, "func") and not hasattr(found, "__code__"):  # functools.partial
+    while isinstance(found, functools.partial):
         found = found.func
     call = getattr(type(found), "__call__", None)  # noqa: B004 - inspect the function itself
     return inspect.iscoroutinefunction(found) or inspect.iscoroutinefunction(call)
