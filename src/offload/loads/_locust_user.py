@@ -27,7 +27,7 @@ class User(FastHttpUser):
         """Send the request once; locust itself counts failures."""
         self.client.request(
             REQUEST["method"],
-            f"{PARTS.path or '/'}?{PARTS.query}".rstrip("?"),
+            (PARTS.path or "/") + (f"?{PARTS.query}" if PARTS.query else ""),
             name="request",
             data=REQUEST["body"],
             headers=REQUEST["headers"],

@@ -11,10 +11,12 @@ from threading import Thread
 
 import pytest
 
+from offload import loads
 from offload.bench.records.record import Record
 from offload.bench.trial import flags, stall, warmup
 from offload.bench.trial.warmup import send_first_requests
 from offload.errors import StartError
+from offload.loads import Load
 from offload.suites import Case
 from tests.records import changed, new_record
 
@@ -74,6 +76,14 @@ class Flood(Endless):
     """Sends large pieces without a pause."""
 
     piece, pause_s = b"x" * 1000, 0.0
+
+
+class Echo(Handler):
+    """Answers with the path of the request."""
+
+    def do_GET(self) -> None:
+        path = self.path.encode()
+        self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(path), path))
 
 
 class Short(Handler):
@@ -144,3 +154,13 @@ def test_a_body_that_does_not_end_is_an_error(
     monkeypatch.setattr(warmup, "LARGEST", 10_000)
     with serving(handler) as url, pytest.raises(StartError, match=message):
         warmup.get(url)
+
+
+@pytest.mark.parametrize("path", ["/", "/quote?text=why?", "/quote?text=a?b"])
+def test_the_first_requests_have_the_same_path_as_the_load(path: str) -> None:
+    with serving(Echo) as url:
+        first = send_first_requests(url.rstrip("/") + path)
+        load = Load(url.rstrip("/") + path, 1, None, requests=2, response_sha256=first.body_sha256)
+        loaded = loads.run(load, "builtin").result
+    assert first.body == path.encode()
+    assert (loaded.completed, any(loaded.failed.values())) == (2, False)

@@ -90,7 +90,7 @@ def answer(connection: http.client.HTTPConnection, url: str, request: Request) -
     headers = {k: v for k, v in message.headers.items() if k.lower() != "content-type"}
     if message.content_type is not None:
         headers["Content-Type"] = message.content_type
-    target = f"{parts.path or '/'}?{parts.query}".rstrip("?")
+    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     connection.request(message.method, target, message.body, headers)
     response = connection.getresponse()
     body = _body(response, url)
