@@ -51,6 +51,15 @@ def test_an_interrupt_while_the_report_is_written_does_not_lose_the_answer(
     assert said.stdout.startswith("Use 2 server processes with one event loop each (prefork)")
 
 
+def test_an_answer_without_its_program_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = answered(PYTHON, {("prefork", 2): 40.0, ("pipes", 2): 20.0})  # of a missing function
+    monkeypatch.setattr(steps, "advise", lambda *_: found)
+    said = fab_here("advise:noop_sync,code=fastapi")
+    assert said.returncode == 2
+    assert said.stdout.startswith("Use 2 server processes with one event loop each (prefork)")
+    assert said.stderr.splitlines()[-1].startswith("error: no 'quote' in ")
+
+
 @pytest.mark.server
 @pytest.mark.slow
 @pytest.mark.timeout(300)

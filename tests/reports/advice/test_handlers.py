@@ -151,6 +151,14 @@ def test_only_a_plain_def_is_sent_to_a_process_itself(
     assert ("pool.run(call)" in code) is not expected
 
 
+def test_a_file_that_this_python_cannot_parse_has_a_handler(shop: Path) -> None:
+    """It may be run by a newer Python, or be edited during the measurement."""
+    (shop / "shop" / "pricing.py").write_text("def quote(: ...\n")
+    assert not _function.find("shop.pricing:quote", False, str(shop)).is_picklable
+    found = handlers.for_answer("fastapi", predicted("shop.pricing:quote", str(shop)))
+    assert found is not None and "from shop.pricing import quote" in found.code
+
+
 def test_pythonpath_keeps_what_it_had(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", "/elsewhere")
     found = handlers.for_answer("fastapi", predicted("shop.pricing:quote", str(shop)))

@@ -111,7 +111,12 @@ def advise(
     except (UserError, KeyboardInterrupt):
         _remove_if_empty(folder)
         raise
-    handler = handlers.for_answer(code, result)
+    handler = None
+    failure: UserError | None = None
+    try:
+        handler = handlers.for_answer(code, result)
+    except UserError as error:  # the file of the function was changed meanwhile: keep the answer
+        failure = error
     if format == "json":
         print(answer_json.as_json(result, handler), flush=True)
     else:
@@ -120,6 +125,8 @@ def advise(
         raise Exit(f"interrupted: fab resume:{folder.name} measures the rest", code=130)
     write_report(folder)  # after the answer: it takes seconds, in which Ctrl-C must not lose it
     answers.check_advice(result)
+    if failure is not None:
+        raise failure
 
 
 @command("Understand")

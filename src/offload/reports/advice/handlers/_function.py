@@ -7,6 +7,7 @@ import keyword
 from dataclasses import dataclass
 from pathlib import Path
 
+from offload.errors import UsageError
 from offload.registry import catalog, places, source
 
 ALIAS = "work"  # name of the function in a program that uses its own name for something else
@@ -59,12 +60,19 @@ def find(task: str, is_coroutine: bool, path: str | None) -> Function:
 
 
 def _is_plain(file: Path, name: str) -> bool:
-    """Whether a file defines the function once, at module level and without a decorator."""
+    """Whether a file defines the function once, at module level and without a decorator.
+
+    False if this Python cannot parse the file: the function may be run by another one.
+    """
     if file.suffix != ".py" or not file.is_file():
+        return False
+    try:
+        body = source.parse(file).body
+    except UsageError:
         return False
     defined = [
         node
-        for node in source.parse(file).body
+        for node in body
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name == name
     ]
     return len(defined) == 1 and not defined[0].decorator_list
