@@ -17,7 +17,7 @@ from typing import IO, Any
 
 import psutil
 
-from offload.bench.target import interpreters, packages
+from offload.bench.target import handshake, interpreters, packages
 from offload.bench.target.json_lines import read_lines
 from offload.errors import StartError, UserError, kind_of
 from offload.registry import catalog, places
@@ -29,7 +29,6 @@ ERROR = "error: "  # prefix of the line on stderr in which the process reports w
 PREFIX = "calls-"  # of folders, before the pid of the parent
 OWNED = re.compile(PREFIX + r"([1-9]\d{0,8})-")
 LONGEST_LINE = 200  # characters of a printed line that an error quotes
-LAST = 1 << 16  # bytes of the end of the process's stderr that are read
 
 
 class CallingProcess:
@@ -66,10 +65,8 @@ class CallingProcess:
         raise StartError(f"{self._doing()} ended the process{self._exit_reason()}")
 
     def last_lines(self) -> list[str]:
-        """Return the last lines of the process's stderr, up to LAST bytes."""
-        size = self._log.seek(0, os.SEEK_END)
-        self._log.seek(max(0, size - LAST))
-        return self._log.read().decode(errors="replace").strip().splitlines()
+        """Return the last lines of the process's stderr."""
+        return handshake.last_lines(self._log)
 
     def kind_of_error(self) -> type[UserError]:
         """Return the kind of the error that the process reported, by its exit code."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from contextlib import suppress
 from typing import IO
@@ -15,6 +16,8 @@ from offload.suites import Case
 
 READY = 10.0  # s for a server and its workers to import the task
 REPORT = 2.0  # s after READY in which the server may still report its own error
+LAST = 1 << 16  # bytes of the end of a process's output that are read
+LONGEST_LINE = 1000  # characters of a printed line that an error quotes
 UNANNOUNCED = "it listens but did not report that it is ready: call readiness.announce(port)"
 
 
@@ -35,10 +38,16 @@ def read_ready_line(
         what = f"{case.name} wrote to the pipe of its server"
         raise StartError(what, "let it write only to descriptors that it opened") from None
     what = f"was not ready within {ready_s:.0f} s" if is_late else "ended before it was ready"
-    log.seek(0)
-    output = log.read().decode(errors="replace").strip().splitlines() or ["no output"]
-    why = UNANNOUNCED if is_late and _listens(pid) else output[-1]
+    output = last_lines(log) or ["no output"]
+    why = UNANNOUNCED if is_late and _listens(pid) else output[-1][:LONGEST_LINE]
     raise StartError(f"{case.name} {what} ({why})", f"try {case.command}")
+
+
+def last_lines(log: IO[bytes]) -> list[str]:
+    """Return the last lines of a process's output, up to LAST bytes of it."""
+    size = log.seek(0, os.SEEK_END)
+    log.seek(max(0, size - LAST))
+    return log.read().decode(errors="replace").strip().splitlines()
 
 
 def as_error(line: dict[str, object]) -> UserError:
