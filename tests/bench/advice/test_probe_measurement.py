@@ -58,6 +58,16 @@ def test_the_wait_of_similar_calls_is_that_of_a_call_alone() -> None:
     assert probe_measurement._with_more_calls(CALL, 70, []) == CALL
 
 
+def test_calls_that_may_wait_for_each_other_end_before_the_timeout() -> None:
+    """25 calls of 3 s in a lock would take 75 s, and the timeout is a minute."""
+    assert probe_measurement.thread_counts(KNOWN.call, 2, 25) == [2, 25]
+    slow = replace(KNOWN.call, wall_s=3.0)
+    assert probe_measurement.thread_counts(slow, 2, 25) == [2, 10]
+    slowest = replace(slow, wall_s=probe_measurement.SLOWEST)
+    for count in probe_measurement.thread_counts(slowest, 2, 1000):
+        assert count * slowest.wall_s < probe_measurement.MARGIN_S
+
+
 def test_a_point_is_the_mean_of_its_passes() -> None:
     one, other = (
         point(PROCESSES, 2, 10.0, 0.1, results=1),

@@ -41,6 +41,7 @@ PASSES = 2  # measurements of each number of workers
 VARIES = 0.5  # standard deviation over mean of calls, from which a mean needs more; a guess
 SLOWEST = 5.0  # s of one call, above which the probe would take too long
 MOST_THREADS = 64
+LONGEST_POINT_S = 30.0  # s in which one call of each thread fits, one after the other; a guess
 CACHES_MIB = 4.0  # growth during the probe up to which caches explain it; a guess
 CROWDING = "crowding"
 
@@ -169,9 +170,9 @@ def _points(
 ) -> Iterator[Point]:
     """Measure one worker for each core, and as many workers as could be useful."""
     available = cores.available()
-    useful = useful_workers(call.wait_s, call.cpu_s, available, users)
-    for count in sorted({available, min(useful, MOST_THREADS)}):
+    for count in thread_counts(call, available, users):
         yield _point(child, THREADS, count)
+    useful = useful_workers(call.wait_s, call.cpu_s, available, users)
     for count in sorted({available, min(useful, 4 * available)}):
         yield _point(child, PROCESSES, count)
     if is_coroutine:
@@ -210,6 +211,17 @@ def useful_workers(wait_s: float, cpu_s: float, available: int, users: int) -> i
     """
     wall_s = wait_s + cpu_s
     return max(2, min(users, math.ceil(2 * available * wall_s / max(cpu_s, wall_s / users))))
+
+
+def thread_counts(call: CallCost, available: int, users: int) -> list[int]:
+    """Return the numbers of threads to measure: one for each core, and as many as are useful.
+
+    Each thread calls at least once. Calls that wait for each other, such as for a lock, run one
+    after the other, so all of them must fit into LONGEST_POINT_S.
+    """
+    useful = useful_workers(call.wait_s, call.cpu_s, available, users)
+    most = max(available, int(LONGEST_POINT_S / call.wall_s))
+    return sorted({available, min(useful, MOST_THREADS, most)})
 
 
 def _point(child: CallingProcess, kind: str, count: int) -> Point:
