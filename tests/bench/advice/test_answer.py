@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -369,3 +370,39 @@ def test_a_call_that_only_waits_for_a_cpu_is_described_by_its_duration() -> None
     known = replace(PYTHON, call=replace(PYTHON.call, cpu_s=0.0001, queued_s=0.0499))
     text = " ".join(answer_text.text(answered(known, {("prefork", 2): 39.0})).split())
     assert "A call alone takes 50 ms; it holds the GIL" in text
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("users",), 0),
+        (("users",), math.inf),
+        (("memory_mib",), "many"),
+        (("memory_mib",), -1),
+        (("p99_s",), 0),
+        (("p99_s",), math.nan),
+        (("probe", "cores"), 0),
+        (("probe", "call", "wall_s"), 0),
+        (("users",), -3),
+        (("busy_cpu_s",), [-1]),
+    ],
+)
+def test_a_question_with_an_impossible_value_is_one_line(
+    tmp_path: Path, path: tuple[str | int, ...], value: object
+) -> None:
+    answer.save(QUESTION, tmp_path)
+    file = tmp_path / answer.FILE
+    values = json.loads(file.read_bytes())
+    part = values
+    for key in path[:-1]:
+        part = part[key]
+    part[path[-1]] = value
+    file.write_text(json.dumps(values))
+    with pytest.raises(StorageError, match="is not readable by this version"):
+        answer.load(tmp_path)
+
+
+def test_a_question_that_is_nested_too_deeply_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / answer.FILE).write_text("[" * 100_000)
+    with pytest.raises(StorageError, match="is nested too deeply"):
+        answer.load(tmp_path)

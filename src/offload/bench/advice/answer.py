@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -152,26 +153,44 @@ def _question(values: Any) -> Question:
     busy_cpu_s = tuple(float(each) for each in values.get("busy_cpu_s", ()))
     if not all(each > 0 for each in busy_cpu_s):
         raise ValueError("busy_cpu_s has a time that is not positive")
-    return Question(
+    found = Question(
         probe,
         overhead.read(values["overheads"]),
         int(values["users"]),
-        values.get("memory_mib"),
-        values.get("p99_s"),
+        _limit(values, "memory_mib"),
+        _limit(values, "p99_s"),
         busy_cpu_s,
     )
+    if found.users < 1 or not found.model.ranking():  # which raises an error for times that are 0
+        raise ValueError("no strategy is possible")
+    return found
+
+
+def _limit(values: Mapping[str, Any], name: str) -> float | None:
+    """Return the value of a constraint, which is positive; None if there is none."""
+    if (value := values.get(name)) is None:
+        return None
+    if not 0 < float(value) < math.inf:
+        raise ValueError(f"{name} is not positive")
+    return float(value)
 
 
 def read(folder: Path, build: Callable[[Any], T]) -> T:
     """Build a question from the values in its run's folder; raise StorageError."""
     path = folder / FILE
     try:
-        return build(json.loads(path.read_bytes()))
+        return build(json.loads(path.read_bytes(), parse_constant=_refuse))
     except OSError as error:
         raise StorageError(f"{path}: {error.strerror}", "repeat fab advise") from error
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError) as error:
         what = f"{path} is not readable by this version: {error}"
         raise StorageError(what, "repeat fab advise") from error
+    except RecursionError:
+        raise StorageError(f"{path} is nested too deeply", "repeat fab advise") from None
+
+
+def _refuse(word: str) -> float:
+    raise ValueError(f"{word} is not a valid number")
 
 
 def predict(question: Question, case: Case) -> Answer:
