@@ -6,9 +6,11 @@ import io
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -165,6 +167,20 @@ def test_a_program_that_is_no_python_is_refused_unless_requested() -> None:
     assert said.returncode == 0
     assert f"no rho: pid {sleeping.pid} (sleep) is not a Python process" in said.stderr
     assert said.stdout.splitlines()[1].split()[-1] == "-"
+
+
+def test_the_name_of_a_program_cannot_control_a_terminal(tmp_path: Path) -> None:
+    program = tmp_path / "a\x1b[2Jb"
+    shutil.copy(shutil.which("sleep") or "", program)
+    sleeping = subprocess.Popen([program, "60"])
+    try:
+        said = fab_here(f"watch:{sleeping.pid},without_gil=yes,seconds=1")
+    finally:
+        sleeping.kill()
+        sleeping.wait(20)
+    assert said.returncode == 0
+    assert r"(a\x1b[2Jb) is not a Python process" in said.stderr
+    assert "\x1b" not in said.stderr + said.stdout
 
 
 def test_a_pid_of_no_process_is_refused() -> None:

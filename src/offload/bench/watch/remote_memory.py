@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 
-from offload.errors import MachineError, RunError, UsageError, UserError
+from offload.errors import MachineError, RunError, UsageError, UserError, escaped
 
 YAMA = Path("/proc/sys/kernel/yama/ptrace_scope")
 DEFAULT_SCOPE = "sudo sysctl kernel.yama.ptrace_scope=0, or run watch with sudo"
@@ -32,9 +32,13 @@ _ERRORS: dict[str, type[UserError]] = {
 
 
 class Unreadable(Exception):
-    """The GIL of a process cannot be read: the kind of the reason, one line, and what to do."""
+    """The GIL of a process cannot be read: the kind of the reason, one line, and what to do.
+
+    Control characters are escaped, because the program of a process may have any name.
+    """
 
     def __init__(self, kind: str, message: str, remedy: str = "") -> None:
+        message = escaped(message)
         super().__init__(f"{message}: {remedy}" if remedy else message)
         self.kind, self.message, self.remedy = kind, message, remedy
 
