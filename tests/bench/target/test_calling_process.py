@@ -29,12 +29,14 @@ pytestmark = pytest.mark.server
 
 PROBE = "offload.serving.task_probe"
 SHOP = """
-import os, signal, sys, tempfile, threading, time
+import multiprocessing, os, signal, sys, tempfile, threading, time
 def reads(): return sys.stdin.read()
 def prints(): print("{}"); return "x"
 def exits(): os._exit(3)
 def kills(): os.kill(os.getpid(), signal.SIGKILL)
 def kills_its_group(): os.killpg(0, signal.SIGKILL)
+def ends_workers():
+    if multiprocessing.parent_process() is not None: os._exit(3)
 def writes():
     for number in range(3, 12):
         try: os.write(number, b"7\\njunk\\n")
@@ -115,6 +117,16 @@ def test_a_process_that_a_task_ends_reports_how(task: str, how: str, temporary: 
         probe_measurement._call(running, "first", 1, 0.0)
     assert raised.value.exit_code == 5
     assert not [*temporary.iterdir()]
+
+
+@pytest.mark.usefixtures("shop")
+def test_a_worker_that_a_task_ends_is_reported() -> None:
+    how = "calling shop:ends_workers ended a worker process: fix the function first"
+    with calling("shop:ends_workers") as running:
+        assert measured(running, "first")["failed"] == 0
+        with pytest.raises(RunError, match=how):
+            probe_measurement._call(running, "processes", 2, 0.1)
+        assert measured(running, "threads", 2)["failed"] == 0  # the process goes on
 
 
 @pytest.mark.usefixtures("shop")
