@@ -60,6 +60,7 @@ WRONG = {
     "gil:uvicorn_h11,noop_sync": (2, "'uvicorn_h11' is a server, but a task is expected"),
     "report": (6, "start one by fab quick"),
     "report:nosuch": (6, "no run 'nosuch'"),
+    "run_load_test:url=http://127.0.0.1/,body=@/dev/zero": (2, "body=@/dev/zero has more than"),
 }
 NEWLINES = {
     "run_server:3,python=no\nsuch": r"install it, or set PYTHONS=no\nsuch=/path/of/python",

@@ -93,7 +93,8 @@ def body(name: str, text: str) -> str | None:
     if not text.startswith("@"):
         return text or None
     try:
-        content = Path(text[1:]).expanduser().read_bytes()
+        with Path(text[1:]).expanduser().open("rb") as file:
+            content = file.read(LONGEST_BODY + 1)  # a device may have no end
     except RuntimeError:
         raise UsageError(f"{name}={text[:200]}: no such user", "name a readable file") from None
     except OSError as error:
