@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -229,6 +230,18 @@ def test_each_server_has_a_command_line(server: str, app: str) -> None:
     assert ("DJANGO_SETTINGS_MODULE=settings" in line) is (name is None)
     is_called = any(word in line for word in ("--factory", "--call", "()'"))
     assert is_called is (name != "app")
+
+
+@pytest.mark.parametrize("server", catalog.servers_of())
+@pytest.mark.parametrize("call", ["", "()"])
+def test_a_file_with_any_name_is_one_word_of_the_command(server: str, call: str) -> None:
+    case = sizes.with_size(CASE, server, Size(2, 8))
+    work = f"app=/srv/my shop; exit.py:app{call}"
+    question = replace(QUESTION, work=work, name="app")
+    line = deployment.command(question, replace(OPTION, case=case))
+    assert line is not None
+    words = shlex.split(line)
+    assert words[0] == "PYTHONPATH=/srv" and words[-1].startswith("my shop; exit:app")
 
 
 def test_a_command_is_wrapped_so_that_a_shell_still_reads_it() -> None:

@@ -32,7 +32,7 @@ def command(question: Question, option: Option, preload: bool = False) -> str | 
         is_factory, target = True, DJANGO.format(kind=server.serves)
     if folder is not None:
         variables = {"PYTHONPATH": folder, **variables}
-    app = factory_form.format(app=target) if is_factory else target
+    app = _quoted(factory_form if is_factory else "{app}", target)
     size = option.size
     line = form.format(
         processes=size.processes,
@@ -45,6 +45,13 @@ def command(question: Question, option: Option, preload: bool = False) -> str | 
         line = f"{shlex.quote(interpreters.find(option.case.python))} -m {program} {rest}"
         line = line.replace("-m waitress-serve", "-m waitress")
     return " ".join([*(f"{name}={shlex.quote(value)}" for name, value in variables.items()), line])
+
+
+def _quoted(form: str, target: str) -> str:
+    """Return a form with its `{app}`, quoted for a shell: a file may have any name."""
+    if form.startswith("'"):  # the whole word is quoted
+        return shlex.quote(form.strip("'").format(app=target))
+    return form.format(app=shlex.quote(target))
 
 
 def wrap(line: str, width: int) -> str:
