@@ -8,6 +8,7 @@ from dataclasses import asdict
 from offload.bench.analysis import application_causes, application_signs
 from offload.bench.analysis.application_causes import Cause, Kind
 from offload.bench.records.record import Record
+from offload.errors import escaped
 from offload.units import percent, seconds
 
 # Kinds that notes below a table omit: no limit, and one that notes report for all servers.
@@ -55,9 +56,10 @@ def _loop_blocked(cause: Cause, _: int) -> str:
             f"the event loop is blocked for {value_s} at a time, not by a route, but by another "
             "asyncio task, such as that of a middleware"
         )
+    route = escaped(cause.route)  # an application can choose any path
     return (
-        f"the event loop is blocked: {cause.route} runs on it for {value_s} without a pause, and "
-        "all other requests of the process wait"
+        f"the event loop is blocked: {route} runs on it for {value_s} without a pause, and all "
+        "other requests of the process wait"
     )
 
 

@@ -142,6 +142,8 @@ def test_every_kind_has_a_sentence_that_ends_in_what_to_do() -> None:
     assert remedied == [kind for kind in Kind if kind is not Kind.NOTHING]
     elsewhere = application.advice(Cause(Kind.LOOP_BLOCKED, 0.5), 100)
     assert "for 500 ms at a time, not by a route, but by another asyncio task" in elsewhere
+    route = "GET /\x1b[2J"  # a path that clears a terminal
+    assert "\x1b" not in application.advice(Cause(Kind.LOOP_BLOCKED, 0.5, route=route), 100)
 
 
 SERVER = {"asgi": "uvicorn_httptools", "wsgi": "gunicorn_gthread"}
