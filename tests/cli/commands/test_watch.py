@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from offload.bench.target import interpreters, server
+from offload.bench.target import interpreters, running_servers, server
 from offload.bench.telemetry import connections
 from offload.errors import UsageError
 from tests import ROOT, commands
@@ -219,3 +219,13 @@ def test_a_wrong_word_is_one_line(words: str, code: int, message: str) -> None:
     found = refused(words)
     assert found[0] == code
     assert message in found[1]
+
+
+@pytest.mark.parametrize("content", ['{"pid": %d}', '{"pid": %d, "port": "x"}', "[%d]"])
+def test_a_file_that_describes_no_server_is_a_warning(content: str) -> None:
+    running_servers.file(9).write_text(content % os.getpid())
+    said = fab_here("watch")
+    assert (said.returncode, said.stdout) == (3, "")
+    warning, error = said.stderr.splitlines()
+    assert warning.startswith("warning: ") and "9.json does not describe a server (" in warning
+    assert error.startswith("error: no server is running: ")

@@ -47,6 +47,7 @@ def _read_running() -> list[dict[str, object]]:
         try:
             facts = json.loads(path.read_text())
             is_running = _is_running(int(facts["pid"]), facts.get("started"))
+            facts["port"] = int(facts["port"])
         except (OSError, ValueError, KeyError, TypeError) as error:
             what = escaped(f"{path} does not describe a server ({error})")
             print(f"warning: {what}: remove it", file=sys.stderr)
