@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import io
 import multiprocessing
 import os
 import shutil
@@ -150,6 +151,17 @@ class _Hiding:
 
     def get_section_by_name(self, name: str) -> object:
         return None if name in self._hidden else self._elf.get_section_by_name(name)
+
+
+def test_a_damaged_file_has_no_symbols(tmp_path: Path) -> None:
+    with running(SLEEPING) as process:
+        content = Path(python_runtime._mapped_files(process.pid)[0].place).read_bytes()
+    if (table := ELFFile(io.BytesIO(content)).get_section_by_name(".gnu.hash")) is None:
+        pytest.skip("this Python has no .gnu.hash")
+    start = table["sh_offset"]
+    damaged = tmp_path / "libpython"
+    damaged.write_bytes(content[:start] + bytes(16) + content[start + 16 :])  # no buckets
+    assert python_runtime._read_elf(str(damaged)) == ({}, ())
 
 
 def test_an_old_python_reports_that_it_is_too_old() -> None:

@@ -112,9 +112,8 @@ def _addresses(file: MappedFile) -> Mapping[str, int]:
 
 
 def _read_elf(place: str) -> Elf:
-    """Return the symbols and segments of a file; both are empty if it is no ELF file."""
+    """Return the symbols and segments of a file; both are empty if it is no valid ELF file."""
     try:
-        from elftools.common.exceptions import ELFError
         from elftools.elf.elffile import ELFFile
     except ImportError as error:
         remedy = f"{sys.executable} -m pip install pyelftools"
@@ -127,7 +126,9 @@ def _read_elf(place: str) -> Elf:
                 for segment in elf.iter_segments("PT_LOAD")
             )
             return dict(_symbols(elf)), segments
-        except ELFError:
+        except OSError:
+            raise
+        except Exception:  # noqa: BLE001 - the parser may raise anything for a damaged file
             return {}, ()
 
 
