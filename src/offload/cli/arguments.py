@@ -16,20 +16,21 @@ LONGEST_BODY = 1 << 20  # bytes, the maximum that our servers accept
 NUMBER = re.compile(r"\d{1,9}(\.\d{1,9})?", re.ASCII)
 MAX_NUMBERS = 10  # in a range: more would make a sweep longer, but not more accurate
 MAX_DIGITS = 18  # no option needs more; int() raises ValueError for thousands of digits
+SHOWN = 100  # characters of a value that an error shows
 
 
 def whole_number(name: str, text: str, minimum: int, maximum: int) -> int:
     """Parse a whole number from `minimum` to `maximum`."""
     digits = text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS
     if not digits or not minimum <= int(text) <= maximum:
-        raise UsageError(f"{name}={text!r} is not a whole number from {minimum} to {maximum}")
+        raise UsageError(f"{_given(name, text)} is not a whole number from {minimum} to {maximum}")
     return int(text)
 
 
 def number(name: str, text: str, minimum: float, maximum: float) -> float:
     """Parse a number from `minimum` to `maximum`, with or without a decimal point."""
     if not NUMBER.fullmatch(text) or not minimum <= float(text) <= maximum:
-        raise UsageError(f"{name}={text!r} is not a number from {minimum:g} to {maximum:g}")
+        raise UsageError(f"{_given(name, text)} is not a number from {minimum:g} to {maximum:g}")
     return float(text)
 
 
@@ -43,7 +44,7 @@ def whole_numbers(name: str, text: str, minimum: int, maximum: int) -> list[int]
         whole_number(name, last, minimum, maximum),
     )
     if low >= high:
-        raise UsageError(f"{name}={text!r} must be ascending", f"write {name}=1..16")
+        raise UsageError(f"{_given(name, text)} must be ascending", f"write {name}=1..16")
     if high - low < MAX_NUMBERS:
         return list(range(low, high + 1))
     return sorted(
@@ -57,7 +58,7 @@ def seconds(name: str, text: str, minimum: float) -> float:
     value = float(match[1]) * (60 if match[2] in ("m", "M") else 1) if match else -1.0
     if not minimum <= value <= LONGEST:
         hint = f"a time from {minimum:g} s to {LONGEST:g} s, like 30 or 2m"
-        raise UsageError(f"{name}={text!r} is not {hint}")
+        raise UsageError(f"{_given(name, text)} is not {hint}")
     return value
 
 
@@ -67,7 +68,7 @@ def mebibytes(name: str, text: str) -> float | None:
         return None
     match = MEMORY.fullmatch(text)
     if match is None or not float(match[1]):
-        raise UsageError(f"{name}={text!r} is not an amount of memory, like 512M or 2G")
+        raise UsageError(f"{_given(name, text)} is not an amount of memory, like 512M or 2G")
     return float(match[1]) * {"m": 1.0, "g": 1024.0}[match[2].lower()]
 
 
@@ -77,7 +78,7 @@ def response_time(name: str, text: str) -> float | None:
         return None
     match = RESPONSE_TIME.fullmatch(text)
     if match is None or not float(match[1]):
-        raise UsageError(f"{name}={text!r} is not a response time, like 50ms or 0.2s")
+        raise UsageError(f"{_given(name, text)} is not a response time, like 50ms or 0.2s")
     return float(match[1]) / {"ms": 1000.0, "s": 1.0}[match[2].lower()]
 
 
@@ -118,6 +119,12 @@ def folder(name: str, text: str) -> str | None:
     except (OSError, RuntimeError):  # the name is too long, or the user of ~user does not exist
         pass
     raise UsageError(f"no folder {text[:200]!r} in {name}=")
+
+
+def _given(name: str, text: str) -> str:
+    """Return an option as it was given; a long value is cut."""
+    shown = text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+    return f"{name}={shown!r}"
 
 
 def one_of(name: str, text: str, *choices: str) -> str:

@@ -25,3 +25,17 @@ def test_other_texts_are_refused_in_one_line(text: str) -> None:
     for parse in (arguments.mebibytes, arguments.response_time):
         with pytest.raises(UsageError, match=r"^x='.*' is not an? [^\n]*$"):
             parse("x", text)
+
+
+def test_an_error_shows_only_the_start_of_a_long_value() -> None:
+    text = "9" * 100_000
+    for parse in (
+        lambda: arguments.whole_number("x", text, 1, 1000),
+        lambda: arguments.number("x", text, 1, 1000),
+        lambda: arguments.seconds("x", text, 1.0),
+        lambda: arguments.mebibytes("x", text),
+        lambda: arguments.response_time("x", text),
+    ):
+        with pytest.raises(UsageError, match=r"^x='9{100}\.\.\.' is not an? ") as raised:
+            parse()
+        assert len(str(raised.value)) < 200

@@ -47,7 +47,7 @@ def parse(url: str) -> SplitResult:
     except ValueError:
         is_valid = False
     if not is_valid or not url.isascii() or any(letter.isspace() for letter in url):
-        raise UsageError(f"url={url!r} is not a URL", "write url=http://127.0.0.1:8000/")
+        raise UsageError(f"url={url[:200]!r} is not a URL", "write url=http://127.0.0.1:8000/")
     return parts
 
 
@@ -66,7 +66,7 @@ def server_pid(url: str) -> int:
     if roots:
         pids = " or ".join(f"pid={pid}" for pid in sorted(roots))
         raise UsageError(f"{len(roots)} processes listen on port {port}", f"select one by {pids}")
-    what = f"the process that serves {url} was not found"
+    what = f"the process that serves {url[:200]} was not found"
     raise UsageError(what, "add pid=, or run watch as its user or root")
 
 
