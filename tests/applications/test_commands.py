@@ -140,6 +140,13 @@ def test_the_kind_is_found_although_the_application_starts_threads_and_processes
 
 
 @pytest.mark.server
+def test_an_attribute_that_raises_an_error_is_described(tmp_path: Path) -> None:
+    (tmp_path / "lazy.py").write_text("def __getattr__(name): raise LookupError(f'no {name}')\n")
+    with pytest.raises(UsageError, match=r"app=lazy:app raised LookupError: no app \(.*lazy\.py:1"):
+        application_kind.kinds("app=lazy:app", path=str(tmp_path))
+
+
+@pytest.mark.server
 def test_an_application_that_writes_to_all_descriptors_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "wild.py").write_text(WILD)
     with pytest.raises(StartError, match="importing app=wild:app wrote to the pipe") as raised:

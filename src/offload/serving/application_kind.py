@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import sys
 
-from offload.errors import UserError
+from offload.errors import UsageError, UserError
 from offload.serving.applications import user_application
 from offload.serving.lifecycle import calling
 
@@ -23,10 +23,18 @@ def main(arguments: list[str]) -> int:
         kinds = user_application.kinds(arguments[0])
         values = {"kinds": kinds, "name": user_application.name(arguments[0])}
     except UserError as error:
-        code = error.exit_code
-        values = {"error": error.what, "remedy": error.remedy, "exit_code": code}
+        code, values = _described(error)
+    except Exception as error:  # noqa: BLE001 - attributes of an object may raise anything
+        what = f"{arguments[0]} raised {user_application.reason(error)}"
+        code, values = _described(UsageError(what, "fix it"))
     print(json.dumps(values), file=results, flush=True)
     return code
+
+
+def _described(error: UserError) -> tuple[int, dict[str, object]]:
+    """Return the exit code and the values for an error."""
+    values = {"error": error.what, "remedy": error.remedy, "exit_code": error.exit_code}
+    return error.exit_code, values
 
 
 if __name__ == "__main__":
