@@ -18,8 +18,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from offload.bench.watch import remote_memory
-from offload.bench.watch.python_runtime import ANYWAY, Runtime
-from offload.bench.watch.remote_memory import STARTING, UNSUPPORTED, Unreadable, read_u64
+from offload.bench.watch.python_runtime import Runtime
+from offload.bench.watch.remote_memory import (
+    STARTING,
+    UNSUPPORTED,
+    WITHOUT_GIL,
+    Unreadable,
+    read_u64,
+)
 
 COOKIE = b"xdebugpy"
 HEAD = struct.Struct("=8sQQ")  # cookie, version, whether the build is free-threaded
@@ -131,7 +137,7 @@ def _published(runtime: Runtime, version: int, free_threaded: bool, words: Seque
 def _unpublished(runtime: Runtime, version: int | None) -> Layout:
     if version is None:
         message = f"pid {runtime.pid} is a Python older than 3.11, whose GIL is not read"
-        raise Unreadable(UNSUPPORTED, message, ANYWAY)
+        raise Unreadable(UNSUPPORTED, message, WITHOUT_GIL)
     known = UNPUBLISHED.get((version >> 24, version >> 16 & 0xFF))
     if known is None:
         raise _unknown(runtime, f"Python {version_name(version)} publishes no debug offsets")
@@ -188,5 +194,5 @@ def _gils(runtime: Runtime, layout: Layout) -> list[int]:
 
 def _unknown(runtime: Runtime, why: str) -> Unreadable:
     return Unreadable(
-        UNSUPPORTED, f"the GIL of pid {runtime.pid} is not where expected ({why})", ANYWAY
+        UNSUPPORTED, f"the GIL of pid {runtime.pid} is not where expected ({why})", WITHOUT_GIL
     )

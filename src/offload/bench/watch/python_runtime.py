@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from offload.bench.watch import remote_memory
-from offload.bench.watch.remote_memory import NOT_PYTHON, UNSUPPORTED, Unreadable
+from offload.bench.watch.remote_memory import NOT_PYTHON, UNSUPPORTED, WITHOUT_GIL, Unreadable
 from offload.errors import MachineError
 
 RUNTIME, VERSION, SECTION = "_PyRuntime", "Py_Version", ".PyRuntime"
 DELETED = " (deleted)"
 PAGE = os.sysconf("SC_PAGE_SIZE")
-ANYWAY = "without_gil=yes watches the rest"
 
 # The symbols of a file, and the offset and address of each of its segments, in whole pages.
 Elf = tuple[Mapping[str, int], tuple[tuple[int, int], ...]]
@@ -155,9 +154,9 @@ def _explain(pid: int, files: list[MappedFile]) -> Unreadable:
     """Return why no runtime was found in the files of a process."""
     name = Path(files[-1].path).name if files else "a thread of the kernel, or about to end"
     if name.startswith("pypy"):
-        return Unreadable(UNSUPPORTED, f"pid {pid} is PyPy, whose GIL is not read", ANYWAY)
+        return Unreadable(UNSUPPORTED, f"pid {pid} is PyPy, whose GIL is not read", WITHOUT_GIL)
     if len(files) > 1 or name.startswith("python"):
         message = f"pid {pid} ({name}) is a Python without the symbol {RUNTIME}"
-        return Unreadable(UNSUPPORTED, message, ANYWAY)
-    remedy = f"use the pid of the Python server; {ANYWAY}"
+        return Unreadable(UNSUPPORTED, message, WITHOUT_GIL)
+    remedy = f"use the pid of the Python server; {WITHOUT_GIL}"
     return Unreadable(NOT_PYTHON, f"pid {pid} ({name}) is not a Python process", remedy)

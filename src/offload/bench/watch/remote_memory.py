@@ -14,6 +14,7 @@ from offload.errors import MachineError, RunError, UsageError, UserError, escape
 
 YAMA = Path("/proc/sys/kernel/yama/ptrace_scope")
 DEFAULT_SCOPE = "sudo sysctl kernel.yama.ptrace_scope=0, or run watch with sudo"
+WITHOUT_GIL = "without_gil=yes watches the rest"  # a remedy for GILs that cannot be read
 
 # Kinds of reasons for which a GIL cannot be read:
 REFUSED = "refused"  # the kernel does not permit it
@@ -87,7 +88,7 @@ def explain(pid: int, number: int) -> Unreadable:
     if number == errno.ENOSYS:
         return Unreadable(UNSUPPORTED, "the kernel has no process_vm_readv", "run watch elsewhere")
     message = f"the memory of pid {pid} cannot be read ({os.strerror(number)})"
-    return Unreadable(UNSUPPORTED, message, "without_gil=yes watches the rest")
+    return Unreadable(UNSUPPORTED, message, WITHOUT_GIL)
 
 
 def _refusal(pid: int) -> Unreadable:
