@@ -68,7 +68,12 @@ class ProcessSummary:
 
 @dataclass(frozen=True)
 class Finding:
-    """The conclusion from the figures: its kind, and the process and the figures it is about."""
+    """The conclusion from the figures: its kind, and the process and the figures it is about.
+
+    `rho` is the mean share of time in which the GIL of the process is held. `cpu` is in cores: that
+    of the tree for NO_CORE_FREE and WAITS, otherwise that of the process. `cores` is the number of
+    available cores. None is unknown.
+    """
 
     kind: str
     pid: int
@@ -131,30 +136,28 @@ class Summary:
             return Finding(NO_GIL, pid, cpu=cpu)
         if rho is None or cpu is None:
             return None
-        found = Finding("", pid, rho, cpu, cores.available() if available is None else available)
-        return _with_kind(found, tree_cpu)
+        count = cores.available() if available is None else available
+        kind = _kind(rho, cpu, tree_cpu, count)
+        if kind is None:
+            return None
+        return Finding(kind, pid, rho, tree_cpu if kind in (NO_CORE_FREE, WAITS) else cpu, count)
 
 
 def _weight(process: ProcessSummary) -> tuple[float, float]:
     return process.figures["rho"].mean or 0.0, process.figures["cpu"].mean or 0.0
 
 
-def _with_kind(found: Finding, tree_cpu: float) -> Finding | None:
-    """Return a finding with the kind that its figures have; None if they have none."""
-    rho, cpu, available = found.rho or 0.0, found.cpu or 0.0, found.cores or 1
-    kind = None
+def _kind(rho: float, cpu: float, tree_cpu: float, available: int) -> str | None:
+    """Return the kind of finding about a process with an enabled GIL; None if there is none.
+
+    `cpu` is that of the process and `tree_cpu` that of its tree, in cores.
+    """
     if rho >= SATURATED:
         if cpu < rho - MUCH_LESS:
-            kind = HELD_WITHOUT_CPU
-        elif tree_cpu >= BUSY * available:
-            kind = NO_CORE_FREE
-        else:
-            kind = SATURATED_GIL
-    elif rho < LOW and cpu >= COMPUTES:
-        kind = RELEASES
-    elif rho < LOW and tree_cpu < IDLE:
-        kind = WAITS
-    if kind is None:
-        return None
-    cpu = tree_cpu if kind in (NO_CORE_FREE, WAITS) else cpu
-    return Finding(kind, found.pid, rho, cpu, available)
+            return HELD_WITHOUT_CPU
+        return NO_CORE_FREE if tree_cpu >= BUSY * available else SATURATED_GIL
+    if rho < LOW and cpu >= COMPUTES:
+        return RELEASES
+    if rho < LOW and tree_cpu < IDLE:
+        return WAITS
+    return None
