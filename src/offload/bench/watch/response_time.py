@@ -95,7 +95,10 @@ class Requester:
         self._stopped.set()  # a request without a response ends with this program
 
     def take(self) -> Response | None:
-        """Return the last response since the last call, or else the pending request."""
+        """Return the last response since the last call, or else the pending request.
+
+        None if there is neither.
+        """
         last, self._last = self._last, None
         began = self._began
         if last is None and began is not None:

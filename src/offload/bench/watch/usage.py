@@ -96,7 +96,7 @@ class TreeUse:
             _use(process, now[process.pid], self._before.get(process.pid), self._pss)
             for process in alive
         ]
-        total = _increase(now, self._before)
+        total = _tree_cpu(now, self._before)
         self._before = now
         return used, total
 
@@ -160,8 +160,12 @@ def _use(
     )
 
 
-def _increase(now: dict[int, _Counters], before: dict[int, _Counters]) -> float | None:
-    """Return the CPU use of a tree in cores, including that of reaped children."""
+def _tree_cpu(now: dict[int, _Counters], before: dict[int, _Counters]) -> float | None:
+    """Return the CPU use of a tree in cores between two readings, with that of reaped children.
+
+    It is None if there was no reading before, if the CPU time of a process is unknown, or if the
+    sum has decreased because a process has left the tree.
+    """
     if not now or not before:
         return None
     totals, times = [], []
@@ -171,7 +175,7 @@ def _increase(now: dict[int, _Counters], before: dict[int, _Counters]) -> float 
         totals.append(sum((each.cpu_s or 0.0) + each.reaped_s for each in counters.values()))
         times.append(sum(each.at for each in counters.values()) / len(counters))
     elapsed, used = times[1] - times[0], totals[1] - totals[0]
-    return used / elapsed if elapsed > 0 and used >= 0 else None  # below 0: one has left the tree
+    return used / elapsed if elapsed > 0 and used >= 0 else None
 
 
 def program_name(process: psutil.Process) -> str:

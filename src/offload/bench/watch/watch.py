@@ -95,7 +95,7 @@ class Watch:
         self._stack = ExitStack()
         self._meter.update(process.pid for process in self._use.members)
         self.gils = self._meter.take()
-        if not without_gil and (reason := _reason_for_none(pid, self.gils)) is not None:
+        if not without_gil and (reason := _reason_for_no_gil(pid, self.gils)) is not None:
             raise reason.as_user_error()
 
     def __enter__(self) -> Watch:
@@ -145,7 +145,7 @@ def _reason_for_no_process(pid: int) -> UserError:
     return MachineError(what, "run watch as the user of the process, or as root")
 
 
-def _reason_for_none(pid: int, gils: dict[int, GilUse]) -> Unreadable | None:
+def _reason_for_no_gil(pid: int, gils: dict[int, GilUse]) -> Unreadable | None:
     """Return why no GIL of a tree can be read; None if one can be read, now or soon."""
     reasons = [gil.why for gil in gils.values() if gil.why is not None]
     if len(reasons) < len(gils) or any(reason.kind == STARTING for reason in reasons):
@@ -162,24 +162,27 @@ def _tree(processes: tuple[ProcessReading, ...], cpu: float | None) -> TreeReadi
     return TreeReading(
         processes=len(uses),
         cpu=cpu,
-        pss_mib=_total(use.pss_mib for use in uses),
-        threads=_whole(_total(use.threads for use in uses)),
-        switches_voluntary=_sum(use.switches_voluntary for use in uses),
-        switches_involuntary=_sum(use.switches_involuntary for use in uses),
+        pss_mib=_sum_if_all_known(use.pss_mib for use in uses),
+        threads=_whole(_sum_if_all_known(use.threads for use in uses)),
+        switches_voluntary=_sum_of_known(use.switches_voluntary for use in uses),
+        switches_involuntary=_sum_of_known(use.switches_involuntary for use in uses),
         rho=max((rho for rho, _ in known), default=None),
         gils_held=sum(rho * count for rho, count in known) if known else None,
     )
 
 
-def _total(values: Iterator[float | None]) -> float | None:
-    """Return the sum of values; None if one is unknown."""
+def _sum_if_all_known(values: Iterator[float | None]) -> float | None:
+    """Return the sum of values; None if one is unknown, or if there are none."""
     listed = list(values)
     known = [value for value in listed if value is not None]
     return sum(known) if known and len(known) == len(listed) else None
 
 
-def _sum(values: Iterator[float | None]) -> float | None:
-    """Return the sum of the known rates; a process in its first period has no rate yet."""
+def _sum_of_known(values: Iterator[float | None]) -> float | None:
+    """Return the sum of the values that are known; None if none is.
+
+    A process in its first period has no rate yet.
+    """
     known = [value for value in values if value is not None]
     return sum(known) if known else None
 
