@@ -42,10 +42,11 @@ MOST_INTERPRETERS = 1000
 class Layout:
     """The offsets in bytes of fields in the structures of a Python version.
 
-    `gil_pointer` and `own_gil` are offsets in the interpreter state: those of the pointer to the
-    interpreter's GIL, and of its own GIL, which it does not use if it shares the GIL of another
-    interpreter. In 3.11 both are None: the only GIL is in the runtime, at `gil_in_runtime`.
-    `enabled` and `locked` are offsets in the GIL.
+    `interpreters` is the offset in the runtime of the pointer to the first interpreter.
+    `interpreter_id`, `next_interpreter`, `gil_pointer` and `own_gil` are offsets in the interpreter
+    state. The last two are those of the pointer to the interpreter's GIL, and of its own GIL, which
+    it does not use if it shares the GIL of another interpreter. In 3.11 both are None: the only GIL
+    is in the runtime, at `gil_in_runtime`. `enabled` and `locked` are offsets in the GIL.
     """
 
     version: int
@@ -107,9 +108,16 @@ def layout(runtime: Runtime) -> Layout:
 
 
 def _published(runtime: Runtime, version: int, free_threaded: bool, words: Sequence[int]) -> Layout:
+    """Return the layout from the published `words`; raise Unreadable unless exactly one fits.
+
+    Five consecutive words describe the GIL: the pointer to it, the interpreter's own GIL, and its
+    fields `enabled`, `locked` and `last_holder`. `enabled` is an offset in the GIL, and the others
+    are offsets in the interpreter state. `place` is the index of the second of these words.
+    """
     head, interpreter = words[RUNTIME_WORDS - 1], words[RUNTIME_WORDS:]
     size, interpreter_id, next_interpreter = interpreter[:3]
-    before_holder = LOCKED if free_threaded else LOCKED - 8  # `enabled` is first in such a build
+    # Bytes from the GIL to `last_holder`: a free-threaded build has `enabled` before the interval.
+    before_holder = LOCKED if free_threaded else LOCKED - 8
     places = [
         place
         for place in range(4, INTERPRETER_WORDS - 3)
