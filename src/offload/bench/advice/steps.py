@@ -10,7 +10,7 @@ from pathlib import Path
 
 from offload.bench.advice import answer, candidates, constraints, latency
 from offload.bench.advice.answer import Answer, Question
-from offload.bench.advice.inputs import kept_overheads, probe_measurement
+from offload.bench.advice.inputs import overhead_store, probe_measurement
 from offload.bench.advice.inputs.calls_between_rounds import CallsBetweenRounds
 from offload.bench.experiments.run import run
 from offload.bench.planning import plan_file, planned_records
@@ -58,7 +58,7 @@ def prepare(
     report: Report,
     memory_mib: float | None = None,
     p99_s: float | None = None,
-    overhead_rounds: int = kept_overheads.ROUNDS,
+    overhead_rounds: int = overhead_store.ROUNDS,
 ) -> Question:
     """Probe the task of a case; raise UserError if it cannot be called.
 
@@ -69,7 +69,7 @@ def prepare(
     report("calls of the function alone and in workers: 10 s")
     with hold_for(case) as upstream:
         found = probe_measurement.measure(case, upstream, case.users)
-    overheads = kept_overheads.of_machine(report, overhead_rounds)
+    overheads = overhead_store.of_machine(report, overhead_rounds)
     question = Question(found, overheads, case.users, memory_mib, p99_s)
     _check_constraints(question)
     return question

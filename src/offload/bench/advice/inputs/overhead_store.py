@@ -26,7 +26,7 @@ ROUNDS = 3
 
 
 @dataclass(frozen=True)
-class KeptRound:
+class StoredRound:
     """A stored round: the time when it was measured, in s since the epoch, and its overheads."""
 
     utc: float
@@ -41,7 +41,7 @@ def of_machine(report: Callable[[str], object], rounds: int = ROUNDS) -> dict[st
     called with a short text before the measurement, and with the reason if it is not stored.
     Raise RunError if no round has the overhead of a task that does nothing.
     """
-    known: Sequence[KeptRound] = load()
+    known: Sequence[StoredRound] = load()
     if len(known) < rounds:
         report("the strategies' overhead on this machine: 30 s")
         known = _with_another(known, report)
@@ -49,8 +49,8 @@ def of_machine(report: Callable[[str], object], rounds: int = ROUNDS) -> dict[st
 
 
 def _with_another(
-    known: Sequence[KeptRound], report: Callable[[str], object]
-) -> Sequence[KeptRound]:
+    known: Sequence[StoredRound], report: Callable[[str], object]
+) -> Sequence[StoredRound]:
     """Measure a round, store it if it is certain, and return the rounds to use.
 
     Raise RunError if it fails and no round is known.
@@ -62,7 +62,7 @@ def _with_another(
             raise
         report(f"{error}; an earlier measurement is used")
         return known
-    new = KeptRound(time.time(), measured.overheads)
+    new = StoredRound(time.time(), measured.overheads)
     if measured.warning is None:
         _save([*known, new])
         return [*known, new]
@@ -73,14 +73,14 @@ def _with_another(
     return [new]
 
 
-def load() -> list[KeptRound]:
+def load() -> list[StoredRound]:
     """Return the stored rounds of this machine, without those that are outdated or damaged."""
     try:
         values = json.loads(_file().read_bytes())
         if values["machine"] != _machine():
             return []
         found = [
-            KeptRound(float(each["utc"]), overhead.read(each["overheads"]))
+            StoredRound(float(each["utc"]), overhead.read(each["overheads"]))
             for each in values["rounds"]
         ]
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
@@ -102,7 +102,7 @@ def _file() -> Path:
     return places.cache() / "overheads.json"
 
 
-def _save(rounds: Sequence[KeptRound]) -> None:
+def _save(rounds: Sequence[StoredRound]) -> None:
     values = {"machine": _machine(), "rounds": [asdict(each) for each in rounds]}
     path = _file()
     try:

@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from offload.bench.advice.inputs import kept_overheads, overhead, overhead_measurement
-from offload.bench.advice.inputs.kept_overheads import KeptRound
+from offload.bench.advice.inputs import overhead, overhead_measurement, overhead_store
 from offload.bench.advice.inputs.overhead import SLEEPERS, Overhead
 from offload.bench.advice.inputs.overhead_measurement import (
     COMPUTES,
@@ -24,6 +23,7 @@ from offload.bench.advice.inputs.overhead_measurement import (
     WAITS,
     OverheadRound,
 )
+from offload.bench.advice.inputs.overhead_store import StoredRound
 from offload.bench.advice.strategies import STRATEGIES
 from offload.bench.records.record import WINDOW, Record
 from offload.errors import RunError
@@ -34,22 +34,22 @@ from tests.bench.advice.probes import OVERHEADS
 from tests.records import changed, new_record
 
 ONE = OVERHEADS["threads"]
-KEPT = {name: replace(ONE, computing=ONE, megabyte=ONE, python_s=0.02) for name in STRATEGIES}
-KEPT |= {name: replace(KEPT[name], waiting=ONE, idle_s=0.0003) for name in SLEEPERS}
+STORED = {name: replace(ONE, computing=ONE, megabyte=ONE, python_s=0.02) for name in STRATEGIES}
+STORED |= {name: replace(STORED[name], waiting=ONE, idle_s=0.0003) for name in SLEEPERS}
 
 
 @pytest.fixture(autouse=True)
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Store the overheads in a folder of the test."""
     path = tmp_path / "overheads.json"
-    monkeypatch.setattr(kept_overheads, "_file", lambda: path)
+    monkeypatch.setattr(overhead_store, "_file", lambda: path)
     return path
 
 
 @pytest.mark.parametrize(("age_s", "is_used"), [(60.0, True), (1e9, False), (-3600.0, False)])
 def test_overheads_of_another_time_are_measured_again(age_s: float, is_used: bool) -> None:
-    kept_overheads._save([KeptRound(time.time() - age_s, KEPT)])
-    assert bool(kept_overheads.load()) is is_used
+    overhead_store._save([StoredRound(time.time() - age_s, STORED)])
+    assert bool(overhead_store.load()) is is_used
 
 
 @pytest.mark.parametrize(
@@ -67,46 +67,46 @@ def test_overheads_of_another_time_are_measured_again(age_s: float, is_used: boo
     ],
 )
 def test_damaged_overheads_are_measured_again(damage: dict[str, object], file: Path) -> None:
-    kept_overheads._save([KeptRound(time.time(), KEPT)])
+    overhead_store._save([StoredRound(time.time(), STORED)])
     values = json.loads(file.read_text())
     values["rounds"][0]["overheads"]["threads"] |= damage
     file.write_text(json.dumps(values))
-    assert kept_overheads.load() == []
+    assert overhead_store.load() == []
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"machine": 1, "rounds": 2}'])
 def test_a_file_of_another_version_is_measured_again(text: str, file: Path) -> None:
     file.write_text(text)
-    assert kept_overheads.load() == []
+    assert overhead_store.load() == []
 
 
 def test_the_mean_of_rounds_is_taken_at_their_mean_speed() -> None:
-    slower = {name: replace(each, python_s=0.06) for name, each in KEPT.items()}
-    found = overhead.mean([KEPT, slower])["pipes"]
+    slower = {name: replace(each, python_s=0.06) for name, each in STORED.items()}
+    found = overhead.mean([STORED, slower])["pipes"]
     assert found.python_s == pytest.approx(0.04)
     # scaled to 40 ms of fixed work, the first round is doubled, and the second is 2/3 of itself
     assert found.cpu_s == pytest.approx(ONE.cpu_s * (2 + 2 / 3) / 2)
     assert found.waiting is not None
     assert found.waiting.serial_s == pytest.approx(ONE.serial_s * (2 + 2 / 3) / 2)
     assert found.idle_s == pytest.approx(0.0003 * (2 + 2 / 3) / 2)
-    assert overhead.mean([KEPT]) == KEPT
-    unknown = {**KEPT, "pipes": replace(KEPT["pipes"], idle_s=None)}
-    assert overhead.mean([KEPT, unknown])["pipes"].idle_s is None
+    assert overhead.mean([STORED]) == STORED
+    unknown = {**STORED, "pipes": replace(STORED["pipes"], idle_s=None)}
+    assert overhead.mean([STORED, unknown])["pipes"].idle_s is None
 
 
 def test_overheads_are_proportional_to_the_time_of_fixed_work() -> None:
-    slower = KEPT["pipes"].at(0.03)
+    slower = STORED["pipes"].at(0.03)
     assert slower.cpu_s == pytest.approx(1.5 * ONE.cpu_s)
     assert slower.waiting is not None
     assert slower.waiting.serial_s == pytest.approx(1.5 * ONE.serial_s)
     assert slower.idle_s == pytest.approx(0.00045)
-    assert KEPT["pipes"].at(None) == KEPT["pipes"]
+    assert STORED["pipes"].at(None) == STORED["pipes"]
     assert ONE.at(0.03) == ONE  # its own speed is unknown
 
 
 def test_an_incomplete_file_of_overheads_is_not_readable() -> None:
-    known = {name: asdict(each) for name, each in KEPT.items()}
-    assert overhead.read(known) == KEPT
+    known = {name: asdict(each) for name, each in STORED.items()}
+    assert overhead.read(known) == STORED
     older = {name: {"serial_s": 0.001, "cpu_s": 0.002} for name in STRATEGIES}
     assert overhead.read(older) == dict.fromkeys(STRATEGIES, Overhead(0.001, 0.002))
     del known["pipes"]
@@ -229,11 +229,11 @@ def test_each_answer_measures_one_round_until_enough_are_stored(
         return _round(0.0, *arguments, **options)
 
     monkeypatch.setattr(overhead_measurement, "measure_round", measure_round)
-    assert kept_overheads.of_machine(_ignore, rounds=1) == kept_overheads.of_machine(_ignore, 1)
+    assert overhead_store.of_machine(_ignore, rounds=1) == overhead_store.of_machine(_ignore, 1)
     assert len(measured) == 1
     for _ in range(3):
-        kept_overheads.of_machine(_ignore)
-    assert len(measured) == len(kept_overheads.load()) == kept_overheads.ROUNDS
+        overhead_store.of_machine(_ignore)
+    assert len(measured) == len(overhead_store.load()) == overhead_store.ROUNDS
 
 
 def test_a_disturbed_round_is_not_stored_and_used_only_if_there_is_no_other(
@@ -241,11 +241,11 @@ def test_a_disturbed_round_is_not_stored_and_used_only_if_there_is_no_other(
 ) -> None:
     reports: list[str] = []
     monkeypatch.setattr(overhead_measurement, "measure_round", partial(_round, 0.5))
-    assert kept_overheads.of_machine(reports.append)["pipes"].waiting is not None
-    assert kept_overheads.load() == []
-    kept_overheads._save([KeptRound(time.time(), KEPT)])
-    assert kept_overheads.of_machine(reports.append) == KEPT
-    assert len(kept_overheads.load()) == 1
+    assert overhead_store.of_machine(reports.append)["pipes"].waiting is not None
+    assert overhead_store.load() == []
+    overhead_store._save([StoredRound(time.time(), STORED)])
+    assert overhead_store.of_machine(reports.append) == STORED
+    assert len(overhead_store.load()) == 1
     warnings = [line for line in reports if line.startswith("the overhead is not certain: ")]
     assert [line.endswith("an earlier measurement is used") for line in warnings] == [False, True]
 
@@ -258,9 +258,9 @@ def test_a_round_that_fails_is_an_error_only_if_there_is_no_other(
 
     monkeypatch.setattr(overhead_measurement, "measure", fail)
     with pytest.raises(RunError):
-        kept_overheads.of_machine(_ignore)
-    kept_overheads._save([KeptRound(time.time(), KEPT)])
-    assert kept_overheads.of_machine(_ignore) == KEPT
+        overhead_store.of_machine(_ignore)
+    overhead_store._save([StoredRound(time.time(), STORED)])
+    assert overhead_store.of_machine(_ignore) == STORED
 
 
 def _ignore(_: str) -> None:
