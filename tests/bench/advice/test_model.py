@@ -8,12 +8,12 @@ import pytest
 
 from offload.bench.advice import model as models
 from offload.bench.advice.answer import Question
-from offload.bench.advice.inputs.overhead import MEASURING, Overhead
+from offload.bench.advice.inputs.overhead import MEASURING_CORES, Overhead
 from offload.bench.advice.inputs.probe import PROCESSES, THREADS, Probe
 from offload.bench.advice.model import Model, Prediction, in_step_rate, shared_rate
 from tests.bench.advice.probes import CORES, OVERHEADS, coroutine, model, point, probe
 
-FREE = CORES - MEASURING  # cores
+FREE = CORES - MEASURING_CORES  # cores
 SLEEP = probe(wait_s=0.2, cpu_s=0.0005, hold=0.002)
 PYTHON = probe(wait_s=0.0, cpu_s=0.05, hold=1.0)
 HASH = probe(wait_s=0.0, cpu_s=0.05, hold=0.01)
@@ -27,7 +27,7 @@ def best_size(known: Probe, strategy: str) -> Prediction:
     return found
 
 
-SLEEPERS = {  # the overheads of calls that wait are twice as large
+DOUBLED = {  # the overheads of calls that wait are twice as large
     name: replace(each, waiting=each.scaled(2.0)) if name != "loop" else each
     for name, each in OVERHEADS.items()
 }
@@ -229,16 +229,16 @@ def test_a_call_that_waits_has_the_overhead_of_workers_that_sleep() -> None:
     """A worker that sleeps has wake-ups of its own in each request."""
     waits, computes = probe(wait_s=0.005, cpu_s=0.0001), probe(wait_s=0.0, cpu_s=0.0005)
     for strategy in ("threads", "processes", "pipes", "prefork"):
-        with_sleep = model(waits, overheads=SLEEPERS).predict(strategy, 25).rate
+        with_sleep = model(waits, overheads=DOUBLED).predict(strategy, 25).rate
         without = model(waits).predict(strategy, 25).rate
         assert with_sleep / without == pytest.approx(0.5, abs=0.1)
-        assert model(computes, overheads=SLEEPERS).predict(strategy, 2) == model(computes).predict(
+        assert model(computes, overheads=DOUBLED).predict(strategy, 2) == model(computes).predict(
             strategy, 2
         )
 
 
 def test_a_wait_that_is_shorter_than_a_turn_of_the_loop_lets_no_worker_sleep() -> None:
-    found = SLEEPERS["threads"]
+    found = DOUBLED["threads"]
     assert found.of_call(0.0006, 0.0, 0) == replace(found, waiting=None)
     assert found.of_call(0.0008, 0.0, 0) == found.waiting
     assert OVERHEADS["threads"].of_call(1.0, 1.0, 0) == OVERHEADS["threads"]  # it is unknown
@@ -258,18 +258,18 @@ def test_the_overhead_grows_with_the_cpu_time_of_calls_and_with_their_responses(
 
 def test_processes_of_prefork_wake_up_for_each_connection_even_if_calls_do_not_wait() -> None:
     tiny = probe(wait_s=0.0, cpu_s=0.0005, hold=1.0)
-    found = {n: model(tiny, overheads=SLEEPERS).predict("prefork", n).rate for n in (2, 4, 8, 25)}
+    found = {n: model(tiny, overheads=DOUBLED).predict("prefork", n).rate for n in (2, 4, 8, 25)}
     assert sorted(found.values(), reverse=True) == [*found.values()]
     assert found[2] == model(tiny).predict("prefork", 2).rate
-    crowded = SLEEPERS["prefork"].of_call(0.0, 0.0005, 0, wake_ups=1.0)
+    crowded = DOUBLED["prefork"].of_call(0.0, 0.0005, 0, wake_ups=1.0)
     assert crowded.cpu_s == pytest.approx(2 * OVERHEADS["prefork"].cpu_s)
-    pipes = [model(tiny, overheads=SLEEPERS).predict("pipes", n).rate for n in (2, 4, 8)]
+    pipes = [model(tiny, overheads=DOUBLED).predict("pipes", n).rate for n in (2, 4, 8)]
     assert pipes == pytest.approx([pipes[0]] * 3)
 
 
 def test_wake_ups_are_ignored_if_they_were_measured_with_fewer_processes_than_cores() -> None:
     tiny = replace(probe(wait_s=0.0, cpu_s=0.0005, hold=1.0), cores=30, points=())
-    found = model(tiny, users=64, overheads=SLEEPERS).predict("prefork", 32)
+    found = model(tiny, users=64, overheads=DOUBLED).predict("prefork", 32)
     assert found == model(tiny, users=64).predict("prefork", 32)
 
 
@@ -309,7 +309,7 @@ def test_a_coroutine_waits_without_its_worker() -> None:
     awaits = coroutine(0.005, 0.0001, 25)
     for strategy, workers in (("loop", 1), ("prefork", 2)):
         expected = model(awaits).predict(strategy, workers)
-        assert model(awaits, overheads=SLEEPERS).predict(strategy, workers) == expected
+        assert model(awaits, overheads=DOUBLED).predict(strategy, workers) == expected
 
 
 def test_the_overhead_uses_the_cores_that_the_calls_share() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from offload.bench.advice.inputs import overhead, overhead_measurement, overhead_store
-from offload.bench.advice.inputs.overhead import SLEEPERS, Overhead
+from offload.bench.advice.inputs.overhead import WAITING_WORKERS, Overhead
 from offload.bench.advice.inputs.overhead_measurement import (
     COMPUTES,
     COMPUTES_WITHOUT_GIL,
@@ -35,7 +35,7 @@ from tests.records import changed, new_record
 
 ONE = OVERHEADS["threads"]
 STORED = {name: replace(ONE, computing=ONE, megabyte=ONE, python_s=0.02) for name in STRATEGIES}
-STORED |= {name: replace(STORED[name], waiting=ONE, idle_s=0.0003) for name in SLEEPERS}
+STORED |= {name: replace(STORED[name], waiting=ONE, idle_s=0.0003) for name in WAITING_WORKERS}
 
 
 @pytest.fixture(autouse=True)
@@ -125,7 +125,7 @@ def windows(**other: dict[str, object]) -> dict[tuple[str, str], list[Record]]:
     values |= {"server_cpu_s": 1.0, "driver_cpu_s": 0.2}
     found = {}
     for task in (NOOP, WAITS, COMPUTES, COMPUTES_WITHOUT_GIL, SENDS):
-        for name in SLEEPERS if task == WAITS else STRATEGIES:
+        for name in WAITING_WORKERS if task == WAITS else STRATEGIES:
             own = {**values, **(other.get(name, {}) if task == WAITS else {})}
             if task not in (NOOP, WAITS):
                 own |= {"rate": 500.0, "server_cpu_s": 2.0 if task == SENDS else 6.0}

@@ -11,14 +11,14 @@ import pytest
 from offload import cores
 from offload.bench.advice import model as models
 from offload.bench.advice.inputs import probe_measurement
-from offload.bench.advice.inputs.overhead import MEASURING
+from offload.bench.advice.inputs.overhead import MEASURING_CORES
 from offload.bench.advice.inputs.probe import ALONE, FIRST, PARALLEL, CallCost
 from offload.bench.target import calling_process
 from offload.reports.advice import answer_text, reasons
 from tests.bench.advice.answers import answered
 from tests.bench.advice.probes import model, on_several_cores, probe
 
-FREE = 2 - MEASURING  # cores
+FREE = 2 - MEASURING_CORES  # cores
 CALL_S, CPU_S = 0.00268, 0.00524  # of a product of two matrices on two cores
 TRIES = 10  # of 0.2 s
 HASHES = """

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import fmean
 
-from offload.bench.advice.inputs.overhead import MEASURING, SLEEPERS, Overhead
+from offload.bench.advice.inputs.overhead import MEASURING_CORES, WAITING_WORKERS, Overhead
 from offload.bench.advice.inputs.probe import LOOP, PROCESSES, THREADS, Point, Probe
 from offload.bench.advice.strategies import STRATEGIES
 
@@ -187,7 +187,7 @@ class Model:
         It is proportional to log(processes / cores). On a machine with at least as many cores as
         `waiting` had processes, it is unknown and assumed to be 0.
         """
-        cores, most = self.probe.cores, SLEEPERS["prefork"]
+        cores, most = self.probe.cores, WAITING_WORKERS["prefork"]
         if processes <= cores or most <= cores:
             return 0.0
         return min(1.0, math.log(processes / cores) / math.log(most / cores))
@@ -195,7 +195,7 @@ class Model:
     @property
     def _cores(self) -> float:
         """The cores that the measurement leaves to the server and the load tool."""
-        return self.probe.cores - MEASURING
+        return self.probe.cores - MEASURING_CORES
 
     def _shared_rate(
         self, strategy: str, busy: int, cpu_s: float, overhead: Overhead

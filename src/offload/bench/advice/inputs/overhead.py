@@ -22,11 +22,11 @@ from offload.bench.advice.strategies import STRATEGIES
 from offload.bench.records import lines
 
 LONGEST = 60.0  # limit of a valid figure in s
-MEASURING = 0.1  # cores that the sampler and the idle servers of a block use [0.07 to 0.13]
+MEASURING_CORES = 0.1  # cores that the sampler and the idle servers of a block use [0.07 to 0.13]
 # Numbers of workers that saturate their server although the task waits. More workers change the
 # overhead of pools little. But all idle processes of prefork wake up for each connection, so it has
 # as many processes as for a function that waits.
-SLEEPERS = {"threads": 8, "processes": 8, "pipes": 8, "prefork": 25}
+WAITING_WORKERS = {"threads": 8, "processes": 8, "pipes": 8, "prefork": 25}
 # CPU times of a call in s, from which it has the whole additional overhead of a task that computes
 COMPUTE_S = 0.0002  # [0.2 to 0.3 ms]
 WAIT_COMPUTE_S = 0.002  # if the call waits; a guess
@@ -161,7 +161,7 @@ def _mean_if_known(given: Sequence[float | None]) -> float | None:
 
 def is_complete(found: Mapping[str, Overhead]) -> bool:
     """Whether every part of the overheads is known."""
-    pools = [found[name] for name in SLEEPERS]
+    pools = [found[name] for name in WAITING_WORKERS]
     parts = [part for each in pools for part in (each.waiting, each.idle_s)]
     for each in found.values():
         parts += [each.computing, each.megabyte, each.python_s]

@@ -8,7 +8,7 @@ from statistics import fmean
 
 from offload import cores
 from offload.bench.advice import strategies
-from offload.bench.advice.inputs.overhead import MEASURING, SLEEPERS, Overhead
+from offload.bench.advice.inputs.overhead import MEASURING_CORES, WAITING_WORKERS, Overhead
 from offload.bench.advice.strategies import STRATEGIES
 from offload.bench.analysis import disturbance, machine_speed
 from offload.bench.experiments.block import MANY_ROUNDS, measure_round
@@ -28,7 +28,7 @@ COMPUTES = "offload.corpus.data:json_import"
 COMPUTES_WITHOUT_GIL = "offload.corpus.generated:native_1"
 USERS = 25
 WAIT_S = 0.002  # of a call of WAITS
-WAITING = 0.8  # share of the workers in a call, above which they limit the rate; a guess
+WORKERS_BUSY = 0.8  # busy share of the workers, above which they limit the rate; a guess
 LOOP_BUSY = 0.6  # busy share of the event loop, above which it limits the rate; a guess
 
 
@@ -51,7 +51,7 @@ def measure() -> OverheadRound:
     count = cores.available()
     cases = [_case(name, task, count) for task in (NOOP, SENDS) for name in STRATEGIES]
     cases += [_case(name, _computing_task(name), count) for name in STRATEGIES]
-    cases += [_case(name, WAITS, workers) for name, workers in SLEEPERS.items()]
+    cases += [_case(name, WAITS, workers) for name, workers in WAITING_WORKERS.items()]
     block = dict(enumerate(cases))
     seed = plans.new_seed()
     trial = builder.new_trial("overhead", kind=WINDOW, block=0, round=1, seed=seed)
@@ -87,11 +87,12 @@ def _of_windows(
         interval_s, cpu_s = _times(name, windows[name, NOOP])
         noop[name] = Overhead(loops[name] * interval_s, cpu_s, python_s=python_s)
     try:
-        waits = {name: _times(name, windows[name, WAITS]) for name in SLEEPERS}
+        waits = {name: _times(name, windows[name, WAITS]) for name in WAITING_WORKERS}
         computing = {name: windows[name, _computing_task(name)] for name in STRATEGIES}
-        computes = {name: _beside_task_s(name, own) for name, own in computing.items()}
+        computes = {name: _cpu_s_without_task(name, own) for name, own in computing.items()}
         idle_s = {
-            name: _idle_s(name, computing[name], count, noop[name].serial_s) for name in SLEEPERS
+            name: _idle_s(name, computing[name], count, noop[name].serial_s)
+            for name in WAITING_WORKERS
         }
         sends = {name: _times(name, windows[name, SENDS]) for name in STRATEGIES}
     except RunError as error:
@@ -116,7 +117,7 @@ def _waiting(strategy: str, noop: Overhead, interval_s: float, cpu_s: float) -> 
     That is the time on the event loop, unless the workers limit the rate. The loops of prefork wait
     with the task, so their own time is unknown.
     """
-    are_workers_busy = interval_s * SLEEPERS[strategy] * WAITING < WAIT_S
+    are_workers_busy = interval_s * WAITING_WORKERS[strategy] * WORKERS_BUSY < WAIT_S
     if strategy == "prefork" or are_workers_busy:
         return Overhead(noop.serial_s, cpu_s)
     return Overhead(interval_s, cpu_s)
@@ -136,7 +137,7 @@ def _idle_s(strategy: str, windows: list[Record], count: int, serial_s: float) -
     interval_s, cpu_s = _times(strategy, windows)
     if strategy != "prefork" and serial_s > LOOP_BUSY * interval_s:
         return SHORTEST
-    return max(SHORTEST, (count - MEASURING) * interval_s - cpu_s)
+    return max(SHORTEST, (count - MEASURING_CORES) * interval_s - cpu_s)
 
 
 def _quietly(*_: object) -> None:
@@ -171,7 +172,7 @@ def _times(strategy: str, windows: list[Record]) -> tuple[float, float]:
     return fmean(intervals), fmean(cpu)
 
 
-def _beside_task_s(strategy: str, windows: list[Record]) -> float:
+def _cpu_s_without_task(strategy: str, windows: list[Record]) -> float:
     """Return the CPU time of a request in s, without that of its task; raise RunError."""
     _, cpu_s = _times(strategy, windows)
     valid = [record.tasks.cpu_s for record in windows if record.problem is None]
