@@ -13,26 +13,29 @@ from offload.bench.planning.plan import Plan
 from offload.suites import Case
 
 NEAR = 0.85  # minimum share of the best predicted rate: the error of the model may be as large
-MOST = 5  # servers in the block: more would leave time for too few rounds
-FEWEST = 3  # rounds that must fit into the budget, unless only two cases are left
-AROUND_S, WINDOW_S = 3.0, 1.0  # fixed times in s: of a round, and of each of its windows
+MOST_CANDIDATES = 5  # servers in the block: more would leave time for too few rounds
+FEWEST_ROUNDS = 3  # that must fit into the budget, unless only two candidates are left
+# Fixed parts, in s, of the time of a round and of each of its windows; the rest depends on the rate
+FIXED_ROUND_S, FIXED_WINDOW_S = 3.0, 1.0
 SUITE = "advise"
 
 
 def candidates(model: Model, budget_s: float) -> list[Prediction]:
     """Return the best strategy at its best size, then others that may be as good.
 
-    The others are at most two strategies whose predicted rates are near the best one, and the next
-    smaller and larger sizes of the best strategy. The list is shortened, to two candidates at
-    least, until three rounds fit into `budget_s`.
+    The others are at most two strategies whose predicted rates are near the best one, or the next
+    best strategy if there is none, and the next smaller and larger sizes of the best strategy. The
+    list is shortened, to two candidates at least, until FEWEST_ROUNDS rounds fit into `budget_s`.
+    At least one strategy must fit into the memory limit of the model.
     """
     best, *others = model.ranking()
     near = [each for each in others if each.rate >= NEAR * best.rate][:2] or others[:1]
     sizes = model.sizes(best.strategy)
     place = sizes.index(best.workers)
     neighbours = [sizes[n] for n in (place - 1, place + 1) if 0 <= n < len(sizes)]
-    found = [best, *near, *(model.predict(best.strategy, count) for count in neighbours)][:MOST]
-    while len(found) > 2 and FEWEST * round_s(model, found) > budget_s:
+    other_sizes = [model.predict(best.strategy, count) for count in neighbours]
+    found = [best, *near, *other_sizes][:MOST_CANDIDATES]
+    while len(found) > 2 and FEWEST_ROUNDS * round_s(model, found) > budget_s:
         found.pop()
     return found
 
@@ -49,7 +52,7 @@ def users(model: Model, found: Sequence[Prediction]) -> int:
 def round_s(model: Model, found: Sequence[Prediction]) -> float:
     """Return the expected time of a round in s: each case has one window."""
     count = users(model, found)
-    return AROUND_S + sum(WINDOW_S + 2 * count / each.rate for each in found)
+    return FIXED_ROUND_S + sum(FIXED_WINDOW_S + 2 * count / each.rate for each in found)
 
 
 def plan(model: Model, case: Case, found: Sequence[Prediction], budget_s: float) -> Plan:

@@ -27,7 +27,7 @@ PASSES = 3, 5  # minimum and maximum number of loads at each share
 LOAD_S = 1.3, 2.5  # minimum and maximum duration in s of a load
 RESPONSES = 40  # number of responses in a load at the full capacity, within LOAD_S
 CAPACITY_S = 0.5  # duration in s of a measurement of the capacity
-AROUND_S = 0.7  # time in s around a load and its measurement of the capacity; measured
+FIXED_LOAD_S = 0.7  # s of a load besides its duration and CAPACITY_S; measured
 TOTAL_S = 26.0  # duration in s of all loads, if the minimum number of passes permits it
 
 
@@ -68,7 +68,7 @@ def measure(
     If the server does not start or a load fails, the last record has the problem.
     """
     duration_s = min(max(RESPONSES / rate, LOAD_S[0]), LOAD_S[1]) if rate else LOAD_S[1]
-    passes = int(TOTAL_S / len(LOADS) / (duration_s + CAPACITY_S + AROUND_S))
+    passes = int(TOTAL_S / len(LOADS) / (duration_s + CAPACITY_S + FIXED_LOAD_S))
     passes = min(max(passes, PASSES[0]), most)
     arrivals = [Arrivals(share * rate, "poisson") for share in shares] * passes
     trial = replace(trial, kind=LONG)

@@ -6,7 +6,7 @@ from offload.registry import catalog
 from offload.suites import Case
 
 STRATEGIES = ("loop", "threads", "processes", "pipes", "prefork")  # the simplest one first
-MORE_USERS = 2  # users per worker: they keep all workers busy; more would only wait longer
+USERS_PER_WORKER = 2  # they keep all workers busy; more would only wait longer
 
 Size = tuple[str, int]  # a strategy, and its number of workers (processes for prefork)
 
@@ -27,6 +27,7 @@ def settings(size: Size) -> dict[str, object]:
 def saturating_users(users: int, workers: int, is_coroutine: bool) -> int:
     """Return the number of users, at most `users`, that saturate `workers` workers.
 
-    An event loop may await any number of coroutines.
+    It is USERS_PER_WORKER for each worker, but at least that of two workers. All users are needed
+    for a coroutine, because an event loop may await any number of them.
     """
-    return users if is_coroutine else min(users, MORE_USERS * max(2, workers))
+    return users if is_coroutine else min(users, USERS_PER_WORKER * max(2, workers))

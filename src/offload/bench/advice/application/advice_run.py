@@ -9,7 +9,7 @@ from pathlib import Path
 
 from offload.bench.advice.application import choice, sizes
 from offload.bench.advice.application.answer import ApplicationAnswer, Question
-from offload.bench.advice.candidates import AROUND_S, SUITE, WINDOW_S
+from offload.bench.advice.candidates import FIXED_ROUND_S, FIXED_WINDOW_S, SUITE
 from offload.bench.analysis import comparison
 from offload.bench.experiments.block import MANY_ROUNDS, measure_round
 from offload.bench.planning import plan as plans
@@ -151,8 +151,8 @@ def round_s(run: AdviceRun, cases: Sequence[Case], probed: Record) -> float:
     most = max(run.parallel, run.question.cores)
     # Servers are assumed to be at least as fast as the probe. Each window starts and ends with as
     # many responses as there are users.
-    windows_s = sum(WINDOW_S + 2 * users / (rate * min(count, most)) for count in counts)
-    return AROUND_S + START_S * sum(counts) / run.question.cores + windows_s
+    windows_s = sum(FIXED_WINDOW_S + 2 * users / (rate * min(count, most)) for count in counts)
+    return FIXED_ROUND_S + START_S * sum(counts) / run.question.cores + windows_s
 
 
 def as_seconds(value: float) -> str:

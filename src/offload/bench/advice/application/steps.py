@@ -24,7 +24,7 @@ from offload.bench.advice.application.advice_run import (
 )
 from offload.bench.advice.application.answer import PROBE_BLOCK, ApplicationAnswer, Question
 from offload.bench.advice.application.sizes import Size
-from offload.bench.advice.candidates import AROUND_S, NEAR, SUITE
+from offload.bench.advice.candidates import FIXED_ROUND_S, NEAR, SUITE
 from offload.bench.analysis import application_causes
 from offload.bench.analysis.application_causes import PER_PROCESS, Cause
 from offload.bench.records.record import LONG, Record
@@ -84,7 +84,7 @@ def _measure(run: AdviceRun, names: Sequence[str]) -> None:
     load_s = (
         2 * open_loop.LONGEST if (probed.result.rate or 1.0) < 2 * open_loop.RESPONSES else 10.0
     )
-    run.ends -= load_s + 3 * AROUND_S  # reserved for latency, and memory with preload
+    run.ends -= load_s + 3 * FIXED_ROUND_S  # reserved for latency, and memory with preload
     first = [
         sizes.with_size(run.case, name, size)
         for name, size in sizes.first_sizes(names, run.question.cores, knee, run.most)

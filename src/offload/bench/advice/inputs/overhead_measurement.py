@@ -148,7 +148,7 @@ def _case(strategy: str, task: str, workers: int) -> Case:
     settings = strategies.settings((strategy, workers))
     # As many users as advice has for a task that computes: more users mean more overhead.
     few = strategies.saturating_users(USERS, 2 * workers, is_coroutine=False)
-    few = max(few, strategies.MORE_USERS * workers)  # no worker is idle for lack of requests
+    few = max(few, strategies.USERS_PER_WORKER * workers)  # no worker is idle for lack of requests
     users = few if task == _computing_task(strategy) else USERS
     return Case(strategy, task, users, settings=settings)
 
