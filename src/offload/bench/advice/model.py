@@ -19,7 +19,7 @@ from offload.bench.advice.strategies import STRATEGIES
 
 SHARPNESS = 8.0
 SATURATED = 0.8  # share of the rate that workers and cores allow; below, something else limits it
-CROWDED = 0.25  # share of a call spent waiting for a CPU, above which cores limit the rate
+QUEUED_SHARE = 0.25  # share of a call spent waiting for a CPU, above which cores limit the rate
 FURTHER_IDLE = 0.6  # share of the idle time that is left with more workers than cores [0.4 to 0.9]
 # How much the calls of several workers run in step (see `in_step_rate`), from 0 to 1: one event
 # loop passes calls to all workers of a pool; processes of prefork accept connections independently.
@@ -226,18 +226,18 @@ class Model:
         if call.parallelism > 1 and (strategy == "loop" or workers == 1):
             return call.cpu_s
         in_threads = call.parallelism > 1 and strategy == "threads"
-        return self._crowded_cpu_s(THREADS if in_threads else PROCESSES)
+        return self._cpu_s_on_busy_cores(THREADS if in_threads else PROCESSES)
 
-    def _crowded_cpu_s(self, kind: str) -> float:
+    def _cpu_s_on_busy_cores(self, kind: str) -> float:
         """Return the CPU time of a call in s while workers of a kind keep all cores busy."""
         call = self.probe.call
-        points = self.probe.of_kind(kind)
-        busy = [point for point in points if self.probe.is_crowded(point)]
+        busy = self.probe.on_busy_cores(kind)
         if call.parallelism > 1:
             return max(call.cpu_s, busy[0].cpu_s if busy else call.cpu_s)
         if busy:
             return fmean(point.cpu_s for point in busy)
-        return fmean([call.cpu_s, *(point.cpu_s for point in points)]) * self.probe.crowding
+        known = [call.cpu_s, *(point.cpu_s for point in self.probe.of_kind(kind))]
+        return fmean(known) * self.probe.crowding
 
     def _serial_of_threads(self) -> tuple[str, float]:
         """Return the limit of all threads together, and for how many seconds a call occupies it.
@@ -256,11 +256,11 @@ class Model:
         if not points:
             return None
         best = max(points, key=lambda point: point.rate)
-        if best.queued_s > CROWDED * best.wall_s:
+        if best.queued_s > QUEUED_SHARE * best.wall_s:
             return None
         most = points[-1]
         allowed = most.count / self.probe.call.wall_s
-        if cpu_s := self._crowded_cpu_s(PROCESSES):  # 0 if a call is too short to be measured
+        if cpu_s := self._cpu_s_on_busy_cores(PROCESSES):  # 0 if a call is too short to be measured
             allowed = min(allowed, self.probe.cores / cpu_s)
         return best if best.rate < SATURATED * allowed else None
 

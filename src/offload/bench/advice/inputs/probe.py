@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 
 FIRST, ALONE, THREADS, PROCESSES, LOOP = "first", "alone", "threads", "processes", "loop"
-CROWDED_SHARE = 0.8  # share of the cores that is busy, from which workers wait for them; a guess
+BUSY_SHARE = 0.8  # share of the cores that is busy, from which workers wait for them; a guess
 FAILS_MORE = 0.5  # share of calls that fail in threads only, above which they are excluded; a guess
 PARALLEL = 1.2  # mean number of cores of a call, above which it uses several; a guess
 
@@ -30,10 +30,10 @@ class Point:
     worker_mib: float | None = None
 
     def slowed(self, factor: float, call: CallCost) -> Point:
-        """Return the point if calls need more CPU time by a factor; `call` is a call alone.
+        """Return the point for calls that need `factor` times as much CPU time.
 
-        Waiting for a CPU takes longer, too, and so does waiting for a GIL that computing calls
-        hold.
+        `call` is the cost of a call alone. Waiting for a CPU takes `factor` times as long, too, and
+        so does waiting for a GIL that computing calls hold.
         """
         busy_s = self.cpu_s / call.parallelism
         blocked_s = max(0.0, self.wall_s - call.wait_s - busy_s - self.queued_s)
@@ -102,7 +102,7 @@ class CallCost:
         return (self.hold or 0.0) * self.wall_s
 
     def slowed(self, factor: float) -> CallCost:
-        """Return the cost if calls need more CPU time by a factor; they wait as long as before."""
+        """Return the cost of calls that need `factor` times the CPU time, but wait as long."""
         wall_s = self.wall_s + (factor - 1) * (self.busy_s + self.queued_s)
         return replace(
             self,
@@ -135,9 +135,8 @@ class Probe:
 
     `python_s` is the machine's speed (see `machine_speed`). `crowding` is the factor by which the
     CPU time of fixed work increases while all cores are busy, because cores share caches, power or
-    execution units.
-    `upstream_cpu_s` is the CPU time in s that the upstream, which runs on the same machine, uses
-    for a call.
+    execution units. `upstream_cpu_s` is the CPU time in s that the upstream, which runs on the same
+    machine, uses for a call.
     """
 
     task: str
@@ -152,9 +151,10 @@ class Probe:
     crowding: float = 1.0
     upstream_cpu_s: float = 0.0
 
-    def is_crowded(self, point: Point) -> bool:
-        """Whether the workers of a point kept nearly all cores busy."""
-        return point.rate * point.cpu_s >= CROWDED_SHARE * self.cores
+    def on_busy_cores(self, kind: str) -> list[Point]:
+        """Return those points of `of_kind` whose workers kept nearly all cores busy."""
+        enough = BUSY_SHARE * self.cores
+        return [point for point in self.of_kind(kind) if point.rate * point.cpu_s >= enough]
 
     @property
     def is_unsafe_in_threads(self) -> bool:
@@ -186,9 +186,8 @@ class Probe:
         It is the smallest one that keeps the cores busy, otherwise the largest: on a core that is
         idle between calls, the same call needs more CPU time.
         """
-        points = self.of_kind(PROCESSES)
-        busy = [point for point in points if self.is_crowded(point)]
-        return busy[0].count if busy else max((p.count for p in points), default=self.cores)
+        points = self.on_busy_cores(PROCESSES)[:1] or self.of_kind(PROCESSES)[-1:]
+        return points[0].count if points else self.cores
 
     def with_cpu_time(self, busy_cpu_s: float) -> Probe:
         """Return the probe at the time when a call in `busy_processes` took this CPU time.
@@ -196,8 +195,7 @@ class Probe:
         Several numbers of processes that keep the cores busy need the same CPU time: each was
         measured at another moment, and their mean is less uncertain.
         """
-        points = self.of_kind(PROCESSES)
-        busy = [point for point in points if self.is_crowded(point)] or points[-1:]
+        busy = self.on_busy_cores(PROCESSES) or self.of_kind(PROCESSES)[-1:]
         if not busy or not (then_s := fmean(point.cpu_s for point in busy)):
             return self
         factor = busy_cpu_s / then_s
