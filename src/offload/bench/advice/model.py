@@ -15,7 +15,7 @@ from statistics import fmean
 
 from offload.bench.advice.inputs.overhead import MEASURING_CORES, WAITING_WORKERS, Overhead
 from offload.bench.advice.inputs.probe import LOOP, PROCESSES, THREADS, Point, Probe
-from offload.bench.advice.strategies import STRATEGIES
+from offload.bench.advice.strategies import MOST_WORKERS, STRATEGIES
 
 SHARPNESS = 8.0
 SATURATED = 0.8  # share of the rate that workers and cores allow; below, something else limits it
@@ -34,7 +34,6 @@ SERVER_MIB = 12.0  # Tornado and the application, in addition to the task
 FORK_SERVER_MIB = 9.0  # of the process that starts the workers
 THREAD_MIB = 0.1
 PREFORK_MIB = 6.5  # per process: imports before the fork are shared [25 processes: 189]
-MOST = {"loop": 1, "threads": 64, "processes": 32, "pipes": 32, "prefork": 32}  # workers
 USERS, WORKERS, CPU, GIL, SERVER, EXTERNAL, TASK = (
     "users",
     "workers",
@@ -112,7 +111,7 @@ class Model:
         """
         if strategy == "threads" and self.probe.is_unsafe_in_threads:
             return []
-        most = min(MOST[strategy], self.users)
+        most = min(MOST_WORKERS[strategy], self.users)
         found = {*(2**n for n in range(7)), self.probe.cores, most}
         return sorted(n for n in found if n <= most and self._fits(strategy, n))
 

@@ -6,6 +6,8 @@ from offload.registry import catalog
 from offload.suites import Case
 
 STRATEGIES = ("loop", "threads", "processes", "pipes", "prefork")  # the simplest one first
+# The maximum number of workers that is considered, by strategy
+MOST_WORKERS = {"loop": 1, "threads": 64, "processes": 32, "pipes": 32, "prefork": 32}
 USERS_PER_WORKER = 2  # they keep all workers busy; more would only wait longer
 
 Size = tuple[str, int]  # a strategy, and its number of workers (processes for prefork)

@@ -25,6 +25,7 @@ from offload.bench.advice.inputs.probe import (
     Probe,
     ProcessCost,
 )
+from offload.bench.advice.strategies import MOST_WORKERS
 from offload.bench.target import calling_process
 from offload.bench.target.calling_process import CallingProcess
 from offload.bench.telemetry import machine_speed
@@ -40,7 +41,6 @@ ALONE_S, POINT_S = 1.5, 0.7  # duration in s of the calls of one worker, and of 
 PASSES = 2  # measurements of each number of workers
 VARIES = 0.5  # standard deviation over mean of calls, from which a mean needs more; a guess
 SLOWEST = 5.0  # s of one call, above which the probe would take too long
-MOST_THREADS = 64
 LONGEST_POINT_S = 30.0  # s in which one call of each thread fits, one after the other; a guess
 CACHES_MIB = 4.0  # growth during the probe up to which caches explain it; a guess
 CROWDING = "crowding"
@@ -221,7 +221,7 @@ def thread_counts(call: CallCost, available: int, users: int) -> list[int]:
     """
     useful = useful_workers(call.wait_s, call.cpu_s, available, users)
     most = max(available, int(LONGEST_POINT_S / call.wall_s))
-    return sorted({available, min(useful, MOST_THREADS, most)})
+    return sorted({available, min(useful, MOST_WORKERS[THREADS], most)})
 
 
 def _point(child: CallingProcess, kind: str, count: int) -> Point:
