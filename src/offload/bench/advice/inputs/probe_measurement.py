@@ -35,13 +35,13 @@ from offload.errors import RunError, StartError
 from offload.suites import Case
 from offload.upstream import Upstream
 
-READY = 30.0  # timeout in s for the import of the task
+IMPORT_TIMEOUT_S = 30.0  # for the import of the task
 MARGIN_S = 60.0  # added to the expected time of a measurement for its timeout
 ALONE_S, POINT_S = 1.5, 0.7  # duration in s of the calls of one worker, and of several
 PASSES = 2  # measurements of each number of workers
-VARIES = 0.5  # standard deviation over mean of calls, from which a mean needs more; a guess
-SLOWEST = 5.0  # s of one call, above which the probe would take too long
-LONGEST_POINT_S = 30.0  # s in which one call of each thread fits, one after the other; a guess
+VARIES = 0.5  # `CallCost.variation` from which a mean needs more calls; a guess
+SLOWEST_S = 5.0  # time of one call, above which the probe would take too long
+LONGEST_POINT_S = 30.0  # time in which one call of each thread fits, one after the other; a guess
 CACHES_MIB = 4.0  # growth during the probe up to which caches explain it; a guess
 CROWDING = "crowding"
 
@@ -50,7 +50,7 @@ def measure(case: Case, upstream: Upstream | None, users: int) -> Probe:
     """Probe the task of a case; raise UserError if it cannot be imported or always fails.
 
     `upstream` is the one that the task needs, if any. Raise RunError if a call takes more than
-    SLOWEST seconds.
+    SLOWEST_S.
     """
     speeds = [machine_speed.measure().python_s]
     with _start(case, upstream) as child:
@@ -62,14 +62,14 @@ def measure(case: Case, upstream: Upstream | None, users: int) -> Probe:
         _check(case, alone)
         call = _call_cost(alone, hold)
         after_mib = _memory_mib(child.pid)
-        served = None if upstream is None else ProcessTree(upstream.pid)
-        served_s = _cpu_s(served)
+        upstream_tree = None if upstream is None else ProcessTree(upstream.pid)
+        upstream_start_s = _cpu_s(upstream_tree)
         crowding, points = [], []
         for _ in range(PASSES):
             crowding.append(_call(child, CROWDING, cores.available(), 0.0)["crowding"])
             points.append([*_points(child, call, is_coroutine, users)])
             speeds += [machine_speed.measure().python_s for _ in points[-1]]
-        served_s = _cpu_s(served) - served_s
+        upstream_cpu_s = _cpu_s(upstream_tree) - upstream_start_s
         calls = sum(point.rate * POINT_S for passes in points for point in passes)
     means = tuple(_mean(passes) for passes in zip(*points, strict=True))
     return Probe(
@@ -89,7 +89,7 @@ def measure(case: Case, upstream: Upstream | None, users: int) -> Probe:
         python_s=statistics.fmean(speeds),
         points=means,
         crowding=max(1.0, min(crowding)),  # a change of the machine's speed may increase one
-        upstream_cpu_s=served_s / calls,
+        upstream_cpu_s=upstream_cpu_s / calls,
     )
 
 
@@ -112,7 +112,7 @@ def _start(case: Case, upstream: Upstream | None) -> AbstractContextManager[Call
         python=case.python,
         path=case.path,
         environment={} if upstream is None else dict(upstream.environment()),
-        ready_s=READY,
+        ready_s=IMPORT_TIMEOUT_S,
     )
 
 
@@ -126,10 +126,12 @@ def _alone(child: CallingProcess) -> tuple[Any, float | None]:
 
 
 def _cpu_s(tree: ProcessTree | None) -> float:
+    """Return the CPU time of a process tree so far in s; 0 without a tree, or if it is unknown."""
     return 0.0 if tree is None else tree.cpu_s() or 0.0
 
 
 def _call_cost(alone: Mapping[str, Any], hold: float | None) -> CallCost:
+    """Return the cost of a call from calls of one worker; `hold` is that of `CallCost`."""
     return CallCost(
         wall_s=alone["wall_s"],
         cpu_s=alone["cpu_s"],
@@ -157,9 +159,10 @@ def _call(child: CallingProcess, kind: str, count: int, seconds: float) -> Any:
 
 
 def _check(case: Case, alone: Mapping[str, Any]) -> None:
+    """Raise RunError if every call failed, or if a call takes more than SLOWEST_S."""
     if alone["failed"] == alone["done"]:
         raise RunError(f"every call failed: {alone['error']}", "fix the function first")
-    if alone["wall_s"] > SLOWEST:
+    if alone["wall_s"] > SLOWEST_S:
         seconds = f"{alone['wall_s']:.1f} s"
         fix = f"compare strategies yourself: fab compare:3/{case.task},4/{case.task},quick=yes"
         raise RunError(f"one call of {case.task} takes {seconds}, too long to probe", fix)
@@ -168,7 +171,11 @@ def _check(case: Case, alone: Mapping[str, Any]) -> None:
 def _points(
     child: CallingProcess, call: CallCost, is_coroutine: bool, users: int
 ) -> Iterator[Point]:
-    """Measure one worker for each core, and as many workers as could be useful."""
+    """Measure threads and processes: one worker for each core, and as many as could be useful.
+
+    A coroutine is measured on one event loop, too, with as many concurrent calls as there are
+    users.
+    """
     available = cores.available()
     for count in thread_counts(call, available, users):
         yield _point(child, THREADS, count)
@@ -225,6 +232,7 @@ def thread_counts(call: CallCost, available: int, users: int) -> list[int]:
 
 
 def _point(child: CallingProcess, kind: str, count: int) -> Point:
+    """Measure calls of `count` workers; for processes, also the memory that each of them adds."""
     idle = {p.pid for p in _tree(child.pid)}
     found = _call(child, kind, count, POINT_S)
     worker_mib = None
@@ -246,6 +254,7 @@ def _point(child: CallingProcess, kind: str, count: int) -> Point:
 
 
 def _tree(pid: int) -> list[psutil.Process]:
+    """Return a process and its descendants; empty if it has ended."""
     with suppress(psutil.NoSuchProcess):
         root = psutil.Process(pid)
         return [root, *root.children(recursive=True)]
@@ -253,12 +262,13 @@ def _tree(pid: int) -> list[psutil.Process]:
 
 
 def _memory_mib(pid: int) -> float | None:
+    """Return the memory (PSS) of a process without its descendants; None if it is unknown."""
     known = [pss_mib(process) for process in _tree(pid)[:1]]
     return known[0] if known else None
 
 
 def _growth(before: float | None, after: float | None, calls: int) -> float | None:
-    """Return the growth per call in MiB; 0 if caches and allocators may explain it."""
+    """Return the growth per call in MiB; 0 if caches may explain it, and None if it is unknown."""
     if before is None or after is None:
         return None
     return (after - before) / calls if after - before > CACHES_MIB else 0.0
