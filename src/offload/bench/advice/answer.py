@@ -18,7 +18,7 @@ from offload.bench.advice.inputs.probe import Probe
 from offload.bench.advice.latency import Percentile
 from offload.bench.advice.model import Model, Prediction
 from offload.bench.advice.strategies import STRATEGIES, size_of
-from offload.bench.analysis import comparison, disturbance, machine_speed, rate
+from offload.bench.analysis import comparison, machine_speed, rate
 from offload.bench.analysis.comparison import Comparison
 from offload.bench.planning.plan import Plan
 from offload.bench.records import journal, lines
@@ -199,7 +199,7 @@ def predict(question: Question, case: Case) -> Answer:
     ranking = question.model.ranking()
     options = [Option(case, each, unknown) for each in ranking]
     best = [each for each in options if certainty.is_near(each.prediction.rate / ranking[0].rate)]
-    chosen = min(best, key=lambda each: STRATEGIES.index(each.strategy))
+    chosen = min(best, key=lambda each: _preference(each.prediction))
     others = tuple(each for each in options if each is not chosen)
     return Answer(
         question,
@@ -250,8 +250,9 @@ def evaluate(question: Question, planned: Plan, records: Sequence[Record]) -> An
         tuple(dict.fromkeys(options[place].strategy for place in tied)),
         tuple(latency.percentiles(loads)),
         latency.memories_mib(loads),
-        disturbed=certainty.disturbance(option.compared for option in others)
-        or disturbance.between(windows[chosen], []),
+        disturbed=certainty.find_disturbance(
+            (option.compared for option in others), windows[chosen]
+        ),
         failures=failures,
         problems=problems,
     )

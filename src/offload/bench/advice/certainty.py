@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from offload.bench.analysis import disturbance
 from offload.bench.analysis.comparison import Comparison
+from offload.bench.records.record import Record
 from offload.bench.stats.paired_test import (
     DISTURBED,
     FASTER,
@@ -55,6 +57,13 @@ def is_open(found: Comparison | None) -> bool:
     return found is not None and found.verdict.outcome not in (SLOWER, SAME, TINY)
 
 
-def disturbance(compared: Iterable[Comparison | None]) -> Flag | None:
-    """Return why a comparison with the chosen candidate is invalid; None if all are valid."""
-    return next((found.disturbed for found in compared if found and found.disturbed), None)
+def find_disturbance(
+    compared: Iterable[Comparison | None], windows: Sequence[Record]
+) -> Flag | None:
+    """Return why the measurement of the chosen candidate is invalid; None if it is valid.
+
+    `compared` are the comparisons with the other candidates, and `windows` are those of the chosen
+    one.
+    """
+    invalid = (found.disturbed for found in compared if found and found.disturbed)
+    return next(invalid, None) or disturbance.between(windows, [])

@@ -16,12 +16,12 @@ from offload.bench.advice.application.answer import (
     Question,
     WorkerMemory,
 )
-from offload.bench.analysis import application_causes, comparison, disturbance, rate
+from offload.bench.analysis import application_causes, comparison, rate
 from offload.bench.planning.plan import Plan
 from offload.bench.records.record import LONG, Record
 from offload.bench.records.run_records import RoundKey, RunRecords, by_round
 from offload.errors import RunError
-from offload.flags import Flag, Problem
+from offload.flags import Problem
 from offload.suites import Case
 
 
@@ -64,7 +64,7 @@ def evaluate(question: Question, planned: Plan, records: Sequence[Record]) -> Ap
         memory_mib=latency.memory_mib(loads),
         worker=_worker_memory(loads),
         preloaded=_worker_memory(_preloaded(best.case, planned, run)),
-        disturbed=_disturbance(others, own.windows()),
+        disturbed=certainty.find_disturbance((option.compared for option in others), own.windows()),
         problems=problems,
     )
 
@@ -162,11 +162,6 @@ def _compare(option: Option, best: Sequence[Record], own: Sequence[Record], shar
     """Return an option with its share of the best rate, and its comparison if there is one."""
     found = comparison.compare(best, own)
     return replace(option, share=share, compared=found if found.verdict.pairs else None)
-
-
-def _disturbance(others: Sequence[Option], own: Sequence[Record]) -> Flag | None:
-    found = certainty.disturbance(option.compared for option in others)
-    return found or disturbance.between(own, [])
 
 
 def _worker_memory(records: Sequence[Record]) -> WorkerMemory | None:
