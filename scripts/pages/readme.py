@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from offload.bench.advice import answer
+from offload.bench.advice import answer, question_file
 from offload.bench.advice.check import evaluation
 from offload.bench.claims import suite_verdicts
 from offload.bench.claims.evaluate import ClaimVerdict
@@ -104,7 +104,7 @@ def _answer(found: Sequence[Effect]) -> str:
 def _advice() -> str:
     """Return the answer of fab advise for the example function, from its run."""
     folder = RESULTS / "example-advise"
-    question, planned = answer.load(folder), plan_file.load(folder)
+    question, planned = question_file.load(folder), plan_file.load(folder)
     found = answer.evaluate(question, planned, journal.read(folder))
     _require(found.is_measured and found.disturbed is None, folder.name)
     text = answer_text.text(found, width=text_table.WIDTH - len(INDENT))

@@ -75,13 +75,13 @@ def print_gate(found: GateResult, style: str) -> None:
 
 
 def _advice(plan: Plan, folder: Path, records: Sequence[Record], style: str) -> None:
-    from offload.bench.advice import answer
+    from offload.bench.advice import answer, question_file
     from offload.reports.advice import answer_json, answer_text
 
     if is_application(plan.cases[0].task):
         _application_advice(plan, folder, records, style)
         return
-    found = answer.evaluate(answer.load(folder), plan, records)
+    found = answer.evaluate(question_file.load(folder), plan, records)
     print(answer_json.as_json(found) if style == "json" else answer_text.text(found, folder))
     check_advice(found)
 
@@ -99,10 +99,10 @@ def check_advice(found: Answer) -> None:
 
 
 def _application_advice(plan: Plan, folder: Path, records: Sequence[Record], style: str) -> None:
-    from offload.bench.advice.application import answer, choice
+    from offload.bench.advice.application import choice, question_file
     from offload.cli import advise_application
 
-    found = choice.evaluate(answer.load(folder), plan, records)
+    found = choice.evaluate(question_file.load(folder), plan, records)
     advise_application.show(found, folder, style)
 
 

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from offload.bench.advice import answer, candidates
-from offload.bench.advice.answer import Answer, Question
+from offload.bench.advice.answer import Answer
 from offload.bench.advice.inputs.probe import Probe
+from offload.bench.advice.question_file import Question
 from offload.bench.advice.strategies import Size
 from offload.bench.planning.plan import Plan
 from offload.bench.records.record import LONG, WINDOW, Record

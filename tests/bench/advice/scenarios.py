@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from offload.bench.advice import answer
-from offload.bench.advice.answer import Answer, Question
+from offload.bench.advice.answer import Answer
 from offload.bench.advice.inputs.probe import LOOP, PROCESSES, THREADS
+from offload.bench.advice.question_file import Question
 from tests.bench.advice.answers import CASE, PYTHON, WILD, answered
 from tests.bench.advice.probes import CORES, OVERHEADS, coroutine, on_several_cores, point, probe
 

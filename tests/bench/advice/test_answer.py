@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from offload.bench.advice import answer, certainty, latency
+from offload.bench.advice import answer, certainty, latency, question_file
 from offload.bench.advice.answer import Answer
 from offload.bench.advice.strategies import STRATEGIES, Size
 from offload.errors import StorageError
@@ -347,22 +347,22 @@ def test_json_has_the_documented_keys() -> None:
 
 
 def test_a_saved_question_is_read_again(tmp_path: Path) -> None:
-    answer.save(QUESTION, tmp_path)
-    assert answer.load(tmp_path) == QUESTION
+    question_file.save(QUESTION, tmp_path)
+    assert question_file.load(tmp_path) == QUESTION
 
 
 def test_a_question_that_cannot_be_saved_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(StorageError, match="check permissions and disk space"):
-        answer.save(QUESTION, tmp_path / "missing")
+        question_file.save(QUESTION, tmp_path / "missing")
 
 
 @pytest.mark.parametrize("content", ["", "{}", '{"probe": 1, "overheads": {}, "users": 1}', "[]"])
 def test_a_damaged_question_is_one_line(tmp_path: Path, content: str) -> None:
-    (tmp_path / answer.FILE).write_text(content)
+    (tmp_path / question_file.FILE).write_text(content)
     with pytest.raises(StorageError, match="repeat"):
-        answer.load(tmp_path)
+        question_file.load(tmp_path)
     with pytest.raises(StorageError, match="No such file"):
-        answer.load(tmp_path / "missing")
+        question_file.load(tmp_path / "missing")
 
 
 def test_a_call_that_only_waits_for_a_cpu_is_described_by_its_duration() -> None:

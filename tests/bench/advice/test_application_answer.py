@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from offload.bench.advice.application import answer, choice, sizes
-from offload.bench.advice.application.answer import ApplicationAnswer, Option, Question
+from offload.bench.advice.application import choice, question_file, sizes
+from offload.bench.advice.application.answer import ApplicationAnswer, Option
+from offload.bench.advice.application.question_file import Question
 from offload.bench.advice.application.sizes import Size
 from offload.bench.planning.plan import Plan
 from offload.bench.records.application import Application, Route
@@ -205,13 +206,13 @@ def test_json_has_the_keys_of_a_functions_answer() -> None:
 
 
 def test_a_question_is_read_as_it_was_saved(tmp_path: Path) -> None:
-    answer.save(QUESTION, tmp_path)
-    assert answer.load(tmp_path) == QUESTION
+    question_file.save(QUESTION, tmp_path)
+    assert question_file.load(tmp_path) == QUESTION
     (tmp_path / "advice.json").write_text('{"probe": {}}')
     with pytest.raises(StorageError, match="is not readable by this version"):
-        answer.load(tmp_path)
+        question_file.load(tmp_path)
     with pytest.raises(StorageError, match="check permissions and disk space"):
-        answer.save(QUESTION, tmp_path / "missing")
+        question_file.save(QUESTION, tmp_path / "missing")
 
 
 OPTION = Option(CASE, Estimate(None, None, None, 0, None, False), None)

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from offload.bench.advice import model as models
-from offload.bench.advice.answer import Question
 from offload.bench.advice.inputs.overhead import MEASURING_CORES, Overhead
 from offload.bench.advice.inputs.probe import PROCESSES, THREADS, Probe
 from offload.bench.advice.model import Model, Prediction, in_step_rate, shared_rate
+from offload.bench.advice.question_file import Question
 from tests.bench.advice.probes import CORES, OVERHEADS, coroutine, model, point, probe
 
 FREE = CORES - MEASURING_CORES  # cores

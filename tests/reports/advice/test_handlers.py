@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from offload.bench.advice import answer
-from offload.bench.advice.answer import Question
+from offload.bench.advice.question_file import Question
 from offload.bench.advice.strategies import STRATEGIES
 from offload.errors import UsageError
 from offload.flags import Flag

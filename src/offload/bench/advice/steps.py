@@ -8,10 +8,11 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-from offload.bench.advice import answer, candidates, constraints, latency
-from offload.bench.advice.answer import Answer, Question
+from offload.bench.advice import answer, candidates, constraints, latency, question_file
+from offload.bench.advice.answer import Answer
 from offload.bench.advice.inputs import overhead_store, probe_measurement
 from offload.bench.advice.inputs.calls_between_rounds import CallsBetweenRounds
+from offload.bench.advice.question_file import Question
 from offload.bench.experiments.run import run
 from offload.bench.planning import plan_file, planned_records
 from offload.bench.planning.plan import Plan
@@ -47,7 +48,7 @@ def advise(
     planned = candidates.plan(question.model, case, found, left_s)
     folder.mkdir(parents=True, exist_ok=True)
     plan_file.save(planned, folder)
-    answer.save(question, folder)
+    question_file.save(question, folder)
     if on_start is not None:
         on_start(folder)
     return measure(question, planned, folder, report)

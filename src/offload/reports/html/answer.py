@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from offload.bench.advice import answer as advice
-from offload.bench.advice.application import answer as application_advice
+from offload.bench.advice import question_file
 from offload.bench.advice.application import choice
+from offload.bench.advice.application import question_file as application_question_file
 from offload.bench.analysis import latency_capacity
 from offload.bench.analysis.comparison import Comparison
 from offload.bench.analysis.gate import FAILS
@@ -227,12 +228,13 @@ def _rates(run: MeasuredRun) -> Iterator[Verdict]:
 
 
 def _advice(run: MeasuredRun, planned: Plan) -> tuple[list[Verdict], list[Table]]:
-    question = advice.load(run.folder) if not is_application(planned.cases[0].task) else None
-    if question is not None:
-        own = answer_text.document(advice.evaluate(question, planned, run.records))
+    if is_application(planned.cases[0].task):
+        about_application = application_question_file.load(run.folder)
+        served = choice.evaluate(about_application, planned, run.records)
+        own = application_text.document(served)
     else:
-        own_question = application_advice.load(run.folder)
-        own = application_text.document(choice.evaluate(own_question, planned, run.records))
+        question = question_file.load(run.folder)
+        own = answer_text.document(advice.evaluate(question, planned, run.records))
     tone = UNCLEAR if own.is_disturbed else GOOD
     found = [Verdict(own.first, tone=tone)]
     found += [

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from offload.bench.advice.application import choice, sizes
-from offload.bench.advice.application.answer import ApplicationAnswer, Question
+from offload.bench.advice.application.answer import ApplicationAnswer
+from offload.bench.advice.application.question_file import Question
 from offload.bench.advice.candidates import FIXED_ROUND_S, FIXED_WINDOW_S, SUITE
 from offload.bench.analysis import comparison
 from offload.bench.experiments.block import MANY_ROUNDS, measure_round

@@ -1,43 +1,21 @@
-"""The answer for an application: the question, the measured options, and which one to use."""
+"""The answer for an application: the measured options, and which one to use."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
 
 from offload.bench.advice import certainty
-from offload.bench.advice.answer import FILE, read
 from offload.bench.advice.application import sizes
+from offload.bench.advice.application.question_file import Question
 from offload.bench.advice.application.sizes import Size
 from offload.bench.advice.latency import Percentile
 from offload.bench.analysis.application_causes import Cause
 from offload.bench.analysis.comparison import Comparison
-from offload.bench.records import journal, lines
 from offload.bench.stats.estimate import Estimate
 from offload.flags import Flag, Problem
 from offload.suites import Case
 
 PROBE_BLOCK = 0  # measures one server with one process alone; later blocks compare servers
-
-
-@dataclass(frozen=True)
-class Question:
-    """The question about an application: its load, and the constraints.
-
-    `kinds` are asgi and wsgi. The constraints are the memory of all server processes in MiB and the
-    99th percentile of response times in s; None: no constraint. `name` is the application's name in
-    its module; None for settings of Django.
-    """
-
-    work: str
-    kinds: tuple[str, ...]
-    users: int
-    cores: int
-    memory_mib: float | None = None
-    p99_s: float | None = None
-    name: str | None = None
 
 
 @dataclass(frozen=True)
@@ -109,19 +87,3 @@ class ApplicationAnswer:
         """How sure the answer is: SURE, LIKELY, TIE or DISTURBED."""
         compared = (option.compared for option in self.others)
         return certainty.of_answer(self.tie, compared, self.disturbed)
-
-
-def save(question: Question, folder: Path) -> None:
-    """Save a question in its run's folder; raise StorageError."""
-    values = {"application": asdict(question)}
-    journal.replace(folder / FILE, f"{json.dumps(values, indent=1)}\n")
-
-
-def load(folder: Path) -> Question:
-    """Read the question of a run; raise StorageError."""
-    return read(folder, _question)
-
-
-def _question(values: Any) -> Question:
-    question: Question = lines.built(Question, values["application"], "question")
-    return question

@@ -13,9 +13,9 @@ from offload.bench.advice.application.answer import (
     PROBE_BLOCK,
     ApplicationAnswer,
     Option,
-    Question,
     WorkerMemory,
 )
+from offload.bench.advice.application.question_file import Question
 from offload.bench.analysis import application_causes, comparison, rate
 from offload.bench.planning.plan import Plan
 from offload.bench.records.record import LONG, Record

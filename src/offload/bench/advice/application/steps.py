@@ -11,7 +11,7 @@ from pathlib import Path
 
 from offload import cores, prctl
 from offload.bench.advice import constraints, latency
-from offload.bench.advice.application import answer, sizes
+from offload.bench.advice.application import question_file, sizes
 from offload.bench.advice.application.advice_run import (
     AdviceRun,
     Report,
@@ -22,7 +22,8 @@ from offload.bench.advice.application.advice_run import (
     round_s,
     short_name,
 )
-from offload.bench.advice.application.answer import PROBE_BLOCK, ApplicationAnswer, Question
+from offload.bench.advice.application.answer import PROBE_BLOCK, ApplicationAnswer
+from offload.bench.advice.application.question_file import Question
 from offload.bench.advice.application.sizes import Size
 from offload.bench.advice.candidates import FIXED_ROUND_S, NEAR, SUITE
 from offload.bench.analysis import application_causes
@@ -66,7 +67,7 @@ def advise(
     started = time.monotonic()
     names = sizes.servers(question.kinds, case.python)
     folder.mkdir(parents=True, exist_ok=True)
-    answer.save(question, folder)
+    question_file.save(question, folder)
     run = AdviceRun(question, case, folder, report, started + budget_s)
     try:
         _measure(run, names)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from offload.bench.advice import answer
+from offload.bench.advice import question_file
 from offload.bench.advice.check import answers, confirmation, judgement, recorded_answer, truth
 from offload.bench.advice.check.judgement import Confirmation, Requirement
 from offload.bench.advice.check.recorded_answer import RecordedAnswer
@@ -54,7 +54,10 @@ def read(folder: Path) -> Evaluation:
     return Evaluation(
         truths,
         given,
-        {each.task: answer.load(answers.own_folder(folder, each.task)).model for each in first},
+        {
+            each.task: question_file.load(answers.own_folder(folder, each.task)).model
+            for each in first
+        },
         confirmed,
         records,
     )

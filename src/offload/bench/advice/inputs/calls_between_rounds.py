@@ -13,9 +13,9 @@ from contextlib import ExitStack, closing, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from offload.bench.advice import answer
-from offload.bench.advice.answer import Question
+from offload.bench.advice import question_file
 from offload.bench.advice.inputs import probe_measurement
+from offload.bench.advice.question_file import Question
 from offload.bench.target.needed_upstream import hold_for
 from offload.errors import UserError
 from offload.suites import Case
@@ -57,5 +57,5 @@ class CallsBetweenRounds:
             if found_s > 0:
                 known = (*self.question.busy_cpu_s, found_s)
                 self.question = replace(self.question, busy_cpu_s=known)
-                answer.save(self.question, self._folder)
+                question_file.save(self.question, self._folder)
         self._spent_s += time.monotonic() - began

@@ -6,7 +6,8 @@ import shlex
 import textwrap
 from pathlib import Path
 
-from offload.bench.advice.application.answer import Option, Question
+from offload.bench.advice.application.answer import Option
+from offload.bench.advice.application.question_file import Question
 from offload.bench.target import interpreters
 from offload.registry import application, catalog
 
