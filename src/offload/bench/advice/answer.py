@@ -14,7 +14,7 @@ from offload.bench.advice.strategies import STRATEGIES, size_of
 from offload.bench.analysis import comparison, machine_speed, rate
 from offload.bench.analysis.comparison import Comparison
 from offload.bench.planning.plan import Plan
-from offload.bench.records.record import LONG, Record
+from offload.bench.records.record import Record
 from offload.bench.records.run_records import RunRecords
 from offload.bench.stats.estimate import Estimate
 from offload.flags import Flag, Problem
@@ -142,7 +142,7 @@ def evaluate(question: Question, planned: Plan, records: Sequence[Record]) -> An
         for place in sorted(options, key=lambda place: -(options[place].rate.value or 0.0))
         if place != chosen
     )
-    loads = [r for r in run.at(chosen).last_attempts() if r.trial.kind == LONG]
+    loads = run.at(chosen).long_loads()
     return Answer(
         question,
         options[chosen],

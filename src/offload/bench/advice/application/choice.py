@@ -18,7 +18,7 @@ from offload.bench.advice.application.answer import (
 from offload.bench.advice.application.question_file import Question
 from offload.bench.analysis import application_causes, comparison, rate
 from offload.bench.planning.plan import Plan
-from offload.bench.records.record import LONG, Record
+from offload.bench.records.record import Record
 from offload.bench.records.run_records import RoundKey, RunRecords, by_round
 from offload.errors import RunError
 from offload.flags import Problem
@@ -49,7 +49,7 @@ def evaluate(question: Question, planned: Plan, records: Sequence[Record]) -> Ap
         if place != chosen
     )
     best, own = options[chosen], run.at(chosen)
-    loads = [r for r in own.last_attempts() if r.trial.kind == LONG]
+    loads = own.long_loads()
     probed = [r for r in run.records if r.trial.block == PROBE_BLOCK]
     return ApplicationAnswer(
         question,

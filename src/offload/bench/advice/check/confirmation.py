@@ -89,7 +89,7 @@ def read(planned: Plan, answers: Sequence[RecordedAnswer], folder: Path) -> dict
     pairs = {pair[1]: pair for block in planned.blocks for pair in block.pairs}
     found = {}
     for place, given in _places(planned, answers).items():
-        loads = [r for r in own.at(place).last_attempts() if r.trial.kind == LONG]
+        loads = own.at(place).long_loads()
         verdict = None
         if place in pairs:
             best, chosen = (own.at(each).windows() for each in pairs[place])
