@@ -31,7 +31,13 @@ Report = Callable[[str], object]
 
 @dataclass
 class AdviceRun:
-    """A run in progress: its cases, its records, and the time `ends` at which it must end."""
+    """A run in progress: its cases, its records, and the time at which it must end.
+
+    `case` is the application with an arbitrary server, and `cases` are the servers and sizes that
+    were measured. `ends` is in s of time.monotonic(). Once the probe shows how long the loads for
+    the latency take, their time is subtracted from it. `report` is called with a short text before
+    each step. `blocks` is the number of the last block.
+    """
 
     question: Question
     case: Case
@@ -42,8 +48,8 @@ class AdviceRun:
     cases: list[Case] = field(default_factory=list)
     records: list[Record] = field(default_factory=list)
     blocks: int = 0
-    parallel: int = 1  # processes up to which the rate is expected to increase
-    most: int = sizes.MOST_PROCESSES  # processes that fit into the memory
+    useful_processes: int = 1  # up to this number, the rate is expected to increase
+    most_processes: int = sizes.MOST_PROCESSES  # that fit into the memory
 
     @property
     def plan(self) -> Plan:
@@ -52,7 +58,7 @@ class AdviceRun:
 
     @property
     def left_s(self) -> float:
-        """The time left in s, without the time reserved for the latency of the chosen server."""
+        """The time left in s until `ends`; below 0 after it."""
         return self.ends - time.monotonic()
 
     def place(self, case: Case) -> int:
@@ -136,20 +142,20 @@ def short_name(case: Case) -> str:
 
 
 def affordable(
-    run: AdviceRun, cases: Sequence[Case], probed: Record, left_s: float, rounds: int
+    run: AdviceRun, cases: Sequence[Case], probe: Record, left_s: float, rounds: int
 ) -> list[Case]:
     """Return as many of the first cases as fit into `left_s` with `rounds` rounds, at least two."""
     kept = [*{case.key: case for case in cases}.values()][: sizes.MOST_SERVERS]
-    while len(kept) > 2 and rounds * round_s(run, kept, probed) > left_s:
+    while len(kept) > 2 and rounds * round_s(run, kept, probe) > left_s:
         kept.pop()
     return kept
 
 
-def round_s(run: AdviceRun, cases: Sequence[Case], probed: Record) -> float:
+def round_s(run: AdviceRun, cases: Sequence[Case], probe: Record) -> float:
     """Return the expected time of a round in s."""
     counts = [sizes.size_of(case).processes for case in cases]
-    users, rate = run.question.users, probed.result.rate or 1.0
-    most = max(run.parallel, run.question.cores)
+    users, rate = run.question.users, probe.result.rate or 1.0
+    most = max(run.useful_processes, run.question.cores)
     # Servers are assumed to be at least as fast as the probe. Each window starts and ends with as
     # many responses as there are users.
     windows_s = sum(FIXED_WINDOW_S + 2 * users / (rate * min(count, most)) for count in counts)

@@ -100,7 +100,8 @@ def first_sizes(
 ) -> list[tuple[str, Size]]:
     """Return one size of each server: a process for each core, and threads up to the knee.
 
-    Each size has at most `most` processes.
+    If each process of a server handles one request at a time, it has as many processes as the knee
+    instead. Each size has at most `most` processes. The list has at most MOST_SERVERS sizes.
     """
     sizes = []
     for name in found:
@@ -116,24 +117,24 @@ def first_sizes(
 def sizes_around(server: str, best: Size, knee: int, needs_processes: bool) -> list[Size]:
     """Return other sizes of a server: one process, and half and twice the processes or threads.
 
-    With `needs_processes`, one process handles one request at a time: more processes, up to the
-    knee, may increase the rate.
+    With `needs_processes`, each process has a limit of its own, such as one request at a time: more
+    processes than cores, up to the knee, may increase the rate. The nearest size is first.
     """
     entry = catalog.find_server(server)
-    counts = {best.processes}
+    processes = {best.processes}
     if has_processes(entry):
-        counts |= {1, max(1, best.processes // 2), 2 * best.processes}
+        processes |= {1, max(1, best.processes // 2), 2 * best.processes}
         if needs_processes:
-            counts |= {4 * best.processes, knee}
-    widths: set[int | None] = {best.threads}
+            processes |= {4 * best.processes, knee}
+    threads: set[int | None] = {best.threads}
     if best.threads is not None and entry.workers_are == "threads":
-        widths |= {max(1, best.threads // 2), 2 * best.threads}
+        threads |= {max(1, best.threads // 2), 2 * best.threads}
     found = {
-        Size(count, width)
-        for count, width in itertools.product(counts, widths)
-        if count <= MOST_PROCESSES and (width or 1) <= MOST_THREADS
+        size
+        for size in itertools.starmap(Size, itertools.product(processes, threads))
+        if size.processes <= MOST_PROCESSES and (size.threads or 1) <= MOST_THREADS
         # Change the processes or the threads, not both.
-        if count == best.processes or width == best.threads
+        if size.processes == best.processes or size.threads == best.threads
     }
     if best.threads is not None and best.processes > 1 and best.total <= MOST_THREADS:
         found.add(Size(1, best.total))

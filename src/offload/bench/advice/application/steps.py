@@ -79,25 +79,24 @@ def advise(
 
 
 def _measure(run: AdviceRun, names: Sequence[str]) -> None:
-    probed = _probe(run, names)
-    knee, causes = _knee(run.question, probed), application_causes.of_case([probed])
-    run.most = _most_processes(run.question, probed)
-    load_s = (
-        2 * open_loop.LONGEST if (probed.result.rate or 1.0) < 2 * open_loop.RESPONSES else 10.0
-    )
-    run.ends -= load_s + 3 * FIXED_ROUND_S  # reserved for latency, and memory with preload
+    probe = _probe(run, names)
+    knee, causes = _knee(run.question, probe), application_causes.of_case([probe])
+    run.most_processes = _most_processes(run.question, probe)
+    run.ends -= _reserved_s(probe)
     first = [
         sizes.with_size(run.case, name, size)
-        for name, size in sizes.first_sizes(names, run.question.cores, knee, run.most)
+        for name, size in sizes.first_sizes(names, run.question.cores, knee, run.most_processes)
     ]
     if len(first) > 1:
         whole_s = run.left_s
-        first = affordable(run, first, probed, SERVERS_SHARE * whole_s, rounds=1)
+        first = affordable(run, first, probe, SERVERS_SHARE * whole_s, rounds=1)
         run.report(f"{len(first)} servers: {as_seconds(SERVERS_SHARE * whole_s)}")
         measure_block(
             run, first, time.monotonic() + SERVERS_SHARE * whole_s, most_rounds=ROUNDS_OF_SIZES
         )
-    _compare_sizes(run, first, probed, knee, causes)
+    _compare_sizes(run, first, probe, knee, causes)
+    _try_larger_sizes(run, probe)
+    _confirm(run, probe)
     _measure_latency(run)
 
 
@@ -123,9 +122,15 @@ def _probe(run: AdviceRun, names: Sequence[str]) -> Record:
     raise RunError(problem.message, problem.remedy)
 
 
-def _most_processes(question: Question, probed: Record) -> int:
+def _reserved_s(probe: Record) -> float:
+    """Return the time in s to reserve for the latency loads, and for the memory with preload."""
+    is_slow = (probe.result.rate or 1.0) < 2 * open_loop.RESPONSES
+    return (2 * open_loop.LONGEST if is_slow else 10.0) + 3 * FIXED_ROUND_S
+
+
+def _most_processes(question: Question, probe: Record) -> int:
     """Return how many processes fit into the memory; raise RunError if not even one does."""
-    each_mib = probed.application.worker_pss_mib
+    each_mib = probe.application.worker_pss_mib
     if question.memory_mib is None or not each_mib:
         return sizes.MOST_PROCESSES
     if each_mib > question.memory_mib:
@@ -133,12 +138,12 @@ def _most_processes(question: Question, probed: Record) -> int:
     return int(question.memory_mib / each_mib)
 
 
-def _knee(question: Question, probed: Record) -> int:
+def _knee(question: Question, probe: Record) -> int:
     """Return how many concurrent requests use all cores, but at most the number of users.
 
     It is cores x (1 + wait / CPU). The response time of a single request is wait + CPU.
     """
-    alone_s, cpu_ms = probed.baseline.alone_s, probed.resources.cpu_ms_per_request
+    alone_s, cpu_ms = probe.baseline.alone_s, probe.resources.cpu_ms_per_request
     if not alone_s or not cpu_ms:
         return question.users
     return min(
@@ -147,9 +152,9 @@ def _knee(question: Question, probed: Record) -> int:
 
 
 def _compare_sizes(
-    run: AdviceRun, first: Sequence[Case], probed: Record, knee: int, causes: Sequence[Cause]
+    run: AdviceRun, first: Sequence[Case], probe: Record, knee: int, causes: Sequence[Cause]
 ) -> None:
-    """Compare sizes of the best server and the next best server; enlarge them while they gain."""
+    """Compare the best server of `first` with other sizes of it, and with the next best server."""
     if RunRecords(run.records).at(run.place(first[0])).windows() and len(first) > 1:
         known = run.evaluate()
         best = known.chosen
@@ -158,35 +163,38 @@ def _compare_sizes(
     else:
         case, rivals = first[0], []
         size = sizes.size_of(case)
-    is_serial = any(cause.kind in PER_PROCESS for cause in causes)
-    is_serial = is_serial or catalog.find_server(case.server).workers_are == "processes"
-    run.parallel = sizes.MOST_PROCESSES if is_serial else run.question.cores
-    around = sizes.sizes_around(case.server, size, knee, is_serial)
-    fitting = [each for each in around if each.processes <= run.most]
+    needs_processes = any(cause.kind in PER_PROCESS for cause in causes)
+    needs_processes |= catalog.find_server(case.server).workers_are == "processes"
+    run.useful_processes = sizes.MOST_PROCESSES if needs_processes else run.question.cores
+    around = sizes.sizes_around(case.server, size, knee, needs_processes)
+    fitting = [each for each in around if each.processes <= run.most_processes]
     others = [sizes.with_size(run.case, case.server, each) for each in fitting]
     cases = [case, *others[:1], *rivals, *others[1:]]
-    cases = affordable(run, cases, probed, run.left_s, rounds=ROUNDS_OF_SIZES)
+    cases = affordable(run, cases, probe, run.left_s, rounds=ROUNDS_OF_SIZES)
     if len(cases) > 1:
         run.report(f"{case.server} and other sizes of it: {as_seconds(run.left_s)}")
         measure_block(run, cases, run.ends, ROUNDS_OF_SIZES)
+
+
+def _try_larger_sizes(run: AdviceRun, probe: Record) -> None:
+    """Measure larger sizes of the chosen server, while they gain and there is time."""
     while (more := _next_size(run)) is not None:
         chosen = run.evaluate().chosen.case
         pair = [chosen, sizes.with_size(run.case, chosen.server, more)]
-        if pair[1] in run.cases or more.processes > run.most:  # it failed before, or does not fit
-            break
-        if ROUNDS_OF_SIZES * round_s(run, pair, probed) > run.left_s:
+        if pair[1] in run.cases or more.processes > run.most_processes:
+            break  # it failed before, or does not fit
+        if ROUNDS_OF_SIZES * round_s(run, pair, probe) > run.left_s:
             break
         run.report(f"a larger size, which may gain, too: {as_seconds(run.left_s)}")
         measure_block(run, pair, run.ends, ROUNDS_OF_SIZES)
-    _confirm(run, probed)
 
 
-def _confirm(run: AdviceRun, probed: Record) -> None:
-    """Measure the choice and the next best options side by side while there is time."""
+def _confirm(run: AdviceRun, probe: Record) -> None:
+    """Measure the choice and the next best options side by side if there is time."""
     found = run.evaluate()
     rivals = [o.case for o in found.others if (o.share or 0.0) >= NEAR][: sizes.MOST_SERVERS // 2]
     cases = [found.chosen.case, *rivals]
-    if len(cases) > 1 and round_s(run, cases, probed) <= run.left_s:
+    if len(cases) > 1 and round_s(run, cases, probe) <= run.left_s:
         run.report(f"the choice beside the next best: {as_seconds(run.left_s)}")
         measure_block(run, cases, run.ends, MOST_ROUNDS)
 
