@@ -73,7 +73,7 @@ def names(found: Sequence[Option]) -> list[tuple[str, int]]:
 def test_the_fastest_is_chosen_and_a_larger_size_gains_nothing() -> None:
     found = answered({ONE: 50.0, TWO: 100.0, FOUR: 100.5, GRANIAN: 80.0})
     assert names([found.chosen]) == [("uvicorn_workers", 2)]
-    assert (found.sure, found.largest, found.tie) == ("sure", False, ("uvicorn_workers",))
+    assert (found.sure, found.is_largest, found.tie) == ("sure", False, ("uvicorn_workers",))
     assert names(found.others) == [("uvicorn_workers", 4), ("granian_asgi", 2), (ONE[0], 1)]
     said = answer_text.text(found)
     assert "Size: More than 2 processes gain nothing." in said
@@ -97,7 +97,7 @@ def test_servers_of_different_blocks_are_compared_by_way_of_a_common_one() -> No
     shares = {each.case.server + str(each.size.processes): each for each in found.others}
     assert shares["uvicorn_httptools1"].compared is None
     assert shares["uvicorn_httptools1"].share == pytest.approx(0.25, rel=0.01)
-    assert found.largest and "A larger one was not measured" in answer_text.text(found)
+    assert found.is_largest and "A larger one was not measured" in answer_text.text(found)
 
 
 def test_without_compared_rounds_the_probe_is_the_answer() -> None:

@@ -59,11 +59,14 @@ class ApplicationAnswer:
     """The chosen server and the others, the highest rate first.
 
     `tie` lists the servers that are not certainly different from the chosen one. `causes` were
-    found for one process under all users, and `remaining` for the chosen size. `percentiles` are
-    measured at the loads in `latency.LOADS`. `largest` is True if no larger size of the chosen
-    server was measured. `memory_mib` is the memory of all processes, `worker` that of one process,
-    and `preloaded` that of one process with the application imported before the fork; None if the
-    server cannot preload, or if the memory is unknown.
+    found for one process under all users, and `remaining` for the chosen size. `alone_s` is the
+    response time of a single request. `is_largest` is True if no larger size of the chosen server
+    was measured. `percentiles` are measured at the loads in `latency.LOADS`. `memory_mib` is the
+    last known memory of all processes under these loads, `worker` that of one process, and
+    `preloaded` that of one process with the application imported before the fork; None if the
+    server cannot preload, or if the memory is unknown. `disturbed` is the reason why the
+    measurement is invalid, and `problems` are those of all loads. `is_interrupted` is True if the
+    user interrupted the measurement.
     """
 
     question: Question
@@ -73,7 +76,7 @@ class ApplicationAnswer:
     causes: tuple[Cause, ...]
     remaining: tuple[Cause, ...]
     alone_s: float | None
-    largest: bool
+    is_largest: bool
     percentiles: tuple[Percentile, ...] = ()
     memory_mib: float | None = None
     worker: WorkerMemory | None = None

@@ -59,7 +59,7 @@ def evaluate(question: Question, planned: Plan, records: Sequence[Record]) -> Ap
         causes=tuple(application_causes.of_case(probed)),
         remaining=tuple(application_causes.of_case(own.windows())),
         alone_s=next((r.baseline.alone_s for r in probed if r.baseline.alone_s), None),
-        largest=not any(_is_larger(option, best) for option in others),
+        is_largest=not any(_is_larger(option, best) for option in others),
         percentiles=tuple(latency.percentiles(loads)),
         memory_mib=latency.memory_mib(loads),
         worker=_worker_memory(loads),
@@ -109,7 +109,10 @@ def _rates(found: Sequence[Record]) -> Mapping[RoundKey, float]:
 
 
 def _option(case: Case, found: Sequence[Record], own: Sequence[Record]) -> Option:
-    """Return an option from the windows `found` of a server, and all its loads."""
+    """Return an option; `found` are the windows of its server, and `own` are all its records.
+
+    It has no share of the best rate yet, and no comparison.
+    """
     known = [m for r in found if (m := r.application.worker_pss_mib) is not None]
     failed = rate.failed_share(own)
     return Option(case, rate.of_windows(found), max(known, default=None), failed=failed)
@@ -131,7 +134,8 @@ def _fitting_places(question: Question, options: Mapping[int, Option]) -> list[i
 def _shares(windows: Mapping[int, Sequence[Record]]) -> dict[int, float]:
     """Return the rate of each place relative to the place that was measured in most rounds.
 
-    The ratios are taken within rounds: there, both were measured at the same time.
+    It is the mean ratio within rounds, in which both were measured at the same time, or without
+    such a round the ratio of the mean rates.
     """
     rates = {place: _rates(found) for place, found in windows.items()}
     reference = max(rates, key=lambda place: len(rates[place]))
@@ -140,8 +144,8 @@ def _shares(windows: Mapping[int, Sequence[Record]]) -> dict[int, float]:
     found = {}
     for place, own in rates.items():
         pairs = [value / base[which] for which, value in own.items() if which in base]
-        whole = [value / mean for value in own.values()]
-        found[place] = statistics.geometric_mean(pairs or whole)
+        unpaired = [value / mean for value in own.values()]
+        found[place] = statistics.geometric_mean(pairs or unpaired)
     return found
 
 

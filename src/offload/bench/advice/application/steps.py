@@ -202,7 +202,7 @@ def _confirm(run: AdviceRun, probe: Record) -> None:
 def _next_size(run: AdviceRun) -> Size | None:
     """Return a larger size if the chosen one is the largest so far and clearly the fastest."""
     found = run.evaluate()
-    if not found.largest:
+    if not found.is_largest:
         return None
     same = [o for o in found.others if o.case.server == found.chosen.case.server]
     if any(o.share is not None and GROWS * o.share > 1 for o in same):

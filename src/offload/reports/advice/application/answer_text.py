@@ -201,7 +201,7 @@ def _certainty(answer: ApplicationAnswer) -> str:
 
 
 def _size(answer: ApplicationAnswer) -> str:
-    if answer.largest:
+    if answer.is_largest:
         return "A larger one was not measured."
     return f"More than {_counts(answer.chosen.size)} gain nothing."
 
