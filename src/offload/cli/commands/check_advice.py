@@ -66,7 +66,7 @@ def check_advice(
     truths = {found.task: found for found in truth.of_records(planned, records)}
     try:
         answers = [*kept.complete_answers(tasks, folder, USERS, budget_s, _report, times)]
-        first_answers = recorded_answer.firsts(answers)
+        first_answers = recorded_answer.first_answers(answers)
         again = folder / evaluation.CONFIRMATION
         confirmation.measure(truths, first_answers, USERS, again, _report)
     except KeyboardInterrupt:

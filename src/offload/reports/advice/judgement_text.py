@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from offload.bench.advice.check import baselines, judgement
 from offload.bench.advice.check.evaluation import Evaluation
 from offload.bench.advice.check.judgement import Choice, Requirement
-from offload.bench.advice.check.recorded_answer import RecordedAnswer, firsts
+from offload.bench.advice.check.recorded_answer import RecordedAnswer, first_answers
 from offload.bench.advice.check.truth import Truth, short_name
 from offload.bench.advice.model import Model
 from offload.reports.advice.names import option_name
@@ -23,8 +23,8 @@ AS_GOOD = {True: "yes", False: "no", None: "disturbed"}
 
 def text(found: Evaluation, style: str = "simple") -> str:
     """Render the evaluation of the advice for one set of functions."""
-    answers = firsts(found.answers)
-    choices = judgement.choices(found.truths, answers, found.confirmed)
+    answers = first_answers(found.answers)
+    choices = judgement.choices(found.truths, answers, found.confirmations)
     parts = [_required(found.requirements, style), _choices(choices, answers, style)]
     known = {task: truth for task, truth in found.truths.items() if task in found.models}
     if known:

@@ -53,9 +53,9 @@ def complete_answers(
             continue
         if found.is_interrupted:
             raise KeyboardInterrupt
-        given = replace(_recorded(task, found, time.monotonic() - started), number=number)
-        append(folder, given)
-        yield given
+        answer = replace(_record(task, found, time.monotonic() - started), number=number)
+        append(folder, answer)
+        yield answer
 
 
 def own_folder(folder: Path, task: str, number: int = 1) -> Path:
@@ -88,7 +88,8 @@ def read(folder: Path) -> list[RecordedAnswer]:
         raise StorageError(f"{path} cannot be read: {error}", "remove its damaged line") from error
 
 
-def _recorded(task: str, found: Answer, seconds: float) -> RecordedAnswer:
+def _record(task: str, found: Answer, seconds: float) -> RecordedAnswer:
+    """Return the record of an answer, which took `seconds`."""
     chosen = found.chosen
     ratios = []
     for each in found.others:
@@ -112,11 +113,11 @@ def _recorded(task: str, found: Answer, seconds: float) -> RecordedAnswer:
     )
 
 
-def append(folder: Path, given: RecordedAnswer) -> None:
+def append(folder: Path, answer: RecordedAnswer) -> None:
     """Save an answer; raise StorageError."""
     try:
         with (folder / FILE).open("a") as file:
-            file.write(json.dumps(asdict(given)) + "\n")
+            file.write(json.dumps(asdict(answer)) + "\n")
     except OSError as error:
         what = f"{folder / FILE}: {error.strerror}"
         raise StorageError(what, "check permissions and disk space") from error

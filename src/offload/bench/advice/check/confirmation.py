@@ -1,4 +1,4 @@
-"""Measure again each choice beside the best size of the truth, and its response times.
+"""Measure each choice again, beside the best size of the truth, and its response times.
 
 The truth has few rounds of many servers, and its best size may be best by chance. So both are
 measured again, side by side, until the difference is certain or too small to matter. The second
@@ -36,13 +36,13 @@ def plan(truths: Mapping[str, Truth], answers: Sequence[RecordedAnswer], users: 
     """Return the plan: every choice, with a block for it and the best size if they differ."""
     cases: list[Case] = []
     blocks: list[Block] = []
-    for given in answers:
-        if given.task not in truths:
+    for answer in answers:
+        if answer.task not in truths:
             continue
-        place, best = len(cases), truths[given.task].best
-        cases.append(case_of(given.task, given.size, users))
-        if given.size != best:
-            cases.append(case_of(given.task, best, users))
+        place, best = len(cases), truths[answer.task].best
+        cases.append(case_of(answer.task, answer.size, users))
+        if answer.size != best:
+            cases.append(case_of(answer.task, best, users))
             blocks.append(Block((place, place + 1), ((place + 1, place),)))
     return Plan(SUITE, tuple(cases), plans.new_seed(), None, True, blocks=tuple(blocks))
 
@@ -71,16 +71,16 @@ def _measure_response_times(
     """Measure the missing response times of each choice, at the rates of its answer."""
     records = planned_records.read_if_any(folder)
     done = {record.trial.place for record in records if record.trial.kind == LONG}
-    for place, given in _places(planned, answers).items():
-        if place in done or not given.rate:
+    for place, answer in _places(planned, answers).items():
+        if place in done or not answer.rate:
             continue
-        report(f"response times of {short_name(given.task)}")
+        report(f"response times of {short_name(answer.task)}")
         case = planned.cases[place]
         trial = builder.new_trial(
             folder.name, kind=LONG, suite=SUITE, place=place, seed=planned.seed, quick=True
         )
         with hold_for(case) as upstream:
-            journal.append(folder, *latency.measure(case, given.rate, trial, upstream))
+            journal.append(folder, *latency.measure(case, answer.rate, trial, upstream))
 
 
 def read(planned: Plan, answers: Sequence[RecordedAnswer], folder: Path) -> dict[str, Confirmation]:
@@ -88,13 +88,13 @@ def read(planned: Plan, answers: Sequence[RecordedAnswer], folder: Path) -> dict
     own = RunRecords(planned_records.read_if_any(folder))
     pairs = {pair[1]: pair for block in planned.blocks for pair in block.pairs}
     found = {}
-    for place, given in _places(planned, answers).items():
+    for place, answer in _places(planned, answers).items():
         loads = own.at(place).long_loads()
         verdict = None
         if place in pairs:
             best, chosen = (own.at(each).windows() for each in pairs[place])
             verdict = comparison.compare(best, chosen).verdict
-        found[given.task] = Confirmation(
+        found[answer.task] = Confirmation(
             verdict, tuple(each.value for each in latency.percentiles(loads))
         )
     return found
@@ -102,6 +102,6 @@ def read(planned: Plan, answers: Sequence[RecordedAnswer], folder: Path) -> dict
 
 def _places(planned: Plan, answers: Sequence[RecordedAnswer]) -> dict[int, RecordedAnswer]:
     """Return the answers by the places of their choices in the plan."""
-    given = {(each.task, each.size): each for each in answers}
+    by_choice = {(each.task, each.size): each for each in answers}
     places = {(case.task, size_of(case)): place for place, case in enumerate(planned.cases)}
-    return {places[key]: answer for key, answer in given.items() if key in places}
+    return {places[key]: answer for key, answer in by_choice.items() if key in places}

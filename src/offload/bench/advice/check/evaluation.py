@@ -22,42 +22,36 @@ CONFIRMATION = "confirmation"  # name of the folder
 class Evaluation:
     """What was measured about each function: the truth, the answers, and the confirmation.
 
-    `truths`, `models` and `confirmed` are by task; `records` are those of the truth.
+    `truths`, `models` and `confirmations` are by task; `records` are those of the truth.
     """
 
     truths: Mapping[str, Truth]
     answers: Sequence[RecordedAnswer]
     models: Mapping[str, Model]
-    confirmed: Mapping[str, Confirmation]
+    confirmations: Mapping[str, Confirmation]
     records: Sequence[Record]
 
     @property
     def requirements(self) -> list[Requirement]:
         """The requirements, each with what was measured."""
-        return judgement.requirements(self.truths, self.answers, self.confirmed)
+        return judgement.requirements(self.truths, self.answers, self.confirmations)
 
 
 def read(folder: Path) -> Evaluation:
     """Read the evaluation of a check_advice from its folder; raise StorageError.
 
-    `confirmed` is empty until the last step of check_advice, which measures the choices again.
+    It has no confirmations until the last step of check_advice, which measures the choices again.
     """
     planned = plan_file.load(folder)
     records = planned_records.read(folder, planned)
     truths = {found.task: found for found in truth.of_records(planned, records)}
-    given = answers.read(folder)
-    first = recorded_answer.firsts(given)
-    confirmed: Mapping[str, Confirmation] = {}
+    recorded = answers.read(folder)
+    first = recorded_answer.first_answers(recorded)
+    models = {
+        each.task: question_file.load(answers.own_folder(folder, each.task)).model for each in first
+    }
+    confirmations: Mapping[str, Confirmation] = {}
     last_step = folder / CONFIRMATION
     if plan_file.exists(last_step):
-        confirmed = confirmation.read(plan_file.load(last_step), first, last_step)
-    return Evaluation(
-        truths,
-        given,
-        {
-            each.task: question_file.load(answers.own_folder(folder, each.task)).model
-            for each in first
-        },
-        confirmed,
-        records,
-    )
+        confirmations = confirmation.read(plan_file.load(last_step), first, last_step)
+    return Evaluation(truths, recorded, models, confirmations, records)

@@ -1,4 +1,4 @@
-"""The judgement of advice: answers against the truth."""
+"""The requirements on advice: compare its answers with the measured truth."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from offload.bench.advice import latency
 from offload.bench.advice.certainty import PREDICTED, SURE
-from offload.bench.advice.check.recorded_answer import RecordedAnswer, RecordedRatio, firsts
+from offload.bench.advice.check.recorded_answer import RecordedAnswer, RecordedRatio, first_answers
 from offload.bench.advice.check.truth import Truth, short_name
 from offload.bench.advice.strategies import Size
 from offload.bench.stats import student_t
@@ -17,13 +17,15 @@ from offload.bench.stats.paired_test import DISTURBED, SLOWER, Verdict
 from offload.units import percent
 
 BEST_SHARE = 0.90  # minimum share of choices that are the best, or not distinguishable from it
-BEST = 0.95  # share that the upper end of the interval must reach
-REGRET_MEAN, REGRET_WORST = 0.98, 0.90  # minimum shares of the best rate
-NEAR_RATE, NEAR_SHARE, MEDIAN_ERROR = 0.10, 0.80, 0.05  # limits for predictions
-NEAR_P95 = 0.25  # maximum relative difference from the second measurement
+BEST_UPPER_END = 0.95  # value that the upper end of the 95 % interval of this share must reach
+MEAN_SHARE, WORST_SHARE = 0.98, 0.90  # minimum rate of a choice over the best: mean, and each
+NEAR_RATE, NEAR_P95 = 0.10, 0.25  # maximum relative errors of a near rate or percentile
+NEAR_SHARE = 0.80  # minimum share of near values
+MEDIAN_ERROR = 0.05  # maximum median of the relative errors of predicted rates
 COVERAGE = 0.90  # level of the intervals of ratios: as many of them must contain the truth
-UNKNOWN_SHARE, WRONG_SHARE = 0.10, 0.01
-LONGEST_S = 120.0
+UNKNOWN_SHARE = 0.10  # maximum share of functions without a measured advice
+WRONG_SHARE = 0.01  # maximum share of answers that are SURE, but not the best choice
+LONGEST_ANSWER_S = 120.0  # maximum time until an answer
 SAME_SHARE = 0.9  # minimum share of functions with the same strategy in all their answers
 
 
@@ -94,21 +96,21 @@ def choice(truth: Truth, size: Size, confirmed: Verdict | None = None) -> Choice
 def choices(
     truths: Mapping[str, Truth],
     answers: Sequence[RecordedAnswer],
-    confirmed: Mapping[str, Confirmation],
+    confirmations: Mapping[str, Confirmation],
 ) -> list[Choice]:
     """Compare the choice of each answer with the truth, if its function has one."""
     found = []
-    for given in answers:
-        if given.task in truths:
-            again = confirmed.get(given.task, Confirmation())
-            found.append(choice(truths[given.task], given.size, again.verdict))
+    for answer in answers:
+        if answer.task in truths:
+            again = confirmations.get(answer.task, Confirmation())
+            found.append(choice(truths[answer.task], answer.size, again.verdict))
     return [each for each in found if each is not None]
 
 
 def requirements(
     truths: Mapping[str, Truth],
     answers: Sequence[RecordedAnswer],
-    confirmed: Mapping[str, Confirmation],
+    confirmations: Mapping[str, Confirmation],
 ) -> list[Requirement]:
     """Return every requirement on the answers of one fold.
 
@@ -117,13 +119,13 @@ def requirements(
     its choice is not the best.
     """
     repeated = _consistency(truths, answers)
-    answers = firsts(answers)
-    found = choices(truths, answers, confirmed)
+    answers = first_answers(answers)
+    found = choices(truths, answers, confirmations)
     return [
         _best(found, len(truths.keys() - {each.task for each in found})),
-        *_regret(found),
+        *_rate_shares(found),
         *_predictions(answers),
-        _response_times(answers, confirmed),
+        _response_times(answers, confirmations),
         _coverage(truths, answers),
         _unknown(answers, len(truths.keys() - {each.task for each in answers})),
         _wrong(found, answers),
@@ -135,16 +137,17 @@ def requirements(
 def _best(choices: Sequence[Choice], missing: int) -> Requirement:
     """Count the best choices; `missing` is the number of functions without a choice."""
     found, total = sum(each.is_best is True for each in choices), len(choices) + missing
-    required = f"{percent(BEST_SHARE)}, interval with {percent(BEST)}"
+    required = f"{percent(BEST_SHARE)}, interval with {percent(BEST_UPPER_END)}"
     if not choices:
         return Requirement("best choice, or tied", "unknown", required, None)
     _, high = student_t.binomial_interval(found, total)
-    passed = found >= BEST_SHARE * total and high >= BEST
+    passed = found >= BEST_SHARE * total and high >= BEST_UPPER_END
     return Requirement("best choice, or tied", _share(found, total), required, passed)
 
 
-def _regret(choices: Sequence[Choice]) -> list[Requirement]:
-    least_mean, least = percent(REGRET_MEAN), percent(REGRET_WORST)
+def _rate_shares(choices: Sequence[Choice]) -> list[Requirement]:
+    """Check the mean and the lowest rate of the choices, each over the best rate."""
+    least_mean, least = percent(MEAN_SHARE), percent(WORST_SHARE)
     if not choices:
         return [Requirement("share of the best rate", "unknown", least_mean, None)]
     shares = [each.share for each in choices]
@@ -156,17 +159,18 @@ def _regret(choices: Sequence[Choice]) -> list[Requirement]:
     worst = min(choices, key=lambda each: each.share)
     interval = f" ({_interval(worst.interval, 1)})" if worst.interval else ""
     return [
-        Requirement("mean share of the best rate", measured, least_mean, mean >= REGRET_MEAN),
+        Requirement("mean share of the best rate", measured, least_mean, mean >= MEAN_SHARE),
         Requirement(
             "lowest share of the best rate",
             f"{percent(worst.share, 1)}{interval}",
             least,
-            worst.share >= REGRET_WORST,
+            worst.share >= WORST_SHARE,
         ),
     ]
 
 
 def _predictions(answers: Sequence[RecordedAnswer]) -> list[Requirement]:
+    """Check the errors of the predicted rates relative to the measured ones."""
     errors = [abs(each.predicted_rate / each.rate - 1) for each in answers if each.rate]
     name, required = f"predicted rate within {percent(NEAR_RATE)}", percent(NEAR_SHARE)
     if not errors:
@@ -183,14 +187,14 @@ def _predictions(answers: Sequence[RecordedAnswer]) -> list[Requirement]:
 
 
 def _response_times(
-    answers: Sequence[RecordedAnswer], confirmed: Mapping[str, Confirmation]
+    answers: Sequence[RecordedAnswer], confirmations: Mapping[str, Confirmation]
 ) -> Requirement:
     """Compare the 95th percentiles of the answers with those of the second measurement."""
     pairs = [
         (first, second)
-        for given in answers
-        if given.task in confirmed
-        for first, second in zip(given.p95_s, confirmed[given.task].p95_s, strict=False)
+        for answer in answers
+        if answer.task in confirmations
+        for first, second in zip(answer.p95_s, confirmations[answer.task].p95_s, strict=False)
         if first and second
     ]
     loads = " and ".join(percent(share) for share in latency.LOADS)
@@ -207,10 +211,10 @@ def _coverage(truths: Mapping[str, Truth], answers: Sequence[RecordedAnswer]) ->
     name, required = f"intervals at {percent(COVERAGE)}", f"interval with {percent(COVERAGE)}"
     found = [
         covered
-        for given in answers
-        if given.task in truths
-        for ratio in given.ratios
-        if (covered := _is_covered(truths[given.task], given.size, ratio)) is not None
+        for answer in answers
+        if answer.task in truths
+        for ratio in answer.ratios
+        if (covered := _is_covered(truths[answer.task], answer.size, ratio)) is not None
     ]
     if not found:
         return Requirement(name, "unknown", required, None)
@@ -252,6 +256,7 @@ def _unknown(answers: Sequence[RecordedAnswer], missing: int) -> Requirement:
 
 
 def _wrong(choices: Sequence[Choice], answers: Sequence[RecordedAnswer]) -> Requirement:
+    """Count the choices that are not the best although their answers are SURE."""
     sure = {each.task for each in answers if each.sure == SURE}
     wrong = sum(each.is_best is False and each.task in sure for each in choices)
     share = wrong / len(answers) if answers else 0.0
@@ -262,24 +267,25 @@ def _wrong(choices: Sequence[Choice], answers: Sequence[RecordedAnswer]) -> Requ
 
 def _consistency(truths: Mapping[str, Truth], answers: Sequence[RecordedAnswer]) -> Requirement:
     """Check that all answers to a function have the same strategy, unless the truth is a tie."""
-    given: dict[str, set[str]] = {}
+    found: dict[str, set[str]] = {}
     for task in {each.task for each in answers if each.number > 1} & truths.keys():
         if not truths[task].is_tie:
-            given[task] = {each.strategy for each in answers if each.task == task}
+            found[task] = {each.strategy for each in answers if each.task == task}
     name, required = "same strategy in each answer", percent(SAME_SHARE)
-    if not given:
+    if not found:
         return Requirement(name, "not repeated", required, None)
-    other = [short_name(task) for task, strategies in given.items() if len(strategies) > 1]
-    same = len(given) - len(other)
+    other = [short_name(task) for task, strategies in found.items() if len(strategies) > 1]
+    same = len(found) - len(other)
     names = [f"not {task}" for task in sorted(other)]
-    measured = _share(same, len(given), names)
-    return Requirement(name, measured, required, same >= SAME_SHARE * len(given))
+    measured = _share(same, len(found), names)
+    return Requirement(name, measured, required, same >= SAME_SHARE * len(found))
 
 
 def _time(answers: Sequence[RecordedAnswer]) -> Requirement:
+    """Check the time until the longest answer, in s."""
     longest = max((each.seconds for each in answers), default=0.0)
-    passed = longest <= LONGEST_S if answers else None
-    return Requirement("longest answer", f"{longest:.0f} s", f"{LONGEST_S:.0f} s", passed)
+    passed = longest <= LONGEST_ANSWER_S if answers else None
+    return Requirement("longest answer", f"{longest:.0f} s", f"{LONGEST_ANSWER_S:.0f} s", passed)
 
 
 def _share(found: int, total: int, names: Sequence[str] = ()) -> str:

@@ -46,6 +46,6 @@ class RecordedAnswer:
         return self.strategy, self.workers
 
 
-def firsts(answers: Sequence[RecordedAnswer]) -> list[RecordedAnswer]:
+def first_answers(answers: Sequence[RecordedAnswer]) -> list[RecordedAnswer]:
     """Return the first answer to each function."""
     return [each for each in answers if each.number == 1]
