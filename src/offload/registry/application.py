@@ -12,7 +12,7 @@ NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 FORM = re.compile(
     rf"(?P<where>[^:\x00-\x1f]+)(?::(?P<attribute>{NAME}(?:\.{NAME})*)(?P<call>\(\))?)?"
 )
-WRITE = "write app=package.module:name, or app=package.module:create_app() for a factory"
+REMEDY = "write app=package.module:name, or app=package.module:create_app() for a factory"
 
 
 @dataclass(frozen=True)
@@ -44,5 +44,5 @@ def parse(work: str) -> Spelling:
     text = work.removeprefix(PREFIX)
     found = FORM.fullmatch(text)
     if found is None:
-        raise UsageError(f"{text[:100]!r} does not name an application", WRITE)
+        raise UsageError(f"{text[:100]!r} does not name an application", REMEDY)
     return Spelling(found["where"], found["attribute"], found["call"] is not None)

@@ -240,7 +240,7 @@ def _find_application(word: str) -> Entry:
     summary, constants = "a user's own application", {"STABLE": False}
     if not spelling.is_file:
         return Entry(word, Path(), summary, constants, {})
-    path = _user_file(spelling.where, application.WRITE)
+    path = _user_file(spelling.where, application.REMEDY)
     return Entry(spelling.in_file(path), path, summary, constants, {})
 
 

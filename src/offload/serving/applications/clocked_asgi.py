@@ -1,7 +1,8 @@
 """Clocks around a user's ASGI application, invisible to the application and to the server.
 
-Scopes, messages, exceptions and cancellation pass through unchanged. Three things are observed:
-the lifespan's startup, the lag of the event loop, and the time and CPU time of requests.
+Scopes, messages, exceptions and cancellation pass through unchanged. Four things are observed: the
+lifespan's startup, the lag of the event loop, the use of anyio's threads, and the time and CPU time
+of requests.
 """
 
 from __future__ import annotations
@@ -59,16 +60,16 @@ class ClockedApplication:
         """Run the application's lifespan, and report its successful or failed startup."""
         failure: str | None = None
         has_started = False
-        of_server: Exception | None = None
+        send_error: Exception | None = None
 
         async def observed(message: Any) -> None:
-            nonlocal failure, has_started, of_server
+            nonlocal failure, has_started, send_error
             if message["type"] == "lifespan.startup.failed":
                 failure = _last_line(message.get("message", ""))
             try:
                 await send(message)
             except Exception as error:
-                of_server = error
+                send_error = error
                 raise
             if message["type"] == "lifespan.startup.complete":
                 has_started = True
@@ -77,7 +78,8 @@ class ClockedApplication:
         try:
             await self._application(scope, receive, observed)
         except Exception as error:
-            cause = error.__context__ if error is of_server else error
+            # An error of the server's `send` hides the error that the application was handling.
+            cause = error.__context__ if error is send_error else error
             if failure is not None and cause is not None:
                 failure = user_application.reason(cause)
             raise

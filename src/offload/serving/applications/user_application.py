@@ -71,7 +71,7 @@ def _kinds_of(found: Any, work: str) -> list[str]:
         return known
     name = work.removeprefix(application.PREFIX)
     what = f"{name} is neither an ASGI nor a WSGI application: it is {_description(found)}"
-    raise UsageError(what, _advice(found, name))
+    raise UsageError(what, _remedy(found, name))
 
 
 def _is_django(module: ModuleType) -> bool:
@@ -80,27 +80,36 @@ def _is_django(module: ModuleType) -> bool:
 
 
 def _find(module: ModuleType, spelling: Spelling, kind: str) -> Any:
-    """Return what the spelling names in its module; call a factory; create Django's application."""
+    """Return the application that a spelling names in its module; raise UsageError."""
     if spelling.attribute is None:
-        if _is_django(module):
-            return _guarded(f"starting Django with {spelling.where}", _django, module, kind)
-        for name in USUAL:
-            if hasattr(module, name):
-                return getattr(module, name)
-        message = f"{spelling.where} has no `application` and no `app`"
-        raise UsageError(message, application.WRITE)
+        return _find_usual(module, spelling.where, kind)
+    return _find_named(module, spelling, spelling.attribute)
+
+
+def _find_usual(module: ModuleType, where: str, kind: str) -> Any:
+    """Return the application of a module that is named alone; create that of Django's settings."""
+    if _is_django(module):
+        return _call_user_code(f"starting Django with {where}", _django, module, kind)
+    for name in USUAL:
+        if hasattr(module, name):
+            return getattr(module, name)
+    raise UsageError(f"{where} has no `application` and no `app`", application.REMEDY)
+
+
+def _find_named(module: ModuleType, spelling: Spelling, attribute: str) -> Any:
+    """Return an attribute of a module, such as `shop.app`, or the result of a factory."""
     found: Any = module
-    for word in spelling.attribute.split("."):
+    for word in attribute.split("."):
         if not hasattr(found, word):
             public = [n for n in vars(module) if n[0] != "_"]
-            raise catalog.unknown(spelling.where, spelling.attribute, public)
+            raise catalog.unknown(spelling.where, attribute, public)
         found = getattr(found, word)
     if not spelling.is_factory:
         return found
-    name = f"{spelling.where}:{spelling.attribute}"
+    name = f"{spelling.where}:{attribute}"
     if not callable(found):
         raise UsageError(f"{name} is {_description(found)}, not a factory", "leave () out")
-    return _guarded(f"calling {name}()", found)
+    return _call_user_code(f"calling {name}()", found)
 
 
 def _django(settings: ModuleType, kind: str) -> Any:
@@ -115,8 +124,8 @@ def _django(settings: ModuleType, kind: str) -> Any:
     return getattr(import_module(module), create)()
 
 
-def _guarded(what: str, call: Callable[..., Any], *arguments: Any) -> Any:
-    """Call a user's code; raise UsageError with its error, file and line."""
+def _call_user_code(what: str, call: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a user's code, which is `what` in an error; raise UsageError with its file and line."""
     try:
         return call(*arguments)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - it may raise anything
@@ -145,8 +154,9 @@ def _accepts(found: Any, kind: str) -> bool:
         signature = inspect.signature(found)
     except (TypeError, ValueError):  # some callables in C have no signature
         return True
-    if not is_async and kind == ASGI and _can_call(signature, 2) and not _is_open(signature):
-        return False  # of two parameters and an optional third one: WSGI
+    if not is_async and kind == ASGI and _can_call(signature, 2):
+        # A callable with two parameters and an optional third one is WSGI.
+        return _has_any_number(signature)
     return _can_call(signature, 3 if kind == ASGI else 2)
 
 
@@ -167,7 +177,7 @@ def _can_call(signature: inspect.Signature, count: int) -> bool:
     return True
 
 
-def _is_open(signature: inspect.Signature) -> bool:
+def _has_any_number(signature: inspect.Signature) -> bool:
     """Whether a callable accepts any number of arguments, as a decorator's wrapper does."""
     return any(p.kind is p.VAR_POSITIONAL for p in signature.parameters.values())
 
@@ -190,7 +200,8 @@ def _description(found: Any) -> str:
     return f"{kind} with the parameters ({', '.join(parameters)})"
 
 
-def _advice(found: Any, name: str) -> str:
+def _remedy(found: Any, name: str) -> str:
+    """Return what to do about an object that is no application: it may be a factory."""
     if callable(found) and not inspect.isclass(found):
         try:
             if _can_call(inspect.signature(found), 0):

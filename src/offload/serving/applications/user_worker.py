@@ -1,4 +1,4 @@
-"""Start the work of a server in its worker processes."""
+"""Create the application of a server, for a task or a user's own, in its worker processes."""
 
 from __future__ import annotations
 

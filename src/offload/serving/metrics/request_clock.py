@@ -89,7 +89,10 @@ class Run:
 
 
 def enter() -> tuple[Cell, Request | None]:
-    """Count a request that enters the application; return its cell, and its clock if any."""
+    """Count a request that enters the application; return the counts of its thread.
+
+    The second value is the request if it is clocked, else None.
+    """
     global _in_slot
     cell = _local.cell
     cell.inside += 1
@@ -164,7 +167,7 @@ def between(start: float, end: float) -> dict[str, Any]:
 
 
 def each(start: float, end: float) -> list[tuple[float, float]]:
-    """List start and end of each clocked request within a window."""
+    """Return the start and end of each clocked request within a window, in s of monotonic()."""
     rows = _samples.between(start, end) or []
     return [(row[0] - row[1], row[0]) for row in rows if row[0] - row[1] >= start]
 
