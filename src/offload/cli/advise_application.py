@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import shutil
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from invoke import Exit
 
-from offload.cli import arguments, case_options
+from offload.cli import arguments, case_options, output
 from offload.cli.plan_run import write_report
 from offload.errors import DisturbedError, UsageError, UserError
 
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from offload.suites import Case, Request
 
 
-def check(**options: str) -> None:
+def check_options(**options: str) -> None:
     """Raise UsageError for an option that is only valid for functions."""
     for name, value in options.items():
         if value:
@@ -47,20 +46,20 @@ def advise(
     question = steps.question_of(one, memory_mib, p99_s)
     folder = journal.new_run("advise")
     try:
-        found = steps.advise(one, question, folder, budget_s, _report)
+        found = steps.advise(one, question, folder, budget_s, output.print_progress)
     except (UserError, KeyboardInterrupt):
         _remove_without_records(folder)
         raise
     _print(found, folder, style)
     if not found.is_interrupted:
         write_report(folder)  # after the answer: Ctrl-C must not lose it
-    _check(found)
+    _check_answer(found)
 
 
 def show(found: ApplicationAnswer, folder: Path, style: str) -> None:
     """Print an answer; the exit code is 130 if it was interrupted, and 7 without a verdict."""
     _print(found, folder, style)
-    _check(found)
+    _check_answer(found)
 
 
 def _print(found: ApplicationAnswer, folder: Path, style: str) -> None:
@@ -72,7 +71,7 @@ def _print(found: ApplicationAnswer, folder: Path, style: str) -> None:
         print(answer_text.text(found, folder), flush=True)
 
 
-def _check(found: ApplicationAnswer) -> None:
+def _check_answer(found: ApplicationAnswer) -> None:
     """Raise an error with the exit code of an answer, if that is not 0."""
     if found.is_interrupted:
         raise Exit("interrupted: the answer is from the measurements until then", code=130)
@@ -86,7 +85,3 @@ def _remove_without_records(folder: Path) -> None:
 
     if not (folder / journal.FILE).exists():
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _report(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

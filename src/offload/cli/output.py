@@ -40,6 +40,11 @@ class _Discarding(io.FileIO):
             return memoryview(data).nbytes
 
 
+def print_progress(line: str) -> None:
+    """Print a line about a step of a command to stderr."""
+    print(line, file=sys.stderr, flush=True)
+
+
 def unwritten(error: OSError) -> StorageError:
     """Return the error for an output that cannot be written, such as to a full disk."""
     return StorageError(f"the output: {error.strerror}", "write it elsewhere")

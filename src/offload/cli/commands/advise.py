@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
-from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from invoke import Context, Exit
@@ -17,8 +14,9 @@ from offload.cli import (
     case_options,
     command,
     live_page,
+    output,
 )
-from offload.cli.plan_run import write_report
+from offload.cli.plan_run import remove_if_empty, write_report
 from offload.errors import UsageError, UserError
 from offload.registry import catalog
 
@@ -95,7 +93,7 @@ def advise(
     if open:
         live_page.idle_s()  # raises UsageError before anything is measured
     if app:
-        advise_application.check(task=task, args=args, inputs=inputs, code=code)
+        advise_application.check_options(task=task, args=args, inputs=inputs, code=code)
         served = advise_application.case(app, users, python, path, sent)
         _use_cpus(cpus)
         advise_application.advise(served, budget_s, format, *limits)
@@ -107,9 +105,9 @@ def advise(
     folder = journal.new_run("advise")
     try:
         on_start = live_page.start_for_run if open else None
-        result = steps.advise(case, folder, budget_s, _report, *limits, on_start)
+        result = steps.advise(case, folder, budget_s, output.print_progress, *limits, on_start)
     except (UserError, KeyboardInterrupt):
-        _remove_if_empty(folder)
+        remove_if_empty(folder)
         raise
     handler = None
     failure: UserError | None = None
@@ -158,7 +156,8 @@ def predict(
     arguments.one_of("format", format, "text", "json")
     handlers.check(code)
     case = _case("predict", task, users, python, path, args, inputs, code)
-    found = answer.predict(steps.prepare(case, _report, overhead_rounds=1), case)
+    question = steps.prepare(case, output.print_progress, overhead_rounds=1)
+    found = answer.predict(question, case)
     handler = handlers.for_answer(code, found)
     if format == "json":
         print(answer_json.as_json(found, handler))
@@ -207,13 +206,3 @@ def _use_cpus(text: str) -> None:
     usable = sorted(os.sched_getaffinity(0))
     count = arguments.whole_number("cpus", text, 1, len(usable))
     os.sched_setaffinity(0, usable[:count])
-
-
-def _remove_if_empty(folder: Path) -> None:
-    """Remove the folder of a run if it has no files."""
-    with suppress(OSError):
-        folder.rmdir()
-
-
-def _report(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from invoke import Context, Exit
 
 from offload import cores
-from offload.cli import arguments, command
+from offload.cli import arguments, command, output
 from offload.cli.plan_run import continue_run
 from offload.errors import GateError, UsageError
 
@@ -43,8 +42,7 @@ def check_advice(
     an interruption, the same command continues the measurements in results/advice-FOLD.
     The exit code is 1 if a requirement is not met.
     """
-    from offload.bench.advice.check import answers as kept
-    from offload.bench.advice.check import confirmation, evaluation, recorded_answer, truth
+    from offload.bench.advice.check import answers, confirmation, evaluation, recorded_answer, truth
     from offload.bench.planning import plan_file
     from offload.bench.records import journal
     from offload.reports.advice import judgement_text
@@ -65,10 +63,12 @@ def check_advice(
     records = continue_run(planned, folder)
     truths = {found.task: found for found in truth.of_records(planned, records)}
     try:
-        answers = [*kept.complete_answers(tasks, folder, USERS, budget_s, _report, times)]
-        first_answers = recorded_answer.first_answers(answers)
+        every_answer = answers.complete_answers(
+            tasks, folder, USERS, budget_s, output.print_progress, times
+        )
+        first = recorded_answer.first_answers([*every_answer])
         again = folder / evaluation.CONFIRMATION
-        confirmation.measure(truths, first_answers, USERS, again, _report)
+        confirmation.measure(truths, first, USERS, again, output.print_progress)
     except KeyboardInterrupt:
         raise Exit(f"interrupted: continue with fab check_advice:{fold}", code=130) from None
     found = evaluation.read(folder)
@@ -93,7 +93,3 @@ def _check_same(planned: Plan, tasks: list[str], folder: Path) -> None:
     if {case.task for case in planned.cases} != {*tasks}:
         what = f"{folder} has measurements of other functions"
         raise UsageError(what, "use the same functions=, or move that folder away")
-
-
-def _report(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

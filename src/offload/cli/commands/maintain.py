@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from invoke import Context, Exit
 
-from offload.cli import arguments, command
+from offload.cli import arguments, command, output
 from offload.cli.answers import print_answer
 from offload.cli.plan_run import continue_run, start_run
 from offload.errors import GateError, UsageError
@@ -123,7 +123,7 @@ def _pools(quick: bool, workers: int, form: str) -> tuple[str, object]:
     from offload.bench.telemetry import host
     from offload.reports.tables import pools as report
 
-    lines = pools.measure_pools(quick, workers, _print_progress)
+    lines = pools.measure_pools(quick, workers, output.print_progress)
     found, here = summary.summarize(lines), host.pool_conditions(workers)
     return report.text(found, lines, here, form), report.as_dict(found, lines, here)
 
@@ -149,7 +149,7 @@ def check_executors(context: Context, quick: bool = False) -> None:
     from offload.bench.telemetry import host
     from offload.reports.tables import method_verdicts
 
-    lines = targets.measure_targets(quick, WORKERS, _print_progress)
+    lines = targets.measure_targets(quick, WORKERS, output.print_progress)
     servers, missing = _servers(quick, WORKERS)
     results = targets.check_targets(lines, servers, targets.is_polling(WORKERS))
     print(f"{host.pool_conditions(WORKERS)}\n\n{method_verdicts.text(results)}")
@@ -160,7 +160,3 @@ def check_executors(context: Context, quick: bool = False) -> None:
             f"{result.name}: {result.measured}, required {result.required}" for result in failed
         ]
         raise GateError(f"targets not met: {'; '.join(details)}", "repeat without other load")
-
-
-def _print_progress(message: str) -> None:
-    print(message, file=sys.stderr, flush=True)
