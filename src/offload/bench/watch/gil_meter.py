@@ -49,7 +49,11 @@ class GilUse:
 
 @dataclass
 class _Target:
-    """A process that is sampled, and its sums of samples since the last `take`."""
+    """A process that is sampled, and its sums of samples since the last `take`.
+
+    `locked` is the number of locked GILs in all `samples`, and `late` the number of samples that
+    were late or missed.
+    """
 
     runtime: Runtime | None = None
     layout: Layout | None = None
@@ -124,10 +128,12 @@ class GilMeter:
                 time.sleep(pause)
             at = time.monotonic()
             now = int((at - start) / self._every)
-            self._sample((at - due > gil_sampler.LATE_S) + max(0, now - slot - 1))
+            missed = max(0, now - slot - 1)  # periods without a sample
+            self._sample((at - due > gil_sampler.LATE_S) + missed)
             slot = max(slot + 1, now)
 
     def _sample(self, late: int) -> None:
+        """Sample each process once; add `late` to its number of late samples."""
         with self._lock:
             for pid, target in self._targets.items():
                 if target.reader is None:
@@ -185,7 +191,7 @@ def _use(target: _Target, elapsed: float) -> GilUse:
     if not target.samples or elapsed <= 0:
         return GilUse(ON, version, gils)
     counts = target.switches
-    passed = (counts[-1] - counts[0]) / elapsed if len(counts) == 2 else None
+    switches_per_s = (counts[-1] - counts[0]) / elapsed if len(counts) == 2 else None
     return GilUse(
         state=ON,
         python=version,
@@ -193,5 +199,5 @@ def _use(target: _Target, elapsed: float) -> GilUse:
         rho=min(1.0, target.locked / target.samples / gils),
         samples=target.samples,
         late=min(1.0, target.late / target.samples),
-        switches_per_s=passed if passed is None or passed >= 0 else None,
+        switches_per_s=None if switches_per_s is None or switches_per_s < 0 else switches_per_s,
     )
