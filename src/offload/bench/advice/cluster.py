@@ -28,5 +28,5 @@ BREAK_EVEN = BreakEven(0.020, 0.018, 0.022)
 
 def is_worth_it(answer: Answer) -> bool:
     """Whether this machine's CPU is the limit, and a call is clearly longer than the break-even."""
-    is_at_ceiling = answer.chosen.prediction.limit == model.CPU
-    return is_at_ceiling and answer.question.probe.call.wall_s > BREAK_EVEN.high
+    is_limited_by_cpu = answer.chosen.prediction.limit == model.CPU
+    return is_limited_by_cpu and answer.question.probe.call.wall_s > BREAK_EVEN.high

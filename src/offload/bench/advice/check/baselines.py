@@ -8,6 +8,9 @@ from offload.bench.advice.check.truth import Truth
 from offload.bench.advice.model import Model
 from offload.bench.advice.strategies import Size
 
+USUAL_THREADS = 40  # anyio's default
+ONLY_WAITS = 1000.0  # wait / CPU of a call without measured CPU time; a guess
+
 
 def baselines(truth: Truth, model: Model) -> dict[str, Size]:
     """Return the sizes that people choose without a measurement.
@@ -18,10 +21,10 @@ def baselines(truth: Truth, model: Model) -> dict[str, Size]:
     three numbers of threads (Gunther 2007).
     """
     probe = model.probe
-    ratio = probe.call.wait_s / probe.call.cpu_s if probe.call.cpu_s else 1000.0
+    ratio = probe.call.wait_s / probe.call.cpu_s if probe.call.cpu_s else ONLY_WAITS
     found = {
         "2n + 1 processes": ("prefork", 2 * probe.cores + 1),
-        "40 threads": ("threads", 40),
+        f"{USUAL_THREADS} threads": ("threads", USUAL_THREADS),
         "cores x (1 + wait / CPU)": ("threads", max(1, round(probe.cores * (1 + ratio)))),
     }
     if peak := _usl_peak(truth):
@@ -32,7 +35,8 @@ def baselines(truth: Truth, model: Model) -> dict[str, Size]:
 def _usl_peak(truth: Truth) -> int | None:
     """Return the peak of the Universal Scalability Law for the three smallest thread counts.
 
-    N / X = (1 + sigma (N - 1) + kappa N (N - 1)) / lambda is exact for three points.
+    N / X = (1 + sigma (N - 1) + kappa N (N - 1)) / lambda is exact for three points. Without a peak
+    it is USUAL_THREADS; None if fewer than three rates of threads are known.
     """
     known = sorted((n, x) for (name, n), x in truth.rates.items() if name == "threads")[:3]
     if len(known) < 3:
@@ -43,5 +47,5 @@ def _usl_peak(truth: Truth) -> int | None:
     b = slope - c * (n1 + n2)  # of N
     a = y1 - b * n1 - c * n1 * n1
     if c <= 0 or a <= 0:
-        return 40  # no peak: the usual upper limit
+        return USUAL_THREADS
     return max(1, round(math.sqrt(a / c)))

@@ -148,15 +148,15 @@ def _mean(found: Sequence[Overhead]) -> Overhead:
 
 def _mean_part(parts: Iterable[Overhead | None]) -> Overhead | None:
     """Return the mean of one part of several overheads; None if one of them is unknown."""
-    given = [*parts]
-    known = [part for part in given if part is not None]
-    return _mean(known) if len(known) == len(given) else None
+    listed = [*parts]
+    known = [part for part in listed if part is not None]
+    return _mean(known) if len(known) == len(listed) else None
 
 
-def _mean_if_known(given: Sequence[float | None]) -> float | None:
+def _mean_if_known(values: Sequence[float | None]) -> float | None:
     """Return the mean of values; None if one of them is unknown."""
-    known = [each for each in given if each is not None]
-    return fmean(known) if len(known) == len(given) else None
+    known = [each for each in values if each is not None]
+    return fmean(known) if len(known) == len(values) else None
 
 
 def is_complete(found: Mapping[str, Overhead]) -> bool:
