@@ -48,17 +48,17 @@ COMMON = {USERS, WORKERS, CPU}  # all requests need these at the same time
 
 @dataclass(frozen=True)
 class Prediction:
-    """The predicted rate in requests/s, mean response time in s and memory in MiB.
+    """The predicted rate in requests/s and memory in MiB of a strategy with a number of workers.
 
     `limit` is the resource that limits the rate: users (there are no more requests), workers (all
     are busy), cpu (all cores are), gil, server (its event loop), task (on the loop, one runs at a
-    time) or external (a lock, a pool of connections, or another machine).
+    time) or external (a lock, a pool of connections, or another machine). The memory is None if it
+    is unknown.
     """
 
     strategy: str
     workers: int
     rate: float
-    response_s: float
     memory_mib: float | None
     limit: str
 
@@ -85,7 +85,7 @@ class Model:
         rate = sum(x**-SHARPNESS for x in (common, *serial)) ** (-1 / SHARPNESS)
         limit = min(capacities, key=lambda name: capacities[name])
         memory_mib = self._memory_mib(strategy, workers)
-        return Prediction(strategy, workers, rate, self.users / rate, memory_mib, limit)
+        return Prediction(strategy, workers, rate, memory_mib, limit)
 
     def best_size(self, strategy: str) -> Prediction | None:
         """Return the smallest size that reaches nearly the highest rate of a strategy.
