@@ -73,7 +73,8 @@ def test_the_wheel_is_small_and_contains_only_the_package(wheel: Path) -> None:
     assert wheel.stat().st_size < LARGEST
     names = zipfile.ZipFile(wheel).namelist()
     package = {name for name in names if name.startswith("pipepool/")}
-    sources = {f"pipepool/{path.name}" for path in (SOURCE / "src" / "pipepool").glob("*.py")}
+    folder = SOURCE / "src" / "pipepool"
+    sources = {f"pipepool/{path.relative_to(folder)}" for path in folder.rglob("*.py")}
     assert package == sources | {"pipepool/py.typed"}
     assert all(".dist-info/" in name for name in {*names} - package)
 

@@ -390,8 +390,8 @@ def test_a_call_that_only_waits_for_a_cpu_is_described_by_its_duration() -> None
 def test_a_question_with_an_impossible_value_is_one_line(
     tmp_path: Path, path: tuple[str | int, ...], value: object
 ) -> None:
-    answer.save(QUESTION, tmp_path)
-    file = tmp_path / answer.FILE
+    question_file.save(QUESTION, tmp_path)
+    file = tmp_path / question_file.FILE
     values = json.loads(file.read_bytes())
     part = values
     for key in path[:-1]:
@@ -399,10 +399,10 @@ def test_a_question_with_an_impossible_value_is_one_line(
     part[path[-1]] = value
     file.write_text(json.dumps(values))
     with pytest.raises(StorageError, match="is not readable by this version"):
-        answer.load(tmp_path)
+        question_file.load(tmp_path)
 
 
 def test_a_question_that_is_nested_too_deeply_is_one_line(tmp_path: Path) -> None:
-    (tmp_path / answer.FILE).write_text("[" * 100_000)
+    (tmp_path / question_file.FILE).write_text("[" * 100_000)
     with pytest.raises(StorageError, match="is nested too deeply"):
-        answer.load(tmp_path)
+        question_file.load(tmp_path)

@@ -63,7 +63,7 @@ def test_calls_that_may_wait_for_each_other_end_before_the_timeout() -> None:
     assert probe_measurement.thread_counts(KNOWN.call, 2, 25) == [2, 25]
     slow = replace(KNOWN.call, wall_s=3.0)
     assert probe_measurement.thread_counts(slow, 2, 25) == [2, 10]
-    slowest = replace(slow, wall_s=probe_measurement.SLOWEST)
+    slowest = replace(slow, wall_s=probe_measurement.SLOWEST_S)
     for count in probe_measurement.thread_counts(slowest, 2, 1000):
         assert count * slowest.wall_s < probe_measurement.MARGIN_S
 

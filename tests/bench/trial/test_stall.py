@@ -161,6 +161,6 @@ def test_the_first_requests_have_the_same_path_as_the_load(path: str) -> None:
     with serving(Echo) as url:
         first = send_first_requests(url.rstrip("/") + path)
         load = Load(url.rstrip("/") + path, 1, None, requests=2, response_sha256=first.body_sha256)
-        loaded = loads.run(load, "builtin").result
+        loaded = loads.run(load, "builtin").result.figures
     assert first.body == path.encode()
     assert (loaded.completed, any(loaded.failed.values())) == (2, False)
