@@ -10,7 +10,7 @@ from pathlib import Path
 
 from offload.bench.advice import answer, candidates, constraints, latency, question_file
 from offload.bench.advice.answer import Answer
-from offload.bench.advice.inputs import overhead_store, probe_measurement
+from offload.bench.advice.inputs import calls_between_rounds, overhead_store, probe_measurement
 from offload.bench.advice.inputs.calls_between_rounds import CallsBetweenRounds
 from offload.bench.advice.question_file import Question
 from offload.bench.experiments.run import run
@@ -43,7 +43,8 @@ def advise(
     """
     started = time.monotonic()
     question = prepare(case, report, memory_mib, p99_s)
-    left_s = max(SHORTEST_S, budget_s - (time.monotonic() - started) - LATENCY_S)
+    left_s = budget_s - (time.monotonic() - started) - LATENCY_S
+    left_s = max(SHORTEST_S, (1 - calls_between_rounds.SHARE) * left_s)
     found = candidates.candidates(question.model, left_s)
     planned = candidates.plan(question.model, case, found, left_s)
     folder.mkdir(parents=True, exist_ok=True)
