@@ -2,7 +2,8 @@
 
 Each line on stdin is a JSON object {"kind": KIND, "count": N, "seconds": S}; the result is one line
 of JSON on stdout. The kinds are `first` (one call) and `alone` (several) in the main thread,
-`threads`, `processes` and `loop` (N concurrent calls on one event loop). `crowding` compares fixed
+`threads`, `processes`, `kept_pages` (processes that keep the pages of freed memory) and `loop` (N
+concurrent calls on one event loop). `crowding` compares fixed
 work in N concurrent processes with the same work in one. All output of the task goes to stderr.
 The environment variables are those of `python -m offload.servers`.
 """
@@ -188,6 +189,7 @@ def _summary(found: Sequence[CallStatistics]) -> dict[str, Any]:
         "cpu_s": sum(each.cpu_s for each in found) / done,
         "queued_s": sum(each.queued_s for each in found) / done,
         "switches": sum(each.switches for each in found) / done,
+        "page_faults": sum(each.page_faults for each in found) / done,
         "body_bytes": max(each.body_bytes for each in found),
         "times": [seconds for each in found for seconds in each.times],
         "checksums": sorted({checksum for each in found for checksum in each.checksums}),

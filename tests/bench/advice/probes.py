@@ -57,6 +57,7 @@ def probe(wait_s: float, cpu_s: float, hold: float = 0.0, **changed: object) -> 
         "failed": 0.0,
         "error": None,
         "switches": None,
+        "page_faults": None,
         "base_mib": 20.0,
         "leak_mib": 0.0,
         "threads": 0,

@@ -12,6 +12,7 @@ import pytest
 
 from offload.bench.advice import answer, certainty, latency, question_file
 from offload.bench.advice.answer import Answer
+from offload.bench.advice.inputs.probe import KEPT_PAGES, PROCESSES
 from offload.bench.advice.strategies import STRATEGIES, Size
 from offload.errors import StorageError
 from offload.loads.engine.figures.histogram import histogram
@@ -304,6 +305,19 @@ def test_a_coroutine_that_blocks_its_loop_by_waiting_is_reported() -> None:
     assert any("coroutine that awaits" in sentence for sentence in reasons.changes(found))
     awaits = SCENARIOS["loop is best for a coroutine"]()
     assert [*reasons.warnings(awaits), *reasons.changes(awaits)] == []
+
+
+def test_settings_of_malloc_are_named_if_they_save_cpu() -> None:
+    found = answer_of(40.0, 39.0, 20.0)
+    question = found.question
+    assert not any("MALLOC" in sentence for sentence in reasons.changes(found))
+    [other, *_] = question.probe.of_kind(PROCESSES)
+    kept = replace(other, kind=KEPT_PAGES, cpu_s=0.6 * other.cpu_s)
+    probe = replace(question.probe, points=(*question.probe.points, kept))
+    found = replace(found, question=replace(question, probe=probe))
+    [sentence] = [each for each in reasons.changes(found) if "MALLOC" in each]
+    assert "MALLOC_MMAP_THRESHOLD_=16777216" in sentence
+    assert "a call needs 40 % less CPU" in sentence
 
 
 def test_the_size_beyond_which_nothing_is_gained_has_its_reason() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from offload.bench.advice import model as models
 from offload.bench.advice.inputs.overhead import MEASURING_CORES, Overhead
-from offload.bench.advice.inputs.probe import PROCESSES, THREADS, Probe
+from offload.bench.advice.inputs.probe import KEPT_PAGES, PROCESSES, THREADS, Probe
 from offload.bench.advice.model import Model, Prediction, in_step_rate, shared_rate
 from offload.bench.advice.question_file import Question
 from tests.bench.advice.probes import CORES, OVERHEADS, coroutine, model, point, probe
@@ -213,6 +213,18 @@ def test_threads_are_not_considered_if_calls_fail_only_in_threads() -> None:
     assert "threads" not in {each.strategy for each in model(found).ranking()}
     everywhere = probe(0.0, 0.05, points=found.points, failed=0.6)  # also alone
     assert "threads" in {each.strategy for each in model(everywhere).ranking()}
+
+
+def test_calls_need_less_cpu_in_pipes_if_their_page_faults_cost_cpu() -> None:
+    known = probe(0.0, 0.02, hold=1.0)
+    kept = point(KEPT_PAGES, CORES, 2 * CORES / 0.02, 0.01)
+    found = replace(known, points=(*known.points, kept))
+    assert (known.kept_pages, found.kept_pages) == (1.0, 0.5)
+    for strategy, is_faster in (("pipes", True), ("processes", False), ("prefork", False)):
+        before, after = (model(each).predict(strategy, 2).rate for each in (known, found))
+        assert (after > 1.5 * before) if is_faster else (after == before)
+    slower = replace(known, points=(*known.points, replace(kept, cpu_s=0.03)))
+    assert slower.kept_pages == 1.0  # a change of the machine's speed
 
 
 def test_processes_cost_memory_and_threads_hardly_any() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,8 +11,9 @@ import pytest
 
 from offload import cores
 from offload.bench.advice.inputs import probe_measurement
-from offload.bench.advice.inputs.probe import FIRST, PROCESSES, THREADS
+from offload.bench.advice.inputs.probe import FIRST, KEPT_PAGES, PROCESSES, THREADS
 from offload.bench.target import calling_process
+from offload.suites import Case
 from tests.bench.advice.probes import model, point, probe
 
 SHOP = """
@@ -28,6 +30,10 @@ called = Quote()
 async def plain(): return b"42"
 @functools.wraps(plain)
 def runs(): return asyncio.run(plain())
+"""
+PAGES = """
+def frees(): return b"%d" % len([bytearray(b"x") * (4 << 20) for _ in range(4)])
+def adds(): return b"%d" % sum(range(30_000))
 """
 SQLITE = """
 import sqlite3
@@ -96,6 +102,20 @@ def test_a_coroutine_is_known_by_its_first_call(
     ) as child:
         first = child.request(json.dumps({"kind": FIRST, "count": 1, "seconds": 0.0}), 30.0)
     assert (first["failed"], first["is_coroutine"]) == (0, is_coroutine)
+
+
+@pytest.mark.server
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other libraries keep pages anyway")
+@pytest.mark.parametrize(("name", "has_faults"), [("frees", True), ("adds", False)])
+def test_processes_that_keep_pages_are_measured_if_calls_have_many_page_faults(
+    name: str, has_faults: bool, tmp_path: Path
+) -> None:
+    (tmp_path / "shop.py").write_text(PAGES)
+    case = Case("threads", f"shop:{name}", users=2, path=str(tmp_path))
+    found = probe_measurement.measure(case, None, 2)
+    assert found.call.has_many_page_faults is has_faults
+    assert [each.count for each in found.of_kind(KEPT_PAGES)] == [cores.available()] * has_faults
+    assert (found.kept_pages < 0.8) is has_faults
 
 
 @pytest.mark.server

@@ -16,6 +16,7 @@ MOST_TIMES = 200  # wall times that are kept
 MOST_CHECKED = 50  # results whose checksum is computed: it costs 1 ms per MB
 MOST_SUMS = 8  # different checksums that are kept
 WORK = 400_000  # steps of the fixed work
+THREAD = getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)  # Linux has it
 
 
 @dataclass
@@ -24,8 +25,9 @@ class CallStatistics:
 
     `wall_s` is the time from the first call's start to the last call's end. `cpu_s` is the CPU time
     of the whole process and its children in that time. `queued_s` is how long the worker was
-    runnable without a CPU. `times` are the wall times of single calls, `checksums` the distinct
-    checksums of results. `error` is the text of the first failure.
+    runnable without a CPU. `page_faults` is how often it got a page of memory from the kernel.
+    `times` are the wall times of single calls, `checksums` the distinct checksums of results.
+    `error` is the text of the first failure.
     """
 
     done: int = 0
@@ -34,6 +36,7 @@ class CallStatistics:
     cpu_s: float = 0.0
     queued_s: float = 0.0
     switches: int = 0
+    page_faults: int = 0
     body_bytes: int = 0
     times: list[float] = field(default_factory=list)
     checksums: list[int] = field(default_factory=list)
@@ -61,6 +64,10 @@ def cpu_time() -> float:
     return process_time() + children.ru_utime + children.ru_stime
 
 
+def _page_faults() -> int:
+    return resource.getrusage(THREAD).ru_minflt
+
+
 def fixed_work(_: int) -> float:
     """Compute in Python for about 20 ms; return the CPU time in s."""
     before = process_time()
@@ -71,7 +78,7 @@ def fixed_work(_: int) -> float:
 def calls(task: str, seconds: float, least: int = 1) -> CallStatistics:
     """Call a task sequentially in this thread for `seconds`, at least `least` times."""
     found = CallStatistics()
-    cpu, (queued, switches) = cpu_time(), scheduled()
+    cpu, (queued, switches), faults = cpu_time(), scheduled(), _page_faults()
     started = before = monotonic()
     while found.done < least or before - started < seconds:
         outcome: bytes | TaskFailed
@@ -85,6 +92,7 @@ def calls(task: str, seconds: float, least: int = 1) -> CallStatistics:
     later, more = scheduled()
     found.wall_s, found.cpu_s = before - started, cpu_time() - cpu
     found.queued_s, found.switches = later - queued, more - switches
+    found.page_faults = _page_faults() - faults
     return found
 
 

@@ -19,11 +19,11 @@ def create(kind: str, workers: int) -> Executor:
     return POOLS[kind](workers)
 
 
-def _processes(workers: int) -> Executor:
+def _processes(
+    workers: int, initializer: Callable[..., None] = pool_workers.init_process
+) -> Executor:
     context = get_context("forkserver")
-    return ProcessPoolExecutor(
-        workers, context, pool_workers.init_process, (context.Barrier(workers),)
-    )
+    return ProcessPoolExecutor(workers, context, initializer, (context.Barrier(workers),))
 
 
 def _threads(workers: int) -> Executor:
@@ -42,6 +42,7 @@ def _interpreters(workers: int) -> Executor:
 
 POOLS: dict[str, Callable[[int], Executor]] = {
     "processes": _processes,
+    "kept_pages": partial(_processes, initializer=pool_workers.init_keeping_process),
     "threads": _threads,
     "interpreters": _interpreters,
 }

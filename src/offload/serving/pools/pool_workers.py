@@ -59,6 +59,14 @@ def init_process(barrier: Barrier) -> None:
     init_thread(barrier)
 
 
+def init_keeping_process(barrier: Barrier) -> None:
+    """Initialize a worker process that keeps the pages of freed memory, as those of pipes do."""
+    from pipepool.workers.shared_memory import keep_freed_pages
+
+    keep_freed_pages()
+    init_process(barrier)
+
+
 def become_child() -> None:
     """End this process of multiprocessing with its parent, and leave stop signals to the parent."""
     global _gil_facts
@@ -72,7 +80,7 @@ def become_child() -> None:
 def start(executor: Executor, workers: int, task: str) -> None:
     """Start every worker with one handshake; it ends when all workers have imported the task.
 
-    The executor's initializer must be `init_thread` or `init_process`, with one barrier for all.
+    The executor's initializer must be one of this module's, with one barrier for all.
     Raise StartError, or the error of the task's import. If a worker is not ready by DEADLINE, end
     the process: nothing else can stop the import.
     """

@@ -6,8 +6,11 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 
 FIRST, ALONE, THREADS, PROCESSES, LOOP = "first", "alone", "threads", "processes", "loop"
+KEPT_PAGES = "kept_pages"  # processes that keep the pages of freed memory, as workers of pipes do
 BUSY_SHARE = 0.8  # share of the cores that is busy, from which workers wait for them; a guess
 FAILS_MORE = 0.5  # share of calls that fail in threads only, above which they are excluded; a guess
+PAGE_FAULT_S = 1e-6  # CPU time of a page fault; a guess [virtual machine: 4 to 5 us]
+MANY_FAULTS = 0.02  # share of the CPU time, above which page faults matter; a guess
 PARALLEL = 1.2  # mean number of cores of a call, above which it uses several; a guess
 
 
@@ -39,7 +42,7 @@ class Point:
         blocked_s = max(0.0, self.wall_s - call.wait_s - busy_s - self.queued_s)
         gil_share = 1.0 if self.kind == LOOP else min(1.0, call.held_s / (call.cpu_s or 1.0))
         slowed_s = busy_s + self.queued_s
-        slowed_s += blocked_s * (0.0 if self.kind == PROCESSES else gil_share)
+        slowed_s += blocked_s * (0.0 if self.kind in (PROCESSES, KEPT_PAGES) else gil_share)
         wall_s = self.wall_s + (factor - 1) * slowed_s
         return replace(
             self,
@@ -58,7 +61,7 @@ class CallCost:
     wait for a CPU. `variation` is the standard deviation of its wall time over its mean. `hold` is
     the share of the call in which the GIL is locked. `results` is the number of different results.
     `failed` is the share of calls that raised, and `error` the first message. `switches` is how
-    often a call got a CPU.
+    often a call got a CPU, and `page_faults` is how often it got a fresh page of memory.
     """
 
     wall_s: float
@@ -71,11 +74,17 @@ class CallCost:
     failed: float
     error: str | None
     switches: float | None = None
+    page_faults: float | None = None
 
     @property
     def bursts(self) -> float:
         """The number of pieces into which its waits divide the CPU time of a call; at least 1."""
         return max(1.0, self.switches or 1.0)
+
+    @property
+    def has_many_page_faults(self) -> bool:
+        """Whether page faults take a considerable part of the CPU time."""
+        return (self.page_faults or 0.0) * PAGE_FAULT_S > MANY_FAULTS * self.cpu_s
 
     @property
     def wait_s(self) -> float:
@@ -174,6 +183,18 @@ class Probe:
         threads = max((point.results for point in self.of_kind(THREADS)), default=0)
         processes = max((point.results for point in self.of_kind(PROCESSES)), default=0)
         return threads > 1 and self.call.results == 1 and processes == 1
+
+    @property
+    def kept_pages(self) -> float:
+        """The CPU time of a call in processes that keep freed pages, divided by that in others.
+
+        It is at most 1, and 1 if it was not measured because calls have few page faults.
+        """
+        for kept in self.of_kind(KEPT_PAGES):
+            for other in self.of_kind(PROCESSES):
+                if other.count == kept.count and other.cpu_s > 0:
+                    return min(1.0, kept.cpu_s / other.cpu_s)
+        return 1.0
 
     def of_kind(self, kind: str) -> list[Point]:
         """Return the points of one kind, by ascending number of workers."""

@@ -17,6 +17,7 @@ from offload import cores
 from offload.bench.advice.inputs.probe import (
     ALONE,
     FIRST,
+    KEPT_PAGES,
     LOOP,
     PROCESSES,
     THREADS,
@@ -143,6 +144,7 @@ def _call_cost(alone: Mapping[str, Any], hold: float | None) -> CallCost:
         failed=alone["failed"] / alone["done"],
         error=alone["error"],
         switches=alone["switches"],
+        page_faults=alone["page_faults"],
     )
 
 
@@ -174,7 +176,7 @@ def _points(
     """Measure threads and processes: one worker for each core, and as many as could be useful.
 
     A coroutine is measured on one event loop, too, with as many concurrent calls as there are
-    users.
+    users. If a call has many page faults, processes that keep freed pages are measured, too.
     """
     available = cores.available()
     for count in thread_counts(call, available, users):
@@ -182,6 +184,8 @@ def _points(
     useful = useful_workers(call.wait_s, call.cpu_s, available, users)
     for count in sorted({available, min(useful, 4 * available)}):
         yield _point(child, PROCESSES, count)
+        if count == available and call.has_many_page_faults:
+            yield _point(child, KEPT_PAGES, count)
     if is_coroutine:
         yield _point(child, LOOP, users)
 
