@@ -160,6 +160,11 @@ class _Probing:
         cpu = call_statistics.cpu_time()
         found = asyncio.run(run())
         _share(found, call_statistics.cpu_time() - cpu)
+        # While one user's result is checked, all users wait.
+        checking_s = sum(each.checking_s for each in found)
+        calling_share = 1 - checking_s / max(each.wall_s for each in found)
+        for each in found:
+            each.wall_s *= calling_share
         return _summary(found)
 
     def _pool(self, kind: str, count: int) -> Executor:
@@ -172,6 +177,8 @@ class _Probing:
 
 
 def _share(found: Sequence[CallStatistics], cpu_s: float) -> None:
+    """Divide the CPU time of a process among its workers, without that of the checksums."""
+    cpu_s -= sum(each.checking_cpu_s for each in found)
     for each in found:
         each.cpu_s = cpu_s / len(found)
 
