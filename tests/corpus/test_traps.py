@@ -56,7 +56,8 @@ def test_a_leak_grows_and_threads_are_started() -> None:
     traps.leaks()
     assert len(traps._leaked) == before + 1
     traps.threads_of_the_process()
-    assert sum("ThreadPool" in thread.name for thread in threading.enumerate()) == traps.PARTS
+    started = sum("ThreadPool" in thread.name for thread in threading.enumerate())
+    assert 0 < started <= traps.PARTS  # an idle thread takes the next part
     traps._threads().shutdown()
     traps._threads.cache_clear()
 
