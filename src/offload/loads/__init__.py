@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 
 from offload.loads._load import Arrivals, Command, Load, Window
-from offload.loads._message import MASK, Message, parse_headers, split_credentials
+from offload.loads._message import MASK, Message, parse_headers, request_target, split_credentials
 from offload.loads._result import Figures, HostRun, LoadResult, LoadRun, Response
 from offload.loads._sender import HERE, Sender
 
@@ -27,6 +27,7 @@ __all__ = [
     "default_driver",
     "missing",
     "parse_headers",
+    "request_target",
     "run",
     "split_credentials",
     "version",

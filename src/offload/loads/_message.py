@@ -6,7 +6,7 @@ import base64
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from offload.errors import UsageError
 from offload.loads.engine.connections import body as bodies
@@ -81,6 +81,11 @@ def parse_headers(text: str, name: str = "header") -> dict[str, str]:
             raise UsageError(f"{name}= has {header.strip()[:40]!r} twice", "use one of them")
         found[header.strip()] = value.strip()
     return found
+
+
+def request_target(parts: SplitResult) -> str:
+    """Return the path and the query of a URL as in the first line of a request."""
+    return (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
 
 
 def split_credentials(url: str) -> tuple[str, str | None]:

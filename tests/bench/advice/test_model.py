@@ -219,12 +219,12 @@ def test_calls_need_less_cpu_in_pipes_if_their_page_faults_cost_cpu() -> None:
     known = probe(0.0, 0.02, hold=1.0)
     kept = point(KEPT_PAGES, CORES, 2 * CORES / 0.02, 0.01)
     found = replace(known, points=(*known.points, kept))
-    assert (known.kept_pages, found.kept_pages) == (1.0, 0.5)
+    assert (known.kept_pages_factor, found.kept_pages_factor) == (1.0, 0.5)
     for strategy, is_faster in (("pipes", True), ("processes", False), ("prefork", False)):
         before, after = (model(each).predict(strategy, 2).rate for each in (known, found))
         assert (after > 1.5 * before) if is_faster else (after == before)
     slower = replace(known, points=(*known.points, replace(kept, cpu_s=0.03)))
-    assert slower.kept_pages == 1.0  # a change of the machine's speed
+    assert slower.kept_pages_factor == 1.0  # a change of the machine's speed
 
 
 def test_processes_cost_memory_and_threads_hardly_any() -> None:

@@ -226,7 +226,7 @@ class Model:
             return call.cpu_s
         in_threads = call.parallelism > 1 and strategy == "threads"
         cpu_s = self._cpu_s_on_busy_cores(THREADS if in_threads else PROCESSES)
-        return cpu_s * self.probe.kept_pages if strategy == "pipes" else cpu_s
+        return cpu_s * self.probe.kept_pages_factor if strategy == "pipes" else cpu_s
 
     def _cpu_s_on_busy_cores(self, kind: str) -> float:
         """Return the CPU time of a call in s while workers of a kind keep all cores busy."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from offload.errors import StartError
+from offload.loads import request_target
 from offload.suites import Request
 
 GET = Request()
@@ -90,7 +91,7 @@ def answer(connection: http.client.HTTPConnection, url: str, request: Request) -
     headers = {k: v for k, v in message.headers.items() if k.lower() != "content-type"}
     if message.content_type is not None:
         headers["Content-Type"] = message.content_type
-    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    target = request_target(parts)
     connection.request(message.method, target, message.body, headers)
     response = connection.getresponse()
     body = _body(response, url)

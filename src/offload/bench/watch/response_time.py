@@ -10,7 +10,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from offload.bench.telemetry import connections
 from offload.errors import UsageError
-from offload.loads import split_credentials
+from offload.loads import request_target, split_credentials
 
 EVERY = 1.0  # s from one request to the next; a slower response delays the next request
 TIMEOUT = 30.0  # s
@@ -80,8 +80,7 @@ class Requester:
         url, authorization = split_credentials(url)
         self._headers = {} if authorization is None else {"Authorization": authorization}
         self._parts = parse(url)
-        query = f"?{self._parts.query}" if self._parts.query else ""
-        self._target = f"{self._parts.path or '/'}{query}"
+        self._target = request_target(self._parts)
         self._stopped = threading.Event()
         self._last: Response | None = None
         self._began: float | None = None

@@ -126,7 +126,7 @@ def changes(answer: Answer) -> Iterator[str]:
     threads = answer.question.model.best_size("threads")
     if probe.gil_enabled and threads is not None and threads.limit == model.GIL:
         yield "In a free-threaded Python (see fab pythons), threads do not share a GIL."
-    if (saved := 1 - probe.kept_pages) >= LESS_CPU:
+    if (saved := 1 - probe.kept_pages_factor) >= LESS_CPU:
         others = "other strategies" if answer.chosen.strategy == "pipes" else "the server"
         yield (
             f"With {MALLOC} in the environment of {others}, a process keeps the memory that calls "

@@ -185,7 +185,7 @@ class Probe:
         return threads > 1 and self.call.results == 1 and processes == 1
 
     @property
-    def kept_pages(self) -> float:
+    def kept_pages_factor(self) -> float:
         """The CPU time of a call in processes that keep freed pages, divided by that in others.
 
         It is at most 1, and 1 if it was not measured because calls have few page faults.

@@ -7,7 +7,7 @@ import ssl
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from offload.loads import Load
+from offload.loads import Load, request_target
 
 
 @dataclass(frozen=True)
@@ -28,12 +28,11 @@ def target(load: Load) -> Target:
         parts.hostname or "",
         parts.port or (443 if secure else 80),
         secure,
-        _request(load, parts.netloc, parts.path, parts.query),
+        _request(load, parts.netloc, request_target(parts)),
     )
 
 
-def _request(load: Load, host: str, path: str, query: str) -> bytes:
-    target = (path or "/") + (f"?{query}" if query else "")
+def _request(load: Load, host: str, target: str) -> bytes:
     connection = "keep-alive" if load.keep_alive else "close"
     message = load.message
     own = [f"Host: {host}", f"Connection: {connection}"]
