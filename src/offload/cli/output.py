@@ -92,6 +92,5 @@ def _tolerant(stream: TextIO | None) -> TextIO:
         io.BufferedWriter(raw),
         encoding=stream.encoding,
         errors="backslashreplace",  # for letters of file names that the locale does not have
-        line_buffering=stream.line_buffering,
-        write_through=stream.write_through,
+        line_buffering=stream.line_buffering or stream.write_through,  # write_through: python -u
     )
