@@ -274,6 +274,22 @@ def test_a_process_that_ends_has_no_rho_from_then_on() -> None:
     assert (why.kind, why.message) == (remote_memory.ENDED, f"pid {process.pid} has ended")
 
 
+def test_sampling_uses_a_limited_share_of_a_core(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gil_meter, "BLOCK_S", 0.2)
+    with running(SLEEPING) as process, GilMeter(every=0.0001) as meter:
+        meter.update([process.pid])
+        schedstat = Path(f"/proc/self/task/{meter._thread.native_id}/schedstat")
+        assert wait_until(lambda: int(schedstat.read_text().split()[0]) > 5e6)
+        time.sleep(gil_meter.BLOCK_S)  # until its cost is known
+        meter.take()
+        used_before = int(schedstat.read_text().split()[0])
+        time.sleep(1)
+        used = int(schedstat.read_text().split()[0]) - used_before
+        samples = meter.take()[process.pid].samples
+    assert used / 1e9 <= 3 * gil_meter.SHARE
+    assert 0 < samples < 1000
+
+
 def test_a_file_is_parsed_once_for_all_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     with running(SLEEPING) as one, running(SLEEPING) as other:
         python_runtime.find(one.pid)

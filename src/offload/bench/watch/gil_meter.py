@@ -16,7 +16,9 @@ from offload.bench.watch.gil_location import Gils, Layout
 from offload.bench.watch.python_runtime import Runtime
 from offload.bench.watch.remote_memory import ENDED, STARTING, Unreadable
 
-EVERY = 0.008  # s between two samples: uses 1 % of a core; error of a share of 0.5 in 1 s: +-0.045
+EVERY = 0.008  # s between two samples; standard error of a share of 0.5 in 1 s: 0.045
+SHARE = 0.006  # maximum use of a core: if samples cost more, they are taken less often
+BLOCK_S = 1.0  # after which the cost of a sample is measured again
 RETRY_S = 5.0  # s until a process that could not be read is retried: it may have started a Python
 
 # States of a process's GIL:
@@ -70,8 +72,9 @@ class _Target:
 class GilMeter:
     """Sample the GILs of the processes of the last `update`, from `__enter__` to `__exit__`.
 
-    Each sample is at a random time within its period of `every` seconds, so that a periodic
-    process causes no aliasing. No process is stopped: the kernel copies 16 bytes per GIL.
+    Each sample is at a random time within its period, so that a periodic process causes no
+    aliasing. The period is `every` seconds, or longer if sampling would use more than SHARE of a
+    core. No process is stopped: the kernel copies 16 bytes per GIL.
     """
 
     def __init__(self, every: float = EVERY) -> None:
@@ -120,17 +123,27 @@ class GilMeter:
     def _sample_until_stopped(self) -> None:
         thread_scheduling.request_short_slice()
         prctl.sleep_exactly()
-        rng = random.Random()  # noqa: S311 - no secret; the shared generator may be seeded
-        start, slot = time.monotonic(), 0
+        every = self._every
         while not self._stopped.is_set():
-            due = start + (slot + rng.random()) * self._every
+            used_before = time.thread_time()
+            count = self._sample_for(BLOCK_S, every)
+            cost = (time.thread_time() - used_before) / count
+            every = max(self._every, cost / SHARE)
+
+    def _sample_for(self, seconds: float, every: float) -> int:
+        """Take a sample in each period for some seconds; return the number of samples."""
+        rng = random.Random()  # noqa: S311 - no secret; the shared generator may be seeded
+        start, slot, count = time.monotonic(), 0, 0
+        while not self._stopped.is_set() and (slot * every < seconds or not count):
+            due = start + (slot + rng.random()) * every
             if (pause := due - time.monotonic()) > 0:
                 time.sleep(pause)
             at = time.monotonic()
-            now = int((at - start) / self._every)
+            now = int((at - start) / every)
             missed = max(0, now - slot - 1)  # periods without a sample
             self._sample((at - due > gil_sampler.LATE_S) + missed)
-            slot = max(slot + 1, now)
+            slot, count = max(slot + 1, now), count + 1
+        return count or 1
 
     def _sample(self, late: int) -> None:
         """Sample each process once; add `late` to its number of late samples."""

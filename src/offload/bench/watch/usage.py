@@ -14,7 +14,7 @@ from offload.bench.telemetry.process_tree import descendants, pss_mib
 from offload.bench.telemetry.thread_totals import Counts, ThreadTotals
 from offload.errors import escaped
 
-SHARE = 0.005  # maximum share of the time for a slow reading: of memory, or the list of processes
+SHARE = 0.002  # maximum share of the time for a slow reading: of memory, or the list of processes
 
 
 @dataclass(frozen=True)
