@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -48,7 +47,7 @@ def advise(
     try:
         found = steps.advise(one, question, folder, budget_s, output.print_progress)
     except (UserError, KeyboardInterrupt):
-        _remove_without_records(folder)
+        journal.remove_without_records(folder)
         raise
     _print(found, folder, style)
     if not found.is_interrupted:
@@ -77,11 +76,3 @@ def _check_answer(found: ApplicationAnswer) -> None:
         raise Exit("interrupted: the answer is from the measurements until then", code=130)
     if found.disturbed is not None:
         raise DisturbedError("no verdict", found.disturbed.remedy)
-
-
-def _remove_without_records(folder: Path) -> None:
-    """Remove the folder of a run that has no records: it can be neither reported nor resumed."""
-    from offload.bench.records import journal
-
-    if not (folder / journal.FILE).exists():
-        shutil.rmtree(folder, ignore_errors=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -174,12 +174,6 @@ def write_report(folder: Path) -> None:
     except Exception as error:  # noqa: BLE001 - a run must not fail because of its report
         what = " ".join(str(error).split()) or type(error).__name__
         print(f"warning: no report.html: {what}", file=sys.stderr)
-
-
-def remove_if_empty(folder: Path) -> None:
-    """Remove the folder of a run that ended before its first record, if it has no files."""
-    with suppress(OSError):  # it has files
-        folder.rmdir()
 
 
 def _resume_hint(folder: Path) -> str:

@@ -100,6 +100,15 @@ def test_the_newest_run_is_found_and_without_a_run_the_error_has_a_fix() -> None
     assert journal.newest() == folder
 
 
+def test_only_the_folder_of_a_run_without_records_is_removed() -> None:
+    kept, failed = journal.new_run("x"), journal.new_run("x")
+    journal.append(kept, RECORD)
+    (failed / "run.json").write_text("{}")
+    for folder in (kept, failed):
+        journal.remove_without_records(folder)
+    assert (kept.exists(), failed.exists()) == (True, False)
+
+
 @pytest.mark.parametrize("name", ["nosuch", "..", "/etc", ""])
 def test_an_unknown_run_is_one_line(name: str) -> None:
     with pytest.raises(StorageError, match="no run"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import sys
 import tempfile
 from dataclasses import replace as replaced
@@ -116,6 +117,12 @@ def warn_once(text: str) -> None:
 def count(folder: Path) -> int:
     """Count the records of a run that may have none yet."""
     return len(read(folder)) if (folder / FILE).exists() else 0
+
+
+def remove_without_records(folder: Path) -> None:
+    """Remove the folder of a run that failed before its first record, with its other files."""
+    if not (folder / FILE).exists():
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def newest() -> Path:

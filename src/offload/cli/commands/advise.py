@@ -16,7 +16,7 @@ from offload.cli import (
     live_page,
     output,
 )
-from offload.cli.plan_run import remove_if_empty, write_report
+from offload.cli.plan_run import write_report
 from offload.errors import UsageError, UserError
 from offload.registry import catalog
 
@@ -107,7 +107,7 @@ def advise(
         on_start = live_page.start_for_run if open else None
         result = steps.advise(case, folder, budget_s, output.print_progress, *limits, on_start)
     except (UserError, KeyboardInterrupt):
-        remove_if_empty(folder)
+        journal.remove_without_records(folder)
         raise
     handler = None
     failure: UserError | None = None
