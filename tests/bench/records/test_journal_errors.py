@@ -113,6 +113,13 @@ def test_the_lasting_run_is_one_folder(monkeypatch: pytest.MonkeyPatch, tmp_path
             use()
 
 
+def test_a_lasting_run_that_is_a_broken_link_is_one_line() -> None:
+    journal.RESULTS.mkdir(exist_ok=True)
+    (journal.RESULTS / "advice-1").symlink_to("missing")
+    with pytest.raises(StorageError, match=r"advice-1: Not a directory: check permissions"):
+        journal.lasting_run("advice-1")
+
+
 def test_the_newest_run_is_the_one_written_to_last_and_no_example() -> None:
     folders = [journal.new_run(name) for name in ("b", "a", "c")]
     for folder in folders[::-1]:

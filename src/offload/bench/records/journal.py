@@ -27,7 +27,7 @@ LASTING = "load_tests"  # the run to which all single load tests are appended
 def new_run(name: str) -> Path:
     """Create the folder of a new run, named by the time in UTC; two runs never share one."""
     stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
-    _make_results()
+    _make_folder(RESULTS)
     for suffix in ("", *(f"-{n}" for n in range(2, 100))):
         folder = RESULTS / f"{stamp}-{name}{suffix}"
         try:
@@ -40,19 +40,16 @@ def new_run(name: str) -> Path:
     raise StorageError(f"{RESULTS} has 99 runs that started in this second", "retry in a second")
 
 
-def lasting_run() -> Path:
-    """Return the folder of the run of single load tests; create it if needed."""
-    folder = RESULTS / LASTING
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise _unusable(folder, error) from error
+def lasting_run(name: str = LASTING) -> Path:
+    """Return the folder of a run that is continued each time; create it if needed."""
+    folder = RESULTS / name
+    _make_folder(folder)
     return folder
 
 
 def check_writable() -> None:
     """Raise StorageError unless runs can be written to the results folder."""
-    _make_results()
+    _make_folder(RESULTS)
     try:
         with tempfile.TemporaryFile(dir=RESULTS):
             pass
@@ -187,13 +184,13 @@ def _write(descriptor: int, path: Path, data: bytes) -> None:
         raise OSError(28, "only a part of the record could be written")
 
 
-def _make_results() -> None:
+def _make_folder(folder: Path) -> None:
     try:
-        RESULTS.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
     except FileExistsError:  # a file, or a link to a folder that is missing
-        raise _unusable(RESULTS, NotADirectoryError(ENOTDIR, os.strerror(ENOTDIR))) from None
+        raise _unusable(folder, NotADirectoryError(ENOTDIR, os.strerror(ENOTDIR))) from None
     except OSError as error:
-        raise _unusable(RESULTS, error) from error
+        raise _unusable(folder, error) from error
 
 
 def _unusable(path: Path, error: OSError) -> StorageError:

@@ -54,9 +54,8 @@ def check_advice(
     if functions:
         tasks = tasks[: arguments.whole_number("functions", functions, 1, 1000)]
     journal.check_writable()
-    folder = journal.RESULTS / f"advice-{fold}"
+    folder = journal.lasting_run(f"advice-{fold}")
     if not plan_file.exists(folder):
-        folder.mkdir(exist_ok=True)
         plan_file.save(truth.plan(tasks, cores.available(), USERS), folder)
     planned = plan_file.load(folder)
     _check_same(planned, tasks, folder)
