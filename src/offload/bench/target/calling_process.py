@@ -28,7 +28,6 @@ POLL = 0.01  # s
 ERROR = "error: "  # prefix of the line on stderr in which the process reports why it ends
 PREFIX = "calls-"  # of folders, before the pid of the parent
 OWNED = re.compile(PREFIX + r"([1-9]\d{0,8})-")
-LONGEST_LINE = 200  # characters of a printed line that an error quotes
 
 
 class CallingProcess:
@@ -155,7 +154,7 @@ def _ready(running: CallingProcess, seconds: float) -> dict[str, Any]:
         reported = [line for line in lines if line.startswith(ERROR)]  # a task may print others
         if reported:
             raise running.kind_of_error()(reported[-1].removeprefix(ERROR)) from None
-        printed = f"; its last line is {lines[-1][:LONGEST_LINE]!r}" if lines else ""
+        printed = f"; its last line is {lines[-1][: handshake.LONGEST_LINE]!r}" if lines else ""
         raise StartError(f"{error}{printed}", "import it in python to find the cause") from None
 
 
