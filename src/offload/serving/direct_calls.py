@@ -66,8 +66,7 @@ def _measure(pool: Executor, task: str, count: int, seconds: float) -> dict[str,
     Times in s: `wall_s` from start to end, `cpu_s` on a CPU, `queued_s` runnable without a CPU.
     """
     # Other interpreters need a partial, which is pickled by its function's name.
-    loops = [pool.submit(partial(sequential_calls.calls, task, seconds)) for _ in range(count)]
-    found = [loop.result() for loop in loops]
+    found = call_pools.results(pool, partial(sequential_calls.calls, task, seconds), count, task)
     calls = sum(done for done, *_ in found)
     return {
         "rate": sum(done / wall for done, wall, *_ in found),

@@ -17,7 +17,7 @@ import statistics
 import sys
 import threading
 from collections.abc import Sequence
-from concurrent.futures import BrokenExecutor, Executor
+from concurrent.futures import Executor
 from contextlib import ExitStack, suppress
 from dataclasses import asdict
 from functools import partial
@@ -27,7 +27,7 @@ from time import monotonic  # imported by name: a task may replace it in its mod
 from typing import Any, TextIO
 
 from offload import tasks
-from offload.errors import StartError, UserError
+from offload.errors import UserError
 from offload.serving.lifecycle import calling, readiness
 from offload.serving.metrics import call_statistics, gil_address, gil_state, probe
 from offload.serving.metrics.call_statistics import CallStatistics
@@ -129,11 +129,7 @@ class _Probing:
         pool = self._pool(kind, count)
         call = partial(call_statistics.calls, self._task, seconds)
         cpu = call_statistics.cpu_time()
-        try:
-            found = [each.result() for each in [pool.submit(call) for _ in range(count)]]
-        except BrokenExecutor:
-            what = f"calling {self._task} ended a worker process"
-            raise StartError(what, "fix the function first") from None
+        found = call_pools.results(pool, call, count, self._task)
         if kind == "threads":  # each thread has counted the CPU time of the whole process
             _share(found, call_statistics.cpu_time() - cpu)
         return _summary(found)

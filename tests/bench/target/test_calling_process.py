@@ -37,6 +37,8 @@ def kills(): os.kill(os.getpid(), signal.SIGKILL)
 def kills_its_group(): os.killpg(0, signal.SIGKILL)
 def ends_workers():
     if multiprocessing.parent_process() is not None: os._exit(3)
+def kills_workers():
+    if multiprocessing.parent_process() is not None: os.kill(os.getpid(), signal.SIGKILL)
 def writes():
     for number in range(3, 12):
         try: os.write(number, b"7\\njunk\\n")
@@ -120,13 +122,21 @@ def test_a_process_that_a_task_ends_reports_how(task: str, how: str, temporary: 
 
 
 @pytest.mark.usefixtures("shop")
-def test_a_worker_that_a_task_ends_is_reported() -> None:
-    how = "calling shop:ends_workers ended a worker process: fix the function first"
-    with calling("shop:ends_workers") as running:
+@pytest.mark.parametrize(
+    ("task", "how"), [("ends_workers", "exit code 3"), ("kills_workers", "signal 9, Killed")]
+)
+def test_a_worker_that_a_task_ends_is_reported(task: str, how: str) -> None:
+    message = rf"calling shop:{task} ended a worker process \({how}\): fix the function first"
+    with calling(f"shop:{task}") as running:
         assert measured(running, "first")["failed"] == 0
-        with pytest.raises(RunError, match=how):
+        with pytest.raises(RunError, match=message):
             probe_measurement._call(running, "processes", 2, 0.1)
         assert measured(running, "threads", 2)["failed"] == 0  # the process goes on
+    with (
+        direct(f"shop:{task}", 2, None, None, {}) as direct_calls,
+        pytest.raises(StartError, match=message),
+    ):
+        direct_calls.call("processes", 2, 0.1)
 
 
 @pytest.mark.usefixtures("shop")

@@ -2,21 +2,52 @@
 
 from __future__ import annotations
 
+import signal
 import sys
-from collections.abc import Callable
-from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from collections.abc import Callable, Sequence
+from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from functools import partial
-from multiprocessing import get_context
+from multiprocessing import active_children, connection, get_context
+from multiprocessing.process import BaseProcess
 from threading import Barrier
+from typing import TypeVar
 
-from offload.errors import MachineError
+from offload.errors import MachineError, StartError
 from offload.serving.pools import pool_workers
 from offload.serving.pools.pipe_barrier import PipeBarrier
+
+T = TypeVar("T")
 
 
 def create(kind: str, workers: int) -> Executor:
     """Create a pool of a kind in POOLS, whose workers are not started yet; raise MachineError."""
     return POOLS[kind](workers)
+
+
+def results(pool: Executor, call: Callable[[], T], count: int, task: str) -> list[T]:
+    """Run a call of a task in `count` workers, and return the results.
+
+    Raise StartError if a worker process ends.
+    """
+    workers = active_children()
+    try:
+        return [each.result() for each in [pool.submit(call) for _ in range(count)]]
+    except BrokenExecutor:
+        what = f"calling {task} ended a worker process{_exit_reason(pool, workers)}"
+        raise StartError(what, "fix the function first") from None
+
+
+def _exit_reason(pool: Executor, workers: Sequence[BaseProcess]) -> str:
+    """Return how the first workers of a broken pool ended, in parentheses; end the others."""
+    ended = connection.wait([worker.sentinel for worker in workers], 0)
+    for worker in workers:
+        if worker.sentinel not in ended:
+            worker.kill()  # it ignores the signal of the pool
+    pool.shutdown()  # before reading the exit codes, which the pool's thread reads, too
+    code = min((w.exitcode or 0 for w in workers if w.sentinel in ended), default=0)
+    if code < 0:
+        return f" (signal {-code}, {signal.strsignal(-code)})"
+    return f" (exit code {code})" if code else ""
 
 
 def _processes(
