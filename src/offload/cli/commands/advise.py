@@ -149,6 +149,8 @@ def predict(
     path     a folder from which your own task imports
     format   text (default) or json
     code     a framework, such as fastapi or tornado: also print a program that uses the strategy
+
+    The first prediction on a machine takes 30 s more, to measure the overheads of all strategies.
     """
     from offload.bench.advice import answer, steps
     from offload.reports.advice import answer_json, answer_text, handlers
