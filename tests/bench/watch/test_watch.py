@@ -502,6 +502,14 @@ def test_what_watches_is_not_watched() -> None:
         Watch(os.getpid())
 
 
+def test_a_thread_is_refused_with_its_process() -> None:
+    with running(RESTLESS_THREAD) as process:
+        [thread] = {each.id for each in psutil.Process(process.pid).threads()} - {process.pid}
+        why = f"^{thread} is a thread of process {process.pid}: use fab watch:{process.pid}$"
+        with pytest.raises(UsageError, match=why):
+            Watch(thread)
+
+
 def test_a_tree_whose_root_is_no_python_is_watched_for_its_children() -> None:
     words = ["sh", "-c", f"{sys.executable} -c '{SLEEPING}' & wait"]
     shell = subprocess.Popen(words, stdout=subprocess.PIPE, start_new_session=True)

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 
 import psutil
 
@@ -88,6 +89,8 @@ class Watch:
             raise UsageError(f"pid {pid} has ended", "ps -ef lists the pids")
         if pid == os.getpid():
             raise UsageError(f"pid {pid} is fab watch itself", "use the pid of another process")
+        if (owner := _process_of(pid)) != pid:
+            raise UsageError(f"{pid} is a thread of process {owner}", f"use fab watch:{owner}")
         self._use = TreeUse(root)
         self._use.refresh()
         self._meter = GilMeter()
@@ -131,6 +134,15 @@ class Watch:
             found = tuple(ProcessReading(use, gils.get(use.pid, unknown)) for use in processes)
             response = None if self._requester is None else self._requester.take()
             yield Reading(time.time(), elapsed, _tree(found, cpu), found, response)
+
+
+def _process_of(thread: int) -> int:
+    """Return the process of a thread, which has an entry of its own in /proc, too."""
+    try:
+        status = Path(f"/proc/{thread}/status").read_bytes()
+    except OSError:  # it has just ended
+        return thread
+    return int(status.partition(b"\nTgid:")[2].split(maxsplit=1)[0])
 
 
 def _reason_for_no_process(pid: int) -> UserError:
