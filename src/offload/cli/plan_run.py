@@ -179,8 +179,9 @@ def write_report(folder: Path) -> None:
 def _resume_hint(folder: Path) -> str:
     from offload.bench.records import journal
 
-    kept = f"{journal.count(folder)} finished loads are kept"
-    return f"{kept}: continue with fab resume:{folder.name}"
+    count, run = journal.count(folder), folder.name
+    results = f", and printed by fab report:{run}" if count else ""
+    return f"{count} finished loads are kept{results}: continue with fab resume:{run}"
 
 
 @contextmanager

@@ -100,12 +100,13 @@ def test_ctrl_c_within_a_round_stops_all_servers_and_keeps_whole_rounds(mark: Al
     assert code == 130
     kept = trials()
     assert {trial.round for trial in kept} == {1}
-    assert "threads,sleep_short_sync" in fab_here("report").stdout
     [line] = said.splitlines()
     run = kept[0].run
     assert line == (
-        f"interrupted: {len(kept)} finished loads are kept: continue with fab resume:{run}"
+        f"interrupted: {len(kept)} finished loads are kept, and printed by fab report:{run}: "
+        f"continue with fab resume:{run}"
     )
+    assert "\nthreads,sleep_short_sync: " in fab_here(f"report:{run}").stdout
 
 
 @pytest.mark.slow

@@ -30,7 +30,10 @@ PLAN = Plan("measure", CASES, seed=1, driver=None, quick=True, blocks=PAIR)
 @pytest.mark.parametrize(
     ("finished", "expected"),
     [
-        (2, r"fix it; 2 finished loads are kept: continue with fab resume:a_run$"),
+        (
+            2,
+            r"kept, and printed by fab report:a_run: continue with fab resume:a_run$",
+        ),
         (0, r"fix it$"),
     ],
 )
