@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import threading
 import time
 from collections.abc import Callable
 
@@ -25,7 +24,7 @@ def serve(program: Callable[..., None], task: str, port: int, **settings: object
     with ports.binding(port), socket.create_server(("127.0.0.1", port)) as free:
         port = free.getsockname()[1]
     stop.set_callback(_end)
-    threading.Thread(target=_announce, args=(port,), daemon=True).start()
+    readiness.start_thread(_announce, port)
     program(work, port, **settings)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from tests.waiting import wait_until
 pytestmark = pytest.mark.server
 Alive = Callable[[], list[psutil.Process]]
 Start = Callable[..., server.Server]
+ONE_STACK = f"--as={1 << 30} --stack={1 << 30}"  # the stack of a thread does not fit, too
 
 
 def test_a_server_that_listens_without_a_message_is_reported_with_a_fix(
@@ -47,6 +49,28 @@ def test_threads_that_cannot_be_started_are_one_line() -> None:
     code, lines = wait_for_end(process)
     assert (code, len(lines)) == (4, 1)
     assert "200 workers do not start (can't start new thread)" in lines[0]
+
+
+@pytest.mark.parametrize("name", ["gunicorn_sync", "plain_loop"])
+def test_a_thread_that_cannot_be_started_is_one_line(name: str) -> None:
+    process = begin(name, "noop_sync", "0", limit=ONE_STACK)
+    expected = "error: the server does not start (can't start new thread): allow more threads"
+    assert wait_for_end(process) == (4, [expected])
+
+
+def test_a_gil_address_that_no_thread_can_verify_is_unknown() -> None:
+    code = "from offload.serving.metrics import gil_address; print(gil_address.find())"
+    said = subprocess.run(
+        ["prlimit", *ONE_STACK.split(), sys.executable, "-c", code],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": f"{ROOT}/src"},
+        capture_output=True,
+        text=True,
+        timeout=20,
+    )
+    assert said.stdout == (
+        "the process cannot read its own memory, or start a thread: can't start new thread\n"
+    ), said.stderr
 
 
 @pytest.mark.usefixtures("own_temporary")  # without a file left it cannot remove its folder

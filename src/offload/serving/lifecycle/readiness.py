@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 from offload import files
-from offload.errors import StorageError, UserError
+from offload.errors import StartError, StorageError, UserError
 from offload.registry import bind_address
 from offload.serving.metrics import gil_state, loop_lag, probe
 
@@ -36,6 +38,15 @@ def announce(port: int) -> None:
             print(warning, file=sys.stderr)
         url = bind_address.url(address, port)
         print(f"{facts['server']} serves {facts['task']} at {url} ({shown})", file=sys.stderr)
+
+
+def start_thread(announcing: Callable[..., None], *arguments: object) -> None:
+    """Announce in a thread, while the server starts; raise StartError if it cannot be started."""
+    thread = threading.Thread(target=announcing, args=arguments, name="ready", daemon=True)
+    try:
+        thread.start()
+    except RuntimeError as error:
+        raise StartError(f"the server does not start ({error})", "allow more threads") from error
 
 
 def fail(error: UserError) -> None:

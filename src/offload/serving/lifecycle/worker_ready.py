@@ -40,8 +40,7 @@ def expect(task: str, processes: int, port: int) -> None:
     folder = tempfile.TemporaryDirectory(prefix="workers-")
     os.environ[FOLDER], os.environ[TASK] = folder.name, task
     os.environ[PARENT] = str(os.getpid())
-    arguments = (folder, processes, port)
-    threading.Thread(target=_announce, args=arguments, name="ready", daemon=True).start()
+    readiness.start_thread(_announce, folder, processes, port)
 
 
 @contextlib.contextmanager

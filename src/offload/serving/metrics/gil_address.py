@@ -58,8 +58,9 @@ def find() -> GilAddress | str:
             return f"layout not recognised: {len(places)} places in the {name} look like the GIL"
         address = base + places.pop() + LOCKED_OFFSET
         difference = _find_difference(address)
-    except (OSError, AttributeError, ValueError) as error:  # no such call, or no such symbol
-        return f"the process cannot read its own memory: {error}"
+    except (OSError, AttributeError, ValueError, RuntimeError) as error:
+        # No such call, no such symbol, or a limit of the number of threads.
+        return f"the process cannot read its own memory, or start a thread: {error}"
     if difference is not None:
         return f"layout not recognised: {difference}"
     return GilAddress(os.getpid(), address, f"{name}+{address - base}")
