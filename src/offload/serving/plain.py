@@ -39,8 +39,7 @@ def _announce(port: int) -> None:
             try:
                 readiness.announce(port)
             except UserError as error:  # not raised: the program runs in the main thread
-                readiness.fail(error)
-                exit_now(error.exit_code)
+                readiness.abort_start(error)
             return
 
 

@@ -8,10 +8,12 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 from offload import files
 from offload.errors import StartError, StorageError, UserError
 from offload.registry import bind_address
+from offload.serving.lifecycle.stop_signal import exit_now
 from offload.serving.metrics import gil_state, loop_lag, probe
 
 LIMIT = float(os.environ.get("SERVER_READY_S", "10"))  # s until all workers have started
@@ -53,6 +55,12 @@ def fail(error: UserError) -> None:
     """Report why the server does not start."""
     _send({"error": error.what, "remedy": error.remedy, "exit_code": error.exit_code})
     print(f"error: {error}", file=sys.stderr)
+
+
+def abort_start(error: UserError) -> NoReturn:
+    """Report the error and end the process, where raising it would not end the server."""
+    fail(error)
+    exit_now(error.exit_code)
 
 
 def end() -> None:

@@ -21,7 +21,7 @@ from offload import files, prctl
 from offload.errors import StartError, UserError
 from offload.registry import bind_address
 from offload.serving.lifecycle import ports, readiness
-from offload.serving.lifecycle.stop_signal import exit_now, temporary_folders
+from offload.serving.lifecycle.stop_signal import temporary_folders
 
 POLL = 0.005  # s: external servers do not report when their last worker has started
 FOLDER, TASK, PARENT = "SERVER_BEGUN", "SERVER_TASK", "SERVER_PARENT"
@@ -137,9 +137,8 @@ def _end(folder: tempfile.TemporaryDirectory[str], error: UserError) -> NoReturn
     global _failure
     _failure = error
     with _reporting:
-        readiness.fail(error)
         folder.cleanup()
-        exit_now(error.exit_code)
+        readiness.abort_start(error)
 
 
 def _count(folder: str) -> int:

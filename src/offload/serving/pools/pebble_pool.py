@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import pebble
 
 from offload.errors import UserError
+from offload.serving.lifecycle import readiness
 from offload.serving.pools import pool_workers
 
 TERM_TIMEOUT = 0.1  # s until pebble kills a worker; ours ignore the SIGTERM that it sends first
@@ -44,7 +45,7 @@ class Pool:
         try:
             pool_workers.start(_View(self._pool), self._workers, task)
         except UserError as error:
-            pool_workers.abort_start(error)
+            readiness.abort_start(error)
 
     async def run(
         self,

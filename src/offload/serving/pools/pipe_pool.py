@@ -7,9 +7,10 @@ import signal
 
 from offload import tasks
 from offload.errors import StartError, UserError
+from offload.serving.lifecycle import readiness
 from offload.serving.metrics import gil_address, gil_state, probe
 from offload.serving.pools import pool_workers
-from offload.serving.pools.pool_workers import DEADLINE, SIGNALS, abort_start
+from offload.serving.pools.pool_workers import DEADLINE, SIGNALS
 from pipepool import BrokenWorker, PipePool
 
 
@@ -23,7 +24,7 @@ class Pool(PipePool):
                 await super().start()
         except TimeoutError:
             what = f"the workers were not ready within {DEADLINE:.0f} s"
-            abort_start(StartError(what, "check what the task's import waits for"))
+            readiness.abort_start(StartError(what, "check what the task's import waits for"))
         except (BrokenWorker, OSError) as error:
             if isinstance(error.__cause__, UserError):
                 raise error.__cause__ from None

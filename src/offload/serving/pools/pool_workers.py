@@ -16,12 +16,11 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from time import monotonic  # imported by name: a task may replace it in its module
-from typing import NoReturn, Protocol
+from typing import Protocol
 
 from offload import tasks
 from offload.errors import StartError, UserError
 from offload.serving.lifecycle import parent_watch, readiness
-from offload.serving.lifecycle.stop_signal import exit_now
 from offload.serving.metrics import gil_address, gil_state, probe
 
 DEADLINE = 10.0  # s from the first worker's start until all handshakes are done
@@ -88,7 +87,8 @@ def start(executor: Executor, workers: int, task: str) -> None:
     try:
         handshakes = submit_handshakes(executor, workers, task)
     except (RuntimeError, OSError, EOFError) as error:  # EOFError: forkserver could not fork
-        abort_start(StartError(f"{workers} workers do not start ({error})", "use fewer, workers=1"))
+        what = f"{workers} workers do not start ({error})"
+        readiness.abort_start(StartError(what, "use fewer, workers=1"))
     finish(handshakes, wait(handshakes, deadline - monotonic()).not_done, task)
 
 
@@ -106,7 +106,8 @@ def finish(handshakes: Sequence[Handshake], late: Collection[Handshake], task: s
     wrong = _error([future.exception() for future in handshakes if future not in late])
     if late:
         what = f"the workers were not ready within {DEADLINE:.0f} s"
-        abort_start(wrong or StartError(what, f"check what the import of {task} waits for"))
+        fix = f"check what the import of {task} waits for"
+        readiness.abort_start(wrong or StartError(what, fix))
     if wrong is not None:
         raise wrong
     record_reports(future.result() for future in handshakes)
@@ -168,12 +169,6 @@ def _error(raised: list[BaseException | None]) -> UserError | None:
 def may_run_twice(task: str, idempotent: str) -> bool:
     """Whether a task may be retried after its worker died: a user's only if set to idempotent."""
     return idempotent == "yes" or (not idempotent and ":" not in task)
-
-
-def abort_start(error: UserError) -> NoReturn:
-    """Report the error and end the process: the executor would wait for missing workers."""
-    readiness.fail(error)
-    exit_now(error.exit_code)
 
 
 @contextlib.contextmanager

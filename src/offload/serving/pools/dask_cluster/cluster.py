@@ -13,6 +13,7 @@ from distributed import Client
 
 from offload.errors import StartError, UsageError, UserError
 from offload.registry import host_names
+from offload.serving.lifecycle import readiness
 from offload.serving.metrics import probe, task_clock
 from offload.serving.pools import pool_workers
 from offload.serving.pools.dask_cluster.connection import Connection
@@ -56,12 +57,12 @@ class Cluster:
         except TimeoutError:
             what = f"the workers were not ready within {pool_workers.DEADLINE:.0f} s"
             remedy = f"check what the import of {self.job.task} waits for"
-            pool_workers.abort_start(StartError(what, remedy))
+            readiness.abort_start(StartError(what, remedy))
         except UserError as error:
-            pool_workers.abort_start(error)
+            readiness.abort_start(error)
         except Exception as error:  # noqa: BLE001 - dask fails in many ways if a worker dies
             what = f"the cluster does not start ({type(error).__name__}: {error})"
-            pool_workers.abort_start(StartError(" ".join(what.split())[:300]))
+            readiness.abort_start(StartError(" ".join(what.split())[:300]))
 
     async def __aexit__(self, *_: object) -> None:
         await self._stack.aclose()
