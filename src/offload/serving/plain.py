@@ -5,13 +5,13 @@ from __future__ import annotations
 import socket
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 from offload import tasks
-from offload.errors import UserError
+from offload.errors import StartError, UserError
 from offload.serving.lifecycle import ports, readiness
 from offload.serving.lifecycle.stop_signal import exit_now, stop
 
-DEADLINE = 10.0  # s until the program listens
 POLL = 0.005  # s
 
 
@@ -29,18 +29,24 @@ def serve(program: Callable[..., None], task: str, port: int, **settings: object
 
 
 def _announce(port: int) -> None:
-    until = time.monotonic() + DEADLINE
-    while time.monotonic() < until:
-        try:
-            socket.create_connection(("127.0.0.1", port)).close()
-        except ConnectionRefusedError:
-            time.sleep(POLL)
-        else:
-            try:
-                readiness.announce(port)
-            except UserError as error:  # not raised: the program runs in the main thread
-                readiness.abort_start(error)
-            return
+    """Announce the program, or end it: it runs in the main thread, so nothing can be raised."""
+    until = time.monotonic() + readiness.LIMIT
+    while not _accepts(port):
+        if time.monotonic() > until:
+            what = f"the program did not listen within {readiness.LIMIT:.0f} s"
+            readiness.abort_start(StartError(what, "check what it waits for"))
+        time.sleep(POLL)
+    try:
+        readiness.announce(port)
+    except UserError as error:
+        readiness.abort_start(error)
+
+
+def _accepts(port: int) -> bool:
+    with suppress(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port)).close()
+        return True
+    return False
 
 
 def _end() -> None:

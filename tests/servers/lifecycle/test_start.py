@@ -42,6 +42,20 @@ def test_a_server_that_listens_without_a_message_is_reported_with_a_fix(
         server.start(Case("silent", "noop_sync"), {})
 
 
+def test_a_plain_program_that_does_not_listen_is_one_line(a_copy: Path) -> None:
+    (a_copy / "servers" / "silent.py").write_text(
+        "import signal\nPLAIN = True\ndef serve(work, port):\n    signal.pause()\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "offload.servers", "silent", "noop_sync", "0"],
+        env={**os.environ, "SERVER_READY_S": "2"},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    expected = "error: the program did not listen within 2 s: check what it waits for"
+    assert wait_for_end(process) == (4, [expected])
+
+
 def test_threads_that_cannot_be_started_are_one_line() -> None:
     # Large stacks: without room for one a thread is not created, rather than failing to begin.
     limit = f"--as={4 << 30} --stack={1 << 30}"
