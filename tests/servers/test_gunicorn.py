@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import http.client
+import json
 import subprocess
 import sys
 from contextlib import suppress
@@ -17,6 +19,7 @@ from tests.http_clients import get, in_threads
 from tests.installed import EXTERNAL_WORKERS, require
 from tests.servers.any_task import BEGINS
 from tests.servers.chosen import Chosen
+from tests.servers.lifecycle.command_line import begin, wait_for_end
 from tests.waiting import is_running, wait_until
 
 pytestmark = pytest.mark.server
@@ -144,6 +147,25 @@ def test_a_worker_class_that_cannot_be_imported_is_one_line() -> None:
     assert (said.returncode, said.stderr.count("\n")) == (4, 1), said.stderr
     assert said.stderr.startswith("error: gunicorn: class uri 'gevent' invalid or not found")
     assert "import of gunicorn.workers.ggevent halted" in said.stderr
+
+
+def test_an_application_that_exits_with_a_text_ends_its_worker_with_it(tmp_path: Path) -> None:
+    (tmp_path / "exits.py").write_text(
+        "import sys\ndef app(environ, start_response): sys.exit('it exits')\n"
+    )
+    file = tmp_path / "8000.json"
+    settings = {"SERVER_WORKERS": "1", "SERVER_FILE": str(file), "TASK_PATH": str(tmp_path)}
+    process = begin("gunicorn_gthread", "app=exits:app", "0", **settings)
+    try:
+        assert wait_until(file.exists)
+        with suppress(http.client.RemoteDisconnected, ConnectionResetError):
+            get(f"http://127.0.0.1:{json.loads(file.read_bytes())['port']}/")
+        process.terminate()
+    finally:
+        code, lines = wait_for_end(process)
+    assert code == 0
+    assert "a worker exits: it exits" in lines
+    assert not any("ValueError" in line for line in lines)
 
 
 @pytest.mark.parametrize("name", [n for n in EXTERNAL_WORKERS if "gunicorn" in n])

@@ -17,7 +17,7 @@ from gunicorn.arbiter import Arbiter
 from offload.errors import StartError
 from offload.registry.application import is_application
 from offload.serving.applications import user_worker, wsgi
-from offload.serving.lifecycle import ports, worker_ready
+from offload.serving.lifecycle import log, ports, worker_ready
 from offload.serving.lifecycle.stop_signal import DRAIN
 from offload.serving.metrics import gil_state, process_report
 
@@ -62,7 +62,9 @@ def serve(
         _Application(factory, options).run()
     except SystemExit as error:
         if os.getpid() != arbiter:  # a worker ends, not the server
-            os._exit(int(error.code or 0))
+            if isinstance(error.code, str):  # of sys.exit in an application: Python prints it, too
+                log.failure(f"a worker exits: {error.code}")
+            os._exit(error.code if isinstance(error.code, int) else bool(error.code))
         worker_ready.raise_failure()
         if error.code:
             raise StartError("gunicorn ended", "see its output above") from None
