@@ -168,6 +168,8 @@ def _raise_file_limit() -> None:
 
 
 def _end_drain() -> None:
-    log.line(f"unfinished requests are dropped after {DRAIN:.0f} s")
+    is_ready = "port" in probe.facts
+    what = "unfinished requests are dropped" if is_ready else "the start is interrupted"
+    log.line(f"{what} after {DRAIN:.0f} s")
     readiness.end()
     exit_now(DROPPED)

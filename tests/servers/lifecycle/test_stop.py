@@ -16,7 +16,7 @@ from offload.serving.lifecycle import stop_signal
 from tests.commands import can_listen
 from tests.installed import OWN, SERVERS, one_of_each_kind, require
 from tests.servers.chosen import ANY, FAULTS, Chosen, files_in, has_begun
-from tests.servers.lifecycle.command_line import begin
+from tests.servers.lifecycle.command_line import begin, wait_for_end
 from tests.servers.lifecycle.short_timeout import SECONDS
 from tests.waiting import read_line, wait_until
 
@@ -180,6 +180,28 @@ def test_a_task_that_blocks_is_cut_off_although_nobody_reads_the_log(
     finally:
         process.kill()
         process.wait(20)
+
+
+def test_a_start_that_is_interrupted_drops_no_request(tmp_path: Path, mark: Alive) -> None:
+    process = begin(
+        "loop",
+        "tests.servers.lifecycle.slow_import:answers",
+        "0",
+        module="tests.servers.lifecycle.short_timeout",
+        SHORT_TIMEOUT="DRAIN",
+        IMPORTS=str(tmp_path),
+        IMPORT_SECONDS="50",
+    )
+    try:
+        assert wait_until(lambda: [*tmp_path.iterdir()])
+        process.terminate()
+    finally:
+        code, lines = wait_for_end(process)
+    assert (code, lines) == (
+        stop_signal.DROPPED,
+        [f"the start is interrupted after {SECONDS:.0f} s"],
+    )
+    assert wait_until(lambda: not mark(), 5)
 
 
 @pytest.mark.slow
