@@ -101,11 +101,9 @@ def test_headers_are_arguments(driver: object) -> None:
     assert found == [f"Authorization: {SECRET}", f"Accept: {PLAIN}"]
 
 
-def test_locust_gets_headers_by_its_environment() -> None:
+def test_locust_gets_headers_by_a_file() -> None:
     message = Message("POST", "{}", HEADERS)
-    request = json.loads(
-        locust.command(replace(LOAD, message=message)).environment["LOCUST_REQUEST"]
-    )
+    request = json.loads(locust.command(replace(LOAD, message=message)).files["request.json"])
     assert request["headers"] == {**HEADERS, "Content-Type": "application/json"}
 
 

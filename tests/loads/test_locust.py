@@ -73,12 +73,16 @@ def test_what_it_cannot_do_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @installed
 @pytest.mark.suites
-def test_a_real_server_gets_a_body_by_its_method_on_kept_connections(server: Server) -> None:
+@pytest.mark.parametrize("size", [1, 200_000])  # the environment is limited to 128 KiB
+def test_a_real_server_gets_a_body_by_its_method_on_kept_connections(
+    server: Server, size: int
+) -> None:
     before, accepted = len(server.bodies), server.accepts["/"]
-    load = replace(LOAD, url=server.url("/"), message=Message("POST", '{"a": "ü"}'))
+    body = f'{{"a": "{size * "ü"}"}}'
+    load = replace(LOAD, url=server.url("/"), message=Message("POST", body))
     ran = loads.run(load, "locust")
     assert (ran.result.problem, ran.result.figures.availability) == (None, 1.0)
     assert (ran.version or "")[0].isdigit()
-    assert set(server.bodies[before:]) == {'{"a": "ü"}'.encode()}
+    assert set(server.bodies[before:]) == {body.encode()}
     assert b"application/json" in server.heads[-1]
     assert server.accepts["/"] - accepted <= 3

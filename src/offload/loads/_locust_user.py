@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
-from urllib.parse import urlsplit
+from pathlib import Path
 
 from locust import FastHttpUser, task
 
-REQUEST = json.loads(os.environ["LOCUST_REQUEST"])
-PARTS = urlsplit(REQUEST["url"])
+REQUEST = json.loads(Path(__file__).with_name("request.json").read_text())
 
 
 class User(FastHttpUser):
     """Send one request repeatedly on a keep-alive connection."""
 
-    host = f"{PARTS.scheme}://{PARTS.netloc}"
+    host = REQUEST["host"]
     connection_timeout = network_timeout = REQUEST["timeout"]
 
     def on_start(self) -> None:
@@ -27,7 +25,7 @@ class User(FastHttpUser):
         """Send the request once; locust itself counts failures."""
         self.client.request(
             REQUEST["method"],
-            (PARTS.path or "/") + (f"?{PARTS.query}" if PARTS.query else ""),
+            REQUEST["target"],
             name="request",
             data=REQUEST["body"],
             headers=REQUEST["headers"],

@@ -8,9 +8,10 @@ import sys
 from importlib.metadata import version as package_version
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from offload.flags import Flag
-from offload.loads import Command, Figures, Load, LoadResult, Response
+from offload.loads import Command, Figures, Load, LoadResult, Response, request_target
 from offload.loads._figures import is_figure
 from offload.loads._validation import CLOSED_LOOP_ONLY
 from offload.loads.engine.figures.rates import quantum_of_count
@@ -37,16 +38,18 @@ def command(load: Load) -> Command:
     headers = dict(load.message.headers)
     if load.message.content_type is not None and load.message.header("content-type") is None:
         headers["Content-Type"] = load.message.content_type
+    parts = urlsplit(load.url)
     request = {
-        "url": load.url,
+        "host": f"{parts.scheme}://{parts.netloc}",
+        "target": request_target(parts),
         "method": load.message.method,
         "body": load.message.body,
         "headers": headers,
         "timeout": load.timeout,
     }
     user = Path(__file__).with_name("_locust_user.py").read_text()
-    environment = {"LOCUST_REQUEST": json.dumps(request)}
-    return Command(tuple(argv), environment, {"user.py": user}, threads=load.processes)
+    files = {"user.py": user, "request.json": json.dumps(request)}
+    return Command(tuple(argv), files=files, threads=load.processes)
 
 
 def parse(stdout: str, stderr: str, load: Load) -> LoadResult:
