@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from pipepool import BrokenWorker, PipePool, RemoteError, TaskExit
@@ -390,6 +391,26 @@ def test_a_pool_survives_the_end_of_its_fork_server() -> None:
         await wait_for(lambda: not set(pids) & set(pool.stats().pids))
         assert await pool.run(calls.add, 1) == 1
         assert not any(is_alive(pid) for pid in pids)
+
+    in_pool(test)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux sets limits of other processes")
+def test_a_fork_server_without_a_free_descriptor_keeps_its_other_workers(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    async def test(pool: PipePool) -> None:
+        lost, kept = pool.stats().pids
+        fork_server = psutil.Process(lost).parent()
+        assert fork_server is not None
+        limits = fork_server.rlimit(psutil.RLIMIT_NOFILE)
+        fork_server.rlimit(psutil.RLIMIT_NOFILE, (3, limits[1]))
+        os.kill(lost, signal.SIGKILL)
+        await wait_for(lambda: "be forked: [Errno 24] Too many open" in capfd.readouterr().err)
+        fork_server.rlimit(psutil.RLIMIT_NOFILE, limits)
+        await wait_for(lambda: len(pool.stats().pids) == 2)
+        assert lost not in pool.stats().pids and kept in pool.stats().pids
+        assert fork_server.is_running()
 
     in_pool(test)
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import gc
 import importlib
 import os
@@ -138,20 +139,20 @@ class _ForkServer:
             for pid in [pid for pid, each in self._workers.items() if each == token]:
                 os.kill(pid, number)  # it is not reaped yet, so its pid is still its own
             return True
-        return self._fork(token, *descriptors)
+        return self._fork(token, descriptors)
 
-    def _fork(self, token: int, sock: int, memory: int) -> bool:
+    def _fork(self, token: int, descriptors: list[int]) -> bool:
         try:
+            if len(descriptors) < 2:  # the kernel has dropped those above the limit
+                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
             pid = os.fork()
         except OSError as error:  # report it as a worker that ended at once
             print(f"no worker can be forked: {error}", file=sys.stderr, flush=True)
-            os.close(sock)
-            os.close(memory)
+            _close(descriptors)
             return self._report(ENDED, token, 1)
         if pid == 0:
-            self._run_worker(token, sock, memory)
-        os.close(sock)
-        os.close(memory)
+            self._run_worker(token, *descriptors)
+        _close(descriptors)
         self._workers[pid] = token
         return True
 
@@ -230,6 +231,11 @@ class _ForkServer:
             self._poll.poll(1000 * left)
             self._reap()
         signal.set_wakeup_fd(-1)  # a SIGCHLD must not write to a closed socket
+
+
+def _close(descriptors: list[int]) -> None:
+    for each in descriptors:
+        os.close(each)
 
 
 def _ignore_group_signals() -> None:
