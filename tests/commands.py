@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import signal
 import socket
 import subprocess
@@ -49,6 +50,18 @@ def fab_here(*words: str) -> CompletedCommand:
             for number, handler in zip(SIGNALS, handlers, strict=True):
                 signal.signal(number, handler)
     return CompletedCommand(words, code, out.getvalue(), err.getvalue())
+
+
+def python(code: str, *prefix: str, timeout: float = 30) -> CompletedCommand:
+    """Run Python code that imports the project, by the command `prefix` if there is one."""
+    return subprocess.run(
+        [*prefix, sys.executable, "-c", code],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": f"{ROOT}/src"},
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+    )
 
 
 def free_port() -> int:

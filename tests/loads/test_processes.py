@@ -5,7 +5,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import struct
-import subprocess
 import sys
 from dataclasses import replace
 
@@ -18,7 +17,7 @@ from offload.loads.engine.figures.samples import Samples
 from offload.loads.engine.figures.summary import CountedTime, summary
 from offload.loads.engine.processes import divide
 from offload.loads.engine.shared_state import SharedState
-from tests import ROOT
+from tests.commands import python
 from tests.loads.conftest import Server
 
 pytestmark = pytest.mark.server
@@ -100,14 +99,7 @@ processes.run(load, SharedState(30))
 
 
 def test_a_process_that_cannot_be_started_ends_the_others() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_FILES],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": f"{ROOT}/src"},
-        capture_output=True,
-        text=True,
-        timeout=30,
-    )
+    done = python(WITHOUT_FILES)
     assert done.returncode == 1
     assert "OSError: [Errno 24] Too many open files" in done.stderr
 

@@ -18,6 +18,7 @@ from offload.errors import StartError, UsageError, UserError
 from offload.registry import catalog, places
 from offload.suites import Case
 from tests import ROOT
+from tests.commands import python
 from tests.installed import EVERY, OWN, PLAIN, one_of_each_kind
 from tests.servers.lifecycle.command_line import begin, wait_for_end
 from tests.waiting import wait_until
@@ -74,14 +75,7 @@ def test_a_thread_that_cannot_be_started_is_one_line(name: str) -> None:
 
 def test_a_gil_address_that_no_thread_can_verify_is_unknown() -> None:
     code = "from offload.serving.metrics import gil_address; print(gil_address.find())"
-    said = subprocess.run(
-        ["prlimit", *ONE_STACK.split(), sys.executable, "-c", code],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": f"{ROOT}/src"},
-        capture_output=True,
-        text=True,
-        timeout=20,
-    )
+    said = python(code, "prlimit", *ONE_STACK.split())
     assert said.stdout == (
         "the process cannot read its own memory, or start a thread: can't start new thread\n"
     ), said.stderr

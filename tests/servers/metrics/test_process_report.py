@@ -12,6 +12,7 @@ import pytest
 
 from offload.serving.metrics import process_report
 from tests import ROOT
+from tests.commands import python
 from tests.waiting import read_line
 
 pytestmark = [
@@ -50,14 +51,7 @@ WINDOW = b'{"from": 0, "to": 0, "each": false}'
 
 
 def test_a_report_that_cannot_be_accepted_waits_without_using_a_cpu() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", WITHOUT_FILES],
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": f"{ROOT}/src"},
-        capture_output=True,
-        text=True,
-        timeout=20,
-    )
+    done = python(WITHOUT_FILES)
     assert (done.returncode, done.stderr) == (0, "")
     found = json.loads(done.stdout)
     assert found["kind"] == "wsgi"
