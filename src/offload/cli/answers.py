@@ -108,13 +108,16 @@ def _application_advice(plan: Plan, folder: Path, records: Sequence[Record], sty
 
 def _gil_cost(plan: Plan, folder: Path, records: Sequence[Record], style: str) -> None:
     from offload.bench.experiments import gil_cost, paired
+    from offload.bench.experiments.progress.display import duration
     from offload.reports.gil import cost as report
 
     threads, processes = plan.cases
     paired.evaluate(threads, processes, records, folder)  # raise RunError before the direct calls
     direct = None
     if not is_application(threads.task):
-        print("direct calls in one thread, threads and processes: about 10 s", file=sys.stderr)
+        least = duration(gil_cost.direct_least_s(records))
+        what = "direct calls in one thread, threads and processes"
+        print(f"{what}: at least {least}", file=sys.stderr)
         with plan_run.start_errors_as_run_errors():
             direct = gil_cost.measure_direct(threads, int(str(threads.settings["workers"])))
     found = gil_cost.evaluate(threads, processes, records, folder, direct)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 
 import pytest
 
@@ -18,10 +19,18 @@ def test_sleeps_in_four_workers_are_four_times_as_many_as_in_one(
 ) -> None:
     monkeypatch.setattr(speed_up, "SECONDS", 0.35)  # seven sleeps
     with direct("sleep_short_sync", 4, None, None, {}) as running:
+        began = time.monotonic()
         found = speed_up.speed_ups(running, 4, ("threads", "processes"))
+        lasted_s = time.monotonic() - began
+    assert lasted_s > speed_up.least_s(2, 0.05) - speed_up.START
     assert 4 / 2 < found["threads"].ratio < 4 * 2
     assert 4 / 2 < found["processes"].ratio < 4 * 2
     assert found["threads"].switches < 50
+
+
+def test_the_expected_time_is_longer_for_slow_calls() -> None:
+    assert 5.0 < speed_up.least_s(2, 0.01) < 15.0
+    assert speed_up.least_s(2, 5.0) > 2 * 9 * 5.0
 
 
 def test_workers_that_cannot_start_have_a_reason_and_others_still_run() -> None:

@@ -12,7 +12,7 @@ from offload.bench.analysis.gil import Gil
 from offload.bench.experiments import paired
 from offload.bench.experiments.direct_calls import direct
 from offload.bench.experiments.paired import ComparedCases
-from offload.bench.experiments.speed_up import SpeedUp, speed_ups
+from offload.bench.experiments.speed_up import SpeedUp, least_s, speed_ups
 from offload.bench.records.record import Record
 from offload.bench.records.run_records import RunRecords
 from offload.bench.stats.models.gil import cost
@@ -20,6 +20,8 @@ from offload.bench.target import application_kind
 from offload.bench.target.needed_upstream import hold_for
 from offload.errors import RunError
 from offload.suites import Case
+
+KINDS = ("threads", "processes")  # of workers that call the task directly
 
 
 @dataclass(frozen=True)
@@ -51,13 +53,19 @@ class GilCost:
         return value, low, high
 
 
+def direct_least_s(records: Sequence[Record]) -> float:
+    """Return the time in s that `measure_direct` takes at least, from the records of the run."""
+    alone = [r.baseline.alone_s for r in records if r.baseline.alone_s is not None]
+    return least_s(len(KINDS), min(alone, default=0.0))
+
+
 def measure_direct(threads: Case, workers: int) -> dict[str, SpeedUp]:
     """Measure threads and processes of a task by direct calls, without HTTP."""
     with ExitStack() as stack:
         held = stack.enter_context(hold_for(threads))
         environment = {} if held is None else held.environment()
         calls = direct(threads.task, workers, threads.python, threads.path, environment)
-        return speed_ups(stack.enter_context(calls), workers, ("threads", "processes"))
+        return speed_ups(stack.enter_context(calls), workers, KINDS)
 
 
 def evaluate(

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from offload.bench.experiments.direct_calls import Calls, Direct
 
 ROUNDS = 3  # each measures one thread, then each kind; a median of 3 ignores one disturbed round
-SECONDS = 0.7  # s of each measurement, which has at least two calls
+SECONDS = 0.7  # s of each measurement, which has at least CALLS calls
+CALLS = 2
+START = 3.0  # s until all workers have imported the task; a guess
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,11 @@ def speed_ups(running: Direct, workers: int, kinds: Sequence[str]) -> dict[str, 
         for kind in kinds:
             calls[kind].append(running.call(kind, workers, SECONDS))
     return {kind: _median(found, statistics.median(alone)) for kind, found in calls.items()}
+
+
+def least_s(kinds: int, call_s: float) -> float:
+    """Return the time in s that `speed_ups` takes at least, if a call takes `call_s`."""
+    return START + ROUNDS * (1 + kinds) * max(SECONDS, CALLS * call_s)
 
 
 def _median(found: Sequence[Calls], alone: float) -> SpeedUp:
