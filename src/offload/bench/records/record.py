@@ -23,11 +23,12 @@ class Trial:
     """The time and the purpose of a trial.
 
     Its `kind` is "window": one of several short loads by builtin in a `round` of a `block`, in an
-    `order` that `seed` determines; "long": one contiguous run of the published tool; or "test": a
-    load of a server that a user started. `place` is the index of the case in the plan. attempt=2 is
-    the automatic retry of a flagged round: only the last attempt counts. `apart`: the other servers
-    of its block did not run at the same time. `quick` and `target` are those of the plan. `phases`
-    are durations in seconds. `machine` is the name of the machine in run.json.
+    `order` that `seed` determines; "long": one contiguous load, by the published tool, or by
+    builtin at a fixed rate to measure response times; or "test": a load of a server that a user
+    started. `place` is the index of the case in the plan. attempt=2 is the automatic retry of a
+    flagged round: only the last attempt counts. `apart`: the other servers of its block did not run
+    at the same time. `quick` and `target` are those of the plan. `phases` are durations in seconds.
+    `machine` is the name of the machine in run.json.
     """
 
     run: str
