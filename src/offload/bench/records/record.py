@@ -164,7 +164,10 @@ class Result(Figures):
 
 @dataclass(frozen=True)
 class Memory:
-    """The peak memory of a process tree in MiB; PSS counts shared pages once."""
+    """The peak memory of a process tree in MiB; PSS counts shared pages once.
+
+    The tree of a server `dask` with `scheduler` or `ssh` does not contain the workers.
+    """
 
     pss_mib: float | None = None
     uss_mib: float | None = None
