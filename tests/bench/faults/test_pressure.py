@@ -9,8 +9,8 @@ import psutil
 import pytest
 
 from offload.bench.faults import lab, pressure
-from offload.bench.faults.faulty_server import descendants, is_gone
 from offload.bench.faults.lab import ROWS
+from offload.bench.faults.processes import descendants, is_gone
 from offload.bench.faults.row import SMALL
 from tests.waiting import wait_until
 

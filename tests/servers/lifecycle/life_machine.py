@@ -23,8 +23,10 @@ from hypothesis.stateful import (
 )
 
 from offload.bench.faults import clients
-from offload.bench.faults.faulty_server import FaultyServer, faulty, is_gone, kill, wait_until
+from offload.bench.faults.faulty_server import FaultyServer, faulty
+from offload.bench.faults.processes import is_gone, kill
 from offload.bench.faults.rows.failing_tasks import FAILURES
+from offload.bench.faults.waiting import wait_until
 from offload.bench.target import server
 from tests.commands import can_listen, free_port
 

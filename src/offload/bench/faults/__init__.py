@@ -14,6 +14,8 @@ faulty_server     a server whose task the lab controls, observed from outside
 reverse_proxy     nginx in front of a server
 pressure          CPU and memory pressure by stress-ng
 peak_memory       the peak of the memory of its processes
+processes         find and end processes
+waiting           wait until something is true
 requests/         malformed requests, and what servers may respond to them
 rows/             one file for each row
 served/           the task that the servers run

@@ -14,7 +14,8 @@ from typing import IO
 import psutil
 
 from offload.bench.faults import commands
-from offload.bench.faults.faulty_server import descendants, is_gone, kill_all, wait_until
+from offload.bench.faults.processes import descendants, is_gone, kill_all
+from offload.bench.faults.waiting import wait_until
 from offload.bench.records import journal
 from offload.bench.records.record import Record
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import signal
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +12,7 @@ from typing import IO
 
 import psutil
 
+from offload.bench.faults import processes
 from offload.bench.target import server
 from offload.registry import catalog
 from offload.suites import Case
@@ -22,7 +21,6 @@ TASK = f"{Path(__file__).parent / 'served' / 'faulty.py'}:act"
 CONTROL, TOKEN, CALLS, DEADLY = "control", "token", "calls", "deadly"  # see served/faulty.py
 WORKERS = 4
 HELPER = "resource_tracker import"  # in the command line of a process that is no worker
-POLL_S = 0.01
 
 
 @dataclass
@@ -95,7 +93,7 @@ class FaultyServer:
 
     def descendants(self) -> list[psutil.Process]:
         """Return all processes below the first one."""
-        return descendants(self.pid)
+        return processes.descendants(self.pid)
 
     def open_files(self) -> dict[int, int]:
         """Return the number of open file descriptors of each of its processes, by pid."""
@@ -145,40 +143,3 @@ def _set(folder: Path, how: str) -> None:
     new = folder / f"{CONTROL}.new"
     new.write_text(how)
     new.replace(folder / CONTROL)
-
-
-def descendants(pid: int) -> list[psutil.Process]:
-    """Return all processes below a process, which may have ended."""
-    with suppress(psutil.NoSuchProcess):
-        return psutil.Process(pid).children(recursive=True)
-    return []
-
-
-def kill(pid: int) -> None:
-    """Send SIGKILL to a process that may have ended."""
-    with suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
-
-
-def wait_until(is_true: Callable[[], bool], limit_s: float, poll_s: float = POLL_S) -> float | None:
-    """Return the seconds until something is true; None if it was not within the limit."""
-    began = time.monotonic()
-    while not is_true():
-        if time.monotonic() - began > limit_s:
-            return None
-        time.sleep(poll_s)
-    return time.monotonic() - began
-
-
-def is_gone(process: psutil.Process) -> bool:
-    """Whether a process has ended; a zombie has."""
-    with suppress(psutil.NoSuchProcess):
-        return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE
-    return True
-
-
-def kill_all(processes: Sequence[psutil.Process]) -> None:
-    """Kill those of the processes that have not ended."""
-    for process in processes:
-        if not is_gone(process):
-            kill(process.pid)

@@ -9,7 +9,9 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 
 from offload.bench.faults import clients as single_clients
-from offload.bench.faults.faulty_server import FaultyServer, faulty, kill, wait_until
+from offload.bench.faults.faulty_server import FaultyServer, faulty
+from offload.bench.faults.processes import kill
+from offload.bench.faults.waiting import wait_until
 from offload.bench.soak import clients, readings
 from offload.bench.soak.clients import Counts
 from offload.bench.soak.finding import Finding

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 
 from offload.bench.faults import clients
-from offload.bench.faults.faulty_server import faulty, wait_until
+from offload.bench.faults.faulty_server import faulty
 from offload.bench.faults.row import Outcome, Row, Size, of_server
+from offload.bench.faults.waiting import wait_until
 from offload.units import after
 
 MOST_LOG = 100_000  # bytes of log per minute

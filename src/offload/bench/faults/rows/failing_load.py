@@ -16,8 +16,10 @@ import psutil
 from offload import loads
 from offload.bench.faults import bench_process
 from offload.bench.faults.bench_process import BENCH, BenchExit, BenchProcess
-from offload.bench.faults.faulty_server import faulty, kill, wait_until
+from offload.bench.faults.faulty_server import faulty
+from offload.bench.faults.processes import kill
 from offload.bench.faults.row import NotAvailable, Outcome, Row, Size
+from offload.bench.faults.waiting import wait_until
 from offload.errors import RunError
 
 SERVED = "loop"  # the server that is loaded

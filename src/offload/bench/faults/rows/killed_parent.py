@@ -14,14 +14,10 @@ import psutil
 
 from offload.bench.faults import bench_process, clients
 from offload.bench.faults.bench_process import BENCH
-from offload.bench.faults.faulty_server import (
-    FaultyServer,
-    faulty,
-    is_gone,
-    kill_all,
-    wait_until,
-)
+from offload.bench.faults.faulty_server import FaultyServer, faulty
+from offload.bench.faults.processes import is_gone, kill_all
 from offload.bench.faults.row import Outcome, Row, Size
+from offload.bench.faults.waiting import wait_until
 from offload.units import after
 
 WITHIN_S = 2.0

@@ -7,8 +7,10 @@ import time
 from collections.abc import Sequence
 
 from offload.bench.faults import clients
-from offload.bench.faults.faulty_server import faulty, kill, wait_until
+from offload.bench.faults.faulty_server import faulty
+from offload.bench.faults.processes import kill
 from offload.bench.faults.row import Outcome, Row, Size, of_server
+from offload.bench.faults.waiting import wait_until
 from offload.units import after, counted
 
 WITHIN_S = 1.0  # until a request that was sent after the kill is answered

@@ -8,8 +8,10 @@ import threading
 import time
 
 from offload.bench.faults import clients
-from offload.bench.faults.faulty_server import FaultyServer, faulty, is_gone, wait_until
+from offload.bench.faults.faulty_server import FaultyServer, faulty
+from offload.bench.faults.processes import is_gone
 from offload.bench.faults.row import Outcome, Row, Size
+from offload.bench.faults.waiting import wait_until
 from offload.bench.target import server
 from offload.units import seconds
 

@@ -12,9 +12,10 @@ from pathlib import Path
 import psutil
 
 from offload.bench.faults import clients, slow_connections
-from offload.bench.faults.faulty_server import WORKERS, FaultyServer, faulty, wait_until
+from offload.bench.faults.faulty_server import WORKERS, FaultyServer, faulty
 from offload.bench.faults.row import Outcome, Row, Size, of_server
 from offload.bench.faults.slow_connections import BODY, HEADERS, KINDS, READERS, slow
+from offload.bench.faults.waiting import wait_until
 from offload.errors import MachineError
 from offload.units import after, percent, seconds
 

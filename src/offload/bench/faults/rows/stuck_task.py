@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 
 from offload.bench.faults import clients
-from offload.bench.faults.faulty_server import FaultyServer, faulty, wait_until
+from offload.bench.faults.faulty_server import FaultyServer, faulty
 from offload.bench.faults.row import Outcome, Row, Size
+from offload.bench.faults.waiting import wait_until
 from offload.units import after, seconds
 
 TIMEOUT_S = 2.0  # task_timeout of the server
