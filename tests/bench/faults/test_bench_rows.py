@@ -129,7 +129,7 @@ def test_an_error_is_the_only_and_the_last_line_of_its_kind() -> None:
 
 @pytest.mark.server
 def test_a_bench_that_is_left_is_killed_with_what_it_started(tmp_path: Path) -> None:
-    with bench_process.started("measure:3/sleep_short_sync,quick=yes", tmp_path) as bench:
+    with bench_process.running("measure:3/sleep_short_sync,quick=yes", tmp_path) as bench:
         tool = bench.wait_for_tool()
         assert tool is not None
         [server] = bench.servers()

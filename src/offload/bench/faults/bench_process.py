@@ -84,17 +84,17 @@ class BenchProcess:
 
 
 @contextmanager
-def started(
+def running(
     words: str,
     results: Path,
     environment: Mapping[str, str] | None = None,
     prefix: Sequence[str] = (),
 ) -> Iterator[BenchProcess]:
-    """Start a command such as measure:3/sleep_sync, which writes to the folder `results`.
+    """Run a command such as measure:3/sleep_sync, which writes to the folder `results`.
 
-    `environment` are variables that are added to those of this process, and `prefix` are the words
-    of a program that runs the command. At the end the benchmark is killed, and so are the processes
-    that it has started.
+    `environment` is added to the variables of this process, and `prefix` is the command line of a
+    program that runs the command. At the end of the block the benchmark is killed, and so are the
+    processes that it has started.
     """
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(
@@ -121,7 +121,7 @@ def started(
 
 def run(words: str, results: Path, environment: Mapping[str, str] | None = None) -> BenchExit:
     """Run a command to its end."""
-    with started(words, results, environment) as bench:
+    with running(words, results, environment) as bench:
         return bench.wait()
 
 

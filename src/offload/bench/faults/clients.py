@@ -93,17 +93,17 @@ def steady(port: int, count: int, longest_s: float = LONGEST_S) -> Iterator[Samp
         thread.join()
 
 
-def at_once(port: int, count: int) -> list[int]:
+def send_at_once(port: int, count: int) -> list[int]:
     """Send `count` requests at the same time, and return their statuses."""
-    return asyncio.run(_at_once(port, count))
+    return asyncio.run(_send_at_once(port, count))
 
 
 def is_served(port: int) -> bool:
     """Whether a request has a response of status 200."""
-    return at_once(port, 1) == [200]
+    return send_at_once(port, 1) == [200]
 
 
-async def _at_once(port: int, count: int) -> list[int]:
+async def _send_at_once(port: int, count: int) -> list[int]:
     return await asyncio.gather(*(_status(port) for _ in range(count)))
 
 

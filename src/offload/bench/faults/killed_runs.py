@@ -46,7 +46,7 @@ class KilledRuns:
 
     def kill_after(self, seconds: float) -> None:
         """Start or continue a run, and kill it after a time, unless it ends before."""
-        with bench_process.started(self._words(), self.results, self._temporary()) as bench:
+        with bench_process.running(self._words(), self.results, self._temporary()) as bench:
             try:
                 ended = bench.wait(seconds)
             except subprocess.TimeoutExpired:

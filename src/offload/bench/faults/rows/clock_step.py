@@ -58,7 +58,7 @@ def _measure(
     servers.mkdir(parents=True)
     (servers / f"{target.port}.json").write_text(json.dumps(target.running.facts))
     words = f"run_load_test:port={target.port},time={LOAD_S},users={USERS},driver={driver}"
-    with bench_process.started(words, results, clock.environment) as bench:
+    with bench_process.running(words, results, clock.environment) as bench:
         bench.wait_for_tool()
         time.sleep(MIDDLE_S)  # the load tool reports nothing before its end
         clock.set(step_s)

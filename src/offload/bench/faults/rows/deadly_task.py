@@ -21,7 +21,7 @@ def inject(server: str, size: Size) -> Outcome:
         before = len(target.log_text())
         target.act("die")
         began = time.monotonic()
-        statuses = [clients.at_once(target.port, 1)[0] for _ in range(size.requests)]
+        statuses = [clients.send_at_once(target.port, 1)[0] for _ in range(size.requests)]
         took_s = time.monotonic() - began
         logged = len(target.log_text()) - before
         target.act("ok")

@@ -66,7 +66,7 @@ def inject(name: str, _: Size) -> Outcome:
 
 def _kill_server_in_round(folder: Path) -> Outcome:
     """Kill the server in the first window of a run; the run measures the round again."""
-    with bench_process.started(ROUNDS, folder) as bench:
+    with bench_process.running(ROUNDS, folder) as bench:
         wait_until(lambda: _is_in_window(bench) or not bench.is_running, bench_process.STARTED_S)
         for server in bench.servers():
             kill(server.pid)
@@ -91,7 +91,7 @@ def _kill_server_of_user(folder: Path) -> Outcome:
     """Kill a server that another process has started."""
     with faulty(SERVED, "ok") as target:
         words = _words(target.port, seconds=LONG_S)
-        with bench_process.started(words, folder) as bench:
+        with bench_process.running(words, folder) as bench:
             _wait_for_middle(bench)
             kill(target.pid)
             ended = bench.wait()
@@ -104,7 +104,7 @@ def _disturb_tool(disturb: Callable[[BenchProcess], None], problem: str) -> Faul
     def load_and_disturb(folder: Path) -> Outcome:
         with (
             faulty(SERVED, "ok") as target,
-            bench_process.started(_words(target.port), folder) as bench,
+            bench_process.running(_words(target.port), folder) as bench,
         ):
             disturb(bench)
             ended = bench.wait()

@@ -24,13 +24,13 @@ def inject(server: str, size: Size) -> Outcome:
     """Let a task fail in each way; after each failure the next request must be served."""
     wrong = []
     with faulty(server, "ok", workers=2) as target:
-        clients.at_once(target.port, 1)
+        clients.send_at_once(target.port, 1)
         before = len(target.log_text().splitlines())
         for how in FAILURES:
             target.act(how)
-            [failed] = clients.at_once(target.port, 1)
+            [failed] = clients.send_at_once(target.port, 1)
             target.act("ok")
-            [served] = clients.at_once(target.port, 1)
+            [served] = clients.send_at_once(target.port, 1)
             if (failed, served) != (500, 200):
                 wrong.append(f"{how}: {failed or 'closed'}, then {served or 'closed'}")
         log = target.log_text()

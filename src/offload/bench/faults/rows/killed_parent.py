@@ -39,7 +39,7 @@ def inject(server: str, size: Size) -> Outcome:
 
 def _kill_during(server: str, how: str, size: Size) -> tuple[str, bool]:
     with faulty(server, how, workers=2) as target:
-        sender = threading.Thread(target=lambda: clients.at_once(target.port, 2))
+        sender = threading.Thread(target=lambda: clients.send_at_once(target.port, 2))
         sender.start()
         wait_until(lambda: target.calls() > 0, START_S)
         children = target.descendants()
@@ -74,7 +74,7 @@ def _bench(size: Size) -> Outcome:
     children: list[psutil.Process] = []
     with (
         tempfile.TemporaryDirectory(prefix="offload-faults-") as results,
-        bench_process.started("measure:4/sleep_sync", Path(results)) as bench,
+        bench_process.running("measure:4/sleep_sync", Path(results)) as bench,
     ):
         wait_until(lambda: bool(bench.servers()), START_S)
         children = bench.descendants()

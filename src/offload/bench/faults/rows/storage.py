@@ -92,7 +92,7 @@ def _make_read_only(folder: Path, _: Size) -> Outcome:
         mount = 'mount -t tmpfs -o ro tmpfs "$0" && exec "$@"'
         prefix = (*PRIVATE, "sh", "-c", mount, str(results))
     with faulty(SERVED, "ok") as target:
-        with bench_process.started(_words(target.port), results, prefix=prefix) as bench:
+        with bench_process.running(_words(target.port), results, prefix=prefix) as bench:
             ended = bench.wait()
         calls = target.calls()
     is_kept = _is_storage_error(ended) and len(ended.errors) == 1 and calls == 0

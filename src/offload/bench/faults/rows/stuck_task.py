@@ -20,7 +20,7 @@ def inject(server: str, size: Size) -> Outcome:
     settings = {"protect": "yes", "task_timeout": TIMEOUT_S}
     with faulty(server, "hang once", settings, workers=2) as target:
         began = time.monotonic()
-        [status] = clients.at_once(target.port, 1)
+        [status] = clients.send_at_once(target.port, 1)
         answered_s = time.monotonic() - began
         again_s = wait_until(lambda: clients.is_served(target.port), 2 * size.slack * LATE_S)
         target.act("ok")
@@ -38,11 +38,11 @@ def inject(server: str, size: Size) -> Outcome:
 def _all_stuck(target: FaultyServer) -> tuple[int, int]:
     """Return the status while all threads are stuck, and the one after their end."""
     target.act("hang")
-    clients.at_once(target.port, 2)
-    [refused] = clients.at_once(target.port, 1)
+    clients.send_at_once(target.port, 2)
+    [refused] = clients.send_at_once(target.port, 1)
     target.act("ok")
     wait_until(lambda: clients.is_served(target.port), 4 * LATE_S)
-    return refused, clients.at_once(target.port, 1)[0]
+    return refused, clients.send_at_once(target.port, 1)[0]
 
 
 ROW = Row(
