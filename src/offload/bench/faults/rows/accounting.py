@@ -28,14 +28,14 @@ from offload.bench.records.record import Record
 from offload.loads import Arrivals, Load, Window
 
 REQUESTS = 60  # for each of `Size.requests`
-SERVED = 0.9  # share of the requests after which the server listens no more
+LISTENING = 0.9  # share of the requests until the server stops listening
 USERS, TIMEOUT_S = 20, 1.0
-TIMED_S, RATE = 2.0, 200.0
-MIXED = 300  # responses in the closed loop that ends after TIMED_S
-SENT = 0.9  # share of the scheduled requests that an open loop must send before its end
+TIMED_S, RATE = 2.0, 200.0  # s, and requests per second of the open loop
+MIXED = 300  # responses in the closed loop that ends after TIMED_S; then the server is silent
+LEAST_SENT = 0.9  # share of the scheduled requests that an open loop must send before its end
 PROBLEM = "builtin has not accounted for"
 SIEGE_KINDS = tuple(kind for kind in KINDS if kind != HANG)
-SIEGE_MOST = 400  # requests: siege stops after 256 failures
+MOST_BY_SIEGE = 400  # requests: siege stops after 256 failures
 
 
 def inject(name: str, size: Size) -> Outcome:
@@ -49,7 +49,7 @@ def _by_number(size: Size) -> Outcome:
     When the server stops listening, the kernel resets the connections that it has not accepted.
     """
     count = REQUESTS * size.requests
-    with mixed(int(SERVED * count)) as server:
+    with mixed(int(LISTENING * count)) as server:
         load = Load(server.url, USERS, None, count, timeout=TIMEOUT_S)
         record = _measure(load, "builtin")
     wrong = _differences(record, server.counts, "timeout", more=("reset",))
@@ -85,7 +85,7 @@ def _by_rate(size: Size) -> Outcome:
         record = _measure(load, "builtin")
     wrong = _differences(record, server.counts, "unfinished", more=("unfinished",))
     offered, most = record.result.offered or 0, RATE * (record.result.elapsed_s or 0.0) + 1
-    if not SENT * count <= offered <= most:
+    if not LEAST_SENT * count <= offered <= most:
         wrong.append(f"offered {offered} of {count} requests")
     return _outcome(record, wrong)
 
@@ -106,7 +106,7 @@ def _by_siege(size: Size) -> Outcome:
     """
     if (missing := loads.missing("siege")) is not None:
         raise NotAvailable(missing)
-    count = min(REQUESTS * size.requests // USERS * USERS, SIEGE_MOST)
+    count = min(REQUESTS * size.requests // USERS * USERS, MOST_BY_SIEGE)
     with mixed(kinds=SIEGE_KINDS) as server:
         record = _measure(Load(server.url, USERS, None, count, timeout=TIMEOUT_S), "siege")
     seen, result = server.counts, record.result

@@ -20,12 +20,12 @@ from offload.bench.records.record import Record
 from offload.errors import MachineError
 from offload.units import percent
 
-SERVED = "threads"
+SERVER = "threads"  # the server that is loaded
 TASK = "half a second"  # long, so that the noise of the machine is a small part of it
 LOAD_S, USERS = 6, 2
 MIDDLE_S = 2.0  # after the start of the load tool
 STEP_S = 3600
-CHANGE = 0.01  # of a duration
+MOST_CHANGE = 0.01  # of a duration
 TOOLS = {BENCH: "builtin", f"{BENCH}-ab": "ab"}  # ab reads the time of the day
 
 
@@ -39,7 +39,7 @@ def inject(name: str, size: Size) -> Outcome:
             clock = ShiftedClock(Path(folder))
         except MachineError as error:
             raise NotAvailable(str(error)) from error
-        with faulty(SERVED, TASK, environment=clock.environment) as target:
+        with faulty(SERVER, TASK, environment=clock.environment) as target:
             without = _measure(target, Path(folder, "without"), driver, clock, 0)
             step = _measure(target, Path(folder, "step"), driver, clock, STEP_S)
     if isinstance(without, BenchExit):
@@ -80,7 +80,7 @@ def _compare(without: Record, step: Record, driver: str, size: Size) -> Outcome:
             is_kept = False
             continue
         found.append(f"{name} {percent(other / one - 1, 2, '+')}")
-        is_kept = is_kept and abs(other / one - 1) <= size.slack * CHANGE
+        is_kept = is_kept and abs(other / one - 1) <= size.slack * MOST_CHANGE
     return Outcome(is_kept, f"{driver}: {', '.join(found)}")
 
 

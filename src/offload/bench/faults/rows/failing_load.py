@@ -22,7 +22,7 @@ from offload.bench.faults.row import NotAvailable, Outcome, Row, Size
 from offload.bench.faults.waiting import wait_until
 from offload.errors import RunError
 
-SERVED = "loop"  # the server that is loaded
+SERVER = "loop"  # the server that is loaded
 LOAD_S, LONG_S, USERS = 2, 5, 4  # LONG_S is sufficient for 1,000 consecutive failures
 ROUNDS = f"measure:threads/sleep_short_sync,users={USERS},quick=yes"
 IN_WINDOW = '"requests": null'  # in the arguments of builtin, not in those of a single request
@@ -89,7 +89,7 @@ def _kill_server_in_round(folder: Path) -> Outcome:
 
 def _kill_server_of_user(folder: Path) -> Outcome:
     """Kill a server that another process has started."""
-    with faulty(SERVED, "ok") as target:
+    with faulty(SERVER, "ok") as target:
         words = _words(target.port, seconds=LONG_S)
         with bench_process.running(words, folder) as bench:
             _wait_for_middle(bench)
@@ -103,7 +103,7 @@ def _disturb_tool(disturb: Callable[[BenchProcess], None], problem: str) -> Faul
 
     def load_and_disturb(folder: Path) -> Outcome:
         with (
-            faulty(SERVED, "ok") as target,
+            faulty(SERVER, "ok") as target,
             bench_process.running(_words(target.port), folder) as bench,
         ):
             disturb(bench)
@@ -139,7 +139,7 @@ def _replace_tool(program: str, problem: str) -> Fault:
         (tools / SIEGE).write_text(program.format(siege=shutil.which(SIEGE)))
         (tools / SIEGE).chmod(0o755)
         path = {"PATH": f"{tools}:{bench_process.PATH}"}
-        with faulty(SERVED, "ok") as target:
+        with faulty(SERVER, "ok") as target:
             ended = bench_process.run(_words(target.port, SIEGE), folder, path)
         return _check_record(folder, ended, problem)
 

@@ -17,7 +17,7 @@ FAILURES = (
     "invalid result",
 )
 TRACEBACK = "Traceback (most recent call last)"
-LINES = 2  # of log at most for each failure
+MOST_LINES = 2  # of log for each failure
 
 
 def inject(server: str, size: Size) -> Outcome:
@@ -39,7 +39,7 @@ def inject(server: str, size: Size) -> Outcome:
     found = [f"{len(FAILURES) - len(wrong)} of {len(FAILURES)} kinds of failure: 500, then 200"]
     found += wrong
     found.append(f"lines of log: {lines}, tracebacks: {tracebacks}")
-    is_kept = not wrong and not tracebacks and 1 <= lines <= LINES * len(FAILURES)
+    is_kept = not wrong and not tracebacks and 1 <= lines <= MOST_LINES * len(FAILURES)
     return of_server(is_kept, found, alive)
 
 

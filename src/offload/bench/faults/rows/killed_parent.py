@@ -20,9 +20,9 @@ from offload.bench.faults.row import Outcome, Row, Size
 from offload.bench.faults.waiting import wait_until
 from offload.units import after
 
-WITHIN_S = 2.0
-START_S = 20.0
-WORK = ("half a second", "hold the GIL")
+WITHIN_S = 2.0  # until all processes are gone and the port is free
+START_S = 20.0  # until a call of the task, or the server of a benchmark, has started
+TASKS = ("half a second", "hold the GIL")
 
 
 def inject(server: str, size: Size) -> Outcome:
@@ -30,7 +30,7 @@ def inject(server: str, size: Size) -> Outcome:
     if server == BENCH:
         return _bench(size)
     found, is_kept = [], True
-    for how in WORK:
+    for how in TASKS:
         words, kept = _kill_during(server, how, size)
         found.append(f"{how}: {words}")
         is_kept = is_kept and kept
@@ -49,11 +49,11 @@ def _kill_during(server: str, how: str, size: Size) -> tuple[str, bool]:
         kill_all(children)
         sender.join()
     times = (gone_s, free_s)
-    words = f"{_ended(children, gone_s)}, port {after('free', free_s)}"
+    words = f"{_describe_end(children, gone_s)}, port {after('free', free_s)}"
     return words, all(t is not None and t <= size.slack * WITHIN_S for t in times)
 
 
-def _ended(children: Sequence[psutil.Process], gone_s: float | None) -> str:
+def _describe_end(children: Sequence[psutil.Process], gone_s: float | None) -> str:
     if not children:
         return "no other processes"
     return f"{len(children)} processes {after('gone', gone_s)}"
@@ -83,7 +83,7 @@ def _bench(size: Size) -> Outcome:
             gone_s = wait_until(lambda: all(map(is_gone, children)), 2 * size.slack * WITHIN_S)
         finally:
             kill_all(children)
-    words = _ended(children, gone_s)
+    words = _describe_end(children, gone_s)
     return Outcome(bool(children) and gone_s is not None and gone_s <= size.slack * WITHIN_S, words)
 
 

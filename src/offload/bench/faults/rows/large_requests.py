@@ -9,7 +9,7 @@ from offload.bench.faults.faulty_server import faulty
 from offload.bench.faults.peak_memory import PeakMemory
 from offload.bench.faults.row import Outcome, Row, Size, of_server
 
-GROWTH_MIB = 5.0
+MOST_GROWTH_MIB = 5.0
 ROUNDS = 4
 WARMUP = 40  # good requests, so that each process has responded before its memory is read
 PIECE = b"x" * (1 << 16)
@@ -73,7 +73,7 @@ def inject(server: str, size: Size) -> Outcome:
     found.append("a process ended" if grown is None else f"memory {grown:+.1f} MiB")
     found += [] if served == {200} else ["a good request was not served"]
     is_refused = all(_is_refusal(each) for statuses in refused.values() for each in statuses)
-    is_small = grown is not None and grown <= GROWTH_MIB
+    is_small = grown is not None and grown <= MOST_GROWTH_MIB
     return of_server(is_refused and is_small and served == {200}, found, alive)
 
 

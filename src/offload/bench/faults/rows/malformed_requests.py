@@ -13,7 +13,7 @@ from offload.bench.faults.waiting import wait_until
 SEED = 8
 PROTECTED = "-protected"
 TRACEBACK = "Traceback (most recent call last)"
-LINES_PER_S = 1.0  # of log at most
+MOST_LINES_PER_S = 1.0  # of log
 SETTLE_S = 5.0  # until descriptors of closed connections are closed
 SETTINGS = {"backlog": 1024}
 
@@ -27,13 +27,13 @@ def inject(server: str, size: Size) -> Outcome:
         before, logged, began = target.open_files(), len(target.log_text()), time.monotonic()
         tally = attack.run(target.port, attack.messages(SEED, size.mutants))
         took_s = time.monotonic() - began
-        wait_until(lambda: not _leaked(before, target.open_files()), size.slack * SETTLE_S)
+        wait_until(lambda: not _count_leaked(before, target.open_files()), size.slack * SETTLE_S)
         after, log = target.open_files(), target.log_text()[logged:]
     lines, tracebacks = len(log.splitlines()), log.count(TRACEBACK)
     ended = len(before.keys() - after.keys())
     figure = (
         f"{tally.figure}; log: {lines} lines, {tracebacks} tracebacks; "
-        f"descriptors: {sum(before.values())}, {_leaked(before, after)} leaked; "
+        f"descriptors: {sum(before.values())}, {_count_leaked(before, after)} leaked; "
         f"{ended} of {len(before)} processes ended"
     )
     is_kept = (
@@ -41,14 +41,14 @@ def inject(server: str, size: Size) -> Outcome:
         and not tally.faults
         and not tally.unserved
         and not tracebacks
-        and lines <= LINES_PER_S * took_s + 1
+        and lines <= MOST_LINES_PER_S * took_s + 1
         and not ended
-        and not _leaked(before, after)
+        and not _count_leaked(before, after)
     )
     return Outcome(is_kept, figure)
 
 
-def _leaked(before: Mapping[int, int], after: Mapping[int, int]) -> int:
+def _count_leaked(before: Mapping[int, int], after: Mapping[int, int]) -> int:
     """Return how many descriptors the processes have more than before."""
     return sum(max(0, count - before.get(pid, 0)) for pid, count in after.items())
 

@@ -13,17 +13,17 @@ from offload.bench.faults.row import Outcome, Row, Size
 from offload.units import percent, seconds
 
 TASK_S, WORKERS, PATIENCE_S = 1.0, 4, 10.0
-GOODPUT, WAITED_S, GROWTH_MIB = 0.95, 2.0, 20.0
-SMALL_GOODPUT = 0.8  # of an overload that is shorter than PATIENCE_S
+LEAST_GOODPUT = 0.95  # share of the rate that the workers can reach
+LEAST_GOODPUT_SHORT = 0.8  # in an overload that is shorter than PATIENCE_S
+MOST_WAIT_S, MOST_GROWTH_MIB = 2.0, 20.0
 NEXT_S = 60.0  # timeout in s of the single client
 UNPROTECTED = "-unprotected"
 
 
 def inject(server: str, size: Size) -> Outcome:
     """Overload the server, and then send one request."""
-    name, protect = server.removesuffix(UNPROTECTED), "yes"
-    if server.endswith(UNPROTECTED):
-        protect = "no"
+    protect = "no" if server.endswith(UNPROTECTED) else "yes"
+    name = server.removesuffix(UNPROTECTED)
     clients.allow_connections(size.overload_clients)
     with faulty(name, "a second", {"protect": protect, "backlog": 8192}, WORKERS) as target:
         before = _rss_mib(target)
@@ -38,9 +38,9 @@ def inject(server: str, size: Size) -> Outcome:
         f"{size.overload_clients} clients: goodput {percent(goodput)}, {found.refused} refused, "
         f"{found.gave_up} gave up; next client {waited}; memory {growth:+.1f} MiB"
     )
-    in_time = next_s is not None and next_s <= WAITED_S
-    least = GOODPUT if size.overload_s >= PATIENCE_S else SMALL_GOODPUT
-    return Outcome(goodput >= least and in_time and growth <= GROWTH_MIB, figure)
+    in_time = next_s is not None and next_s <= MOST_WAIT_S
+    least = LEAST_GOODPUT if size.overload_s >= PATIENCE_S else LEAST_GOODPUT_SHORT
+    return Outcome(goodput >= least and in_time and growth <= MOST_GROWTH_MIB, figure)
 
 
 def _next_client_s(port: int) -> float | None:

@@ -21,7 +21,7 @@ from offload.units import after, percent, seconds
 
 DEADLINE_S = 10.0  # of a request and of a response
 LATE_S = 2.0  # after the deadline, until the connection is closed
-TIMES = 2.0  # the p99 during the attack, compared with that before and after it
+MOST_SLOWDOWN = 2.0  # the p99 during the attack, compared with that before and after it
 PATIENCE_S = 5.0  # of the good clients
 START_S = 8.0  # for the slow readers, and for the other slow clients
 MOST_LOST = 0.1  # share of the connections that need not be open at the same time
@@ -60,8 +60,8 @@ def inject(server: str, size: Size) -> Outcome:
         alive = target.is_alive()
     base_s, p99_s = base.p99_s(), attacked.p99_s()
     is_attacked = all(len(ports) >= (1 - MOST_LOST) * size.slow for ports in attack.ports.values())
-    found = [_connections(attack), f"they used {percent(busy)} of a core and {memory_mib:.0f} MiB"]
-    found.append(f"p99 {_shown(p99_s)}, without them {_shown(base_s)}")
+    found = [_describe(attack), f"they used {percent(busy)} of a core and {memory_mib:.0f} MiB"]
+    found.append(f"p99 {_format(p99_s)}, without them {_format(base_s)}")
     found.append(f"{attacked.failed} of {len(attacked.all)} requests failed")
     found += [f"{kind} {after('closed', at)}" for kind, at in closed.items()]
     is_kept = (
@@ -69,7 +69,7 @@ def inject(server: str, size: Size) -> Outcome:
         and not attacked.failed
         and None not in closed.values()
         and (p99_s is not None and base_s is not None)
-        and p99_s <= size.slack * TIMES * base_s
+        and p99_s <= size.slack * MOST_SLOWDOWN * base_s
     )
     return of_server(is_kept, found, alive)
 
@@ -151,13 +151,13 @@ def _open_ports(port: int) -> set[int]:
     return {int(client, 16) for client in re.findall(own, table, re.MULTILINE)}
 
 
-def _connections(attack: Attack) -> str:
+def _describe(attack: Attack) -> str:
     counts = ", ".join(f"{len(ports)} {kind}" for kind, ports in attack.ports.items())
     how = slow_connections.TOOL if slow_connections.tool(HEADERS) else "own sockets"
     return f"slow connections: {counts} ({how})"
 
 
-def _shown(value: float | None) -> str:
+def _format(value: float | None) -> str:
     return "unknown" if value is None else seconds(value)
 
 

@@ -22,8 +22,8 @@ from offload.bench.records import journal
 from offload.errors import StorageError
 from offload.units import counted
 
-SERVED = "loop"
-AT_ONCE = 8
+SERVER = "loop"  # the server that is loaded
+AT_ONCE = 8  # benchmarks
 LONGEST_S = 20.0  # before a kill: the start and a few rounds
 DISK, PAGE = 256 * 1024, 4096  # bytes of the disk, and of its smallest part
 SPARE = (0, 1, 2)  # pages that are left on the full disk
@@ -47,7 +47,7 @@ def _fill_disk(folder: Path, _: Size) -> Outcome:
     """Fill a small disk in a mount namespace of its own, load there, make space, load again."""
     if not _can_mount():
         raise NotAvailable(NO_NAMESPACE)
-    with faulty(SERVED, "ok") as target:
+    with faulty(SERVER, "ok") as target:
         done = subprocess.run(
             [*PRIVATE, sys.executable, "-P", "-c", ON_DISK, str(folder), str(target.port)],
             stdin=subprocess.DEVNULL,
@@ -91,7 +91,7 @@ def _make_read_only(folder: Path, _: Size) -> Outcome:
             raise NotAvailable(NO_NAMESPACE)
         mount = 'mount -t tmpfs -o ro tmpfs "$0" && exec "$@"'
         prefix = (*PRIVATE, "sh", "-c", mount, str(results))
-    with faulty(SERVED, "ok") as target:
+    with faulty(SERVER, "ok") as target:
         with bench_process.running(_words(target.port), results, prefix=prefix) as bench:
             ended = bench.wait()
         calls = target.calls()
@@ -103,7 +103,7 @@ def _make_read_only(folder: Path, _: Size) -> Outcome:
 def _write_at_once(folder: Path, size: Size) -> Outcome:
     """Let eight benchmarks append to one file, again and again."""
     ended: list[BenchExit] = []
-    with faulty(SERVED, "ok") as target:
+    with faulty(SERVER, "ok") as target:
 
         def repeat() -> None:
             for _ in range(max(1, size.requests // AT_ONCE)):
