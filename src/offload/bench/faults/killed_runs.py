@@ -16,21 +16,22 @@ from offload.errors import DisturbedError
 RUN = "compare:2/sleep_short_sync,3/sleep_short_sync,users=2,quick=yes"
 FINE = (0, DisturbedError.exit_code)  # of a complete run: the machine may be too noisy to decide
 WARNING = "is not a record, skipped"
-TORN_AT = 1 / 3  # of the last line
+TORN_AT = 1 / 3  # share of a line that is written
 
 
 class KilledRuns:
     """Runs in one results folder; one of them is measured at a time.
 
     A comparison of two servers is started as a user does, killed, and continued by `resume`, which
-    is killed, too. When a run is complete the next one starts. `recording` is the number of kills
-    after the first record of a run, `torn` the number of incomplete lines that `tear` has written.
+    is killed, too. When a run is complete the next one starts. `kills_after_record` is the number
+    of kills after the first record of a run, `torn` the number of incomplete lines that `tear` has
+    written.
     """
 
     def __init__(self, results: Path) -> None:
         self.results = results
         self.seen: dict[Path, Counter[bytes]] = {}  # complete lines before a kill
-        self.kills = self.recording = self.torn = 0
+        self.kills = self.kills_after_record = self.torn = 0
         self.failures: list[str] = []
 
     @property
@@ -50,7 +51,7 @@ class KilledRuns:
             try:
                 ended = bench.wait(seconds)
             except subprocess.TimeoutExpired:
-                self.recording += self._note()
+                self.kills_after_record += self._note()
                 bench.kill()
                 self.kills += 1
             else:
@@ -58,7 +59,7 @@ class KilledRuns:
 
     def tear(self) -> None:
         """Append a part of a line to the records of an incomplete run, as a crash may."""
-        folder = self._due()
+        folder = self._incomplete_run()
         lines = [] if folder is None else _lines(folder)
         if folder is not None and lines:
             with (folder / journal.FILE).open("ab") as file:
@@ -67,7 +68,7 @@ class KilledRuns:
 
     def complete(self) -> None:
         """Continue the last run until its end."""
-        if self._due() is None:
+        if self._incomplete_run() is None:
             return
         try:
             ended = bench_process.run(self._words(), self.results, self._temporary())
@@ -90,8 +91,8 @@ class KilledRuns:
         return sum(map(_corrupt, folders)) - self.torn
 
     def _words(self) -> str:
-        due = self._due()
-        return RUN if due is None else f"resume:{due.name}"
+        folder = self._incomplete_run()
+        return RUN if folder is None else f"resume:{folder.name}"
 
     def _temporary(self) -> dict[str, str]:
         """Return the variables for a folder of temporary files: killed processes leave theirs."""
@@ -99,8 +100,8 @@ class KilledRuns:
         folder.mkdir(exist_ok=True)
         return {"TMPDIR": str(folder)}
 
-    def _due(self) -> Path | None:
-        """Return the newest run if it is incomplete: if rounds of it are missing."""
+    def _incomplete_run(self) -> Path | None:
+        """Return the newest run if rounds of it are missing."""
         folder = self.folder
         if folder is None or not runs.is_due(plan_file.load(folder), folder):
             return None
@@ -118,7 +119,7 @@ class KilledRuns:
         if ended.code not in FINE:
             last = "; ".join(ended.errors[-1:])
             self.failures.append(f"a run ended with exit code {ended.code}: {last}")
-        elif self._due() is not None:
+        elif self._incomplete_run() is not None:
             self.failures.append(f"{self.folder} has ended, but rounds are missing")
 
 

@@ -95,7 +95,7 @@ class Proxy:
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait(STOP_S)
 
-    def forwarded(self) -> list[ForwardedRequest]:
+    def forwarded_requests(self) -> list[ForwardedRequest]:
         """Return the requests that it has forwarded so far, in the order of their ends."""
         found = []
         for line in (self.folder / PASSED).read_text(errors="backslashreplace").splitlines():

@@ -48,19 +48,20 @@ def read(data: bytes) -> tuple[Request, ...]:
         blank = rest[: len(rest) - len(message)]
         if not message:
             if blank.count(b"\n") > 1 or blank.count(b"\r") > 1:  # only one must be ignored
-                found.append(_refused(b""))
+                found.append(_malformed_request(b""))
             break
         request, rest = _read_first(message, is_strict=not blank)
         found.append(request)
     return tuple(found)
 
 
-def _refused(message: bytes) -> Request:
+def _malformed_request(message: bytes) -> Request:
+    """Return a request that must be refused, and is the last one."""
     method = _TOKEN.match(message)
     return Request(method[0] if method else b"", must_refuse=True, is_valid=False)
 
 
-def _unclear(head: _Head) -> Request:
+def _request_without_end(head: _Head) -> Request:
     """Return a request whose end is unclear: it may be served or refused, and is the last one."""
     return Request(head.method, must_refuse=not head.has_valid_host, is_valid=False)
 
@@ -70,21 +71,21 @@ def _read_first(message: bytes, is_strict: bool) -> tuple[Request, bytes | None]
     end = _HEAD_END.search(message)
     head = None if end is None else _Head.parse(message[: end.start()])
     if end is None or head is None:
-        return _refused(message), None
+        return _malformed_request(message), None
     rest = message[end.end() :]
     is_strict = is_strict and head.is_strict and end[0] == b"\r\n\r\n"
-    codings, lengths = head.listed(b"transfer-encoding"), head.listed(b"content-length")
+    codings, lengths = head.elements(b"transfer-encoding"), head.elements(b"content-length")
     if b"transfer-encoding" in head.fields:
         if codings[-1:] != [b"chunked"] or codings.count(b"chunked") > 1:
-            return _refused(message), None
+            return _malformed_request(message), None
         if b"content-length" in head.fields or head.version == b"HTTP/1.0":
-            return _unclear(head), None
+            return _request_without_end(head), None
         is_strict = is_strict and head.fields[b"transfer-encoding"] == [codings[0]]
         body_end, is_plain = _chunked_end(rest)
         is_strict = is_strict and is_plain
     elif b"content-length" in head.fields:
         if len(set(lengths)) != 1 or _DIGITS.fullmatch(lengths[0]) is None:
-            return _refused(message), None
+            return _malformed_request(message), None
         digits = lengths[0].lstrip(b"0") or b"0"
         size = int(digits) if len(digits) < 20 else 10**20
         body_end = size if size <= len(rest) else None
@@ -92,7 +93,7 @@ def _read_first(message: bytes, is_strict: bool) -> tuple[Request, bytes | None]
     else:
         body_end = 0
     if body_end is None:
-        return _unclear(head), None
+        return _request_without_end(head), None
     # A wrong Host must be refused, but where the request ends is clear: others may follow.
     request = Request(head.method, not head.has_valid_host, is_strict and head.has_valid_host)
     return request, rest[body_end:] if head.keeps_alive else None
@@ -138,7 +139,7 @@ class _Head:
         )
         return cls(method, version, fields, _has_valid_host(fields, version), is_strict)
 
-    def listed(self, name: bytes) -> list[bytes]:
+    def elements(self, name: bytes) -> list[bytes]:
         """Return the elements of a field's comma-separated values, in lower case."""
         values = b",".join(self.fields.get(name, [])).split(b",")
         return [each for value in values if (each := value.strip(b" \t").lower())]
@@ -146,7 +147,7 @@ class _Head:
     @property
     def keeps_alive(self) -> bool:
         """Whether another request may follow on the connection."""
-        options = self.listed(b"connection")
+        options = self.elements(b"connection")
         if b"close" in options:
             return False
         return b"keep-alive" in options or self.version != b"HTTP/1.0"

@@ -86,7 +86,7 @@ def smuggle(proxy: Proxy, calls: Callable[[], int], most: int) -> SmugglingResul
             found.disturbed.append(attempt.name)
         counts.append(calls())
     proxy.stop()  # completes its log, and closes its connections to the server
-    forwarded = proxy.forwarded()
+    forwarded = proxy.forwarded_requests()
     found.attempts, found.forwarded = len(chosen), len(forwarded)
     found.expected = sum(request.tasks for request in forwarded)
     wait_until(lambda: calls() - before > found.expected, LATE_S)

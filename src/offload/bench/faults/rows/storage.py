@@ -131,7 +131,7 @@ def _kill_at_random(folder: Path, size: Size) -> Outcome:
     found.complete()
     lost, corrupt = found.lost(), found.corrupt()
     figure = (
-        f"{counted(found.kills, 'kill')}, {found.recording} after the first record: "
+        f"{counted(found.kills, 'kill')}, {found.kills_after_record} after the first record: "
         f"{lost} of {counted(found.trials, 'trial')} lost, {counted(corrupt, 'corrupt line')}; "
         f"{counted(len(found.seen), 'run')} resumed"
     )

@@ -34,14 +34,14 @@ def act():
     """Count the call, and behave as selected."""
     with _file("calls").open("ab", buffering=0) as file:
         file.write(b".")
-    return ACTS[_selected()]()
+    return ACTS[_read_control()]()
 
 
 def _file(name):
     return Path(os.environ["FAULTS_FOLDER"]) / name
 
 
-def _selected():
+def _read_control():
     return _file("control").read_text()
 
 
@@ -93,7 +93,7 @@ def _return_lambda():
 
 
 def _hang():
-    while _selected() == "hang":
+    while _read_control() == "hang":
         time.sleep(POLL_S)
     return b"ok"
 
@@ -104,7 +104,7 @@ def _hang_once():
         _file("token").unlink()
     except FileNotFoundError:
         return b"ok"
-    while _selected() != "ok":
+    while _read_control() != "ok":
         time.sleep(POLL_S)
     return b"ok"
 
