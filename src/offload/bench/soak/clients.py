@@ -30,7 +30,7 @@ MALFORMED = (
     b"GET / HTTP/1.1\r\nHost: attacker.example\r\n\r\n",
 )
 OVERSIZED = (
-    HEAD + b"X: " + bytes(70_000).replace(b"\0", b"x") + b"\r\n\r\n",
+    HEAD + b"X: " + b"x" * 70_000 + b"\r\n\r\n",
     b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 104857600\r\n\r\n" + bytes(65_536),
     HEAD + b"".join(b"X-%d: x\r\n" % number for number in range(2000)) + b"\r\n",
 )
@@ -91,11 +91,11 @@ def running(ports: Sequence[int], seed: str, is_serial: Sequence[bool]) -> Itera
 
 async def _client(seed: str, port: int, counts: Counts, is_serial: bool) -> None:
     generator = random.Random(seed)  # noqa: S311 - repeatable
-    kinds = [name for name in SHARES if not (is_serial and name == "stalling")]
-    shares = [SHARES[name][0] for name in kinds]
+    kinds = [name for name in KINDS if not (is_serial and name == "stalling")]
+    weights = [KINDS[name][0] for name in kinds]
     while True:
-        [name] = generator.choices(kinds, shares)
-        found = await _act(port, SHARES[name][1], generator)
+        [name] = generator.choices(kinds, weights)
+        found = await _act(port, KINDS[name][1], generator)
         if name in WELL_BEHAVED:
             counts.statuses[found or CLOSED] += 1
         else:
@@ -185,7 +185,7 @@ async def _send_and_shut(connection: Connection, request: bytes) -> str:
     return await _status(reader)
 
 
-SHARES: dict[str, tuple[float, Client]] = {
+KINDS: dict[str, tuple[float, Client]] = {  # with the weight of each, about its share in percent
     "well-behaved": (80.0, _request),
     "unknown path": (4.0, _request_unknown_path),
     "slow": (2.0, _request_slowly),

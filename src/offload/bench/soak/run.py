@@ -25,13 +25,11 @@ BUSY_KILLS = (*IDLE_KILLS, "pebble")  # pebble's pool ends if an idle worker die
 ONE_CONNECTION = ("sync",)  # while it serves one connection, all others wait
 WORKERS = 2
 WARM_UP_KILLS = 4  # on average: what a server creates at its first faults must not count as growth
-QUIET_S, SETTLE_S = (
-    1.0,
-    20.0,
-)  # s without a change, after which a server has settled; and the timeout
-SERVED_S = 5.0  # s until a response of status 200 after the soak
+QUIET_S = 1.0  # without a change, after which a server has settled
+SETTLE_S = 20.0  # timeout until the servers have settled
+SERVED_S = 5.0  # timeout until a response of status 200 after the soak
 POLL_S = 0.1
-REPORT_S = 30.0  # s between two lines of progress
+REPORT_S = 30.0  # between two lines of progress
 
 Report = Callable[[str], object]
 

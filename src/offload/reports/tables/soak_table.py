@@ -50,15 +50,15 @@ def as_json(findings: Sequence[Finding]) -> str:
 
 def _detail(found: Finding) -> str:
     parts = [
-        f"responses: {_listed(found.statuses)}",
-        f"faults: {_listed(found.faults)}",
+        f"responses: {_list_counts(found.statuses)}",
+        f"faults: {_list_counts(found.faults)}",
         f"descriptors {_trend(found.descriptors)} per minute",
         f"threads {_trend(found.threads)} per minute",
     ]
     return "; ".join(parts)
 
 
-def _listed(counts: Mapping[str, int]) -> str:
+def _list_counts(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {name}" for name, count in counts.items()) or "none"
 
 
