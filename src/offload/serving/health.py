@@ -33,7 +33,7 @@ EVENTS = {
 
 
 def handlers(guard: Guard | None) -> list[tuple[Any, ...]]:
-    """Return the handlers of one process; without a guard it is ready until it drains."""
+    """Return the handlers of one process; without a guard, it is ready until it drains."""
     render, why = _renderer(guard)
     if why is not None:
         print(why, file=sys.stderr)
@@ -116,15 +116,15 @@ def _renderer(guard: Guard | None) -> tuple[Callable[[], bytes], str | None]:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
     from prometheus_client.registry import Collector
 
-    class Requests(Collector):  # type: ignore[misc] # the package may be missing
+    class RequestCollector(Collector):  # type: ignore[misc] # the package may be missing
         def collect(self) -> Iterator[Any]:
             """Yield the counts since the start, and the current figures."""
-            responses = CounterMetricFamily(
+            by_result = CounterMetricFamily(
                 "offload_responses", "responses to tasks", labels=["result"]
             )
             for result, count in probe.response_counts.items():
-                responses.add_metric([result], count)
-            yield responses
+                by_result.add_metric([result], count)
+            yield by_result
             if guard is None:
                 return
             for name, text in EVENTS.items():
@@ -139,5 +139,5 @@ def _renderer(guard: Guard | None) -> tuple[Callable[[], bytes], str | None]:
             )
 
     registry = CollectorRegistry()
-    registry.register(Requests())
+    registry.register(RequestCollector())
     return lambda: bytes(generate_latest(registry)), None

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from offload.serving.protection.admission import FIRST, Admission, retry_after, waited_s
+from offload.serving.protection.admission import FIRST, Admission, waited_s, whole_seconds
 from tests.servers.protection.conftest import Protected, counts
 
 
@@ -17,26 +17,26 @@ def test_a_request_is_refused_if_its_expected_wait_exceeds_the_maximum() -> None
     admission = Admission(workers=4, max_wait=5.0)
     admission.note(0.2)
     admission.in_flight = 100  # 100 x 0.2 s / 4 = 5 s
-    assert admission.refuse() is None
+    assert admission.retry_after() is None
     admission.in_flight = 101
-    assert admission.refuse() == 6  # 5.05 s
+    assert admission.retry_after() == 6  # 5.05 s
 
 
 def test_stuck_workers_do_not_shorten_the_expected_wait() -> None:
     admission = Admission(workers=4, max_wait=5.0)
     admission.note(0.2)
     admission.in_flight = 51  # 51 x 0.2 s / 2 = 5.1 s
-    assert (admission.refuse(stuck=0), admission.refuse(stuck=2)) == (None, 6)
+    assert (admission.retry_after(stuck=0), admission.retry_after(stuck=2)) == (None, 6)
     admission.in_flight = 0
-    assert (admission.refuse(stuck=3), admission.refuse(stuck=4)) == (None, 5)
+    assert (admission.retry_after(stuck=3), admission.retry_after(stuck=4)) == (None, 5)
 
 
 def test_a_bounded_number_is_admitted_before_the_first_service_time() -> None:
     admission = Admission(workers=4, max_wait=2.5)
     admission.in_flight = 4 * FIRST - 1
-    assert admission.refuse() is None
+    assert admission.retry_after() is None
     admission.in_flight += 1
-    assert admission.refuse() == 3
+    assert admission.retry_after() == 3
 
 
 def test_the_mean_service_time_follows_the_latest_tasks() -> None:
@@ -51,7 +51,7 @@ def test_the_mean_service_time_follows_the_latest_tasks() -> None:
 
 @pytest.mark.parametrize(("seconds", "whole"), [(0.0, 1), (1.0, 1), (1.01, 2), (7.5, 8)])
 def test_retry_after_is_in_whole_seconds_rounded_up(seconds: float, whole: int) -> None:
-    assert retry_after(seconds) == whole
+    assert whole_seconds(seconds) == whole
 
 
 def test_the_kernel_reports_how_long_data_has_waited() -> None:

@@ -240,7 +240,7 @@ class _ProtectedHandler(_Handler):
 
     def on_connection_close(self) -> None:
         if self.client is not None:
-            self.client.disconnected()
+            self.client.note_disconnect()
 
 
 def _ignore_disconnect(sent: asyncio.Future[None]) -> None:

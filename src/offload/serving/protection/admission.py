@@ -35,21 +35,21 @@ class Admission:
         weight = WEIGHT if self._noted * WEIGHT > 1 else 1 / self._noted
         self.service_s = known + (seconds - known) * weight
 
-    def refuse(self, stuck: int = 0) -> int | None:
-        """Return None to admit a request, else the whole seconds after which to retry.
+    def retry_after(self, stuck: int = 0) -> int | None:
+        """Return None to admit a request; to refuse it, the seconds after which to retry.
 
         `stuck` workers do not count.
         """
         workers = self.workers - stuck
         if workers <= 0:
-            return retry_after(self.max_wait)
+            return whole_seconds(self.max_wait)
         if self.service_s is None:
-            return None if self.in_flight < FIRST * workers else retry_after(self.max_wait)
+            return None if self.in_flight < FIRST * workers else whole_seconds(self.max_wait)
         expected = self.in_flight * self.service_s / workers
-        return None if expected <= self.max_wait else retry_after(expected)
+        return None if expected <= self.max_wait else whole_seconds(expected)
 
 
-def retry_after(seconds: float) -> int:
+def whole_seconds(seconds: float) -> int:
     """Return a time in whole seconds, rounded up, and at least 1."""
     return max(1, math.ceil(seconds))
 

@@ -16,10 +16,11 @@ from offload.serving.protection.waiting import Dropped
 
 
 class Client:
-    """The client of a request: `turn` is the future of the request while it waits.
+    """The client of a request.
 
-    `task` is the task of asyncio that runs it, if it runs on the loop. `respond` sends a response
-    before the handler of the request has ended.
+    `respond` sends a response before the handler of the request has ended. While the request waits
+    for a worker, `turn` is the future that is done when it may start. `task` is the asyncio task of
+    a request that runs on the event loop.
     """
 
     def __init__(
@@ -31,8 +32,8 @@ class Client:
         self.task: asyncio.Task[Any] | None = None
         self.is_gone = False
 
-    def disconnected(self) -> None:
-        """Drop the request if it waits; the event loop has found the connection closed."""
+    def note_disconnect(self) -> None:
+        """Note that the connection has been closed, and drop the request if it waits."""
         self.is_gone = True
         if self.turn is not None and not self.turn.done():
             self.turn.set_exception(Dropped())

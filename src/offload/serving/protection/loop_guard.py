@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from offload.serving.applications import responses
-from offload.serving.protection.admission import retry_after, waited_s
+from offload.serving.protection.admission import waited_s, whole_seconds
 from offload.serving.protection.disconnect import Client
 from offload.serving.protection.pool_guard import Run
 from offload.serving.protection.task_timeout import Abandoned, Timeouts
@@ -47,7 +47,7 @@ class LoopGuard:
             return responses.unavailable("the client has disconnected")
         if (waited := waited_s(client.connection)) > self._max_wait:
             self.counts["refused"] += 1
-            return responses.unavailable("overloaded: retry later", retry_after(waited))
+            return responses.unavailable("overloaded: retry later", whole_seconds(waited))
         self.in_flight += 1
         try:
             if self._timeouts is not None:

@@ -13,13 +13,13 @@ from time import monotonic
 from offload.serving.applications import responses
 from offload.serving.lifecycle import log
 from offload.serving.metrics.task_clock import TimedResult
-from offload.serving.protection.admission import Admission, retry_after
+from offload.serving.protection.admission import Admission, whole_seconds
 from offload.serving.protection.disconnect import Client
 from offload.serving.protection.task_timeout import Abandoned, Timeouts
 from offload.serving.protection.waiting import Dropped, WaitedTooLong, Waiting
 
 Run = Callable[[], Awaitable[TimedResult]]
-LATE = 2  # times max_wait until a request that was admitted is refused: the estimate was wrong
+LONGEST_WAIT = 2  # times max_wait, then an admitted request is refused: the estimate was wrong
 
 
 class PoolGuard:
@@ -31,7 +31,7 @@ class PoolGuard:
     def __init__(self, workers: int, max_wait: float, task_timeout: float, kills: bool) -> None:
         self.counts = {"refused": 0, "dropped": 0, "timed_out": 0, "stuck": 0}
         self.admission = Admission(workers, max_wait)
-        self._waiting = Waiting(workers, LATE * max_wait)
+        self._waiting = Waiting(workers, LONGEST_WAIT * max_wait)
         self._seconds = task_timeout
         self._timeouts = None if kills else Timeouts(task_timeout, self._abandon)
 
@@ -58,9 +58,9 @@ class PoolGuard:
         Every request runs this, so it makes few calls: see docs/reliability.rst for its cost.
         """
         admission, timeouts = self.admission, self._timeouts
-        seconds = admission.refuse(self.counts["stuck"])
-        if seconds is not None:
-            return self._refuse(seconds)
+        retry_s = admission.retry_after(self.counts["stuck"])
+        if retry_s is not None:
+            return self._refuse(retry_s)
         admission.in_flight += 1
         try:
             if client.is_gone:
@@ -81,7 +81,7 @@ class PoolGuard:
             self.counts["dropped"] += 1
             return responses.unavailable("the client has disconnected")
         except WaitedTooLong:
-            return self._refuse(retry_after(admission.max_wait))
+            return self._refuse(whole_seconds(admission.max_wait))
         except TimeoutError:
             self._note(self._seconds, 0.0)
             return self._time_out()
@@ -110,9 +110,9 @@ class PoolGuard:
         self.admission.note(seconds)
         self._waiting.set_service(self.admission.service_s or 0.0, late_s)
 
-    def _refuse(self, seconds: int) -> responses.Answer:
+    def _refuse(self, retry_s: int) -> responses.Answer:
         self.counts["refused"] += 1
-        return responses.unavailable(self.unavailable() or "overloaded: retry later", seconds)
+        return responses.unavailable(self.unavailable() or "overloaded: retry later", retry_s)
 
     def _time_out(self) -> responses.Answer:
         self.counts["timed_out"] += 1
