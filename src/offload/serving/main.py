@@ -80,13 +80,7 @@ def _serve(server: Entry, task: str, port: int) -> None:
     why = "a plain server reports nothing" if is_plain else f"{external}'s processes run the tasks"
     gil = {"gil_address": None, "gil_address_error": why}
     probe.facts.update(gil if external else gil_address.facts())
-    if server.needs_python > sys.version_info[:2]:
-        needed, here = (".".join(map(str, v)) for v in (server.needs_python, sys.version_info[:2]))
-        fix = f"use python={needed}, fab pythons lists the installed ones"
-        raise MachineError(f"{server.name} needs Python {needed}, this is {here}", fix)
-    if missing := [name for name in server.needs if importlib.util.find_spec(name) is None]:
-        fix = requirements.remedy(missing)
-        raise MachineError(f"{server.name} needs {' and '.join(missing)}", fix)
+    _check_needs(server)
     ports.check(port)
     try:
         serve = importlib.import_module(server.module).serve
@@ -96,6 +90,17 @@ def _serve(server: Entry, task: str, port: int) -> None:
             serve(task, port, **settings)
     except ImportError as error:
         raise _import_error(server, error) from error
+
+
+def _check_needs(server: Entry) -> None:
+    """Raise MachineError if this Python is too old for a server, or a package is missing."""
+    if server.needs_python > sys.version_info[:2]:
+        needed, here = (".".join(map(str, v)) for v in (server.needs_python, sys.version_info[:2]))
+        fix = f"use python={needed}, fab pythons lists the installed ones"
+        raise MachineError(f"{server.name} needs Python {needed}, this is {here}", fix)
+    if missing := [name for name in server.needs if importlib.util.find_spec(name) is None]:
+        fix = requirements.remedy(missing)
+        raise MachineError(f"{server.name} needs {' and '.join(missing)}", fix)
 
 
 def _settings_in_use(settings: dict[str, object]) -> dict[str, object]:
@@ -125,12 +130,12 @@ def _setting(key: str, default: object) -> object:
     if isinstance(default, int):
         number, limit = _whole(text), setting_limits.maximum(key, default)
         if number is None or not 1 <= number <= limit:
-            raise UsageError(f"{key}={_shown(text)} is not a whole number from 1 to {limit}")
+            raise UsageError(f"{key}={_quote(text)} is not a whole number from 1 to {limit}")
         return number
     if key in setting_limits.YES_OR_NO and text not in ("yes", "no"):
-        raise UsageError(f"{key}={_shown(text)} is neither yes nor no")
+        raise UsageError(f"{key}={_quote(text)} is neither yes nor no")
     if key == "start_method" and text not in (methods := multiprocessing.get_all_start_methods()):
-        raise UsageError(f"{key}={_shown(text)} is not one of {', '.join(methods)}")
+        raise UsageError(f"{key}={_quote(text)} is not one of {', '.join(methods)}")
     return text
 
 
@@ -145,10 +150,11 @@ def _seconds(key: str, text: str) -> float:
     is_number = all(_whole(part) is not None for part in (whole, rest or "0"))
     if is_number and least <= float(text) <= most:
         return float(text)
-    raise UsageError(f"{key}={_shown(text)} is not a number of seconds from {least:g} to {most:g}")
+    raise UsageError(f"{key}={_quote(text)} is not a number of seconds from {least:g} to {most:g}")
 
 
-def _shown(text: str) -> str:
+def _quote(text: str) -> str:
+    """Return a text in quotes, shortened to 60 characters."""
     return repr(text if len(text) <= 60 else text[:57] + "...")
 
 
