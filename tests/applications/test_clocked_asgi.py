@@ -209,7 +209,7 @@ def test_of_many_requests_a_share_is_clocked(
         """Send nothing."""
 
     async def many() -> int:
-        count, until = 0, time.monotonic() + 20 * request_clock.SLOT
+        count, until = 0, time.monotonic() + 20 * request_clock.PERIOD
         while time.monotonic() < until:
             await application_(dict(SCOPE), None, send)
             count += 1

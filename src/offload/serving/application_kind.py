@@ -23,15 +23,15 @@ def main(arguments: list[str]) -> int:
         kinds = user_application.kinds(arguments[0])
         values = {"kinds": kinds, "name": user_application.name(arguments[0])}
     except UserError as error:
-        code, values = _described(error)
+        code, values = _error_values(error)
     except Exception as error:  # noqa: BLE001 - attributes of an object may raise anything
         what = f"{arguments[0]} raised {user_application.reason(error)}"
-        code, values = _described(UsageError(what, "fix it"))
+        code, values = _error_values(UsageError(what, "fix it"))
     print(json.dumps(values), file=results, flush=True)
     return code
 
 
-def _described(error: UserError) -> tuple[int, dict[str, object]]:
+def _error_values(error: UserError) -> tuple[int, dict[str, object]]:
     """Return the exit code and the values for an error."""
     values = {"error": error.what, "remedy": error.remedy, "exit_code": error.exit_code}
     return error.exit_code, values

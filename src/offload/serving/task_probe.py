@@ -3,9 +3,9 @@
 Each line on stdin is a JSON object {"kind": KIND, "count": N, "seconds": S}; the result is one line
 of JSON on stdout. The kinds are `first` (one call) and `alone` (several) in the main thread,
 `threads`, `processes`, `kept_pages` (processes that keep the pages of freed memory) and `loop` (N
-concurrent calls on one event loop). `crowding` compares fixed
-work in N concurrent processes with the same work in one. All output of the task goes to stderr.
-The environment variables are those of `python -m offload.servers`.
+concurrent calls on one event loop). `crowding` compares fixed work in N concurrent processes with
+the same work in one. All output of the task goes to stderr. The environment variables are those of
+`python -m offload.servers`.
 """
 
 from __future__ import annotations

@@ -121,7 +121,7 @@ class _Clocked:
 def _watch(cell: Cell) -> thread_limiter.Watch:
     """Sample the lag of this thread's event loop, and anyio's threads, from now on."""
     cell.limiter = thread_limiter.Watch()
-    loop_lag.watch(asyncio.get_running_loop(), also=cell.limiter.sample)
+    loop_lag.watch(asyncio.get_running_loop(), on_sample=cell.limiter.sample)
     return cell.limiter
 
 

@@ -22,7 +22,7 @@ from typing import NoReturn
 
 DRAIN = 10.0  # s for the requests that were accepted before the signal
 DROPPED = 1  # exit code if requests are unfinished after DRAIN: that is no success
-SAME = 0.5  # s: a second signal this soon is a duplicate (a terminal signals the whole group)
+DUPLICATE = 0.5  # s: a second signal this soon is ignored (a terminal signals the whole group)
 
 temporary_folders: list[str] = []  # of this process, which `exit_now` removes
 
@@ -33,7 +33,7 @@ class Stop:
     def __init__(self) -> None:
         self._at = ctypes.c_double()  # 0 before the signal
         self._callback: Callable[[], object] | None = None
-        self._late: Callable[[], object] = lambda: None
+        self._on_timeout: Callable[[], object] = lambda: None
 
     @property
     def at(self) -> float | None:
@@ -49,13 +49,13 @@ class Stop:
         if before.value:
             self._at.value = before.value
 
-    def listen(self, late: Callable[[], object]) -> None:
+    def listen(self, on_timeout: Callable[[], object]) -> None:
         """Handle both signals from now on, also while workers are starting.
 
-        `late` is called in a separate thread DRAIN seconds after the first signal, unless the
-        process has ended.
+        `on_timeout` is called in a separate thread DRAIN seconds after the first signal, unless
+        the process has ended.
         """
-        self._late = late
+        self._on_timeout = on_timeout
         self.listen_again()
 
     def listen_again(self) -> None:
@@ -85,12 +85,12 @@ class Stop:
             with contextlib.suppress(RuntimeError):  # no thread: a second signal ends it
                 _thread.start_new_thread(self._limit_drain, ())  # threading may hold its lock now
             self._call()
-        elif now - self._at.value > SAME:
+        elif now - self._at.value > DUPLICATE:
             exit_now(128 + number)
 
     def _limit_drain(self) -> None:
         time.sleep(DRAIN)
-        self._late()
+        self._on_timeout()
 
 
 def exit_now(code: int) -> NoReturn:

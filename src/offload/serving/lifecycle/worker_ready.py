@@ -24,7 +24,7 @@ from offload.serving.lifecycle import ports, readiness
 from offload.serving.lifecycle.stop_signal import temporary_folders
 
 POLL = 0.005  # s: external servers do not report when their last worker has started
-FOLDER, TASK, PARENT = "SERVER_BEGUN", "SERVER_TASK", "SERVER_PARENT"
+FOLDER, TASK, PARENT = "SERVER_READY_FOLDER", "SERVER_TASK", "SERVER_PARENT"
 FAILED = "failed"  # the file with the error of a worker
 
 _failure: UserError | None = None  # of this process

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from time import monotonic, process_time, thread_time
 
 from offload import tasks
-from offload.serving.metrics.sequential_calls import scheduled
+from offload.serving.metrics.sequential_calls import scheduling
 from offload.tasks import TaskFailed
 
 MOST_TIMES = 200  # wall times that are kept
@@ -88,7 +88,7 @@ def fixed_work(_: int) -> float:
 def calls(task: str, seconds: float, least: int = 1) -> CallStatistics:
     """Call a task sequentially in this thread for `seconds`, at least `least` times."""
     found = CallStatistics()
-    cpu, (queued, switches), faults = cpu_time(), scheduled(), _page_faults()
+    cpu, (queued, switches), faults = cpu_time(), scheduling(), _page_faults()
     started = before = monotonic()
     while found.done < least or before - started < seconds:
         outcome: bytes | TaskFailed
@@ -99,7 +99,7 @@ def calls(task: str, seconds: float, least: int = 1) -> CallStatistics:
         now = monotonic()
         found.add(now - before, outcome)
         before = monotonic()
-    later, more = scheduled()
+    later, more = scheduling()
     found.wall_s = before - started - found.checking_s
     found.cpu_s = cpu_time() - cpu - found.checking_cpu_s
     found.queued_s, found.switches = later - queued, more - switches

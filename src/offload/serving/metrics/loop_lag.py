@@ -27,11 +27,11 @@ _requested = monotonic()  # when the last request came
 
 
 def watch(
-    loop: AbstractEventLoop, pauses: bool = True, also: Callable[[], object] | None = None
+    loop: AbstractEventLoop, pauses: bool = True, on_sample: Callable[[], object] | None = None
 ) -> None:
     """Sample the lag of a loop while it runs. With `pauses` the timer pauses without requests.
 
-    `also` is called on the loop with every sample.
+    `on_sample` is called on the loop whenever the timer fires.
     """
     due = monotonic() + INTERVAL
 
@@ -41,8 +41,8 @@ def watch(
         _samples.add(due, max(0.0, now - due))
         while (due := due + INTERVAL) <= now:
             _samples.add(due, now - due)
-        if also is not None:
-            also()
+        if on_sample is not None:
+            on_sample()
         if pauses and now - _requested > QUIET:
             _paused.append(lambda: loop.call_soon_threadsafe(start))
             return

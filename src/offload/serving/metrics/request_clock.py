@@ -18,8 +18,8 @@ from weakref import ReferenceType, ref
 from offload.serving.metrics.samples import Samples
 from offload.serving.metrics.thread_limiter import Watch
 
-SLOT = 0.1  # s: the requests of one slot determine the share that is clocked in the next one
-MOST = 100  # clocked requests in a slot, on average
+PERIOD = 0.1  # s: the requests of a period determine the share that is clocked in the next one
+MOST = 100  # clocked requests in a period, on average
 MOST_ROUTES = 64  # further ones are counted together
 OTHER = "(other routes)"
 
@@ -28,8 +28,8 @@ _routes: dict[str, int] = {}
 _cells: list[ReferenceType[Cell]] = []  # replaced as a whole, so that readers need no lock
 _adding = Lock()
 _random = Random().random  # noqa: S311 - no secret; not the shared one, which may be seeded
-_slot_ends = -math.inf
-_in_slot = 0
+_period_ends = -math.inf
+_in_period = 0
 _share = 1.0
 _error: str | None = None
 
@@ -93,24 +93,24 @@ def enter() -> tuple[Cell, Request | None]:
 
     The second value is the request if it is clocked, else None.
     """
-    global _in_slot
+    global _in_period
     cell = _local.cell
     cell.inside += 1
     cell.started += 1
-    _in_slot += 1
-    if (now := monotonic()) >= _slot_ends:
-        _begin_slot(now)
+    _in_period += 1
+    if (now := monotonic()) >= _period_ends:
+        _begin_period(now)
     if _share < 1.0 and _random() >= _share:
         return cell, None
     inside = sum(other.inside for each in _cells if (other := each()) is not None)
     return cell, Request(inside, cell.started)
 
 
-def _begin_slot(now: float) -> None:
-    """Set the share of requests to clock: all if the last slot had few, else about MOST."""
-    global _slot_ends, _in_slot, _share
-    _share = min(1.0, MOST / max(1, _in_slot))
-    _slot_ends, _in_slot = now + SLOT, 0
+def _begin_period(now: float) -> None:
+    """Set the share of requests to clock: all if the last period had few, else about MOST."""
+    global _period_ends, _in_period, _share
+    _share = min(1.0, MOST / max(1, _in_period))
+    _period_ends, _in_period = now + PERIOD, 0
 
 
 def leave(cell: Cell, request: Request | None, route: str | None = None) -> None:

@@ -13,17 +13,17 @@ CallTimes = tuple[int, float, float, float, int]  # calls, then in s: wall, CPU,
 
 def calls(task: str, seconds: float) -> CallTimes:
     """Call a task for `seconds`, at least twice; count voluntary and forced context switches."""
-    done, cpu, (queued, switches) = 0, thread_time(), scheduled()
+    done, cpu, (queued, switches) = 0, thread_time(), scheduling()
     started = now = monotonic()
     while done < 2 or now - started < seconds:
         tasks.call(task)
         done += 1
         now = monotonic()
-    later, more = scheduled()
+    later, more = scheduling()
     return done, now - started, thread_time() - cpu, later - queued, more - switches
 
 
-def scheduled() -> tuple[float, int]:
+def scheduling() -> tuple[float, int]:
     """Return this thread's wait for a CPU in s, and its context switches (Linux; else 0)."""
     folder = Path(f"/proc/self/task/{get_native_id()}")
     try:
