@@ -10,9 +10,10 @@ def serve(task: str, port: int, *, processes: int = 2, backlog: int = 1024) -> N
     """Serve the routes (?seconds= is the upstream's delay) in `processes`; `/` runs the task."""
     from offload import tasks
     from offload.serving.frameworks import uvicorn_server
+    from offload.serving.lifecycle import worker_ready
 
     tasks.resolve(task)
-    os.environ["SERVER_TASK"] = task
+    os.environ[worker_ready.TASK] = task
     uvicorn_server.supervise(
         "offload.serving.frameworks.requests_app:application", port, backlog, processes
     )

@@ -10,10 +10,10 @@ from offload.serving.pools import pool_workers
 
 
 def serve(task: str, port: int, *, workers: int = 40, backlog: int = 1024) -> None:
-    """Run each request's task in a new thread, at most `workers` at once.
+    """Run each request's task in a new thread, at most `workers` at once (default: 40).
 
     http.server's ThreadingHTTPServer uses ThreadingMixIn, too, but without a limit. Here further
-    requests wait in the listen queue, as with ForkingMixIn, whose limit is 40 by default.
+    requests wait in the listen queue, as with ForkingMixIn, whose limit is also 40 by default.
     """
     free = BoundedSemaphore(workers)
 

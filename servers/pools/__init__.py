@@ -1,1 +1,1 @@
-"""Pools of workers other than the standard library's."""
+"""Pools other than the standard library's pools of threads and of processes."""

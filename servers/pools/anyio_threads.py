@@ -10,7 +10,7 @@ NEEDS = ("anyio",)
 def serve(
     task: str, port: int, *, workers: int = 40, backlog: int = 1024, **protection: Unpack[Settings]
 ) -> None:
-    """Run the task in one of anyio's threads, limited to `workers` (anyio's default: 40)."""
+    """Run the task in one of `workers` threads (anyio's default: 40)."""
     from anyio.to_thread import run_sync
 
     from offload.serving.applications import tornado_app

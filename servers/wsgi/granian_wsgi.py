@@ -16,7 +16,10 @@ def serve(
     mode: str = "mt",
     backlog: int = 1024,
 ) -> None:
-    """Run the task in one of `workers` threads of each of `processes`."""
+    """Run the task in one of `workers` threads of each of `processes`.
+
+    `mode` is the mode of granian's runtime: `st` (single-threaded) or `mt` (multi-threaded).
+    """
     from offload.serving.frameworks import granian_server
 
     granian_server.serve(task, port, backlog, "wsgi", processes, workers, mode)

@@ -4,7 +4,7 @@ NEEDS = ("starlette", "uvicorn", "httptools", "uvloop")
 
 
 def serve(task: str, port: int, *, workers: int = 40, backlog: int = 1024) -> None:
-    """Run the task in one of `workers` threads, which are 40 by default."""
+    """Run the task in one of `workers` threads (anyio's default: 40)."""
     from offload.serving.frameworks import starlette_app, uvicorn_server
     from offload.serving.pools import anyio_threads
 

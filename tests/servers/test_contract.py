@@ -122,7 +122,7 @@ def test_a_forked_process_lists_those_of_the_server(noop_server: server.Server) 
 
 
 @pytest.mark.parametrize("noop_server", ["loop"], indirect=True)
-def test_resources_bear_a_process_of_any_name(noop_server: server.Server) -> None:
+def test_resources_list_a_process_of_any_name(noop_server: server.Server) -> None:
     named = (
         "import ctypes; ctypes.CDLL(None).prctl(15, b'\\xff) (\\n'); print(1, flush=True); input()"
     )
@@ -166,7 +166,9 @@ TOGETHER = {
     "any_server", ["sync", "loop", "threads", "processes", "pipes"], indirect=True
 )
 @pytest.mark.parametrize("task", SLEEPS)
-def test_two_waiting_requests_are_served_together_or_in_turn(any_server: Chosen, task: str) -> None:
+def test_two_waiting_requests_are_served_together_or_sequentially(
+    any_server: Chosen, task: str
+) -> None:
     is_together = (any_server.name, task) in TOGETHER
     for _ in range(TRIES if is_together else 2):
         running = any_server.choose(task)

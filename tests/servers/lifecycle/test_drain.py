@@ -188,7 +188,7 @@ def holds():
 
 
 @pytest.mark.parametrize("name", ["loop", "threads", "processes"])
-def test_requests_that_follow_on_a_connection_are_not_begun_after_a_stop_signal(
+def test_requests_that_follow_on_a_connection_are_not_started_after_a_stop_signal(
     name: str, tmp_path: Path
 ) -> None:
     (tmp_path / "holds.py").write_text(HOLDS)

@@ -13,7 +13,7 @@ from fastapi import FastAPI, Request, Response
 
 from offload.serving.applications import asgi, responses
 from offload.serving.frameworks import upstream_wait
-from offload.serving.lifecycle import parent_watch
+from offload.serving.lifecycle import parent_watch, worker_ready
 from offload.serving.metrics import probe, task_clock
 
 POOL = 16  # threads behind to_thread: the default on the published machine's 12 CPU threads
@@ -21,7 +21,7 @@ POOL = 16  # threads behind to_thread: the default on the published machine's 12
 
 def application() -> asgi.Asgi:
     """Create the application; each process calls this once."""
-    task = os.environ["SERVER_TASK"]
+    task = os.environ[worker_ready.TASK]
     probe.facts.update(probe.identity(), server="fastapi_requests", task=task)
     app = FastAPI(lifespan=_lifespan, docs_url=None, redoc_url=None, openapi_url=None)
 

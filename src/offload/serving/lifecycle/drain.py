@@ -1,9 +1,10 @@
 """The drain: requests that were accepted before a stop signal are finished, others are refused.
 
-The order is the same for every server: accept the connections in the listen queue, while the kernel
-drops new ones (`refuse_new`) if no other process listens; close the listener; finish the requests
-in progress; wait a short time for clients that still receive responses; close the connections.
-`stop_signal.DRAIN` limits the whole drain.
+The order is the same for every server: accept the connections in the listen queue; close the
+listener; finish the requests in progress; wait a short time for clients that still receive
+responses; close the connections. On Tornado and http.server, the kernel drops new connections
+(`refuse_new`) before the queue is emptied, if no other process listens. `stop_signal.DRAIN` limits
+the whole drain.
 """
 
 from __future__ import annotations
