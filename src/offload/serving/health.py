@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from tornado.web import HTTPError, RequestHandler
+from tornado.web import HTTPError
 
 from offload.registry import requirements
 from offload.registry.bind_address import is_loopback
@@ -18,6 +18,7 @@ from offload.serving.applications import responses
 from offload.serving.lifecycle.stop_signal import stop
 from offload.serving.metrics import probe
 from offload.serving.protection import host_check
+from offload.serving.protection.connections import LimitedHandler
 
 if TYPE_CHECKING:
     from offload.serving.protection.guards import Guard
@@ -52,7 +53,7 @@ def state(guard: Guard | None) -> str:
     return READY if why is None else f"unavailable: {why}"
 
 
-class _Local(RequestHandler):
+class _Local(LimitedHandler):
     """A handler for clients on this machine that name a host of this server."""
 
     def prepare(self) -> None:

@@ -107,6 +107,20 @@ def test_a_client_that_does_not_read_its_response_is_cut_off(name: str, tmp_path
         assert len(get(f"http://127.0.0.1:{port}/")[1]) == SIZE
 
 
+@pytest.mark.parametrize("line", [b"POST /", b"GET /healthz"])
+def test_a_client_that_reads_none_of_many_small_responses_is_cut_off(line: bytes) -> None:
+    """They fill the buffers of the kernel after about 20,000."""
+    requests = 500 * (line + b" HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    settings = {"SHORT_TIMEOUT": "RESPONSE", "SERVER_HEALTH": "yes"}
+    with serving("loop", "noop_sync", **settings) as port, socket.socket() as slow:
+        slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        slow.settimeout(6 * RESPONSE)
+        slow.connect(("127.0.0.1", port))
+        with pytest.raises(ConnectionError):
+            while True:
+                slow.sendall(requests)
+
+
 BODIES = 40
 LARGEST = b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%b" % (
     deadlines.BODY,

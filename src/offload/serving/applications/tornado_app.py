@@ -15,7 +15,7 @@ from tornado.httpserver import HTTPServer
 from tornado.httputil import HTTPInputError, HTTPMessageDelegate, HTTPServerRequest
 from tornado.iostream import StreamClosedError
 from tornado.netutil import bind_sockets
-from tornado.web import Application, Finish, RequestHandler
+from tornado.web import Application, Finish
 
 from offload import tasks
 from offload.serving import health
@@ -26,7 +26,7 @@ from offload.serving.metrics import loop_lag, probe
 from offload.serving.metrics.task_clock import TimedResult
 from offload.serving.pools.recovery import PoolUnavailable
 from offload.serving.protection import deadlines, guards
-from offload.serving.protection.connections import BoundedServer, Server
+from offload.serving.protection.connections import BoundedServer, LimitedHandler, Server
 from offload.serving.protection.disconnect import Client
 from offload.serving.protection.guards import Guard, Protection
 from offload.serving.protection.task_timeout import Abandoned
@@ -147,7 +147,7 @@ def _close_after_response(request: HTTPServerRequest) -> None:
     request.headers["Connection"] = "close"  # else Tornado confirms the keep-alive of HTTP/1.0
 
 
-class _Handler(RequestHandler):
+class _Handler(LimitedHandler):
     def initialize(self, run: Run, requests: drain.Requests) -> None:
         self.run = run
         self.requests = requests
@@ -174,14 +174,9 @@ class _Handler(RequestHandler):
             self._send(refused)
 
     async def _wait_for_client(self, sent: asyncio.Future[None]) -> None:
-        """Wait for a client that receives its response slowly, and cut it off at the deadline."""
-        connection: Any = self.request.connection
-        with self.requests.being_sent, suppress(StreamClosedError):  # the client has left
-            try:
-                async with asyncio.timeout(deadlines.RESPONSE):
-                    await sent
-            except TimeoutError:
-                connection.stream.close()
+        """Wait until a client has received its response, or is disconnected."""
+        with self.requests.being_sent, suppress(StreamClosedError):
+            await sent
 
     def _refusal(self) -> responses.Answer | None:
         headers = self.request.headers

@@ -1,6 +1,7 @@
 """Connections of Tornado: nothing is read from a closed one, and their number can be bounded.
 
-Above a maximum, a new connection is answered with 503 and closed.
+Above a maximum, a new connection is answered with 503 and closed. A client that does not receive
+its response is disconnected.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from tornado import gen, util
 from tornado.httpserver import HTTPServer
 from tornado.httputil import HTTPInputError, HTTPMessageDelegate
 from tornado.iostream import IOStream, StreamClosedError
+from tornado.web import RequestHandler
 
 from offload.serving.protection import deadlines
 
@@ -42,6 +44,20 @@ class Server(HTTPServer):
 class _Closed(HTTPMessageDelegate):
     def headers_received(self, start_line: object, headers: object) -> None:
         raise HTTPInputError("the connection has been closed")
+
+
+class LimitedHandler(RequestHandler):
+    """Disconnects a client that has not received its response after deadlines.RESPONSE."""
+
+    def finish(self, chunk: str | bytes | dict[str, Any] | None = None) -> asyncio.Future[None]:
+        """Send the response; Tornado calls this also for the errors that it responds to itself."""
+        connection: Any = self.request.connection
+        sent = super().finish(chunk)
+        if not sent.done():
+            loop = asyncio.get_running_loop()
+            timer = loop.call_later(deadlines.RESPONSE, connection.stream.close)
+            sent.add_done_callback(lambda _: timer.cancel())
+        return sent
 
 
 class BoundedServer(Server):
