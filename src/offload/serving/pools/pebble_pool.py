@@ -13,7 +13,9 @@ import pebble
 
 from offload.errors import UserError
 from offload.serving.lifecycle import readiness
+from offload.serving.metrics import probe
 from offload.serving.pools import pool_workers
+from offload.serving.pools.recovery import PoolUnavailable
 
 TERM_TIMEOUT = 0.1  # s until pebble kills a worker; ours ignore the SIGTERM that it sends first
 
@@ -23,15 +25,20 @@ T = TypeVar("T")
 class Pool:
     """A pebble.ProcessPool: a worker that dies in a task is replaced, the task retried once.
 
-    If an idle worker dies, pebble ends the whole pool permanently.
+    If a worker dies while no task runs, pebble ends the whole pool. Then this one creates another.
     """
 
     def __init__(self, workers: int) -> None:
-        context = get_context("forkserver")
-        barrier = (context.Barrier(workers),)
+        self._context = get_context("forkserver")
+        self._barrier = self._context.Barrier(workers)
         self._workers = workers
         pebble.CONSTS.term_timeout = TERM_TIMEOUT
-        self._pool = pebble.ProcessPool(workers, 0, pool_workers.init_process, barrier, context)
+        self._pool = self._create()
+
+    def _create(self) -> Any:
+        """Return a new pool, whose workers start with the first call."""
+        initializer, arguments = pool_workers.init_process, (self._barrier,)
+        return pebble.ProcessPool(self._workers, 0, initializer, arguments, self._context)
 
     def __enter__(self) -> Pool:
         return self
@@ -57,23 +64,42 @@ class Pool:
     ) -> T:
         """Run a call; retry it once if its worker died and it is idempotent.
 
-        Raise BrokenProcessPool if the call is lost. A worker whose call takes longer than `timeout`
-        seconds is killed and replaced: raise TimeoutError.
+        Raise BrokenProcessPool if the call is lost, PoolUnavailable if it cannot be started. A
+        worker whose call takes longer than `timeout` seconds is killed and replaced: raise
+        TimeoutError.
         """
         tries = 2 if idempotent else 1
         while True:
-            try:
-                future = self._pool.schedule(function, args, timeout=timeout)
-            except RuntimeError as error:
-                raise BrokenProcessPool(f"the pool has ended: {error}") from None
+            future = self._schedule(function, args, timeout)
             try:
                 found: T = await asyncio.wrap_future(future)
-            except pebble.ProcessExpired as error:
+            except (pebble.ProcessExpired, BrokenProcessPool) as error:
                 tries -= 1
                 if not tries:
                     raise BrokenProcessPool(f"the worker ended: {error}") from None
             else:
                 return found
+
+    def _schedule(
+        self, function: Callable[..., T], args: tuple[object, ...], timeout: float | None
+    ) -> Future[T]:
+        """Schedule a call, in a new pool if the pool has ended; raise PoolUnavailable."""
+        future: Future[T]
+        try:
+            future = self._pool.schedule(function, args, timeout=timeout)
+        except RuntimeError:
+            self._replace()
+            try:
+                future = self._pool.schedule(function, args, timeout=timeout)
+            except RuntimeError as error:
+                raise PoolUnavailable(f"the workers do not start: {error!r}") from None
+        return future
+
+    def _replace(self) -> None:
+        old, self._pool = self._pool, self._create()
+        probe.facts["rebuilt"] = int(str(probe.facts.get("rebuilt", 0))) + 1
+        # In a thread: it kills the workers that are left, and waits for their end.
+        asyncio.get_running_loop().run_in_executor(None, old.join)
 
 
 class _View(Executor):

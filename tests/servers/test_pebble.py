@@ -1,0 +1,32 @@
+"""`pebble`, beyond the contract: its pool ends if a worker dies while no task runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.http_clients import get
+from tests.waiting import is_running, wait_until
+
+pytestmark = pytest.mark.server
+
+NOTICED = 1.0  # s; pebble checks its workers every 0.1 s
+PID = "import os\ndef pid(): return str(os.getpid())\n"
+
+
+def test_the_pool_is_created_again_if_an_idle_worker_is_killed(start: Any, tmp_path: Path) -> None:
+    (tmp_path / "pid.py").write_text(PID)
+    running = start("pebble", f"{tmp_path}/pid.py:pid", workers=2)
+    for _ in range(2):
+        pid = int(get(running.url)[1])
+        os.kill(pid, signal.SIGKILL)
+        assert wait_until(lambda killed=pid: not is_running(killed))
+        time.sleep(NOTICED)
+        assert [get(running.url)[0] for _ in range(4)] == [200] * 4
+    assert json.loads(get(running.url + "resources/")[1])["facts"]["rebuilt"] == 2
