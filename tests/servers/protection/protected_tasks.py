@@ -31,6 +31,15 @@ def hang():
     return "done"
 
 
+def stay():
+    """Like `hold`, but never end if the file HANG exists at the start."""
+    with Path(os.environ["NAPS"]).open("a") as file:
+        file.write(".")
+    if Path(os.environ["HANG"]).exists():
+        time.sleep(1000)
+    return "done"
+
+
 async def wait():
     """Never end while the file HANG exists, on an event loop."""
     while Path(os.environ["HANG"]).exists():

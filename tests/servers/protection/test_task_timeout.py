@@ -77,6 +77,30 @@ def test_a_timeout_costs_the_other_workers_no_response(
     assert get(running.url) == (200, b"done")
 
 
+def test_requests_behind_a_task_that_hangs_run_in_the_new_pool(
+    protected: Protected, tmp_path: Path
+) -> None:
+    """The worker receives short tasks in advance; a few of them are already in its pipe."""
+    naps, hang, seconds = tmp_path / "naps", tmp_path / "hang", 4.0
+    hang.unlink()
+    running = protected("processes", "stay", workers=1, task_timeout=seconds, idempotent="yes")
+    assert get(running.url) == (200, b"done")
+    hang.touch()
+
+    def hang_first() -> int:
+        return get(running.url)[0]
+
+    def follow() -> int:
+        assert wait_until(lambda: naps.stat().st_size == 2)
+        hang.unlink(missing_ok=True)
+        time.sleep(0.75 * seconds)
+        return get(running.url)[0]
+
+    calls = iter([hang_first, *[follow] * 6])
+    statuses = in_threads(7, lambda: next(calls)())  # noqa: PLW0108 - a different call each
+    assert sorted(statuses) == [200] * 6 + [504]
+
+
 def test_a_replacement_that_failed_is_tried_again(protected: Protected, tmp_path: Path) -> None:
     """It fails because the server may open no more files."""
     running = protected("processes", "hang", workers=1, task_timeout=TIMEOUT)

@@ -17,6 +17,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from multiprocessing import connection
 from typing import Any, TypeVar, cast
+from weakref import WeakKeyDictionary
 
 from offload.serving.lifecycle import log
 from offload.serving.metrics import probe
@@ -54,6 +55,8 @@ class Pool:
         self._is_ending = False
         self._retiring: set[asyncio.Task[None]] = set()
         self._timed: Counter[ProcessPoolExecutor] = Counter()  # running calls that have a timeout
+        # Calls that exceeded it. They may still occupy a worker.
+        self._late: WeakKeyDictionary[ProcessPoolExecutor, list[Future[Any]]] = WeakKeyDictionary()
 
     def __enter__(self) -> Pool:
         return self
@@ -106,21 +109,25 @@ class Pool:
             try:
                 if timeout is None:
                     return await asyncio.wrap_future(future)
-                return await self._run_timed(executor, asyncio.wrap_future(future), timeout)
+                return await self._run_timed(executor, future, timeout)
             except BrokenProcessPool:
                 self._start_recovery(executor)
                 tries -= 1
                 if not tries:
                     raise
+            except asyncio.CancelledError:
+                if executor is self._executor or _is_cancelled():
+                    raise  # else it had not started when its pool was replaced
 
     async def _run_timed(
-        self, executor: ProcessPoolExecutor, call: asyncio.Future[T], timeout: float
+        self, executor: ProcessPoolExecutor, future: Future[T], timeout: float
     ) -> T:
         self._timed[executor] += 1
         try:
             async with asyncio.timeout(timeout):
-                return await call
+                return await asyncio.wrap_future(future)
         except TimeoutError:
+            self._late.setdefault(executor, []).append(future)
             if executor is self._executor:
                 self._start_replacement()
             raise
@@ -139,6 +146,7 @@ class Pool:
 
         The standard pool cannot replace a single worker: to kill one breaks the pool, and with it
         the calls of the other workers. If there is no new pool, the old one stays until RETRY.
+        Calls that wait in the old pool are moved to the new one.
         """
         old = self._executor
         assert old is not None
@@ -158,17 +166,23 @@ class Pool:
         retiring.add_done_callback(self._retiring.discard)
 
     async def _retire(self, old: ProcessPoolExecutor, pids: Collection[int]) -> None:
-        while self._timed[old]:  # each call ends by its timeout
-            await asyncio.sleep(RETIRING)
         # A call that was cancelled while it was queued would end the pool's thread with an error
         # (Python 3.11): let it drop these calls before it finds that a worker has ended.
         pool: Any = old
         thread = pool._executor_manager_thread  # there is no public name
         old.shutdown(wait=False, cancel_futures=True)
+        # Each call ends by its timeout. The pool has passed a few on that no worker has started:
+        # if all workers are stuck, these run in the new pool if they are idempotent.
+        while self._timed[old] and self._count_stuck(old) < self._workers:
+            await asyncio.sleep(RETIRING)
         for worker in multiprocessing.active_children():
             if worker.pid in pids:
                 worker.kill()
         await asyncio.to_thread(thread.join)
+
+    def _count_stuck(self, executor: ProcessPoolExecutor) -> int:
+        """Count the calls that exceeded their timeout and have not ended."""
+        return sum(not each.done() for each in self._late.get(executor, ()))
 
     async def _create(self, until: float) -> ProcessPoolExecutor | None:
         """Return a new pool whose workers are ready; if that fails, leave none of them: None."""
@@ -298,6 +312,12 @@ async def _end(executor: ProcessPoolExecutor) -> None:
     # It raises an error if the thread of the pool could not be started.
     ending = asyncio.gather(asyncio.to_thread(executor.shutdown), return_exceptions=True)
     await asyncio.wait([ending], timeout=ENDING)
+
+
+def _is_cancelled() -> bool:
+    """Whether the current task itself is to be cancelled."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _kill_workers(but: Collection[int | None] = ()) -> None:
