@@ -64,7 +64,13 @@ TARGETS = (
 )
 
 
-@pytest.mark.parametrize("noop_server", KINDS, indirect=True)
+UNPARSED = [
+    pytest.param(name, marks=pytest.mark.slow)
+    for name in ("uvicorn_h11", "hypercorn", "gunicorn_asgi")
+]
+
+
+@pytest.mark.parametrize("noop_server", [*KINDS, *UNPARSED], indirect=True)
 def test_the_host_in_the_target_replaces_that_of_the_header(noop_server: server.Server) -> None:
     found = [respond(noop_server, host, target)[0] for target, host, _ in TARGETS]
     assert found == [status for _, _, status in TARGETS]

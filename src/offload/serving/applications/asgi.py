@@ -8,7 +8,12 @@ from typing import Any
 
 from offload import tasks
 from offload.registry.application import is_application
-from offload.serving.applications import responses, sized_responses, user_worker
+from offload.serving.applications import (
+    request_target,
+    responses,
+    sized_responses,
+    user_worker,
+)
 from offload.serving.applications.clocked_asgi import ClockedApplication
 from offload.serving.lifecycle import worker_ready
 from offload.serving.metrics import loop_lag, task_clock
@@ -36,15 +41,16 @@ class Application:
             return
         loop_lag.note_request()
         method = scope["method"]
-        if (refused := responses.refusal(method, host(scope))) is not None:
+        path, target_host = request_target.split(scope["path"])  # some servers leave a URL as it is
+        if (refused := responses.refusal(method, target_host or host(scope))) is not None:
             await send_answer(send, refused, method)
             return
-        if (content := sized_responses.for_path(scope["path"])) is not None:
+        if (content := sized_responses.for_path(path)) is not None:
             body = content if isinstance(content, bytes) else content.encode()
             sized = responses.Answer(200, sized_responses.CONTENT_TYPE, body)
             await send_answer(send, sized, method)
             return
-        uri = f"{scope['path']}?{scope['query_string'].decode('latin-1')}"
+        uri = f"{path}?{scope['query_string'].decode('latin-1')}"
         answer = responses.for_path(uri) or responses.from_task(await task_clock.acall(self._task))
         await send_answer(send, answer, method)
 
