@@ -81,13 +81,13 @@ def start_run(plan: Plan, is_opened: bool = False) -> tuple[Path, list[Record]]:
 
     With `is_opened` its live page is served and opened first.
     """
+    check(plan)  # before the slow imports, so that a missing tool is reported soon
+    _check_placements(plan)
     from offload.bench.analysis import latency_capacity
     from offload.bench.experiments.progress.display import duration, expected_s
     from offload.bench.planning import plan_file
     from offload.bench.records import journal
 
-    check(plan)
-    _check_placements(plan)
     if is_opened:
         live_page.idle_s()  # raises UsageError before anything is written
     folder = journal.new_run(plan.suite)

@@ -74,8 +74,6 @@ def run_suite(
     format  text (default) or json: one object, or with all a list of them
     open    yes: show the run live in a browser, with all each run: see fab live
     """
-    from offload.reports import results_json
-
     if not suite:
         known = ", ".join(catalog.suites())
         raise UsageError("no suite given", f"use fab run_suite:NAME with one of {known}, or all")
@@ -89,6 +87,8 @@ def run_suite(
     plans = [_plan(name, quick, driver, rows, target, format, pythons) for name in names]
     for plan in plans:  # check all of them first, because a measurement takes long
         check(plan)
+    from offload.reports import results_json
+
     for plan in plans:
         try:
             _, records = start_run(plan, open)

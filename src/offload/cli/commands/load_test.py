@@ -5,12 +5,17 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from invoke import Context
 
 from offload.cli import arguments, case_options, command
 from offload.errors import RunError, UsageError
 from offload.registry import bind_address, catalog, host_names
+
+if TYPE_CHECKING:
+    from offload.loads import Load, Sender
+    from offload.suites import Placement, Request
 
 
 @command("Measure")
@@ -63,11 +68,7 @@ def run_load_test(
     format      text (default) or json
     """
     from offload import loads
-    from offload.bench.experiments import ad_hoc_load
-    from offload.bench.experiments.progress import display
-    from offload.bench.records import journal
     from offload.bench.target import running_servers
-    from offload.reports import json_rows, publish, results_txt
     from offload.suites import Request
 
     arguments.one_of("format", format, "text", "json")
@@ -109,6 +110,27 @@ def run_load_test(
     loads.check(load, tool, sender)
     if place.hosts:
         case_options.use_ssh_options(context)
+    _measure(load, tool, sender, facts, sent, place, format)
+
+
+def _measure(
+    load: Load,
+    tool: str,
+    sender: Sender,
+    facts: dict[str, object],
+    sent: Request,
+    place: Placement,
+    form: str,
+) -> None:
+    """Run a load, record it and print it; raise RunError if it has no figures.
+
+    `facts` are those of the server; empty if the load has a URL of its own.
+    """
+    from offload.bench.experiments import ad_hoc_load
+    from offload.bench.experiments.progress import display
+    from offload.bench.records import journal
+    from offload.reports import json_rows, publish, results_txt
+
     folder = journal.lasting_run()
     amount = f"{load.seconds:g} s" if load.seconds else f"{load.requests} requests"
     description = f"{load.url}: {tool}, {load.users} users, {amount}{place.label}"
@@ -116,13 +138,13 @@ def run_load_test(
     print(description, file=sys.stderr)
     with display.live(lambda: f"{description}: {monotonic() - started:.0f} s elapsed"):
         record = (
-            ad_hoc_load.of_url(load, tool, sender)
-            if url
-            else ad_hoc_load.of_server(facts, load, tool, sent, place)
+            ad_hoc_load.of_server(facts, load, tool, sent, place)
+            if facts
+            else ad_hoc_load.of_url(load, tool, sender)
         )
     journal.append(folder, record)
     path = publish.publish(folder, journal.read(folder))
-    if format == "json":
+    if form == "json":
         print(json_rows.as_json([record]), end="")
     else:
         print(
