@@ -63,7 +63,7 @@ def files_in(folder: Path) -> dict[str, str]:
     return {"ANY_TASK": str(folder / "task"), "ANY_EVENTS": str(folder / "events")}
 
 
-def has_begun(folder: Path) -> bool:
-    """Whether a task has begun, and is worked on if it has not ended."""
+def has_started(folder: Path) -> bool:
+    """Whether a task has started; it is running unless it has ended."""
     events = folder / "events"
     return events.is_file() and any_task.BEGINS in events.read_text()

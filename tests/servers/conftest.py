@@ -18,7 +18,7 @@ from offload.registry import catalog
 from offload.suites import Case
 from tests import ROOT
 from tests.installed import EVERY, one_of_each_kind, require
-from tests.servers.chosen import ANY, Chosen, files_in, has_begun
+from tests.servers.chosen import ANY, Chosen, files_in, has_started
 from tests.waiting import wait_until
 
 AtWork = tuple[server.Server, list[socket.socket]]
@@ -46,7 +46,7 @@ def fetched_from(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str,
 @pytest.fixture(scope="session")
 def bodies(fetched_from: dict[str, str]) -> dict[str, bytes]:
     """The result of each task, by name, called in a process without a server."""
-    said = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-c", CALL, *TASKS],
         cwd=ROOT,
         env={**os.environ, **fetched_from},
@@ -54,7 +54,7 @@ def bodies(fetched_from: dict[str, str]) -> dict[str, bytes]:
         check=True,
         timeout=40,
     )
-    return {name: bytes.fromhex(body) for name, body in json.loads(said.stdout).items()}
+    return {name: bytes.fromhex(body) for name, body in json.loads(done.stdout).items()}
 
 
 @pytest.fixture(scope="session", params=one_of_each_kind(EVERY))
@@ -100,7 +100,7 @@ def at_work(
         for _ in range(requests):
             clients.append(socket.create_connection(address, timeout=20))
             clients[-1].sendall(b"GET / HTTP/1.0\r\n\r\n")
-        assert wait_until(lambda: has_begun(tmp_path))
+        assert wait_until(lambda: has_started(tmp_path))
         return running, clients
 
     yield begin

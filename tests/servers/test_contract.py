@@ -24,7 +24,7 @@ from tests.waiting import read_line
 pytestmark = pytest.mark.server
 
 PROCESSES = ("processes", "pipes", "pebble")  # of workers that are processes
-SAYS = {
+MESSAGES = {
     "raises": r"raised ValueError: two\nlines\x1b[31m",
     "exits": "raised SystemExit: 3",
     "recurses": "raised RecursionError: maximum recursion depth exceeded",
@@ -66,12 +66,12 @@ def test_bodies_that_are_compared_are_of_the_tasks(bodies: dict[str, bytes]) -> 
 
 def test_a_failing_task_is_a_500_and_the_server_lives(any_server: Chosen) -> None:
     pid = any_server.running.process.pid
-    for fault, says in SAYS.items():
+    for fault, message in MESSAGES.items():
         url = any_server.choose(f"{FAULTS}:{fault}").url
         for _ in range(2):
             status, body = get(url)
             assert (fault, status, body.count(b"\n")) == (fault, 500, 1)
-            assert f"any_task {says}" in body.decode()
+            assert f"any_task {message}" in body.decode()
         assert get(url + "resources/")[0] == 200
     assert any_server.running.process.pid == pid
 
@@ -85,7 +85,7 @@ def test_an_exit_in_a_task_of_asyncio_is_a_500_and_the_server_lives(any_server: 
         for _ in range(2):
             status, body = get(url)
             assert (fault, status, body.count(b"\n")) == (fault, 500, 1)
-            assert f"any_task {SAYS[fault]}" in body.decode()
+            assert f"any_task {MESSAGES[fault]}" in body.decode()
         assert get(url + "resources/")[0] == 200
     assert any_server.running.process.pid == pid
 
@@ -98,16 +98,16 @@ def test_a_fork_of_a_task_does_not_serve(any_server: Chosen) -> None:
 
 def test_resources_report_memory_processes_and_facts(noop_server: server.Server) -> None:
     status, body = get(noop_server.url + "resources/")
-    told = json.loads(body)
+    report = json.loads(body)
     name = noop_server.facts["server"]
-    assert (status, told["facts"]["server"], told["facts"]["task"]) == (200, name, "noop_sync")
-    assert told["memory_pss_mib"] > 5
+    assert (status, report["facts"]["server"], report["facts"]["task"]) == (200, name, "noop_sync")
+    assert report["memory_pss_mib"] > 5
 
 
 @of_our_own
 def test_the_first_process_of_the_resources_is_the_server(noop_server: server.Server) -> None:
-    told = json.loads(get(noop_server.url + "resources/")[1])
-    assert told["facts"]["pid"] == noop_server.process.pid == told["processes"][0]["pid"]
+    report = json.loads(get(noop_server.url + "resources/")[1])
+    assert report["facts"]["pid"] == noop_server.process.pid == report["processes"][0]["pid"]
 
 
 FORKED = ("prefork", "fork_per_request", "gunicorn_sync")
@@ -115,8 +115,8 @@ FORKED = ("prefork", "fork_per_request", "gunicorn_sync")
 
 @pytest.mark.parametrize("noop_server", one_of_each_kind([*FORKED]), indirect=True)
 def test_a_forked_process_lists_those_of_the_server(noop_server: server.Server) -> None:
-    told = json.loads(get(noop_server.url + "resources/")[1])
-    pids = [process["pid"] for process in told["processes"]]
+    report = json.loads(get(noop_server.url + "resources/")[1])
+    pids = [process["pid"] for process in report["processes"]]
     assert pids[0] == noop_server.process.pid
     assert len(pids) > 1
 

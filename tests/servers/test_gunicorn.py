@@ -83,9 +83,9 @@ def test_greenlets_are_limited(at_work: Any, tmp_path: Path) -> None:
 def test_a_dirty_worker_runs_the_task(start: Any, tmp_path: Path) -> None:
     (tmp_path / "tells.py").write_text(TELLS)
     running = start("gunicorn_dirty", f"{tmp_path}/tells.py:tells", workers=2)
-    told = {tuple(map(int, get(running.url)[1].split())) for _ in range(8)}
-    assert len({pid for pid, _ in told}) == 2  # both, in turn
-    [arbiter] = {parent for _, parent in told}
+    pids = {tuple(map(int, get(running.url)[1].split())) for _ in range(8)}
+    assert len({pid for pid, _ in pids}) == 2  # both, one after the other
+    [arbiter] = {parent for _, parent in pids}
     assert psutil.Process(arbiter).ppid() == running.process.pid
 
 
@@ -141,12 +141,12 @@ def test_a_worker_class_that_cannot_be_imported_is_one_line() -> None:
         "from offload.serving.main import main\n"
         "sys.exit(main(['gunicorn_gevent', 'noop_sync', '0']))"
     )
-    said = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-c", hide], cwd=ROOT, capture_output=True, text=True, timeout=20
     )
-    assert (said.returncode, said.stderr.count("\n")) == (4, 1), said.stderr
-    assert said.stderr.startswith("error: gunicorn: class uri 'gevent' invalid or not found")
-    assert "import of gunicorn.workers.ggevent halted" in said.stderr
+    assert (done.returncode, done.stderr.count("\n")) == (4, 1), done.stderr
+    assert done.stderr.startswith("error: gunicorn: class uri 'gevent' invalid or not found")
+    assert "import of gunicorn.workers.ggevent halted" in done.stderr
 
 
 def test_an_application_that_exits_with_a_text_ends_its_worker_with_it(tmp_path: Path) -> None:

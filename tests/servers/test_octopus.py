@@ -39,8 +39,8 @@ def built(rows: int) -> subprocess.CompletedProcess[str]:
     return subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=60)
 
 
-def octopuses(url: str, asked: str) -> list[dict[str, Any]]:
-    query = f"{{ octopuses({asked}) {{ id name octopusType {{ id name }} weight }} }}"
+def octopuses(url: str, arguments: str) -> list[dict[str, Any]]:
+    query = f"{{ octopuses({arguments}) {{ id name octopusType {{ id name }} weight }} }}"
     request = Request("/graphql/", "POST", json.dumps({"query": query}))
     body = get(urljoin(url, request.path), request)
     found: list[dict[str, Any]] = json.loads(body)["data"]["octopuses"]
@@ -58,9 +58,9 @@ def test_it_is_built_the_same_each_time_and_not_without_need(own: Path) -> None:
 
 
 def test_the_command_builds_it_and_what_it_built_is_complete(own: Path) -> None:
-    said = fab("build_octopus_db:rows=1500")
-    assert (said.returncode, said.stderr) == (0, "")
-    assert said.stdout.startswith(f"{own}: 1500 octopuses in ")
+    done = fab("build_octopus_db:rows=1500")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"{own}: 1500 octopuses in ")
     assert database.is_complete(1500)
     with sqlite3.connect(own) as db:
         counts = [db.execute(f"SELECT count(*) FROM {t}").fetchone() for t in database.MANY]
@@ -73,9 +73,9 @@ def test_the_command_builds_it_and_what_it_built_is_complete(own: Path) -> None:
 
 @pytest.mark.parametrize("rows", ["999", "10000001", "many"])
 def test_rows_out_of_bounds_are_a_usage_error(own: Path, rows: str) -> None:
-    said = fab_here(f"build_octopus_db:rows={rows}")
-    assert (said.returncode, said.stderr.count("\n")) == (2, 1)
-    assert f"rows={rows!r}" in said.stderr
+    done = fab_here(f"build_octopus_db:rows={rows}")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert f"rows={rows!r}" in done.stderr
     assert not own.exists()
 
 
@@ -90,8 +90,8 @@ def test_rows_that_were_changed_are_seen(own: Path) -> None:
 
 def test_a_folder_that_cannot_be_written_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OCTOPUS_DB", "/proc/no/octopus.sqlite3")
-    said = built(1000)
-    assert (said.returncode, said.stderr.count("\n")) == (6, 1)
+    done = built(1000)
+    assert (done.returncode, done.stderr.count("\n")) == (6, 1)
 
 
 @every

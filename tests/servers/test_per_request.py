@@ -118,8 +118,8 @@ def test_a_thread_that_cannot_be_started_leaves_its_place_to_others() -> None:
         seen = {status for _ in range(4) for status in in_threads(8, respond)}
         assert seen == {0, 200}
         running.terminate()
-        said = running.communicate(timeout=20)[1]
+        stderr = running.communicate(timeout=20)[1]
     finally:
         running.kill()
-    assert "can't start new thread" in said
+    assert "can't start new thread" in stderr
     assert running.returncode == 0

@@ -25,5 +25,5 @@ def test_only_a_client_that_left_is_passed_over(
             raise error
         except (OSError, ValueError):
             server.handle_error(None, None)
-    said = capsys.readouterr().err
-    assert (line in said, said.count("\n")) == (True, 1 if line else 0)
+    stderr = capsys.readouterr().err
+    assert (line in stderr, stderr.count("\n")) == (True, 1 if line else 0)

@@ -48,16 +48,16 @@ def test_a_missing_package_is_one_line_of_a_server() -> None:
         "u.find_spec = lambda name, *more: None if name == 'pebble' else real(name, *more)\n"
         "from offload.serving.main import main; sys.exit(main(['pebble', 'noop_sync', '0']))"
     )
-    said = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-c", hide], cwd=ROOT, capture_output=True, text=True, timeout=20
     )
     line = "error: pebble needs pebble: make suites\n"
-    assert (said.returncode, said.stderr) == (3, line)
+    assert (done.returncode, done.stderr) == (3, line)
 
 
 @pytest.mark.server
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "message"),
     [
         ("import blacksheep", "needs blacksheep, which cannot be imported (No module named '"),
         (
@@ -66,13 +66,13 @@ def test_a_missing_package_is_one_line_of_a_server() -> None:
         ),
     ],
 )
-def test_what_serve_cannot_import_is_one_line(line: str, told: str, a_copy: Path) -> None:
+def test_what_serve_cannot_import_is_one_line(line: str, message: str, a_copy: Path) -> None:
     serve = f'def serve(task: str, port: int) -> None:\n    """Serve."""\n    {line}\n'
     (a_copy / "servers" / "sheep.py").write_text(serve)
     words = [sys.executable, "-P", "-m", "offload.servers", "sheep", "noop_sync", "0"]
-    said = subprocess.run(words, cwd=a_copy, capture_output=True, text=True, timeout=20)
-    assert (said.returncode, said.stderr.count("\n")) == (3, 1), said.stderr
-    assert f"error: sheep {told}" in said.stderr
+    done = subprocess.run(words, cwd=a_copy, capture_output=True, text=True, timeout=20)
+    assert (done.returncode, done.stderr.count("\n")) == (3, 1), done.stderr
+    assert f"error: sheep {message}" in done.stderr
 
 
 def test_make_suites_is_the_remedy_for_what_it_installs_alone() -> None:

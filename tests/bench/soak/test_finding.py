@@ -21,7 +21,7 @@ BEFORE = Totals(3, 60_000, 40, 7)
 
 
 def finding(**changed: Any) -> Finding:
-    given: dict[str, Any] = {
+    values: dict[str, Any] = {
         "server": "threads",
         "statuses": {"200": 900, "500": 100},
         "faults": {"killed": 2, "malformed": 40},
@@ -32,7 +32,7 @@ def finding(**changed: Any) -> Finding:
         "threads": NONE,
         "serves": True,
     }
-    return Finding(**{**given, **changed})
+    return Finding(**{**values, **changed})
 
 
 @pytest.mark.parametrize(

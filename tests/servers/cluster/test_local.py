@@ -144,7 +144,7 @@ def answer_to_a_stranger(port: int) -> str:
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "says"),
+    ("name", "value", "message"),
     [
         ("scheduler", "http://a:1", "scheduler='http://a:1' is not an address"),
         ("ssh", "-oProxyCommand=x", "ssh='-oProxyCommand=x' is not a list of hosts"),
@@ -155,11 +155,11 @@ def answer_to_a_stranger(port: int) -> str:
         ("scheduler", "tcp://127.0.0.1:1", "no scheduler at tcp://127.0.0.1:1"),
     ],
 )
-def test_a_wrong_setting_is_one_line(name: str, value: str, says: str) -> None:
+def test_a_wrong_setting_is_one_line(name: str, value: str, message: str) -> None:
     process = begin("dask", "noop_sync", "0", **{f"SERVER_{name.upper()}": value})
     code, lines = wait_for_end(process)
     assert (code, len(lines)) in [(2, 1), (3, 1)], lines
-    assert says in lines[0]
+    assert message in lines[0]
 
 
 def test_two_places_for_workers_exclude_each_other() -> None:

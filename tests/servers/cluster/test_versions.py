@@ -10,7 +10,7 @@ pytestmark = pytest.mark.skipif(bool(MISSING["dask"]), reason="dask is missing: 
 
 
 @pytest.mark.parametrize(
-    ("there", "says"),
+    ("there", "message"),
     [
         ({"Python": "3.13.5", "dask": "2026.8"}, None),
         ({"Python": "3.12.1", "dask": "2026.8"}, "Python 3.12.1 instead of 3.13.5"),
@@ -18,10 +18,10 @@ pytestmark = pytest.mark.skipif(bool(MISSING["dask"]), reason="dask is missing: 
         ({}, "Python none instead of 3.13.5, dask none instead of 2026.8"),
     ],
 )
-def test_the_versions_that_differ_are_named(there: dict[str, str], says: str | None) -> None:
+def test_the_versions_that_differ_are_named(there: dict[str, str], message: str | None) -> None:
     from offload.serving.pools.dask_cluster import versions
 
-    assert versions.difference({"Python": "3.13.5", "dask": "2026.8"}, there) == says
+    assert versions.difference({"Python": "3.13.5", "dask": "2026.8"}, there) == message
 
 
 def test_a_process_knows_its_own_versions() -> None:

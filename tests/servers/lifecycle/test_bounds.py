@@ -18,7 +18,7 @@ LONG = "9" * 5000
 
 
 @pytest.mark.parametrize(
-    ("setting", "value", "says"),
+    ("setting", "value", "message"),
     [
         ("workers", "0", "from 1 to 256"),
         ("workers", "257", "from 1 to 256"),
@@ -31,7 +31,7 @@ LONG = "9" * 5000
     ids=lambda value: ascii(value)[:12],
 )
 def test_a_setting_out_of_bounds_is_a_usage_error(
-    setting: str, value: str, says: str, monkeypatch: pytest.MonkeyPatch
+    setting: str, value: str, message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(f"SERVER_{setting.upper()}", value)
     default = "forkserver" if setting == "start_method" else 4
@@ -39,7 +39,7 @@ def test_a_setting_out_of_bounds_is_a_usage_error(
         main._setting(setting, default)
     line = str(refused.value)
     assert line.startswith(f"{setting}=")
-    assert says in line
+    assert message in line
     assert (line.count("\n"), len(line) < 200) == (0, True)
 
 

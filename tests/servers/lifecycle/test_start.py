@@ -75,10 +75,10 @@ def test_a_thread_that_cannot_be_started_is_one_line(name: str) -> None:
 
 def test_a_gil_address_that_no_thread_can_verify_is_unknown() -> None:
     code = "from offload.serving.metrics import gil_address; print(gil_address.find())"
-    said = python(code, "prlimit", *ONE_STACK.split())
-    assert said.stdout == (
+    done = python(code, "prlimit", *ONE_STACK.split())
+    assert done.stdout == (
         "the process cannot read its own memory, or start a thread: can't start new thread\n"
-    ), said.stderr
+    ), done.stderr
 
 
 @pytest.mark.usefixtures("own_temporary")  # without a file left it cannot remove its folder
@@ -193,11 +193,11 @@ def test_a_server_that_dies_while_starting_is_a_start_error(tmp_path: Path, star
 
 
 def test_without_a_task_the_usage_is_printed() -> None:
-    said = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-P", "-m", "offload.servers", "threads"],
         cwd=ROOT,
         capture_output=True,
         text=True,
         timeout=20,
     )
-    assert (said.returncode, said.stderr.count("\n")) == (2, 1)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)

@@ -15,7 +15,7 @@ from offload.bench.target import server
 from offload.serving.lifecycle import stop_signal
 from tests.commands import can_listen
 from tests.installed import OWN, SERVERS, one_of_each_kind, require
-from tests.servers.chosen import ANY, FAULTS, Chosen, files_in, has_begun
+from tests.servers.chosen import ANY, FAULTS, Chosen, files_in, has_started
 from tests.servers.lifecycle.command_line import begin, wait_for_end
 from tests.servers.lifecycle.short_timeout import SECONDS
 from tests.waiting import read_line, wait_until
@@ -49,7 +49,7 @@ def stopped(
     running = chosen.choose("sleep_sync")
     clients = [requested(running) for _ in range(5)]
     try:
-        assert wait_until(lambda: has_begun(folder))
+        assert wait_until(lambda: has_started(folder))
         running.process.send_signal(number)
         answers = [answer_to(client) for client in clients]
         assert wait_until(lambda: running.process.poll() is not None, 20)
@@ -147,16 +147,16 @@ def test_a_task_that_blocks_is_cut_off(
         port = int(read_line(process.stderr).rpartition(":")[2].partition("/")[0])
         with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
             client.sendall(b"GET / HTTP/1.0\r\n\r\n")
-            assert wait_until(lambda: has_begun(tmp_path))
+            assert wait_until(lambda: has_started(tmp_path))
             began = time.monotonic()
             process.terminate()
-            said = process.communicate(timeout=20)[1]
+            stderr = process.communicate(timeout=20)[1]
         assert time.monotonic() - began >= SECONDS
     finally:
         process.kill()
     assert process.returncode == stop_signal.DROPPED
     # a worker that was killed with its request may be logged after it
-    assert "\nunfinished requests are dropped after " in f"\n{said}"
+    assert "\nunfinished requests are dropped after " in f"\n{stderr}"
     assert wait_until(lambda: not mark(), 5)
 
 
@@ -174,7 +174,7 @@ def test_a_task_that_blocks_is_cut_off_although_nobody_reads_the_log(
         process.stderr.close()
         with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
             client.sendall(b"GET / HTTP/1.0\r\n\r\n")
-            assert wait_until(lambda: has_begun(tmp_path))
+            assert wait_until(lambda: has_started(tmp_path))
             process.terminate()
             assert process.wait(20) == stop_signal.DROPPED
     finally:

@@ -91,10 +91,10 @@ def test_a_signal_while_starting_leaves_nothing(
             assert wait_until(psutil.Process(process.pid).children)
         assert imports("ends") == set()
         process.send_signal(number)
-        _, said = process.communicate(timeout=20)  # it is open for as long as a worker lives
+        _, stderr = process.communicate(timeout=20)  # it is open for as long as a worker lives
     finally:
         process.kill()
-    assert (b"Traceback" in said, process.returncode) in (
+    assert (b"Traceback" in stderr, process.returncode) in (
         [(False, 0)] if number == signal.SIGTERM else [(False, -9), (True, -9)]
     )
     assert wait_until(lambda: not mark(), 5)

@@ -26,8 +26,8 @@ Start = Callable[..., server.Server]
 @pytest.mark.parametrize("name", PYTHONS)
 def test_every_python_finds_its_gil(name: str) -> None:
     words = [PYTHONS[name], "-c", FIND]
-    said = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=20)
-    facts = json.loads(said.stdout)
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=20)
+    facts = json.loads(done.stdout)
     assert "gil_address_error" not in facts
     assert facts["gil_address"]["address"] % 4 == 0
 

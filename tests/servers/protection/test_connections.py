@@ -53,8 +53,8 @@ def test_connections_above_the_limit_of_open_files_wait_without_using_a_cpu(name
         assert get(f"http://127.0.0.1:{port}/") == (200, b"ok")
     finally:
         process.kill()
-        said = process.communicate(timeout=20)[1]
-    assert "no connection can be accepted: Too many open files" in said
+        stderr = process.communicate(timeout=20)[1]
+    assert "no connection can be accepted: Too many open files" in stderr
 
 
 def cpu_s(process: psutil.Process) -> float:

@@ -39,17 +39,17 @@ def test_a_time_is_a_number_of_seconds(
 
 
 @pytest.mark.parametrize(
-    ("words", "says"),
+    ("words", "message"),
     [
         ("protect=perhaps", "no 'perhaps' in protect=: choose from yes, no"),
         ("max_wait=0", "max_wait='0' is not a number from 0.1 to 3600"),
         ("max_connections=0", "max_connections='0' is not a whole number from 1 to 65535"),
     ],
 )
-def test_a_wrong_setting_is_one_line(words: str, says: str) -> None:
-    said = fab_here(f"run_server:3,noop_sync,{words}")
-    assert (said.returncode, said.stderr.count("\n")) == (2, 1)
-    assert says in said.stderr
+def test_a_wrong_setting_is_one_line(words: str, message: str) -> None:
+    done = fab_here(f"run_server:3,noop_sync,{words}")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert message in done.stderr
 
 
 def test_a_case_names_the_protection() -> None:

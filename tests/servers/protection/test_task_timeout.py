@@ -143,11 +143,11 @@ def test_requests_that_time_out_before_they_start_are_504_without_a_traceback(
         assert wait_until(lambda: not is_running(child))
         assert get(url) == (200, b"done")
         process.terminate()
-        said = process.communicate(timeout=20)[1]
+        stderr = process.communicate(timeout=20)[1]
     finally:
         process.kill()
     assert process.returncode == 0
-    assert "Traceback" not in said
+    assert "Traceback" not in stderr
 
 
 def status_of(connection: http.client.HTTPConnection, path: str) -> int:
