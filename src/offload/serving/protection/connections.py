@@ -64,7 +64,6 @@ class BoundedServer(Server):
     """A server with at most `maximum` open connections."""
 
     maximum = 0
-    refused = 0
     _open = 0
     _refusing: set[asyncio.Task[None]]
 
@@ -74,7 +73,6 @@ class BoundedServer(Server):
             self._open += 1
             super().handle_stream(stream, address)
             return
-        self.refused += 1
         self._refusing = getattr(self, "_refusing", set())
         if len(self._refusing) >= MOST_LINGERING:
             stream.close()
