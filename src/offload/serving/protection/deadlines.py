@@ -27,7 +27,7 @@ LINGER_BYTES = 1 << 16  # of a refused request that are read
 def reader(connection: socket.socket) -> io.BufferedReader:
     """Return a stream of what the client sends; after REQUEST, reading raises TimeoutError.
 
-    After a stop signal it raises it after STOPPED: no request has been accepted yet.
+    After a stop signal the limit is STOPPED, because the request has not been accepted yet.
     """
     return io.BufferedReader(_Reader(connection))
 

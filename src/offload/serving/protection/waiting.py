@@ -13,7 +13,7 @@ from collections import OrderedDict
 from offload.serving.protection.expiry import Expiry
 
 AHEAD = 0.05  # s of work that each worker receives beyond its current task; a guess
-LATE = 0.02  # of a task's duration: a loop that is later costs more than that of the rate; a guess
+LATE = 0.02  # share of a task's duration by which the loop may be late; a guess
 SHORTEST = 1e-6  # s, for a task whose duration was measured as 0
 WEIGHT = 0.3  # of the latest delay in the mean: one long delay is not enough; a guess
 
@@ -79,10 +79,10 @@ class Waiting:
                 turn.set_result(None)
 
     def set_service(self, seconds: float, late_s: float = 0.0) -> None:
-        """Set the mean duration of a task, and how late the loop learned of the end of the latest.
+        """Set the mean duration of a task, and how late the loop noticed the end of the last task.
 
-        Workers receive short tasks in advance. If the loop is late, each receives one long task in
-        advance, because it would wait as long for its next one.
+        Workers receive short tasks in advance. If the loop is late, each worker also receives one
+        long task in advance, because otherwise it would wait for the loop after each task.
         """
         self._late_s += (late_s - self._late_s) * WEIGHT
         ahead = self._workers * AHEAD // (seconds or SHORTEST)

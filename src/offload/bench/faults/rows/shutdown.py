@@ -66,7 +66,7 @@ def _second_signal(name: str) -> float | None:
         sender.start()
         _wait_until_in_progress(target, 1)
         os.kill(target.pid, signal.SIGTERM)
-        time.sleep(server.SHORT_DRAIN)  # a second signal that follows at once may be lost
+        time.sleep(server.SHORT_DRAIN)  # until then, a second signal is ignored
         began = time.monotonic()
         if _exit_code(target, 0.0) is None:
             os.kill(target.pid, signal.SIGTERM)
