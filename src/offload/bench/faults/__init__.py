@@ -3,6 +3,7 @@
 row               what a row of the lab is: a fault, a promise, and how the fault is injected
 lab               the rows, and a run of them
 clients           clients that send requests while a fault happens
+overload_clients  clients that disconnect when their patience ends
 slow_connections  connections that send or receive slowly, by slowhttptest or by own sockets
 raw_requests      requests that no HTTP client would send
 commands          commands that must fail, and how they end

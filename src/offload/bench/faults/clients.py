@@ -1,10 +1,9 @@
-"""Clients that send requests while a fault happens: steady ones, and impatient ones."""
+"""Clients that send requests while a fault happens, and wait for each response."""
 
 from __future__ import annotations
 
 import asyncio
 import math
-import random
 import resource
 import threading
 import time
@@ -110,59 +109,13 @@ async def _send_at_once(port: int, count: int) -> list[int]:
 async def _status(port: int, longest_s: float = LONGEST_S) -> int:
     try:
         async with asyncio.timeout(longest_s):
-            return await _get(port)
+            return await get_status(port)
     except (OSError, TimeoutError):
         return 0
 
 
-@dataclass
-class OverloadCounts:
-    """The times of good responses, and the numbers of refusals and of clients that gave up."""
-
-    began: float
-    good: list[float] = field(default_factory=list)
-    refused: int = 0
-    gave_up: int = 0
-
-    def rate(self, start: float, end: float) -> float:
-        """Return the good responses per second between two times in s since the beginning."""
-        times = [t - self.began for t in self.good]
-        return sum(start <= t < end for t in times) / (end - start)
-
-
-def overload(port: int, clients: int, seconds: float, patience: float) -> OverloadCounts:
-    """Send requests from `clients` clients, which disconnect when their patience ends."""
-    return asyncio.run(_overload(port, clients, seconds, patience))
-
-
-async def _overload(port: int, clients: int, seconds: float, patience: float) -> OverloadCounts:
-    counts = OverloadCounts(began=time.monotonic())
-    each = [asyncio.create_task(_impatient(port, counts, patience)) for _ in range(clients)]
-    await asyncio.sleep(seconds)
-    for client in each:
-        client.cancel()
-    await asyncio.gather(*each, return_exceptions=True)
-    return counts
-
-
-async def _impatient(port: int, counts: OverloadCounts, patience: float) -> None:
-    while True:
-        try:
-            async with asyncio.timeout(patience):
-                status = await _get(port)
-        except TimeoutError:
-            counts.gave_up += 1
-            continue
-        except OSError:
-            status = 0
-        if status == 200:
-            counts.good.append(time.monotonic())
-        else:
-            counts.refused += status == 503
-            await asyncio.sleep(random.uniform(0.5, 1.5))  # noqa: S311
-
-
-async def _get(port: int) -> int:
+async def get_status(port: int) -> int:
+    """Return the status of one request; 0 if the connection closed without one. Raise OSError."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
         writer.write(REQUEST)

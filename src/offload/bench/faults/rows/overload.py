@@ -7,7 +7,7 @@ import time
 
 import psutil
 
-from offload.bench.faults import clients
+from offload.bench.faults import clients, overload_clients
 from offload.bench.faults.faulty_server import FaultyServer, faulty
 from offload.bench.faults.row import Outcome, Row, Size
 from offload.units import percent, seconds
@@ -27,7 +27,7 @@ def inject(server: str, size: Size) -> Outcome:
     clients.allow_connections(size.overload_clients)
     with faulty(name, "a second", {"protect": protect, "backlog": 8192}, WORKERS) as target:
         before = _rss_mib(target)
-        found = clients.overload(
+        found = overload_clients.overload(
             target.port, size.overload_clients, size.overload_s + TASK_S, PATIENCE_S
         )
         next_s = _next_client_s(target.port)
