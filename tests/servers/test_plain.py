@@ -13,7 +13,7 @@ from offload.serving.lifecycle import log
 @pytest.mark.parametrize(
     ("error", "line"), [(ConnectionResetError(), ""), (ValueError("odd"), "ValueError('odd')")]
 )
-def test_only_a_client_that_left_is_passed_over(
+def test_only_the_error_of_a_client_that_left_is_not_logged(
     error: Exception,
     line: str,
     capsys: pytest.CaptureFixture[str],

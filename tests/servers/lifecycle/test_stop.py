@@ -220,7 +220,9 @@ def test_a_task_that_blocks_for_a_minute_is_cut_off_after_ten_seconds(
 
 
 @pytest.mark.parametrize("name", ["sync", "loop"])
-def test_a_stop_signal_loses_nobody_of_a_long_listen_queue(name: str, at_work: AtWork) -> None:
+def test_a_stop_signal_loses_no_connection_of_a_long_listen_queue(
+    name: str, at_work: AtWork
+) -> None:
     running, clients = at_work(name, f"{FAULTS}:slow_once", backlog=1024)
     clients += [requested(running) for _ in range(600)]
     running.process.terminate()

@@ -35,7 +35,7 @@ def test_an_import_that_turns_the_gil_on_is_named(monkeypatch: pytest.MonkeyPatc
     assert next(str(warning.message) for warning in shown) == SAID
 
 
-def test_a_gil_that_was_on_from_the_start_was_turned_on_by_nobody() -> None:
+def test_no_module_has_turned_on_a_gil_that_was_on_from_the_start() -> None:
     show = warnings.showwarning
     if not gil_state.enabled():
         pytest.skip("this build has no GIL")

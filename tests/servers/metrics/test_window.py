@@ -128,7 +128,7 @@ def test_a_failed_task_is_timed_too(any_server: Chosen) -> None:
 
 
 @pytest.mark.server
-def test_a_slot_that_was_idle_begins_with_its_task(start: Start) -> None:
+def test_the_time_of_an_idle_slot_starts_with_its_task(start: Start) -> None:
     running = start("threads", "sleep_short_sync", workers=1)
     began = time.monotonic()
     for _ in range(2):

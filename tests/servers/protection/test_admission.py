@@ -69,7 +69,7 @@ def test_the_kernel_reports_how_long_data_has_waited() -> None:
 
 @pytest.mark.server
 @pytest.mark.parametrize("name", ["threads", "processes", "pipes"])
-def test_a_refused_request_is_told_when_to_retry(name: str, protected: Protected) -> None:
+def test_a_refused_request_has_the_time_to_retry(name: str, protected: Protected) -> None:
     running = protected(name, "hang", workers=1, max_wait=59.5)
     address = ("127.0.0.1", int(str(running.facts["port"])))
     with ExitStack() as stack:
