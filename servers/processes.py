@@ -25,6 +25,7 @@ def serve(
 ) -> None:
     """Run the task in one of `workers` processes, all started before the server listens."""
     context = get_context(start_method)
+    context.set_forkserver_preload([recovery.__name__])  # imported once, not by every worker
 
     def create() -> ProcessPoolExecutor:
         at_start = (context.Barrier(workers),)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from concurrent.futures.process import BrokenProcessPool
@@ -18,6 +19,7 @@ from offload.serving.pools import pool_workers
 from offload.serving.pools.recovery import PoolUnavailable
 
 TERM_TIMEOUT = 0.1  # s until pebble kills a worker; ours ignore the SIGTERM that it sends first
+LOCK_TIMEOUT = 5.0  # s until a worker gives up waiting for pebble's lock; pebble's own is 60 s
 
 T = TypeVar("T")
 
@@ -26,10 +28,13 @@ class Pool:
     """A pebble.ProcessPool: a worker that dies in a task is replaced, the task retried once.
 
     If a worker dies while no task runs, pebble ends the whole pool. Then this one creates another.
+    If a worker is killed while it holds the lock of pebble's pipes, the others wait for this lock
+    twice and end, so no task is done for 2 x LOCK_TIMEOUT.
     """
 
     def __init__(self, workers: int) -> None:
         self._context = get_context("forkserver")
+        self._context.set_forkserver_preload([__name__])  # imported once, not by every worker
         self._barrier = self._context.Barrier(workers)
         self._workers = workers
         pebble.CONSTS.term_timeout = TERM_TIMEOUT
@@ -37,8 +42,8 @@ class Pool:
 
     def _create(self) -> Any:
         """Return a new pool, whose workers start with the first call."""
-        initializer, arguments = pool_workers.init_process, (self._barrier,)
-        return pebble.ProcessPool(self._workers, 0, initializer, arguments, self._context)
+        arguments = (self._barrier,)
+        return pebble.ProcessPool(self._workers, 0, _init_process, arguments, self._context)
 
     def __enter__(self) -> Pool:
         return self
@@ -62,20 +67,20 @@ class Pool:
         idempotent: bool,
         timeout: float | None = None,
     ) -> T:
-        """Run a call; retry it once if its worker died and it is idempotent.
+        """Run a call; if it is idempotent, retry it once if its worker died or the pool ended.
 
         Raise BrokenProcessPool if the call is lost, PoolUnavailable if it cannot be started. A
         worker whose call takes longer than `timeout` seconds is killed and replaced: raise
         TimeoutError.
         """
-        tries = 2 if idempotent else 1
+        failures: Counter[type[Exception]] = Counter()  # both can happen one after the other
         while True:
             future = self._schedule(function, args, timeout)
             try:
                 found: T = await asyncio.wrap_future(future)
             except (pebble.ProcessExpired, BrokenProcessPool) as error:
-                tries -= 1
-                if not tries:
+                failures[type(error)] += 1
+                if not idempotent or failures[type(error)] > 1:
                     raise BrokenProcessPool(f"the worker ended: {error}") from None
             else:
                 return found
@@ -100,6 +105,11 @@ class Pool:
         probe.facts["rebuilt"] = int(str(probe.facts.get("rebuilt", 0))) + 1
         # In a thread: it kills the workers that are left, and waits for their end.
         asyncio.get_running_loop().run_in_executor(None, old.join)
+
+
+def _init_process(barrier: pool_workers.Barrier) -> None:
+    pebble.CONSTS.channel_lock_timeout = LOCK_TIMEOUT
+    pool_workers.init_process(barrier)
 
 
 class _View(Executor):

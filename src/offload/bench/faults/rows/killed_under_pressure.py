@@ -21,4 +21,5 @@ ROW = Row(
     "no request fails, and the next one is served within 3 s",
     inject,
     killed_worker.ROW.servers,
+    others={"pebble": killed_worker.ROW.others["pebble"]},
 )

@@ -65,8 +65,9 @@ ROW = Row(
     "repeated kill -9 of a worker",
     "no request fails, and the next one is served within 1 s",
     inject,
-    ("processes", "pipes", "pebble"),
+    ("processes", "pipes"),
     others={
+        "pebble": "if the killed worker holds pebble's lock, the others stop for 10 s",
         "prefork": "the connections of a killed process are closed",
         "plain_processes": "the standard pool breaks and stays broken",
         "gunicorn_sync": "the connections of a killed process are closed",
