@@ -21,7 +21,7 @@ from offload import tasks
 from offload.serving import health
 from offload.serving.applications import request_target, responses
 from offload.serving.lifecycle import accepting, drain, log, ports, readiness
-from offload.serving.lifecycle.stop_signal import stop
+from offload.serving.lifecycle.stop_signal import exit_now, stop
 from offload.serving.metrics import loop_lag, probe
 from offload.serving.metrics.task_clock import TimedResult
 from offload.serving.pools.recovery import PoolUnavailable
@@ -224,12 +224,14 @@ class _ProtectedHandler(_Handler):
         self.client.is_gone = connection.stream.closed()
         try:
             return await self.guard.answer(self.run, self.client)
-        except Abandoned:
-            raise Finish from None  # `_respond_early` has responded
+        except Abandoned:  # `_respond_early` has responded, and counted its end
+            self.requests.at_work.enter()
+            raise Finish from None
         finally:
             self.client = None  # it refers to this handler: a cycle would keep both, and the body
 
     def _respond_early(self, answer: responses.Answer) -> None:
+        self.requests.at_work.leave()  # the drain does not wait for the task
         with suppress(StreamClosedError):
             self._send(answer).add_done_callback(_ignore_disconnect)
 
@@ -281,6 +283,10 @@ async def _accept(
     server.stop()
     await requests.finish()
     await server.close_all_connections()
+    if protection.guard is not None and protection.guard.stuck:
+        if not is_shared:
+            readiness.end()
+        exit_now(0)  # their requests were answered, and nothing else ends these tasks
 
 
 def _create_server(run: Run, requests: drain.Requests, protection: Protection) -> HTTPServer:

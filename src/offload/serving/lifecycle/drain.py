@@ -67,11 +67,19 @@ class Count:
         self._none.set()
 
     def __enter__(self) -> None:
+        self.enter()
+
+    def __exit__(self, *_: object) -> None:
+        self.leave()
+
+    def enter(self) -> None:
+        """Count a request that begins."""
         self.now += 1
         self.started += 1
         self._none.clear()
 
-    def __exit__(self, *_: object) -> None:
+    def leave(self) -> None:
+        """Count a request that ends."""
         self.now -= 1
         if self.now == 0:
             self._none.set()

@@ -33,6 +33,11 @@ class LoopGuard:
         self._timeouts = None if cancel_s is None else Timeouts(cancel_s, self._cancel)
         self._cancel_s, self._kill_s = cancel_s, kill_s
 
+    @property
+    def stuck(self) -> int:
+        """The number of coroutines that have exceeded the timeout and have not ended."""
+        return 0 if self._timeouts is None else self._timeouts.stuck
+
     def unavailable(self) -> str | None:
         """Return None: a loop that can respond can also serve."""
         return None

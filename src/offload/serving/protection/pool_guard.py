@@ -40,6 +40,11 @@ class PoolGuard:
         """The number of admitted requests without a response."""
         return self.admission.in_flight
 
+    @property
+    def stuck(self) -> int:
+        """The number of tasks that have exceeded the timeout and have not ended."""
+        return self.counts["stuck"]
+
     def resize(self, workers: int) -> None:
         """Set the number of workers, if it changes while the server runs."""
         if workers != self.admission.workers:
