@@ -5,7 +5,6 @@ They respond to clients on this machine only. /metrics needs prometheus_client.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from tornado.web import HTTPError
 from offload.registry import requirements
 from offload.registry.bind_address import is_loopback
 from offload.serving.applications import responses
+from offload.serving.lifecycle import log
 from offload.serving.lifecycle.stop_signal import stop
 from offload.serving.metrics import probe
 from offload.serving.protection import host_check
@@ -37,7 +37,7 @@ def handlers(guard: Guard | None) -> list[tuple[Any, ...]]:
     """Return the handlers of one process; without a guard, it is ready until it drains."""
     render, why = _renderer(guard)
     if why is not None:
-        print(why, file=sys.stderr)
+        log.line(why)
     return [
         ("/healthz", _Healthz),
         ("/readyz", _Readyz, {"guard": guard}),

@@ -5,13 +5,19 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from typing import IO
 
 from tests import ROOT
 from tests.installed import require
 
 
 def begin(
-    name: str, *words: str, limit: str = "", module: str = "offload.servers", **environment: str
+    name: str,
+    *words: str,
+    limit: str = "",
+    module: str = "offload.servers",
+    stderr: int | IO[str] = subprocess.PIPE,
+    **environment: str,
 ) -> subprocess.Popen[str]:
     """Start it; the test is skipped where the server cannot run."""
     require(name)
@@ -27,7 +33,7 @@ def begin(
         ],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT}/src:{ROOT}/pipepool/src", **environment},
-        stderr=subprocess.PIPE,
+        stderr=stderr,
         text=True,
     )
 

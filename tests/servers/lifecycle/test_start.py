@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -19,6 +20,7 @@ from offload.registry import catalog, places
 from offload.suites import Case
 from tests import ROOT
 from tests.commands import python
+from tests.http_clients import get
 from tests.installed import EVERY, OWN, PLAIN, one_of_each_kind
 from tests.servers.lifecycle.command_line import begin, wait_for_end
 from tests.waiting import wait_until
@@ -55,6 +57,30 @@ def test_a_plain_program_that_does_not_listen_is_one_line(a_copy: Path) -> None:
     )
     expected = "error: the program did not listen within 2 s: check what it waits for"
     assert wait_for_end(process) == (4, [expected])
+
+
+FULL = Path("/dev/full")
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="only Linux has /dev/full")
+@pytest.mark.parametrize("name", ["sync", "threads", "prefork"])
+def test_a_server_starts_although_the_disk_of_its_log_is_full(name: str, tmp_path: Path) -> None:
+    facts = tmp_path / "facts.json"
+    with FULL.open("w") as full:
+        process = begin(name, "noop_sync", "0", stderr=full, SERVER_FILE=str(facts))
+    try:
+        assert wait_until(facts.exists)
+        assert get(f"http://127.0.0.1:{json.loads(facts.read_bytes())['port']}/") == (200, b"ok")
+        process.terminate()
+        assert process.wait(20) == 0
+    finally:
+        process.kill()
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="only Linux has /dev/full")
+def test_an_error_has_its_exit_code_although_the_disk_of_the_log_is_full() -> None:
+    with FULL.open("w") as full:
+        assert begin("threads", "no_such_task", "0", stderr=full).wait(20) == 2
 
 
 def test_threads_that_cannot_be_started_are_one_line() -> None:

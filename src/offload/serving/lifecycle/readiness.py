@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import NoReturn
 from offload import files
 from offload.errors import StartError, StorageError, UserError
 from offload.registry import bind_address
+from offload.serving.lifecycle import log
 from offload.serving.lifecycle.stop_signal import exit_now
 from offload.serving.metrics import gil_state, loop_lag, probe
 
@@ -37,9 +37,9 @@ def announce(port: int) -> None:
         facts, address = probe.facts, bind_address.configured()
         shown = ", ".join(f"{facts[key]} {key}" for key in ("workers", "backlog") if key in facts)
         if (warning := bind_address.warning(address)) is not None:
-            print(warning, file=sys.stderr)
+            log.line(warning)
         url = bind_address.url(address, port)
-        print(f"{facts['server']} serves {facts['task']} at {url} ({shown})", file=sys.stderr)
+        log.line(f"{facts['server']} serves {facts['task']} at {url} ({shown})")
 
 
 def start_thread(announcing: Callable[..., None], *arguments: object) -> None:
@@ -54,7 +54,7 @@ def start_thread(announcing: Callable[..., None], *arguments: object) -> None:
 def fail(error: UserError) -> None:
     """Report why the server does not start."""
     _send({"error": error.what, "remedy": error.remedy, "exit_code": error.exit_code})
-    print(f"error: {error}", file=sys.stderr)
+    log.line(f"error: {error}")
 
 
 def abort_start(error: UserError) -> NoReturn:
@@ -70,7 +70,7 @@ def end() -> None:
         try:
             Path(file).unlink(missing_ok=True)
         except OSError as error:  # not fatal: the server ends anyway
-            print(f"error: {file}: {error.strerror}: remove it", file=sys.stderr)
+            log.line(f"error: {file}: {error.strerror}: remove it")
 
 
 def _send(facts: dict[str, object]) -> None:
