@@ -22,6 +22,20 @@ def test_a_prepared_link_is_not_followed(tmp_path: Path) -> None:
     assert (tmp_path / "facts.json").stat().st_mode & 0o777 == 0o600
 
 
+@pytest.mark.parametrize("kind", ["pipe", "device", "folder"])
+def test_only_a_regular_file_is_read(kind: str, tmp_path: Path) -> None:
+    """Opening a pipe would wait for its writer, and the device has no end."""
+    path = tmp_path / "file"
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "device":
+        path.symlink_to("/dev/zero")
+    else:
+        path.mkdir()
+    with pytest.raises(OSError, match=r"regular|directory"):
+        files.read(path)
+
+
 def test_threads_that_replace_one_file_do_not_mix_their_contents(tmp_path: Path) -> None:
     path = tmp_path / "file"
     contents = [bytes([65 + number]) * 200_000 for number in range(4)]

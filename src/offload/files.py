@@ -1,12 +1,14 @@
-"""Atomic file writes, and locks of folders."""
+"""Atomic file writes, reads that cannot block, and locks of folders."""
 
 from __future__ import annotations
 
 import fcntl
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from errno import EINVAL
 from pathlib import Path
 
 
@@ -26,6 +28,21 @@ def replace(path: Path, content: bytes, mode: int = 0o666) -> None:
     except BaseException:
         new.unlink(missing_ok=True)
         raise
+
+
+def read(path: Path, most: int = -1) -> bytes:
+    """Read a regular file, or its first `most` bytes; raise OSError.
+
+    A file of others may be a pipe without a writer, or a link to a device that has no end.
+    """
+    with open(path, "rb", opener=_open_at_once) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(EINVAL, "Not a regular file")
+        return file.read(most)
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from offload.bench.records import journal
+from offload.bench.records import journal, machines
 from offload.bench.records.lines import from_line, to_line
 from offload.errors import StorageError
 from tests import ROOT
@@ -21,7 +21,7 @@ RECORD = record_of(
 WRITE = """
 import sys
 from pathlib import Path
-from offload.bench.records import journal
+from offload.bench.records import journal, machines
 from offload.bench.records.lines import from_line
 from tests.records import changed
 record = from_line(sys.argv[3])
@@ -45,6 +45,23 @@ def test_the_machine_of_a_run_is_stored_once_in_run_json(tmp_path: Path) -> None
     assert [r.environment for r in journal.read(tmp_path)] == [*machines, machines[0]]
     assert '"cpu"' not in (tmp_path / journal.FILE).read_text()
     assert (tmp_path / "run.json").read_text().count('"cpu"') == 2
+
+
+def test_the_newest_run_has_a_regular_file_of_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hostile run may have a pipe instead, on which a command would wait forever."""
+    monkeypatch.setattr(journal, "RESULTS", tmp_path)
+    for name in ("run", "pipe", "folder"):
+        (tmp_path / name).mkdir()
+    journal.append(tmp_path / "run", RECORD)
+    os.mkfifo(tmp_path / "pipe" / journal.FILE)
+    (tmp_path / "folder" / journal.FILE).mkdir()
+    os.mkfifo(tmp_path / "run" / machines.FILE)
+    assert journal.newest() == tmp_path / "run"
+    assert [record.key for record in journal.read(journal.newest())] == [RECORD.key]
+    with pytest.raises(StorageError, match=r"there are run$"):
+        journal.named("pipe")
 
 
 def test_schema_is_first_and_unknown_fields_are_ignored() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from statistics import harmonic_mean
 from typing import Any, TypeVar
 
+from offload import files
 from offload.bench.advice.inputs import overhead
 from offload.bench.advice.inputs.overhead import Overhead
 from offload.bench.advice.inputs.probe import Probe
@@ -101,7 +102,7 @@ def read(folder: Path, build: Callable[[Any], T]) -> T:
     """
     path = folder / FILE
     try:
-        return build(json.loads(path.read_bytes(), parse_constant=_refuse))
+        return build(json.loads(files.read(path), parse_constant=_refuse))
     except OSError as error:
         raise StorageError(f"{path}: {error.strerror}", "repeat fab advise") from error
     except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError) as error:

@@ -37,7 +37,7 @@ def exists(folder: Path) -> bool:
     If the file cannot be read, return True, so that `load` reports why.
     """
     try:
-        return "cases" in json.loads((folder / FILE).read_bytes())
+        return "cases" in json.loads(files.read(folder / FILE))
     except FileNotFoundError:
         return False
     except (OSError, ValueError, TypeError, RecursionError):
@@ -48,7 +48,7 @@ def load(folder: Path) -> Plan:
     """Read the plan of a run; raise StorageError if it is missing or not readable."""
     path = folder / FILE
     try:
-        values = json.loads(path.read_bytes())
+        values = json.loads(files.read(path))
         if not isinstance(values, dict):
             raise ValueError("it is not a JSON object")
         values.pop(machines.KEY, None)

@@ -83,7 +83,7 @@ def read(folder: Path, suite: str) -> Run:
 def _folders(suite: str) -> list[Path]:
     name = re.compile(rf"\d{{8}}-\d{{6}}-{re.escape(suite)}(-\d+)?")
     paths = journal.RESULTS.glob(f"*/{journal.FILE}")
-    return [path.parent for path in paths if name.fullmatch(path.parent.name)]
+    return [each.parent for each in paths if name.fullmatch(each.parent.name) and each.is_file()]
 
 
 def _is_finished(run: Run) -> bool:

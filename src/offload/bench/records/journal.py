@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterator
 from dataclasses import replace as replaced
 from datetime import UTC, datetime
 from errno import ENOTDIR
@@ -86,7 +87,7 @@ def read(folder: Path) -> list[Record]:
     """
     path = folder / FILE
     try:
-        lines = path.read_bytes().decode(errors="replace").removesuffix("\n").split("\n")
+        lines = files.read(path).decode(errors="replace").removesuffix("\n").split("\n")
     except OSError as error:
         raise _unusable(path, error) from error
     records = []
@@ -125,7 +126,7 @@ def remove_without_records(folder: Path) -> None:
 def newest() -> Path:
     """Find the run with the newest records; raise StorageError if there is none."""
     try:
-        runs = [path for path in RESULTS.glob(f"*/{FILE}") if not is_example(path.parent)]
+        runs = [path for path in _journals() if not is_example(path.parent)]
         return max(runs, key=lambda path: path.stat().st_mtime).parent
     except ValueError:
         raise StorageError(f"no run in {RESULTS}", "start one by fab quick") from None
@@ -145,9 +146,13 @@ def named(run: str) -> Path:
     """Find a run by its folder's name; raise StorageError if it does not exist."""
     folder = RESULTS / run
     if run != Path(run).name or not is_file(folder / FILE):
-        known = ", ".join(sorted(path.parent.name for path in RESULTS.glob(f"*/{FILE}"))) or "none"
+        known = ", ".join(sorted(path.parent.name for path in _journals())) or "none"
         raise StorageError(f"no run {run[:100]!r} in {RESULTS}: there are {known}")
     return folder
+
+
+def _journals() -> Iterator[Path]:
+    return (path for path in RESULTS.glob(f"*/{FILE}") if is_file(path))
 
 
 def is_file(path: Path) -> bool:

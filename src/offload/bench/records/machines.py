@@ -62,7 +62,7 @@ def _is_plausible(key: str, value: object) -> bool:
 
 def _values(folder: Path) -> dict[str, Any]:
     try:
-        values = json.loads((folder / FILE).read_bytes())
+        values = json.loads(files.read(folder / FILE))
     except (OSError, ValueError, RecursionError):
         return {}
     return values if isinstance(values, dict) else {}

@@ -79,8 +79,7 @@ def remove(folder: Path) -> None:
 def read(folder: Path) -> RunProgress | None:
     """Read the file; None if there is none, or one that this version cannot read."""
     try:
-        with (folder / FILE).open("rb") as file:
-            values = json.loads(file.read(LONGEST))
+        values = json.loads(files.read(folder / FILE, LONGEST))
         found: RunProgress = lines.built(RunProgress, values, "progress")
     except (OSError, ValueError, RecursionError):
         return None
