@@ -64,6 +64,18 @@ def test_the_newest_run_has_a_regular_file_of_records(
         journal.named("pipe")
 
 
+def test_the_copy_of_a_baseline_that_was_killed_is_no_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal, "RESULTS", tmp_path)
+    for name in ("run", ".new-main.1234", ".old-main.1234"):
+        (tmp_path / name).mkdir()
+        journal.append(tmp_path / name, RECORD)
+    assert journal.newest() == tmp_path / "run"
+    with pytest.raises(StorageError, match=r"there are run$"):
+        journal.named("another")
+
+
 def test_schema_is_first_and_unknown_fields_are_ignored() -> None:
     line = to_line(RECORD)
     assert line.startswith('{"schema": 3, ')

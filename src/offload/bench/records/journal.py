@@ -152,7 +152,10 @@ def named(run: str) -> Path:
 
 
 def _journals() -> Iterator[Path]:
-    return (path for path in RESULTS.glob(f"*/{FILE}") if is_file(path))
+    """Yield the files of all runs; a hidden folder is a copy that `fab baseline` has not ended."""
+    for path in RESULTS.glob(f"*/{FILE}"):
+        if is_file(path) and not path.parent.name.startswith("."):
+            yield path
 
 
 def is_file(path: Path) -> bool:
