@@ -10,7 +10,7 @@ import threading
 import time
 import urllib.parse
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +20,7 @@ from offload.bench.experiments.progress import progress_file
 from offload.bench.planning import plan_file
 from offload.bench.records import journal
 from offload.bench.records.lines import to_line
-from offload.reports.live import feed
+from offload.reports.live import feed, server
 from offload.reports.live.run_view import RunView
 from offload.reports.live.view import RUNNING, View
 from tests.reports.live.serving import (
@@ -214,10 +214,23 @@ def test_more_streams_than_it_can_serve_are_refused(
         assert _gets_a_stream(url)
 
 
+def test_more_connections_than_it_can_serve_are_closed(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a free descriptor the server would use a CPU until one is closed."""
+    monkeypatch.setattr(server, "MOST_CONNECTIONS", 3)
+    address = ("127.0.0.1", urllib.parse.urlsplit(url).port)
+    with ExitStack() as stack:
+        for _ in range(3):
+            stack.enter_context(socket.create_connection(address, TIMEOUT))
+        assert stack.enter_context(socket.create_connection(address, TIMEOUT)).recv(1) == b""
+    assert _gets_a_stream(url)
+
+
 def _gets_a_stream(url: str) -> bool:
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline:
-        with Events(url) as stream:
+        with suppress(OSError), Events(url) as stream:
             if stream.status == 200:
                 return True
     return False

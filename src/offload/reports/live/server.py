@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from tornado.httpserver import HTTPServer
+from tornado.iostream import IOStream
 from tornado.netutil import bind_sockets
 from tornado.web import Application, Finish, RequestHandler
 
@@ -27,6 +28,7 @@ from offload.reports.live.view import Source
 
 HOSTS = ("127.0.0.1", "localhost")  # of any port, for one that ssh forwards
 TOKEN_BYTES = 24
+MOST_CONNECTIONS = 192  # each is an open file, and macOS allows 256 by default
 REQUEST_S = 20.0  # a connection without a whole request is closed after this time
 LARGEST_HEAD, LARGEST_BODY = 16_384, 1024  # bytes of a request
 HEADERS = {
@@ -132,6 +134,27 @@ class _Events(_Handler):
             self._closed.set_result(None)
 
 
+class _Server(HTTPServer):
+    """Closes connections above a maximum.
+
+    If no descriptor were free for a connection, Tornado would try again in a loop without a pause,
+    and use a CPU of the machine that is measured.
+    """
+
+    _open = 0
+
+    def handle_stream(self, stream: IOStream, address: tuple[object, ...]) -> None:
+        if self._open >= MOST_CONNECTIONS:
+            stream.close()
+            return
+        self._open += 1
+        super().handle_stream(stream, address)
+
+    def on_close(self, server_conn: object) -> None:
+        self._open -= 1
+        super().on_close(server_conn)
+
+
 async def serve(source: Source, idle_s: float, on_ready: Callable[[str], None]) -> None:
     """Serve until the source has ended and no browser was connected for `idle_s`.
 
@@ -151,7 +174,7 @@ async def serve(source: Source, idle_s: float, on_ready: Callable[[str], None]) 
         default_handler_args=known,
         log_function=lambda _: None,
     )
-    server = HTTPServer(
+    server = _Server(
         application,
         idle_connection_timeout=REQUEST_S,
         max_header_size=LARGEST_HEAD,
