@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from offload.serving.protection.disconnect import has_closed
 from tests.http_clients import get
 from tests.servers.protection.conftest import Protected, counts
 from tests.waiting import wait_until
@@ -35,6 +36,19 @@ def test_requests_of_clients_that_left_are_not_started(name: str, protected: Pro
     assert wait_until(lambda: counts(running)["dropped"] == 5)
     assert get(running.url) == (200, b"done")
     assert naps.stat().st_size == 2  # one of a client that left, and the last
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_INFO"), reason="only Linux reports it")
+def test_a_connection_that_was_closed_by_its_client_is_recognised() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        client = socket.create_connection(listening.getsockname())
+        with closing(listening.accept()[0]) as accepted:
+            client.sendall(REQUEST)
+            assert not has_closed(accepted)
+            client.close()
+            assert wait_until(lambda: has_closed(accepted))
+            assert accepted.recv(len(REQUEST)) == REQUEST
+        assert has_closed(accepted)
 
 
 # While the file `held` is there, the task occupies its worker. It notes how many requests the

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import random
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 
 from offload.bench.faults import clients
 
@@ -30,7 +33,12 @@ def overload(port: int, count: int, seconds: float, patience_s: float) -> Overlo
 
     Each disconnects after `patience_s` without a response, and sends the next request.
     """
-    return asyncio.run(_overload(port, count, seconds, patience_s))
+    return _runner()(_overload(port, count, seconds, patience_s))
+
+
+def _runner() -> Callable[..., OverloadCounts]:
+    """Return the `run` of uvloop if it is installed: asyncio's takes twice the CPU time."""
+    return importlib.import_module("uvloop").run if find_spec("uvloop") else asyncio.run
 
 
 async def _overload(port: int, count: int, seconds: float, patience_s: float) -> OverloadCounts:

@@ -1,4 +1,7 @@
-"""Accepting connections while no descriptor is free for another one.
+"""Accepting connections during an overload, and while no descriptor is free for another one.
+
+Tornado accepts up to 128 connections in one iteration of its loop. Then the responses of finished
+tasks wait until all of these have been handled.
 
 A connection that cannot be accepted stays in the listen queue, which is therefore ready at once. A
 server that tried again without a pause would occupy a CPU.
@@ -13,6 +16,7 @@ from typing import Any
 
 from offload.serving.lifecycle import log
 
+MOST = 16  # connections accepted in one iteration of the loop; a guess
 PAUSE = 0.1  # s until the next attempt; a guess
 EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
@@ -26,10 +30,20 @@ def is_exhausted(error: OSError) -> bool:
 
 
 class ListeningSocket(socket.socket):
-    """A listening socket that Tornado's loop ignores for PAUSE when a limit is reached."""
+    """A listening socket that returns at most MOST connections in an iteration of Tornado's loop.
+
+    The loop ignores it for PAUSE when a limit of descriptors is reached.
+    """
+
+    _accepted = 0  # in this iteration
 
     def accept(self) -> tuple[socket.socket, Any]:
         """Return a connection and its address; raise BlockingIOError if there is none now."""
+        if self._accepted >= MOST:
+            raise BlockingIOError(errno.EAGAIN, "the next one is accepted in the next iteration")
+        if not self._accepted:
+            asyncio.get_running_loop().call_soon(self._begin_iteration)
+        self._accepted += 1
         try:
             return super().accept()
         except OSError as error:
@@ -38,6 +52,9 @@ class ListeningSocket(socket.socket):
         self._watch(False)
         asyncio.get_running_loop().call_later(PAUSE, self._watch, True)
         raise BlockingIOError(errno.EAGAIN, "no descriptor is free")
+
+    def _begin_iteration(self) -> None:
+        self._accepted = 0
 
     def _watch(self, is_watched: bool) -> None:
         from tornado.ioloop import IOLoop  # here: servers of http.server need no Tornado

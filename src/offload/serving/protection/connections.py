@@ -1,7 +1,8 @@
 """Connections of Tornado: nothing is read from a closed one, and their number can be bounded.
 
-Above a maximum, a new connection is answered with 503 and closed. A client that does not receive
-its response is disconnected.
+Above a maximum, a new connection is answered with 503 and closed. If its client has left while the
+connection was in the listen queue, it is closed at once: after an overload there are thousands of
+these. A client that does not receive its response is disconnected.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from tornado.iostream import IOStream, StreamClosedError
 from tornado.web import RequestHandler
 
 from offload.serving.protection import deadlines
+from offload.serving.protection.disconnect import has_closed
 
 LINE = b"too many connections\n"
 REFUSAL = (
@@ -68,7 +70,10 @@ class BoundedServer(Server):
     _refusing: set[asyncio.Task[None]]
 
     def handle_stream(self, stream: IOStream, address: tuple[object, ...]) -> None:
-        """Serve a new connection, or refuse it."""
+        """Serve a new connection, or refuse it; close it if its client has already left."""
+        if has_closed(stream.socket):
+            stream.close()
+            return
         if self._open < self.maximum:
             self._open += 1
             super().handle_stream(stream, address)

@@ -14,6 +14,18 @@ from typing import Any
 from offload.serving.applications import responses
 from offload.serving.protection.waiting import Dropped
 
+CLOSE_WAIT = 8  # tcpi_state in Linux's struct tcp_info: the peer has closed its end
+
+
+def has_closed(connection: socket.socket) -> bool:
+    """Whether the peer has closed its end, also if data is unread; False where that is unknown."""
+    if not hasattr(socket, "TCP_INFO"):
+        return False
+    try:
+        return connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] == CLOSE_WAIT
+    except OSError:  # it was closed
+        return True
+
 
 class Client:
     """The client of a request.

@@ -8,7 +8,6 @@ request -> admission -> waiting -> run -> response
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from time import monotonic
 
 from offload.serving.applications import responses
 from offload.serving.lifecycle import log
@@ -88,16 +87,16 @@ class PoolGuard:
         except WaitedTooLong:
             return self._refuse(whole_seconds(admission.max_wait))
         except TimeoutError:
-            self._note(self._seconds, 0.0)
+            self._note(self._seconds)
             return self._time_out()
         except Abandoned:
             admission.in_flight += 1  # `_abandon` has counted its end
             raise
         finally:
             admission.in_flight -= 1
-        ended, task_s, *_ = timed[1]
+        task_s = timed[1][1]
         if task_s >= 0:  # not NaN, which is an unknown duration
-            self._note(task_s, monotonic() - ended)
+            self._note(task_s)
         return responses.from_task(timed)
 
     async def _wait(self, client: Client) -> None:
@@ -111,9 +110,9 @@ class PoolGuard:
             client.turn = None
             del turn  # its exception refers to this frame: a cycle would keep the body
 
-    def _note(self, seconds: float, late_s: float) -> None:
+    def _note(self, seconds: float) -> None:
         self.admission.note(seconds)
-        self._waiting.set_service(self.admission.service_s or 0.0, late_s)
+        self._waiting.set_service(self.admission.service_s or 0.0)
 
     def _refuse(self, retry_s: int) -> responses.Answer:
         self.counts["refused"] += 1

@@ -8,14 +8,14 @@ run.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import OrderedDict
 
 from offload.serving.protection.expiry import Expiry
 
 AHEAD = 0.05  # s of work that each worker receives beyond its current task; a guess
-LATE = 0.02  # share of a task's duration by which the loop may be late; a guess
+AHEAD_SHARE = 2  # and at least one task for every two workers: see `Waiting.set_service`
 SHORTEST = 1e-6  # s, for a task whose duration was measured as 0
-WEIGHT = 0.3  # of the latest delay in the mean: one long delay is not enough; a guess
 
 
 class Dropped(Exception):
@@ -34,11 +34,11 @@ class Waiting:
 
     def __init__(self, workers: int, longest: float) -> None:
         self._workers = workers
-        self._limit: float = workers
+        self._limit = 0.0
         self._started = 0
-        self._late_s = 0.0
         self._queue: OrderedDict[asyncio.Future[None], None] = OrderedDict()
         self._expiry: Expiry[asyncio.Future[None]] = Expiry(longest, _refuse)
+        self.set_service(math.inf)
 
     def enter(self) -> asyncio.Future[None] | None:
         """Start a request: return None, or a future that is done when it may start.
@@ -66,8 +66,8 @@ class Waiting:
 
     def resize(self, workers: int) -> None:
         """Set the number of workers, and start the requests that further workers can run."""
-        self._limit += workers - self._workers
         self._workers = workers
+        self.set_service(self._seconds)
         self._start_next()
 
     def _start_next(self) -> None:
@@ -78,17 +78,16 @@ class Waiting:
                 self._started += 1
                 turn.set_result(None)
 
-    def set_service(self, seconds: float, late_s: float = 0.0) -> None:
-        """Set the mean duration of a task, and how late the loop noticed the end of the last task.
+    def set_service(self, seconds: float) -> None:
+        """Set the mean duration of a task, which determines how many tasks start in advance.
 
-        Workers receive short tasks in advance. If the loop is late, each worker also receives one
-        long task in advance, because otherwise it would wait for the loop after each task.
+        Without tasks in advance, a worker would wait for the event loop after each task. But a task
+        that was started is not dropped if its client disconnects. With fewer of them than workers,
+        a new client waits for at most one task after an overload.
         """
-        self._late_s += (late_s - self._late_s) * WEIGHT
+        self._seconds = seconds
         ahead = self._workers * AHEAD // (seconds or SHORTEST)
-        if ahead < self._workers and self._late_s > LATE * seconds:
-            ahead = self._workers
-        self._limit = self._workers + ahead
+        self._limit = self._workers + max(ahead, self._workers // AHEAD_SHARE)
 
     def refuse_all(self) -> None:
         """Refuse every request that waits: no worker can start it."""

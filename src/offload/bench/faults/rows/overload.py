@@ -15,7 +15,8 @@ from offload.units import percent, seconds
 TASK_S, WORKERS, PATIENCE_S = 1.0, 4, 10.0
 LEAST_GOODPUT = 0.95  # share of the rate that the workers can reach
 LEAST_GOODPUT_SHORT = 0.8  # in an overload that is shorter than PATIENCE_S
-MOST_WAIT_S, MOST_GROWTH_MIB = 2.0, 20.0
+MOST_WAIT_S = 2.0
+MOST_GROWTH_MIB = 20.0  # for each 1,000 clients
 NEXT_S = 60.0  # timeout in s of the single client
 UNPROTECTED = "-unprotected"
 
@@ -40,7 +41,8 @@ def inject(server: str, size: Size) -> Outcome:
     )
     in_time = next_s is not None and next_s <= MOST_WAIT_S
     least = LEAST_GOODPUT if size.overload_s >= PATIENCE_S else LEAST_GOODPUT_SHORT
-    return Outcome(goodput >= least and in_time and growth <= MOST_GROWTH_MIB, figure)
+    is_small = growth <= MOST_GROWTH_MIB * max(1.0, size.overload_clients / 1000)
+    return Outcome(goodput >= least and in_time and is_small, figure)
 
 
 def _next_client_s(port: int) -> float | None:
