@@ -7,6 +7,7 @@ import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -137,6 +138,15 @@ def test_resources_list_a_process_of_any_name(noop_server: server.Server) -> Non
 def test_only_its_own_paths_are_served(noop_server: server.Server) -> None:
     assert get(noop_server.url + "etc/passwd")[0] == 404
     assert get(noop_server.url + "?a=b") == (200, b"ok")
+
+
+@pytest.mark.parametrize(
+    "name", ["threads", "uvicorn_h11", "gunicorn_sync", "granian_rsgi", "starlette_threads"]
+)
+def test_an_encoded_question_mark_begins_no_query(name: str, start: Any) -> None:
+    """ASGI and WSGI decode the path."""
+    url = start(name, "noop_sync").url
+    assert [get(f"{url}{path}")[0] for path in ("?a=b", "%3Fa=b")] == [200, 404]
 
 
 def test_it_listens_on_loopback_only(noop_server: server.Server) -> None:

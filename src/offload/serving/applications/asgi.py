@@ -50,8 +50,8 @@ class Application:
             sized = responses.Answer(200, sized_responses.CONTENT_TYPE, body)
             await send_answer(send, sized, method)
             return
-        uri = f"{path}?{scope['query_string'].decode('latin-1')}"
-        answer = responses.for_path(uri) or responses.from_task(await task_clock.acall(self._task))
+        found = responses.for_path(path, scope["query_string"].decode("latin-1"))
+        answer = found or responses.from_task(await task_clock.acall(self._task))
         await send_answer(send, answer, method)
 
 

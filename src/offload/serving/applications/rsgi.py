@@ -28,8 +28,8 @@ class Application:
         if (content := sized_responses.for_path(scope.path)) is not None:
             _send_sized(protocol, content, scope.method)
             return
-        uri = f"{scope.path}?{scope.query_string}"
-        answer = responses.for_path(uri) or responses.from_task(await task_clock.acall(self._task))
+        found = responses.for_path(scope.path, scope.query_string)
+        answer = found or responses.from_task(await task_clock.acall(self._task))
         _send(protocol, answer, scope.method)
 
 

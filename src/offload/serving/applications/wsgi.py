@@ -33,10 +33,9 @@ class Application:
 
     def __call__(self, environ: dict[str, Any], start_response: StartResponse) -> list[bytes]:
         """Respond to one request."""
-        uri = f"{environ['PATH_INFO']}?{environ.get('QUERY_STRING', '')}"
         answer = (
             responses.refusal(environ["REQUEST_METHOD"], environ.get("HTTP_HOST"))
-            or responses.for_path(uri)
+            or responses.for_path(environ["PATH_INFO"], environ.get("QUERY_STRING", ""))
             or responses.from_task(self._call(self._task))
         )
         return _start(answer, environ, start_response)

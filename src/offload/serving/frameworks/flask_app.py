@@ -26,8 +26,8 @@ def application() -> wsgi.Wsgi:
     @app.get("/", defaults={"path": ""}, provide_automatic_options=False)
     @app.get("/<path:path>", provide_automatic_options=False)
     def any_other(path: str) -> Response:
-        uri = f"/{path}?{request.query_string.decode('latin-1')}"
-        answer = responses.for_path(uri) or responses.from_task(task_clock.call(task))
+        found = responses.for_path(f"/{path}", request.query_string.decode("latin-1"))
+        answer = found or responses.from_task(task_clock.call(task))
         return Response(answer.body, answer.status, content_type=answer.content_type)
 
     worker_ready.report()

@@ -46,8 +46,8 @@ def application() -> asgi.Asgi:
 
     @app.api_route("/{path:path}", methods=["GET", "HEAD"])
     def any_other(path: str, request: Request) -> Response:
-        uri = f"/{path}?{request.url.query}"
-        answer = responses.for_path(uri) or responses.from_task(task_clock.call(task))
+        found = responses.for_path(f"/{path}", request.url.query)
+        answer = found or responses.from_task(task_clock.call(task))
         return Response(answer.body, answer.status, media_type=answer.content_type)
 
     return asgi.HostChecked(app)

@@ -20,10 +20,10 @@ def application(task: str) -> Starlette:
 
     def answer(request: Request) -> Response:
         loop_lag.note_request()
-        uri = f"{request.scope['path']}?{request.scope['query_string'].decode('latin-1')}"
+        query = request.scope["query_string"].decode("latin-1")
         found = (
             responses.refusal(request.method, request.headers.get("host"))
-            or responses.for_path(uri)
+            or responses.for_path(request.scope["path"], query)
             or responses.from_task(task_clock.call(task))
         )
         return Response(found.body, found.status, {"content-type": found.content_type})

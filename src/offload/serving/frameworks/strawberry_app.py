@@ -50,8 +50,8 @@ def application(task: str) -> asgi.Asgi:
 
     @app.api_route("/{path:path}", methods=["GET", "HEAD"])
     async def any_other(path: str, request: Request) -> Response:
-        uri = f"/{path}?{request.url.query}"
-        answer = responses.for_path(uri) or responses.from_task(await task_clock.acall(task))
+        found = responses.for_path(f"/{path}", request.url.query)
+        answer = found or responses.from_task(await task_clock.acall(task))
         return Response(answer.body, answer.status, media_type=answer.content_type)
 
     return asgi.HostChecked(app)
