@@ -13,8 +13,8 @@ from collections import OrderedDict
 
 from offload.serving.protection.expiry import Expiry
 
-AHEAD = 0.05  # s of work that each worker receives beyond its current task; a guess
-AHEAD_SHARE = 2  # and at least one task for every two workers: see `Waiting.set_service`
+AHEAD_S = 0.05  # s of work that each worker receives beyond its current task; a guess
+WORKERS_PER_AHEAD = 2  # at least one task for so many workers is started in advance
 SHORTEST = 1e-6  # s, for a task whose duration was measured as 0
 
 
@@ -86,8 +86,8 @@ class Waiting:
         a new client waits for at most one task after an overload.
         """
         self._seconds = seconds
-        ahead = self._workers * AHEAD // (seconds or SHORTEST)
-        self._limit = self._workers + max(ahead, self._workers // AHEAD_SHARE)
+        ahead = self._workers * AHEAD_S // (seconds or SHORTEST)
+        self._limit = self._workers + max(ahead, self._workers // WORKERS_PER_AHEAD)
 
     def refuse_all(self) -> None:
         """Refuse every request that waits: no worker can start it."""
