@@ -64,7 +64,9 @@ def serving(name: str, task: str, **variables: str) -> Iterator[int]:
     module = "tests.servers.lifecycle.short_timeout" if variables else "offload.servers"
     process = begin(name, task, "0", module=module, **variables)
     try:
-        yield int(read_line(process.stderr).rpartition(":")[2].partition("/")[0])
+        while " serves " not in (line := read_line(process.stderr)):  # a package may be missing
+            assert line
+        yield int(line.rpartition(":")[2].partition("/")[0])
     finally:
         process.kill()
         process.communicate(timeout=20)

@@ -18,6 +18,8 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 
+from offload.serving.lifecycle import accepting
+
 SO_ATTACH_FILTER = 26  # of Linux
 DROP_ALL = struct.pack("HBBI", 0x06, 0, 0, 0)  # the BPF instruction `ret 0`: keep 0 bytes
 QUIET = 0.05  # s without a new request until idle connections are closed; a guess
@@ -41,7 +43,7 @@ async def accept_waiting(listening: socket.socket, backlog: int) -> None:
     """Let the loop accept the connections in the listen queue, but not an endless stream."""
     waiting = select.poll()
     waiting.register(listening, select.POLLIN)
-    for _ in range(backlog // 128 + 3):  # Tornado accepts 128 per loop iteration
+    for _ in range(backlog // accepting.MOST + 3):  # more are accepted by other loops than ours
         if not waiting.poll(0):
             return
         await asyncio.sleep(0)
