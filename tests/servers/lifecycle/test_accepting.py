@@ -8,7 +8,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from offload.serving.lifecycle.accepting import MOST, ListeningSocket
+from offload.serving.lifecycle.accepting import MOST_AT_ONCE, ListeningSocket
 
 pytestmark = pytest.mark.unit
 
@@ -28,9 +28,9 @@ def test_each_iteration_of_the_loop_accepts_some_of_the_connections() -> None:
         return counts
 
     with ExitStack() as stack:
-        bound = socket.create_server(("127.0.0.1", 0), backlog=4 * MOST)
+        bound = socket.create_server(("127.0.0.1", 0), backlog=4 * MOST_AT_ONCE)
         listening = stack.enter_context(ListeningSocket(fileno=bound.detach()))
         listening.setblocking(False)
-        for _ in range(2 * MOST):
+        for _ in range(2 * MOST_AT_ONCE):
             stack.enter_context(socket.create_connection(listening.getsockname(), timeout=20))
-        assert asyncio.run(accept_in_three_iterations(listening)) == [MOST, MOST, 0]
+        assert asyncio.run(accept_in_three_iterations(listening)) == [MOST_AT_ONCE, MOST_AT_ONCE, 0]

@@ -16,7 +16,7 @@ from typing import Any
 
 from offload.serving.lifecycle import log
 
-MOST = 16  # connections accepted in one iteration of the loop; a guess
+MOST_AT_ONCE = 16  # connections accepted in one iteration of the loop; a guess
 PAUSE = 0.1  # s until the next attempt; a guess
 EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
@@ -30,7 +30,7 @@ def is_exhausted(error: OSError) -> bool:
 
 
 class ListeningSocket(socket.socket):
-    """A listening socket that returns at most MOST connections in an iteration of Tornado's loop.
+    """A listening socket that returns at most MOST_AT_ONCE connections in an iteration of Tornado's loop.
 
     The loop ignores it for PAUSE when a limit of descriptors is reached.
     """
@@ -39,7 +39,7 @@ class ListeningSocket(socket.socket):
 
     def accept(self) -> tuple[socket.socket, Any]:
         """Return a connection and its address; raise BlockingIOError if there is none now."""
-        if self._accepted >= MOST:
+        if self._accepted >= MOST_AT_ONCE:
             raise BlockingIOError(errno.EAGAIN, "the next one is accepted in the next iteration")
         if not self._accepted:
             asyncio.get_running_loop().call_soon(self._begin_iteration)

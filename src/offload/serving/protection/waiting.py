@@ -14,7 +14,7 @@ from collections import OrderedDict
 from offload.serving.protection.expiry import Expiry
 
 AHEAD_S = 0.05  # s of work that each worker receives beyond its current task; a guess
-WORKERS_PER_AHEAD = 2  # at least one task for so many workers is started in advance
+WORKERS_PER_EARLY_TASK = 2  # for every two workers, at least one task starts in advance
 SHORTEST = 1e-6  # s, for a task whose duration was measured as 0
 
 
@@ -87,7 +87,7 @@ class Waiting:
         """
         self._seconds = seconds
         ahead = self._workers * AHEAD_S // (seconds or SHORTEST)
-        self._limit = self._workers + max(ahead, self._workers // WORKERS_PER_AHEAD)
+        self._limit = self._workers + max(ahead, self._workers // WORKERS_PER_EARLY_TASK)
 
     def refuse_all(self) -> None:
         """Refuse every request that waits: no worker can start it."""
