@@ -30,7 +30,7 @@ def is_exhausted(error: OSError) -> bool:
 
 
 class ListeningSocket(socket.socket):
-    """A listening socket that returns at most MOST_AT_ONCE connections in an iteration of Tornado's loop.
+    """A listening socket for Tornado: in an iteration of the loop it returns at most MOST_AT_ONCE.
 
     The loop ignores it for PAUSE when a limit of descriptors is reached.
     """

@@ -43,9 +43,8 @@ async def accept_waiting(listening: socket.socket, backlog: int) -> None:
     """Let the loop accept the connections in the listen queue, but not an endless stream."""
     waiting = select.poll()
     waiting.register(listening, select.POLLIN)
-    for _ in range(
-        backlog // accepting.MOST_AT_ONCE + 3
-    ):  # more are accepted by other loops than ours
+    iterations = backlog // accepting.MOST_AT_ONCE + 3  # loops without Tornado need fewer
+    for _ in range(iterations):
         if not waiting.poll(0):
             return
         await asyncio.sleep(0)
