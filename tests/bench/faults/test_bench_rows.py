@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from offload.bench.faults import bench_process, lab
-from offload.bench.faults.bench_process import BenchExit
-from offload.bench.faults.killed_runs import KilledRuns
+from offload.bench.faults import lab
+from offload.bench.faults.commands import bench_process
+from offload.bench.faults.commands.bench_process import BenchExit
+from offload.bench.faults.commands.killed_runs import KilledRuns
 from offload.bench.faults.lab import ROWS
-from offload.bench.faults.mixed_server import KINDS, OK
 from offload.bench.faults.row import FULL, SMALL
 from offload.bench.faults.rows import accounting, clock_step, failing_load, storage
+from offload.bench.faults.servers.mixed_server import KINDS, OK
 from offload.bench.records import journal
 from tests.bench.records.test_journal import RECORD
 from tests.records import changed

@@ -13,11 +13,11 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
-from offload.bench.faults import raw_requests, slow_connections
-from offload.bench.faults.clients import Sample, Samples
-from offload.bench.faults.faulty_server import faulty
-from offload.bench.faults.peak_memory import PeakMemory
+from offload.bench.faults.clients import raw_requests, slow_connections
+from offload.bench.faults.clients.concurrent_clients import Sample, Samples
+from offload.bench.faults.machine.peak_memory import PeakMemory
 from offload.bench.faults.rows import killed_worker, slow_clients
+from offload.bench.faults.servers.faulty_server import faulty
 from tests.waiting import read_line, wait_until
 
 GROW = """

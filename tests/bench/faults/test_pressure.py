@@ -8,9 +8,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from offload.bench.faults import lab, pressure
+from offload.bench.faults import lab
 from offload.bench.faults.lab import ROWS
-from offload.bench.faults.processes import descendants, is_gone
+from offload.bench.faults.machine import pressure
+from offload.bench.faults.machine.processes import descendants, is_gone
 from offload.bench.faults.row import SMALL
 from tests.waiting import wait_until
 

@@ -9,10 +9,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from offload.bench.faults import lab, reverse_proxy
+from offload.bench.faults import lab
 from offload.bench.faults.lab import ROWS
 from offload.bench.faults.row import SMALL, NotAvailable
 from offload.bench.faults.rows import smuggling
+from offload.bench.faults.servers import reverse_proxy
 from offload.upstream import nginx
 
 pytestmark = pytest.mark.server

@@ -22,11 +22,11 @@ from hypothesis.stateful import (
     rule,
 )
 
-from offload.bench.faults import clients
-from offload.bench.faults.faulty_server import FaultyServer, faulty
-from offload.bench.faults.processes import is_gone, kill
+from offload.bench.faults.clients import concurrent_clients
+from offload.bench.faults.machine.processes import is_gone, kill
+from offload.bench.faults.machine.waiting import wait_until
 from offload.bench.faults.rows.failing_tasks import FAILURES
-from offload.bench.faults.waiting import wait_until
+from offload.bench.faults.servers.faulty_server import FaultyServer, faulty
 from offload.bench.target import server
 from tests.commands import can_listen, free_port
 
@@ -69,13 +69,13 @@ class LifeMachine(RuleBasedStateMachine):
     @rule(count=st.integers(1, 6))
     def request(self, count: int) -> None:
         self.act("nap")
-        assert clients.send_at_once(self.port, count) == [200] * count
+        assert concurrent_clients.send_at_once(self.port, count) == [200] * count
 
     @precondition(lambda self: self.is_running)
     @rule(how=st.sampled_from(FAILURES), count=st.integers(1, 3))
     def fail(self, how: str, count: int) -> None:
         self.act(how)
-        assert clients.send_at_once(self.port, count) == [500] * count
+        assert concurrent_clients.send_at_once(self.port, count) == [500] * count
 
     @precondition(lambda self: self.is_running and self.name != "threads")
     @rule(which=st.integers(0, WORKERS - 1), count=st.integers(1, 4))
@@ -88,7 +88,7 @@ class LifeMachine(RuleBasedStateMachine):
         sender.join(LIMIT_S)
         assert len(statuses) == count
         assert {*statuses} <= ({200, 0} if self.name == "prefork" else {200}), statuses
-        served = wait_until(lambda: clients.send_at_once(self.port, 1) == [200], LIMIT_S)
+        served = wait_until(lambda: concurrent_clients.send_at_once(self.port, 1) == [200], LIMIT_S)
         assert served is not None
 
     @precondition(lambda self: self.is_running)
@@ -153,7 +153,8 @@ class LifeMachine(RuleBasedStateMachine):
         self.act("hang")
         calls, statuses = self.server.calls(), list[int]()
         sender = threading.Thread(
-            target=lambda: statuses.extend(clients.send_at_once(self.port, count)), daemon=True
+            target=lambda: statuses.extend(concurrent_clients.send_at_once(self.port, count)),
+            daemon=True,
         )
         sender.start()
 

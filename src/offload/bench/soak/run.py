@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 
-from offload.bench.faults import clients as single_clients
-from offload.bench.faults.faulty_server import FaultyServer, faulty
-from offload.bench.faults.processes import kill
-from offload.bench.faults.waiting import wait_until
+from offload.bench.faults.clients import concurrent_clients
+from offload.bench.faults.machine.processes import kill
+from offload.bench.faults.machine.waiting import wait_until
+from offload.bench.faults.servers.faulty_server import FaultyServer, faulty
 from offload.bench.soak import clients, readings
 from offload.bench.soak.clients import Counts
 from offload.bench.soak.finding import Finding
@@ -196,7 +196,7 @@ def _finding(soaked: _SoakedServer, counts: Counts, before: Totals, after: Total
 
 
 def _is_served(target: FaultyServer) -> bool:
-    return target.is_alive() and single_clients.is_served(target.port)
+    return target.is_alive() and concurrent_clients.is_served(target.port)
 
 
 def _progress(soaked: Sequence[_SoakedServer], counts: Sequence[Counts]) -> str:

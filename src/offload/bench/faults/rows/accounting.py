@@ -10,8 +10,9 @@ from pathlib import Path
 
 from offload import loads
 from offload.bench.experiments import ad_hoc_load
-from offload.bench.faults.bench_process import BENCH
-from offload.bench.faults.mixed_server import (
+from offload.bench.faults.commands.bench_process import BENCH
+from offload.bench.faults.row import NotAvailable, Outcome, Row, Size
+from offload.bench.faults.servers.mixed_server import (
     CLOSED,
     ERROR,
     HANG,
@@ -22,7 +23,6 @@ from offload.bench.faults.mixed_server import (
     RESET,
     mixed,
 )
-from offload.bench.faults.row import NotAvailable, Outcome, Row, Size
 from offload.bench.records import journal
 from offload.bench.records.record import Record
 from offload.loads import Arrivals, Load, Window

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from offload.bench.faults import commands, raw_requests
-from offload.bench.faults.bench_process import BENCH
-from offload.bench.faults.commands import Case, offload
-from offload.bench.faults.faulty_server import faulty
+from offload.bench.faults.clients import raw_requests
+from offload.bench.faults.commands import failing_commands
+from offload.bench.faults.commands.bench_process import BENCH
+from offload.bench.faults.commands.failing_commands import Case, offload
 from offload.bench.faults.row import Outcome, Row, Size
+from offload.bench.faults.servers.faulty_server import faulty
 from offload.registry import catalog
 from offload.units import seconds
 
@@ -33,7 +34,7 @@ WHOLE, NUMBER, MATCH = "is not a whole number from 1", "is not a number from", "
 def inject(server: str, size: Size) -> Outcome:
     """Send bad requests to a server and start it by bad commands, or start benchmarks by these."""
     cases = _of_bench() if server == BENCH else _of_server(server)
-    wrong, slowest_s = commands.check(cases)
+    wrong, slowest_s = failing_commands.check(cases)
     found = [
         f"{len(cases) - len(wrong)} of {len(cases)} commands: one line with the fix, "
         f"the slowest after {seconds(slowest_s)}"

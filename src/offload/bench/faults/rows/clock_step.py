@@ -11,11 +11,11 @@ import time
 from pathlib import Path
 
 from offload import loads
-from offload.bench.faults import bench_process
-from offload.bench.faults.bench_process import BENCH, BenchExit
-from offload.bench.faults.faulty_server import FaultyServer, faulty
+from offload.bench.faults.commands import bench_process
+from offload.bench.faults.commands.bench_process import BENCH, BenchExit
+from offload.bench.faults.machine.shifted_clock import ShiftedClock
 from offload.bench.faults.row import NotAvailable, Outcome, Row, Size
-from offload.bench.faults.shifted_clock import ShiftedClock
+from offload.bench.faults.servers.faulty_server import FaultyServer, faulty
 from offload.bench.records.record import Record
 from offload.errors import MachineError
 from offload.units import percent

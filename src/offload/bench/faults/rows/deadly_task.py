@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 
-from offload.bench.faults import clients
-from offload.bench.faults.faulty_server import faulty
+from offload.bench.faults.clients.concurrent_clients import is_served, send_at_once
+from offload.bench.faults.machine.waiting import wait_until
 from offload.bench.faults.row import Outcome, Row, Size, of_server
-from offload.bench.faults.waiting import wait_until
+from offload.bench.faults.servers.faulty_server import faulty
 from offload.units import after
 
 MOST_LOG = 100_000  # bytes of log per minute
@@ -21,11 +21,11 @@ def inject(server: str, size: Size) -> Outcome:
         before = len(target.log_text())
         target.act("die")
         began = time.monotonic()
-        statuses = [clients.send_at_once(target.port, 1)[0] for _ in range(size.requests)]
+        statuses = [send_at_once(target.port, 1)[0] for _ in range(size.requests)]
         took_s = time.monotonic() - began
         logged = len(target.log_text()) - before
         target.act("ok")
-        after_s = wait_until(lambda: clients.is_served(target.port), 2 * size.slack * SERVED_S)
+        after_s = wait_until(lambda: is_served(target.port), 2 * size.slack * SERVED_S)
         alive = target.is_alive()
     errors = sum(status in ERRORS for status in statuses)
     per_minute = logged * 60 / max(took_s, 1.0)

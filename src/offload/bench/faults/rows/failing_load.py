@@ -14,12 +14,12 @@ from pathlib import Path
 import psutil
 
 from offload import loads
-from offload.bench.faults import bench_process
-from offload.bench.faults.bench_process import BENCH, BenchExit, BenchProcess
-from offload.bench.faults.faulty_server import faulty
-from offload.bench.faults.processes import kill
+from offload.bench.faults.commands import bench_process
+from offload.bench.faults.commands.bench_process import BENCH, BenchExit, BenchProcess
+from offload.bench.faults.machine.processes import kill
+from offload.bench.faults.machine.waiting import wait_until
 from offload.bench.faults.row import NotAvailable, Outcome, Row, Size
-from offload.bench.faults.waiting import wait_until
+from offload.bench.faults.servers.faulty_server import faulty
 from offload.errors import RunError
 
 SERVER = "loop"  # the server that is loaded

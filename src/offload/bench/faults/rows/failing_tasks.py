@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from offload.bench.faults import clients
-from offload.bench.faults.faulty_server import faulty
+from offload.bench.faults.clients import concurrent_clients
 from offload.bench.faults.row import Outcome, Row, Size, of_server
+from offload.bench.faults.servers.faulty_server import faulty
 
 FAILURES = (
     "exception",
@@ -24,13 +24,13 @@ def inject(server: str, size: Size) -> Outcome:
     """Let a task fail in each way; after each failure the next request must be served."""
     wrong = []
     with faulty(server, "ok", workers=2) as target:
-        clients.send_at_once(target.port, 1)
+        concurrent_clients.send_at_once(target.port, 1)
         before = len(target.log_text().splitlines())
         for how in FAILURES:
             target.act(how)
-            [failed] = clients.send_at_once(target.port, 1)
+            [failed] = concurrent_clients.send_at_once(target.port, 1)
             target.act("ok")
-            [served] = clients.send_at_once(target.port, 1)
+            [served] = concurrent_clients.send_at_once(target.port, 1)
             if (failed, served) != (500, 200):
                 wrong.append(f"{how}: {failed or 'closed'}, then {served or 'closed'}")
         log = target.log_text()

@@ -12,12 +12,13 @@ from pathlib import Path
 
 import psutil
 
-from offload.bench.faults import bench_process, clients
-from offload.bench.faults.bench_process import BENCH
-from offload.bench.faults.faulty_server import FaultyServer, faulty
-from offload.bench.faults.processes import is_gone, kill_all
+from offload.bench.faults.clients import concurrent_clients
+from offload.bench.faults.commands import bench_process
+from offload.bench.faults.commands.bench_process import BENCH
+from offload.bench.faults.machine.processes import is_gone, kill_all
+from offload.bench.faults.machine.waiting import wait_until
 from offload.bench.faults.row import Outcome, Row, Size
-from offload.bench.faults.waiting import wait_until
+from offload.bench.faults.servers.faulty_server import FaultyServer, faulty
 from offload.units import after
 
 WITHIN_S = 2.0  # until all processes are gone and the port is free
@@ -39,7 +40,7 @@ def inject(server: str, size: Size) -> Outcome:
 
 def _kill_during(server: str, how: str, size: Size) -> tuple[str, bool]:
     with faulty(server, how, workers=2) as target:
-        sender = threading.Thread(target=lambda: clients.send_at_once(target.port, 2))
+        sender = threading.Thread(target=lambda: concurrent_clients.send_at_once(target.port, 2))
         sender.start()
         wait_until(lambda: target.calls() > 0, START_S)
         children = target.descendants()

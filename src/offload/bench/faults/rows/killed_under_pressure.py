@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from offload.bench.faults.pressure import pressure
+from offload.bench.faults.machine.pressure import pressure
 from offload.bench.faults.row import Outcome, Row, Size
 from offload.bench.faults.rows import killed_worker
 

@@ -6,11 +6,11 @@ import random
 import time
 from collections.abc import Sequence
 
-from offload.bench.faults import clients
-from offload.bench.faults.faulty_server import faulty
-from offload.bench.faults.processes import kill
+from offload.bench.faults.clients import concurrent_clients
+from offload.bench.faults.machine.processes import kill
+from offload.bench.faults.machine.waiting import wait_until
 from offload.bench.faults.row import Outcome, Row, Size, of_server
-from offload.bench.faults.waiting import wait_until
+from offload.bench.faults.servers.faulty_server import faulty
 from offload.units import after, counted
 
 WITHIN_S = 1.0  # until a request that was sent after the kill is answered
@@ -28,7 +28,7 @@ def kill_workers(server: str, size: Size, within_s: float) -> Outcome:
     generator = random.Random(size.kills)  # noqa: S311 - repeatable
     kills: list[float] = []
     with faulty(server, "nap", {"idempotent": "yes"}) as target:
-        with clients.steady(target.port, size.clients) as samples:
+        with concurrent_clients.steady(target.port, size.clients) as samples:
             wait_until(lambda: len(samples.all) > size.clients, START_S)
             for _ in range(size.kills):
                 if workers := target.workers():
@@ -42,21 +42,21 @@ def kill_workers(server: str, size: Size, within_s: float) -> Outcome:
     return of_server(not samples.failed and in_time, [_figure(samples, kills)], alive)
 
 
-def _figure(samples: clients.Samples, kills: Sequence[float]) -> str:
+def _figure(samples: concurrent_clients.Samples, kills: Sequence[float]) -> str:
     return (
         f"{counted(len(kills), 'kill')}: {samples.failed} of {len(samples.all)} requests failed; "
         + after("served again", _longest_s(samples, kills))
     )
 
 
-def _longest_s(samples: clients.Samples, kills: Sequence[float]) -> float | None:
+def _longest_s(samples: concurrent_clients.Samples, kills: Sequence[float]) -> float | None:
     """Return the longest time until a request after a kill was served; None if one was not."""
     waits = [samples.served_after_s(at) for at in kills]
     known = [wait for wait in waits if wait is not None]
     return max(known) if known and len(known) == len(waits) else None
 
 
-def _is_served(samples: clients.Samples, kills: Sequence[float]) -> bool:
+def _is_served(samples: concurrent_clients.Samples, kills: Sequence[float]) -> bool:
     return bool(kills) and samples.served_after_s(kills[-1]) is not None
 
 

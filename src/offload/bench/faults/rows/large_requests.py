@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from offload.bench.faults import raw_requests
-from offload.bench.faults.faulty_server import faulty
-from offload.bench.faults.peak_memory import PeakMemory
+from offload.bench.faults.clients import raw_requests
+from offload.bench.faults.machine.peak_memory import PeakMemory
 from offload.bench.faults.row import Outcome, Row, Size, of_server
+from offload.bench.faults.servers.faulty_server import faulty
 
 MOST_GROWTH_MIB = 5.0
 ROUNDS = 4

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
-from offload.bench.faults.faulty_server import faulty
+from offload.bench.faults.machine.waiting import wait_until
 from offload.bench.faults.requests import attack
 from offload.bench.faults.row import Outcome, Row, Size
-from offload.bench.faults.waiting import wait_until
+from offload.bench.faults.servers.faulty_server import faulty
 
 SEED = 8
 PROTECTED = "-protected"

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from offload.bench.faults import commands
-from offload.bench.faults.bench_process import BENCH
-from offload.bench.faults.commands import Case, offload
+from offload.bench.faults.commands import failing_commands
+from offload.bench.faults.commands.bench_process import BENCH
+from offload.bench.faults.commands.failing_commands import Case, offload
 from offload.bench.faults.row import Outcome, Row, Size
 from offload.registry import catalog, places
 from offload.units import seconds
@@ -32,7 +32,7 @@ def inject(server: str, size: Size) -> Outcome:
     with tempfile.TemporaryDirectory(prefix="offload-faults-") as temporary, _busy_port() as port:
         folder = Path(temporary)
         cases = _of_bench(port, folder) if server == BENCH else _of_server(server, port, folder)
-        wrong, slowest_s = commands.check(cases, size.slack * WITHIN_S)
+        wrong, slowest_s = failing_commands.check(cases, size.slack * WITHIN_S)
     found = (
         f"{len(cases) - len(wrong)} of {len(cases)} commands: one line with the fix and nothing "
         f"written, the slowest after {seconds(slowest_s)}"

@@ -7,9 +7,9 @@ import time
 
 import psutil
 
-from offload.bench.faults import clients, overload_clients
-from offload.bench.faults.faulty_server import FaultyServer, faulty
+from offload.bench.faults.clients import concurrent_clients, overload_clients
 from offload.bench.faults.row import Outcome, Row, Size
+from offload.bench.faults.servers.faulty_server import FaultyServer, faulty
 from offload.units import percent, seconds
 
 TASK_S, WORKERS, PATIENCE_S = 1.0, 4, 10.0
@@ -25,7 +25,7 @@ def inject(server: str, size: Size) -> Outcome:
     """Overload the server, and then send one request."""
     protect = "no" if server.endswith(UNPROTECTED) else "yes"
     name = server.removesuffix(UNPROTECTED)
-    clients.allow_connections(size.overload_clients)
+    concurrent_clients.allow_connections(size.overload_clients)
     with faulty(name, "a second", {"protect": protect, "backlog": 8192}, WORKERS) as target:
         before = _rss_mib(target)
         found = overload_clients.overload(

@@ -7,11 +7,11 @@ import signal
 import threading
 import time
 
-from offload.bench.faults import clients
-from offload.bench.faults.faulty_server import FaultyServer, faulty
-from offload.bench.faults.processes import is_gone
+from offload.bench.faults.clients import concurrent_clients
+from offload.bench.faults.machine.processes import is_gone
+from offload.bench.faults.machine.waiting import wait_until
 from offload.bench.faults.row import Outcome, Row, Size
-from offload.bench.faults.waiting import wait_until
+from offload.bench.faults.servers.faulty_server import FaultyServer, faulty
 from offload.bench.target import server
 from offload.units import seconds
 
@@ -43,7 +43,7 @@ def _drain(name: str, number: signal.Signals, size: Size) -> tuple[str, bool]:
         count = 1 if target.running.facts.get("serial") else CLIENTS
         statuses: list[int] = []
         sender = threading.Thread(
-            target=lambda: statuses.extend(clients.send_at_once(target.port, count))
+            target=lambda: statuses.extend(concurrent_clients.send_at_once(target.port, count))
         )
         sender.start()
         _wait_until_in_progress(target, count)
@@ -62,7 +62,7 @@ def _drain(name: str, number: signal.Signals, size: Size) -> tuple[str, bool]:
 def _second_signal(name: str) -> float | None:
     """Return the seconds from the second signal to the exit; None if it did not exit."""
     with faulty(name, "hang") as target:
-        sender = threading.Thread(target=lambda: clients.send_at_once(target.port, 1))
+        sender = threading.Thread(target=lambda: concurrent_clients.send_at_once(target.port, 1))
         sender.start()
         _wait_until_in_progress(target, 1)
         os.kill(target.pid, signal.SIGTERM)

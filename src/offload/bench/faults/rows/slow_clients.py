@@ -11,11 +11,11 @@ from pathlib import Path
 
 import psutil
 
-from offload.bench.faults import clients, slow_connections
-from offload.bench.faults.faulty_server import WORKERS, FaultyServer, faulty
+from offload.bench.faults.clients import concurrent_clients, slow_connections
+from offload.bench.faults.clients.slow_connections import BODY, HEADERS, KINDS, READERS, slow
+from offload.bench.faults.machine.waiting import wait_until
 from offload.bench.faults.row import Outcome, Row, Size, of_server
-from offload.bench.faults.slow_connections import BODY, HEADERS, KINDS, READERS, slow
-from offload.bench.faults.waiting import wait_until
+from offload.bench.faults.servers.faulty_server import WORKERS, FaultyServer, faulty
 from offload.errors import MachineError
 from offload.units import after, percent, seconds
 
@@ -47,12 +47,12 @@ class Attack:
 
 def inject(server: str, size: Size) -> Outcome:
     """Measure good clients alone, then beside slow ones of all kinds, then alone again."""
-    clients.allow_connections(len(KINDS) * size.slow)
+    concurrent_clients.allow_connections(len(KINDS) * size.slow)
     with faulty(server, "nap") as target:
         base = _alone(target, size)
         with _attack(target, size.slow) as attack:
             began, cpu_s, memory_mib = time.monotonic(), attack.cpu_s(), attack.memory_mib()
-            with clients.steady(target.port, WORKERS, PATIENCE_S) as attacked:
+            with concurrent_clients.steady(target.port, WORKERS, PATIENCE_S) as attacked:
                 time.sleep(DEADLINE_S)
             busy = (attack.cpu_s() - cpu_s) / (time.monotonic() - began)
             closed = _closed_s(target.port, attack.ports, began, size.slack)
@@ -74,8 +74,8 @@ def inject(server: str, size: Size) -> Outcome:
     return of_server(is_kept, found, alive)
 
 
-def _alone(target: FaultyServer, size: Size) -> clients.Samples:
-    with clients.steady(target.port, WORKERS, PATIENCE_S) as samples:
+def _alone(target: FaultyServer, size: Size) -> concurrent_clients.Samples:
+    with concurrent_clients.steady(target.port, WORKERS, PATIENCE_S) as samples:
         time.sleep(5 * size.interval_s)
     return samples
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from offload.bench.faults import reverse_proxy
-from offload.bench.faults.faulty_server import faulty
+from offload.bench.faults.machine.waiting import wait_until
 from offload.bench.faults.requests import attack, exchange, smuggling
-from offload.bench.faults.reverse_proxy import ForwardedRequest, Proxy
 from offload.bench.faults.row import Outcome, Row, Size
 from offload.bench.faults.rows import malformed_requests
-from offload.bench.faults.waiting import wait_until
+from offload.bench.faults.servers import reverse_proxy
+from offload.bench.faults.servers.faulty_server import faulty
+from offload.bench.faults.servers.reverse_proxy import ForwardedRequest, Proxy
 
 LATE_S = 1.0  # for calls of the task that are not expected
 SHOWN = 3  # attempts

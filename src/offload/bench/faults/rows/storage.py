@@ -13,11 +13,11 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from offload.bench.faults import bench_process
-from offload.bench.faults.bench_process import BENCH, BenchExit
-from offload.bench.faults.faulty_server import faulty
-from offload.bench.faults.killed_runs import KilledRuns
+from offload.bench.faults.commands import bench_process
+from offload.bench.faults.commands.bench_process import BENCH, BenchExit
+from offload.bench.faults.commands.killed_runs import KilledRuns
 from offload.bench.faults.row import NotAvailable, Outcome, Row, Size
+from offload.bench.faults.servers.faulty_server import faulty
 from offload.bench.records import journal
 from offload.errors import StorageError
 from offload.units import counted

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 
-from offload.bench.faults import clients
-from offload.bench.faults.faulty_server import FaultyServer, faulty
+from offload.bench.faults.clients import concurrent_clients
+from offload.bench.faults.machine.waiting import wait_until
 from offload.bench.faults.row import Outcome, Row, Size
-from offload.bench.faults.waiting import wait_until
+from offload.bench.faults.servers.faulty_server import FaultyServer, faulty
 from offload.units import after, seconds
 
 TIMEOUT_S = 2.0  # task_timeout of the server
@@ -20,9 +20,11 @@ def inject(server: str, size: Size) -> Outcome:
     settings = {"protect": "yes", "task_timeout": TIMEOUT_S}
     with faulty(server, "hang once", settings, workers=2) as target:
         began = time.monotonic()
-        [status] = clients.send_at_once(target.port, 1)
+        [status] = concurrent_clients.send_at_once(target.port, 1)
         answered_s = time.monotonic() - began
-        again_s = wait_until(lambda: clients.is_served(target.port), 2 * size.slack * LATE_S)
+        again_s = wait_until(
+            lambda: concurrent_clients.is_served(target.port), 2 * size.slack * LATE_S
+        )
         target.act("ok")
         found = [f"{status or 'connection closed'} after {seconds(answered_s)}"]
         in_time = again_s is not None and answered_s + again_s <= TIMEOUT_S + size.slack * LATE_S
@@ -38,11 +40,11 @@ def inject(server: str, size: Size) -> Outcome:
 def _all_stuck(target: FaultyServer) -> tuple[int, int]:
     """Return the status while all threads are stuck, and the one after their end."""
     target.act("hang")
-    clients.send_at_once(target.port, 2)
-    [refused] = clients.send_at_once(target.port, 1)
+    concurrent_clients.send_at_once(target.port, 2)
+    [refused] = concurrent_clients.send_at_once(target.port, 1)
     target.act("ok")
-    wait_until(lambda: clients.is_served(target.port), 4 * LATE_S)
-    return refused, clients.send_at_once(target.port, 1)[0]
+    wait_until(lambda: concurrent_clients.is_served(target.port), 4 * LATE_S)
+    return refused, concurrent_clients.send_at_once(target.port, 1)[0]
 
 
 ROW = Row(

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from offload import prctl
+from offload.bench.faults.machine.waiting import wait_until
 from offload.bench.faults.row import NotAvailable
-from offload.bench.faults.waiting import wait_until
 from offload.errors import StartError
 from offload.upstream import embedded, nginx
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 
-from offload.bench.faults import clients
+from offload.bench.faults.clients import concurrent_clients
 
 
 @dataclass
@@ -55,7 +55,7 @@ async def _impatient(port: int, counts: OverloadCounts, patience_s: float) -> No
     while True:
         try:
             async with asyncio.timeout(patience_s):
-                status = await clients.get_status(port)
+                status = await concurrent_clients.get_status(port)
         except TimeoutError:
             counts.gave_up += 1
             continue

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from offload import cores, prctl
-from offload.bench.faults.processes import descendants, kill_all
+from offload.bench.faults.machine.processes import descendants, kill_all
+from offload.bench.faults.machine.waiting import wait_until
 from offload.bench.faults.row import NotAvailable
-from offload.bench.faults.waiting import wait_until
 
 TOOL = "stress-ng"
 MOST_CPUS = 4  # that are used, by a worker each

@@ -1,6 +1,6 @@
 """Connections that send or receive slowly: by slowhttptest, or by this program itself.
 
-Usage: python -m offload.bench.faults.slow_connections KIND PORT COUNT
+Usage: python -m offload.bench.faults.clients.slow_connections KIND PORT COUNT
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def tool(kind: str) -> str | None:
 
 def _command(kind: str, port: int, count: int) -> list[str]:
     if (path := tool(kind)) is None:
-        module = "offload.bench.faults.slow_connections"
+        module = "offload.bench.faults.clients.slow_connections"
         return [sys.executable, "-P", "-m", module, kind, str(port), str(count)]
     return [
         *(path, OPTION[kind], "-u", f"http://127.0.0.1:{port}/", "-c", str(count)),

@@ -12,12 +12,12 @@ from typing import IO
 
 import psutil
 
-from offload.bench.faults import processes
+from offload.bench.faults.machine import processes
 from offload.bench.target import server
 from offload.registry import catalog
 from offload.suites import Case
 
-TASK = f"{Path(__file__).parent / 'served' / 'faulty.py'}:act"
+TASK = f"{Path(__file__).parents[1] / 'served' / 'faulty.py'}:act"
 CONTROL, TOKEN, CALLS, DEADLY = "control", "token", "calls", "deadly"  # see served/faulty.py
 WORKERS = 4
 HELPER = "resource_tracker import"  # in the command line of a process that is no worker

@@ -7,7 +7,7 @@ from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
-from offload.bench.faults import bench_process
+from offload.bench.faults.commands import bench_process
 from offload.bench.planning import plan_file, runs
 from offload.bench.records import journal
 from offload.bench.records.lines import SchemaError, from_line

@@ -13,9 +13,9 @@ from typing import IO
 
 import psutil
 
-from offload.bench.faults import commands
-from offload.bench.faults.processes import descendants, is_gone, kill_all
-from offload.bench.faults.waiting import wait_until
+from offload.bench.faults.commands import failing_commands
+from offload.bench.faults.machine.processes import descendants, is_gone, kill_all
+from offload.bench.faults.machine.waiting import wait_until
 from offload.bench.records import journal
 from offload.bench.records.record import Record
 
@@ -98,7 +98,7 @@ def running(
     """
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(
-            [*prefix, *commands.offload(words)],
+            [*prefix, *failing_commands.offload(words)],
             env={
                 **os.environ,
                 "RESULTS": str(results),
