@@ -12,7 +12,7 @@ MIXED = "mixed"  # the default task
 
 EVERY_S, READINGS_AT_LEAST = 1.0, 40  # s between two readings; more often in a short soak
 WARM_UP, MOST_WARM_UP_S = 1 / 2, 60.0  # share of the soak, and s
-START, MOST_START_S = 1 / 12, 15.0  # from the start of a process until its growth counts
+START, MOST_START_S = 1 / 10, 60.0  # from the start of a process until its growth counts
 KILL_S, KILLS_AT_LEAST = 40.0, 3  # mean s between two kills of a server; more often in a short soak
 
 

@@ -71,7 +71,7 @@ class _SoakedServer:
         elif can_die_idle:
             workers = self.target.workers()
             if len(workers) == WORKERS:  # else they are being replaced
-                kill(self._random.choice(workers))
+                kill(workers[-1])  # the youngest: growth is visible in processes that live long
                 self.kills += 1
 
 
