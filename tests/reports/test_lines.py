@@ -258,6 +258,11 @@ def test_of_several_flags_of_a_kind_the_newest_is_reported_with_their_number() -
     assert warnings.count_flags(flagged, "runs") == ["a: 2 (2 of 3 runs)", "b: 3 (1 of 3 runs)"]
 
 
+def test_several_flags_of_a_kind_in_one_record_count_once() -> None:
+    flagged = [changed(RECORD, flags=("bodies: 1", "bodies: 2")), changed(RECORD, flags=())]
+    assert warnings.count_flags(flagged, "runs") == ["bodies: 2 (1 of 2 runs)"]
+
+
 @pytest.mark.parametrize(("rate", "is_above"), [(39.0, False), (40.7, False), (40.9, True)])
 def test_a_rate_is_above_its_ceiling_beyond_2_percent(rate: float, is_above: bool) -> None:
     [row] = rows([changed(RECORD, rate=rate)])

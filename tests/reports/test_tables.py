@@ -13,7 +13,7 @@ from offload.reports import json_rows, warnings
 from offload.reports.gil import effects as gil
 from offload.reports.results_txt import results_txt, shortened, tables
 from offload.reports.rows import Row, rows
-from offload.reports.tables import formats, summary
+from offload.reports.tables import formats, summary, text_table
 from tests.records import changed, record_of
 
 RECORD = record_of(
@@ -276,3 +276,8 @@ def test_a_row_of_unknown_workers_has_no_pool_that_bounds_it() -> None:
         )
     )
     assert effect.pool is None
+
+
+def test_a_command_with_parameters_is_not_broken() -> None:
+    command = f"fab compare:{'x' * 85}"
+    assert text_table.wrapped(f"Measure longer: {command}") == f"Measure longer:\n{command}"

@@ -61,10 +61,11 @@ def _flags(row: Row) -> Iterator[str]:
 
 
 def _by_kind(records: Sequence[Record]) -> dict[str, list[Flag]]:
+    """Return the newest flag of each kind in each record that has one."""
     flags: dict[str, list[Flag]] = {}
     for record in records:
-        for flag in record.flags:
-            flags.setdefault(flag.kind, []).append(flag)
+        for kind, flag in {flag.kind: flag for flag in record.flags}.items():
+            flags.setdefault(kind, []).append(flag)
     return flags
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,6 +10,8 @@ from dataclasses import dataclass
 WIDTH = 100  # columns of a terminal
 RST = "rst"  # the other style is "simple"
 GAP = 2  # spaces between columns
+COMMAND = re.compile(r"\bfab (?=[a-z_]+:)")  # the start of a command with parameters
+UNBREAKABLE = "\u00a0"  # a space where no line ends
 MARK = 4  # characters of the backquotes around a literal
 
 
@@ -68,19 +71,20 @@ def listing(items: Sequence[str]) -> str:
 
 
 def wrapped(text: str, width: int = WIDTH) -> str:
-    """Wrap a paragraph."""
+    """Wrap a paragraph, but not after the `fab` of a command: it is copied as one line."""
     return _wrapped(text, "", "", width)
 
 
 def _wrapped(text: str, first: str, further: str, width: int = WIDTH) -> str:
-    return textwrap.fill(
-        text,
+    filled = textwrap.fill(
+        COMMAND.sub(f"fab{UNBREAKABLE}", text),
         width,
         initial_indent=first,
         subsequent_indent=further,
         break_on_hyphens=False,
         break_long_words=False,
     )
+    return filled.replace(UNBREAKABLE, " ")
 
 
 def _cells(line: Line, style: str) -> list[str]:
