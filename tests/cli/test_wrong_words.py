@@ -34,6 +34,10 @@ WRONG = {
     "run_load_test:driver=seige": (2, "did you mean siege?"),
     "run_load_test:driver=siege,rate=5,url=http://127.0.0.1:1/": (2, "siege has no open loop"),
     "run_load_test:url=http://192.0.2.1/,driver=builtin": (2, "not on this machine"),
+    "run_load_test:url=http://127.0.0.1:1/": (
+        5,
+        "no connection to 127.0.0.1:1: ",
+    ),
     "run_load_test:format=yaml": (2, "choose from text, json"),
     "run_load_test": (3, "fab run_server:3"),
     "run_upstream:latency=-1": (2, "latency='-1'"),

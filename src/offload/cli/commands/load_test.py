@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 from dataclasses import replace
 from time import monotonic
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from invoke import Context
 
@@ -16,6 +18,8 @@ from offload.registry import bind_address, catalog, host_names
 if TYPE_CHECKING:
     from offload.loads import Load, Sender
     from offload.suites import Placement, Request
+
+CONNECT_S = 5.0  # timeout of the connection that checks url=
 
 
 @command("Measure")
@@ -110,7 +114,20 @@ def run_load_test(
     loads.check(load, tool, sender)
     if place.hosts:
         case_options.use_ssh_options(context)
+    elif url:
+        _check_listens(url)
     _measure(load, tool, sender, facts, sent, place, format)
+
+
+def _check_listens(url: str) -> None:
+    """Raise RunError if nothing accepts connections at a URL: load tools retry for seconds."""
+    parts = urlsplit(url)
+    host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+    try:
+        socket.create_connection((host, port), CONNECT_S).close()
+    except OSError as error:
+        what = f"no connection to {host}:{port}: {error.strerror or error}"
+        raise RunError(what, "start the server, or correct url=") from None
 
 
 def _measure(
