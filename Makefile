@@ -60,7 +60,7 @@ help:
 	@echo "make dist    set up, then build the wheels and sdists of both packages in dist/"
 
 setup: .venv/installed siege
-	@echo "set up: next, run $(BIN)/fab advise:docs.shop:quote, or $(BIN)/fab --list"
+	@echo "set up: next, run $(BIN)/fab doctor, then $(BIN)/fab advise:docs.shop:quote"
 
 demo: .venv/installed siege
 	$(BIN)/fab quick

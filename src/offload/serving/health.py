@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from tornado.web import HTTPError
 
-from offload.registry import requirements
 from offload.registry.bind_address import is_loopback
 from offload.serving.applications import responses
 from offload.serving.lifecycle import log
@@ -111,7 +110,7 @@ def _renderer(guard: Guard | None) -> tuple[Callable[[], bytes], str | None]:
     The metrics are read when they are requested: no request has to update them.
     """
     if find_spec(PACKAGE) is None:
-        why = f"/metrics needs {PACKAGE}: {requirements.remedy([PACKAGE])}"
+        why = f"/metrics needs {PACKAGE}: pip install {PACKAGE}"
         return lambda: b"", why
     from prometheus_client import CollectorRegistry, generate_latest
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily

@@ -83,7 +83,11 @@ def of_bodies(record: Record, earlier: Sequence[Record]) -> tuple[Flag, ...]:
     alike = [r for r in earlier if (r.case.task, r.case.request) == (case.task, case.request)]
     others = {r.case.server for r in alike if _differ(r, record)}
     return tuple(
-        Flag("bodies", f"its responses differ from those of {server}", "compare them")
+        Flag(
+            "bodies",
+            f"the responses of {case.server} differ from those of {server}",
+            "compare them; if this is intended, set STABLE = False in the task's file",
+        )
         for server in sorted(others)
     )
 

@@ -64,11 +64,12 @@ def faults(
             print(f"[{each.row}] {each.server}: {each.figure or 'not available'}", file=sys.stderr)
     except KeyboardInterrupt:
         raise Exit(f"interrupted: {len(found)} findings are in {folder}", code=130) from None
+    note = "" if wanted.name == "full" else "size=small: fewer clients and faults than above; "
     _print(
         format,
         partial(faults_table.as_json, found),
         partial(faults_table.render, found),
-        f"{faults_table.summary(found)}; {folder}",
+        f"{note}{faults_table.summary(found)}; {folder}",
     )
     if any(each.is_broken for each in found):
         raise GateError(faults_table.summary(found))

@@ -13,6 +13,8 @@ from offload.serving.metrics import loop_lag, probe, task_clock
 from offload.serving.protection import deadlines, host_check, methods
 from offload.tasks import TaskFailed
 
+UNKNOWN_PATH = "only / and /resources/ are served; with health=yes also /healthz, /readyz, /metrics"
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -64,14 +66,14 @@ def refusal(method: str | None, host: str | None) -> Answer | None:
     if not host_check.is_allowed(host):
         return misdirected()
     if not methods.is_allowed(method):
-        refused = _plain(405, f"only {methods.ALLOW} are allowed")
+        refused = _plain(405, f"only {methods.ALLOW.replace(', ', ' and ')} are allowed")
         return replace(refused, allow=methods.ALLOW)
     return None
 
 
 def misdirected() -> Answer:
     """Return 421: the name in the Host header is not one of this server's."""
-    return _plain(421, "the Host is not a loopback name: add it with allowed_hosts=NAME")
+    return _plain(421, "the Host is no name of this server: add it with allowed_hosts=NAME")
 
 
 def too_many_headers() -> Answer:
@@ -101,7 +103,7 @@ def for_path(path: str, query: str) -> Answer | None:
     if path == "/":
         return None
     if path != "/resources/":
-        return _plain(404, "only / and /resources/ are served here")
+        return _plain(404, UNKNOWN_PATH)
     try:
         window = _window(query)
     except ValueError:
