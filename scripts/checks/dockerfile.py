@@ -6,7 +6,7 @@ debootstrap installs the Debian of FROM in FOLDER (default: a temporary one). Th
 RUN and CMD, with the user and the folder of the instructions. COPY copies the files that git
 tracks. Each command has namespaces of its own, so its mounts and processes end with it. The
 certificates and the settings of pip are those of this machine. The exit code is that of the first
-command that fails. It takes about 15 minutes, most of them for the last command.
+command that fails. It takes about 6 minutes, most of them for the last command.
 """
 
 from __future__ import annotations

@@ -18,6 +18,7 @@ MEASURING = [
     "pages.gil_table",
     "pages.executors_table",
     "checks.meter_effect",
+    "checks.protection_effect",
     "checks.watch_effect",
 ]
 

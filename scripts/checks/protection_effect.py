@@ -1,0 +1,71 @@
+"""Test whether protect=yes costs at most 3 % of the rate.
+
+Usage: python -m scripts.checks.protection_effect [TASK]
+
+Two servers with 4 threads, without and with protection, are loaded in 400 pairs of slices, in
+random order. Both are started again after every 40 pairs, because rates differ between starts. The
+test passes (exit code 0) if the 95 % interval of the ratio of their rates is above 0.97. It takes
+about 9 minutes.
+"""
+
+from __future__ import annotations
+
+import random
+import statistics
+import sys
+from contextlib import ExitStack
+
+from offload import loads, prctl
+from offload.bench.stats import paired_test
+from offload.bench.target import server
+from offload.loads import Load, Window
+from offload.registry import catalog
+from offload.suites import Case
+from scripts.script import run
+
+STARTS, PAIRS = 10, 40  # of both servers; of slices after each start
+SLICE, WARM = 0.25, 0.1  # s of each slice, and of the warm-up before it
+USERS = 8
+LEAST = 0.97
+TASK = "noop_sync"  # a task that does nothing: the cost is largest
+
+
+def main(arguments: list[str]) -> int:
+    """Measure, print, and return the exit code."""
+    task = catalog.find_task(arguments[0] if arguments else TASK).name
+    prctl.adopt_orphans()
+    starts = []
+    for number in range(1, STARTS + 1):
+        starts.append(_start(task))
+        print(f"start {number} of {STARTS}: {starts[-1][1] / starts[-1][0]:.4f}", flush=True)
+    found = paired_test.compare(starts, alpha=0.05)
+    text = f"ratio {found.ratio:.4f}, 95 % interval {found.low:.4f} to {found.high:.4f}"
+    passed = found.low > LEAST
+    result = "at most 3 %" if passed else "failed: more than 3 %, or noise"
+    print(f"{task}, rate with protection over without: {text}: {result}")
+    return 0 if passed else 1
+
+
+def _start(task: str) -> tuple[float, float]:
+    """Start both servers; return their mean rates in requests/s, without protection first."""
+    with ExitStack() as stack:
+        urls = []
+        for protect in ("no", "yes"):
+            running = server.start(Case("threads", task, settings={"protect": protect}), {})
+            stack.callback(server.stop, running, server.SHORT_DRAIN)
+            urls.append(running.url)
+        rates: tuple[list[float], list[float]] = ([], [])
+        for _ in range(PAIRS):
+            for place in random.sample((0, 1), 2):
+                rates[place].append(_rate(urls[place]))
+    first, second = map(statistics.geometric_mean, rates)
+    return first, second
+
+
+def _rate(url: str) -> float:
+    ran = loads.run(Load(url, users=USERS, seconds=SLICE, window=Window(WARM)), "builtin")
+    return ran.result.figures.rate or sys.exit(f"no rate: {ran.result.problem}")
+
+
+if __name__ == "__main__":
+    run(main)
