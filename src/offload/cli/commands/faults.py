@@ -64,7 +64,9 @@ def faults(
             print(f"[{each.row}] {each.server}: {each.figure or 'not available'}", file=sys.stderr)
     except KeyboardInterrupt:
         raise Exit(f"interrupted: {len(found)} findings are in {folder}", code=130) from None
-    note = "" if wanted.name == "full" else "size=small: fewer clients and faults than above; "
+    note = (
+        "" if wanted.name == "full" else "size=small: fewer clients and faults than named; "
+    )
     _print(
         format,
         partial(faults_table.as_json, found),
@@ -90,7 +92,7 @@ def soak(
     servers  names of servers, as threads+pipes; default: sync, loop, threads, processes, pipes,
              pebble and prefork, side by side
     task     a task, or path/to/file.py:function; default: a mix of tasks, some of which fail
-    seed     a whole number that selects the workers to kill and the faulty requests; default: 1
+    seed     a whole number that selects the times of kills and the faulty requests; default: 1
     format   text (default), json or rst
 
     Workers are killed, and clients disconnect, stall or send invalid requests. Once a second the

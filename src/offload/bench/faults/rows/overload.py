@@ -71,7 +71,7 @@ def _rss_mib(target: FaultyServer) -> float:
 
 ROW = Row(
     "R5",
-    "overload: 1,000 clients (clients=), 4 workers, tasks of 1 s (protect=yes)",
+    "overload: 1,000 clients, 4 workers, tasks of 1 s (protect=yes)",
     "goodput of at least 95 %, the next client waits at most 2 s, at most 20 MiB more memory "
     "(for more clients: 20 MiB per 1,000)",
     inject,
