@@ -64,9 +64,7 @@ def faults(
             print(f"[{each.row}] {each.server}: {each.figure or 'not available'}", file=sys.stderr)
     except KeyboardInterrupt:
         raise Exit(f"interrupted: {len(found)} findings are in {folder}", code=130) from None
-    note = (
-        "" if wanted.name == "full" else "size=small: fewer clients and faults than named; "
-    )
+    note = "" if wanted.name == "full" else "size=small: fewer clients and faults than named; "
     _print(
         format,
         partial(faults_table.as_json, found),
