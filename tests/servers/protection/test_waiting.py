@@ -25,7 +25,7 @@ def started(waiting: Waiting, requests: int = 100) -> int:
 @pytest.mark.parametrize(("seconds", "expected"), [(1.0, 6), (0.05, 8), (0.01, 24)])
 def test_some_tasks_start_in_advance_and_more_short_ones(seconds: float, expected: int) -> None:
     waiting = Waiting(WORKERS, 10.0)
-    waiting.set_service(seconds)
+    waiting.service_s = seconds
     assert started(waiting) == expected
 
 

@@ -28,12 +28,16 @@ class Admission:
         self.service_s: float | None = None  # mean time for which a task occupies a worker
         self._noted = 0
 
-    def note(self, seconds: float) -> None:
-        """Add the service time of a finished task to the mean: the latest tasks count most."""
+    def note(self, seconds: float) -> float:
+        """Add the service time of a finished task to the mean, and return the mean.
+
+        The latest tasks count most.
+        """
         self._noted += 1
         known = self.service_s or 0.0
         weight = WEIGHT if self._noted * WEIGHT > 1 else 1 / self._noted
-        self.service_s = known + (seconds - known) * weight
+        self.service_s = mean = known + (seconds - known) * weight
+        return mean
 
     def retry_after(self, stuck: int = 0) -> int | None:
         """Return None to admit a request; to refuse it, the seconds after which to retry.

@@ -35,6 +35,8 @@ class Client:
     a request that runs on the event loop.
     """
 
+    __slots__ = ("connection", "is_gone", "respond", "task", "turn")  # every request has a client
+
     def __init__(
         self, connection: socket.socket, respond: Callable[[responses.Answer], object]
     ) -> None:

@@ -29,9 +29,9 @@ class Expiry(Generic[T]):
             loop = asyncio.get_running_loop()
             self._timer = loop.call_later(self._seconds, self._expire_due, loop)
 
-    def remove(self, thing: T) -> None:
-        """Do not expire a thing."""
-        self._deadlines.pop(thing, None)
+    def remove(self, thing: T) -> bool:
+        """Do not expire a thing; return False if it has expired or was never added."""
+        return self._deadlines.pop(thing, None) is not None
 
     def _expire_due(self, loop: asyncio.AbstractEventLoop) -> None:
         now, self._timer = monotonic(), None

@@ -57,7 +57,7 @@ class LoopGuard:
         try:
             if self._timeouts is not None:
                 client.task = asyncio.current_task()
-                self._timeouts.start(client)
+                self._timeouts.add(client)
                 try:
                     timed = await run()
                 finally:

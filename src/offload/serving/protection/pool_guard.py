@@ -73,7 +73,7 @@ class PoolGuard:
                 client.turn, turn = turn, None  # else a cycle of its exception keeps the body
                 await self._wait(client)
             if timeouts is not None:
-                timeouts.start(client)
+                timeouts.add(client)
             try:
                 timed = await run()
             finally:
@@ -87,7 +87,7 @@ class PoolGuard:
         except WaitedTooLong:
             return self._refuse(whole_seconds(admission.max_wait))
         except TimeoutError:
-            self._note(self._seconds)
+            self._waiting.service_s = admission.note(self._seconds)
             return self._time_out()
         except Abandoned:
             admission.in_flight += 1  # `_abandon` has counted its end
@@ -96,7 +96,7 @@ class PoolGuard:
             admission.in_flight -= 1
         task_s = timed[1][1]
         if task_s >= 0:  # not NaN, which is an unknown duration
-            self._note(task_s)
+            self._waiting.service_s = admission.note(task_s)
         return responses.from_task(timed)
 
     async def _wait(self, client: Client) -> None:
@@ -109,10 +109,6 @@ class PoolGuard:
             self._waiting.withdraw(turn)
             client.turn = None
             del turn  # its exception refers to this frame: a cycle would keep the body
-
-    def _note(self, seconds: float) -> None:
-        self.admission.note(seconds)
-        self._waiting.set_service(self.admission.service_s or 0.0)
 
     def _refuse(self, retry_s: int) -> responses.Answer:
         self.counts["refused"] += 1

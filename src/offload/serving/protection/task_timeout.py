@@ -28,15 +28,15 @@ class Abandoned(Exception):
     """A task has ended after its timeout; its request was answered then."""
 
 
-class Timeouts:
+class Timeouts(Expiry[Client]):
     """Tasks that may not end: at the timeout of one, `answer` responds to its client.
 
-    `start` and `end` enclose the run of a task.
+    `add` and `end` enclose the run of a task.
     """
 
     def __init__(self, seconds: float, answer: Callable[[Client], object]) -> None:
+        super().__init__(seconds, self._abandon)
         self._answer = answer
-        self._running: Expiry[Client] = Expiry(seconds, self._abandon)
         self._stuck: set[Client] = set()
 
     @property
@@ -44,14 +44,9 @@ class Timeouts:
         """The number of tasks that have exceeded the timeout and have not ended."""
         return len(self._stuck)
 
-    def start(self, client: Client) -> None:
-        """Expect the end of the task of a client within the timeout."""
-        self._running.add(client)
-
     def end(self, client: Client) -> bool:
         """Forget the task of a client; return whether it has exceeded the timeout."""
-        if client not in self._stuck:
-            self._running.remove(client)
+        if self.remove(client):
             return False
         self._stuck.remove(client)
         return True

@@ -29,23 +29,27 @@ class WaitedTooLong(Exception):
 class Waiting:
     """The requests of one process, started in the order of their arrival.
 
-    A request waits at most `longest` seconds.
+    A request waits at most `longest` seconds. `service_s` is the mean duration of a task, which
+    determines how many tasks start in advance.
+
+    Without tasks in advance, a worker would wait for the event loop after each task. But a task
+    that was started is not dropped if its client disconnects. With fewer of them than workers, a
+    new client waits for at most one task after an overload.
     """
 
     def __init__(self, workers: int, longest: float) -> None:
-        self._workers = workers
-        self._limit = 0.0
+        self.service_s = math.inf
         self._started = 0
         self._queue: OrderedDict[asyncio.Future[None], None] = OrderedDict()
         self._expiry: Expiry[asyncio.Future[None]] = Expiry(longest, _refuse)
-        self.set_service(math.inf)
+        self._set_workers(workers)
 
     def enter(self) -> asyncio.Future[None] | None:
         """Start a request: return None, or a future that is done when it may start.
 
         A request that ends before it was started must call `withdraw`.
         """
-        if self._started < self._limit and not self._queue:
+        if not self._queue and (self._started < self._at_once or self._starts_in_advance()):
             self._started += 1
             return None
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -66,28 +70,25 @@ class Waiting:
 
     def resize(self, workers: int) -> None:
         """Set the number of workers, and start the requests that further workers can run."""
-        self._workers = workers
-        self.set_service(self._seconds)
+        self._set_workers(workers)
         self._start_next()
 
+    def _set_workers(self, workers: int) -> None:
+        self._workers = workers
+        self._at_once = workers + workers // WORKERS_PER_EARLY_TASK
+
+    def _starts_in_advance(self) -> bool:
+        """Whether the tasks are so short that each worker receives several of them."""
+        ahead = self._workers * AHEAD_S // (self.service_s or SHORTEST)
+        return self._started < self._workers + ahead
+
     def _start_next(self) -> None:
-        while self._queue and self._started < self._limit:
+        while self._queue and (self._started < self._at_once or self._starts_in_advance()):
             turn, _ = self._queue.popitem(last=False)
             self._expiry.remove(turn)
             if not turn.done():  # else it was dropped
                 self._started += 1
                 turn.set_result(None)
-
-    def set_service(self, seconds: float) -> None:
-        """Set the mean duration of a task, which determines how many tasks start in advance.
-
-        Without tasks in advance, a worker would wait for the event loop after each task. But a task
-        that was started is not dropped if its client disconnects. With fewer of them than workers,
-        a new client waits for at most one task after an overload.
-        """
-        self._seconds = seconds
-        ahead = self._workers * AHEAD_S // (seconds or SHORTEST)
-        self._limit = self._workers + max(ahead, self._workers // WORKERS_PER_EARLY_TASK)
 
     def refuse_all(self) -> None:
         """Refuse every request that waits: no worker can start it."""
