@@ -58,11 +58,12 @@ def main(arguments: list[str]) -> int:
 def _start(task: str) -> tuple[float, float]:
     """Start both servers; return their mean rates in requests/s, without protection first."""
     with ExitStack() as stack:
-        urls = []
-        for protect in ("no", "yes"):
-            running = server.start(Case("threads", task, settings={"protect": protect}), {})
+        urls = ["", ""]
+        for place in random.sample((0, 1), 2):
+            settings = {"protect": ("no", "yes")[place]}
+            running = server.start(Case("threads", task, settings=settings), {})
             stack.callback(server.stop, running, server.SHORT_DRAIN)
-            urls.append(running.url)
+            urls[place] = running.url
         rates: tuple[list[float], list[float]] = ([], [])
         for _ in range(PAIRS):
             for place in random.sample((0, 1), 2):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
-import socket
 import time
 from contextlib import closing
 from pathlib import Path
@@ -180,13 +179,17 @@ def test_stuck_threads_are_counted_until_their_tasks_end(
 def test_a_stuck_task_that_fails_later_is_counted_once_and_answered_once() -> None:
     answers: list[Answer] = []
 
+    class FakeClient(Client):
+        def respond(self, answer: Answer) -> None:
+            answers.append(answer)
+
     async def fail_late() -> TimedResult:
         await asyncio.sleep(3 * guard_timeout)
         raise OSError("the pool has ended")
 
     async def request(guard: PoolGuard) -> None:
-        with socket.socket() as connection, pytest.raises(Abandoned):
-            await guard.answer(fail_late, Client(connection, answers.append))
+        with pytest.raises(Abandoned):
+            await guard.answer(fail_late, FakeClient())
 
     guard_timeout = 0.1
     guard = PoolGuard(workers=1, max_wait=5.0, task_timeout=guard_timeout, kills=False)

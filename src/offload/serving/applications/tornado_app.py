@@ -207,35 +207,37 @@ class _Handler(LimitedHandler):
         """Compute no ETag: hashing each body would be overhead in every request."""
 
 
-class _ProtectedHandler(_Handler):
+class _ProtectedHandler(Client, _Handler):
     """The handler with protect=yes: the guard decides whether, when and how long the task runs."""
 
     def initialize(  # type: ignore[override]
         self, run: Run, requests: drain.Requests, guard: Guard
     ) -> None:
         self.run, self.requests, self.guard = run, requests, guard
-        self.client: Client | None = None  # while the guard has the request
 
     async def _run_task(self) -> responses.Answer:
         connection: Any = self.request.connection
-        self.client = Client(connection.stream.socket, self._respond_early)
-        self.client.is_gone = connection.stream.closed()
+        if connection.stream.closed():
+            self.is_gone = True
         try:
-            return await self.guard.answer(self.run, self.client)
-        except Abandoned:  # `_respond_early` has responded, and counted its end
+            return await self.guard.answer(self.run, self)
+        except Abandoned:  # `respond` has responded, and counted its end
             self.requests.at_work.enter()
             raise Finish from None
-        finally:
-            self.client = None  # it refers to this handler: a cycle would keep both, and the body
 
-    def _respond_early(self, answer: responses.Answer) -> None:
+    @property
+    def connection(self) -> socket.socket:
+        connection: Any = self.request.connection
+        found: socket.socket = connection.stream.socket
+        return found
+
+    def respond(self, answer: responses.Answer) -> None:
         self.requests.at_work.leave()  # the drain does not wait for the task
         with suppress(StreamClosedError):
             self._send(answer).add_done_callback(_ignore_disconnect)
 
     def on_connection_close(self) -> None:
-        if self.client is not None:
-            self.client.note_disconnect()
+        self.note_disconnect()
 
 
 def _ignore_disconnect(sent: asyncio.Future[None]) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -28,23 +27,24 @@ def has_closed(connection: socket.socket) -> bool:
 
 
 class Client:
-    """The client of a request.
+    """The client of a request: a base class of request handlers.
 
-    `respond` sends a response before the handler of the request has ended. While the request waits
-    for a worker, `turn` is the future that is done when it may start. `task` is the asyncio task of
-    a request that runs on the event loop.
+    While the request waits for a worker, `turn` is the future that is done when it may start.
+    `task` is the asyncio task of a request that runs on the event loop.
     """
 
-    __slots__ = ("connection", "is_gone", "respond", "task", "turn")  # every request has a client
+    turn: asyncio.Future[None] | None = None
+    task: asyncio.Task[Any] | None = None
+    is_gone = False
 
-    def __init__(
-        self, connection: socket.socket, respond: Callable[[responses.Answer], object]
-    ) -> None:
-        self.connection = connection
-        self.respond = respond
-        self.turn: asyncio.Future[None] | None = None
-        self.task: asyncio.Task[Any] | None = None
-        self.is_gone = False
+    @property
+    def connection(self) -> socket.socket:
+        """The connection of the request."""
+        raise NotImplementedError
+
+    def respond(self, answer: responses.Answer) -> None:
+        """Send a response before the handler of the request has ended."""
+        raise NotImplementedError
 
     def note_disconnect(self) -> None:
         """Note that the connection has been closed, and drop the request if it waits."""
