@@ -20,7 +20,8 @@ from tornado.web import Application, Finish
 from offload import tasks
 from offload.serving import health
 from offload.serving.applications import request_target, responses
-from offload.serving.lifecycle import accepting, drain, log, ports, readiness
+from offload.serving.lifecycle import drain, log, ports, readiness
+from offload.serving.lifecycle.accepting import ListeningSocket
 from offload.serving.lifecycle.stop_signal import exit_now, stop
 from offload.serving.metrics import loop_lag, probe
 from offload.serving.metrics.task_clock import TimedResult
@@ -62,18 +63,18 @@ def serve_on_loop(
     serve(run, port, backlog, protection=protection)
 
 
-def listen(port: int, backlog: int) -> socket.socket:
+def listen(port: int, backlog: int) -> ListeningSocket:
     """Listen on a port of the server's address; raise MachineError."""
     with ports.binding(port):
         bound = bind_sockets(port, ports.address(), backlog=backlog)[0]
-    listening = accepting.ListeningSocket(fileno=bound.detach())
+    listening = ListeningSocket(fileno=bound.detach())
     listening.setblocking(False)
     return listening
 
 
 def serve_socket(
     run: Run,
-    listening: socket.socket,
+    listening: ListeningSocket,
     backlog: int,
     ready: Callable[[], None],
     protection: Protection = guards.NONE,
@@ -199,6 +200,9 @@ class _Handler(LimitedHandler):
             return responses.from_error(error, 503, retry_after=1)  # the next request tries again
         except BrokenProcessPool as error:
             return responses.from_error(error)
+        except Abandoned:  # the guard has responded, and the end of the request was counted then
+            self.requests.at_work.enter()
+            raise Finish from None
 
     async def _run_task(self) -> responses.Answer:
         return responses.from_task(await self.run())
@@ -215,15 +219,11 @@ class _ProtectedHandler(Client, _Handler):
     ) -> None:
         self.run, self.requests, self.guard = run, requests, guard
 
-    async def _run_task(self) -> responses.Answer:
+    def _run_task(self) -> Coroutine[Any, Any, responses.Answer]:
         connection: Any = self.request.connection
         if connection.stream.closed():
             self.is_gone = True
-        try:
-            return await self.guard.answer(self.run, self)
-        except Abandoned:  # `respond` has responded, and counted its end
-            self.requests.at_work.enter()
-            raise Finish from None
+        return self.guard.answer(self.run, self)
 
     @property
     def connection(self) -> socket.socket:
@@ -261,7 +261,7 @@ async def _serve(
 
 async def _accept(
     run: Run,
-    listening: socket.socket,
+    listening: ListeningSocket,
     backlog: int,
     ready: Callable[[], None],
     protection: Protection,
@@ -269,7 +269,7 @@ async def _accept(
 ) -> None:
     log.redirect_loggers("tornado", "asyncio")
     requests = drain.Requests()
-    server = _create_server(run, requests, protection)
+    server = _create_server(run, requests, protection, listening)
     server.add_sockets([listening])
     loop = asyncio.get_running_loop()
     stopped = asyncio.Event()
@@ -289,7 +289,9 @@ async def _accept(
         exit_now(0)  # their requests were answered, and nothing else ends these tasks
 
 
-def _create_server(run: Run, requests: drain.Requests, protection: Protection) -> HTTPServer:
+def _create_server(
+    run: Run, requests: drain.Requests, protection: Protection, listening: ListeningSocket
+) -> HTTPServer:
     arguments: dict[str, Any] = {"run": run, "requests": requests}
     if (guard := protection.guard) is None:
         server, handler = Server, _Handler
@@ -301,5 +303,5 @@ def _create_server(run: Run, requests: drain.Requests, protection: Protection) -
         handlers[:0] = health.handlers(guard)
     created = server(_Application(handlers, log_function=lambda _: None), **LIMITS)
     if isinstance(created, BoundedServer):
-        created.maximum = protection.max_connections
+        created.maximum, created.listening = protection.max_connections, listening
     return created

@@ -32,9 +32,11 @@ def is_exhausted(error: OSError) -> bool:
 class ListeningSocket(socket.socket):
     """A listening socket for Tornado: in an iteration of the loop it returns at most MOST_AT_ONCE.
 
-    The loop ignores it for PAUSE when a limit of descriptors is reached.
+    The loop ignores it for PAUSE when a limit of descriptors is reached. `is_backlogged`: the last
+    iteration left connections in the listen queue, so the next ones have waited there.
     """
 
+    is_backlogged = False
     _accepted = 0  # in this iteration
 
     def accept(self) -> tuple[socket.socket, Any]:
@@ -54,6 +56,7 @@ class ListeningSocket(socket.socket):
         raise BlockingIOError(errno.EAGAIN, "no descriptor is free")
 
     def _begin_iteration(self) -> None:
+        self.is_backlogged = self._accepted >= MOST_AT_ONCE
         self._accepted = 0
 
     def _watch(self, is_watched: bool) -> None:

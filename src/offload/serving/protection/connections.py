@@ -19,6 +19,7 @@ from tornado.httputil import HTTPInputError, HTTPMessageDelegate
 from tornado.iostream import IOStream, StreamClosedError
 from tornado.web import RequestHandler
 
+from offload.serving.lifecycle.accepting import ListeningSocket
 from offload.serving.protection import deadlines
 from offload.serving.protection.disconnect import has_closed
 
@@ -66,16 +67,19 @@ class BoundedServer(Server):
     """A server with at most `maximum` open connections."""
 
     maximum = 0
-    _open = 0
+    listening: ListeningSocket
     _refusing: set[asyncio.Task[None]]
 
     def handle_stream(self, stream: IOStream, address: tuple[object, ...]) -> None:
-        """Serve a new connection, or refuse it; close it if its client has already left."""
-        if has_closed(stream.socket):
+        """Serve a new connection, or refuse it.
+
+        If it may have waited in the listen queue, close it if its client has already left. If it
+        has not, its task is dropped while it waits for a worker.
+        """
+        if self.listening.is_backlogged and has_closed(stream.socket):
             stream.close()
             return
-        if self._open < self.maximum:
-            self._open += 1
+        if len(self._connections) < self.maximum:
             super().handle_stream(stream, address)
             return
         self._refusing = getattr(self, "_refusing", set())
@@ -85,11 +89,6 @@ class BoundedServer(Server):
         task = asyncio.ensure_future(_refuse(stream))
         self._refusing.add(task)
         task.add_done_callback(self._refusing.discard)
-
-    def on_close(self, server_conn: object) -> None:
-        """Count a connection that has closed."""
-        self._open -= 1
-        super().on_close(server_conn)
 
 
 async def _refuse(stream: IOStream) -> None:
