@@ -38,6 +38,7 @@ class ListeningSocket(socket.socket):
 
     is_backlogged = False
     _accepted = 0  # in this iteration
+    _is_full = False  # no descriptor was free in this iteration
 
     def accept(self) -> tuple[socket.socket, Any]:
         """Return a connection and its address; raise BlockingIOError if there is none now."""
@@ -49,15 +50,17 @@ class ListeningSocket(socket.socket):
         try:
             return super().accept()
         except OSError as error:
+            self._accepted -= 1
             if not is_exhausted(error):
                 raise
+        self._is_full = True
         self._watch(False)
         asyncio.get_running_loop().call_later(PAUSE, self._watch, True)
         raise BlockingIOError(errno.EAGAIN, "no descriptor is free")
 
     def _begin_iteration(self) -> None:
-        self.is_backlogged = self._accepted >= MOST_AT_ONCE
-        self._accepted = 0
+        self.is_backlogged = self._is_full or self._accepted >= MOST_AT_ONCE
+        self._accepted, self._is_full = 0, False
 
     def _watch(self, is_watched: bool) -> None:
         from tornado.ioloop import IOLoop  # here: servers of http.server need no Tornado

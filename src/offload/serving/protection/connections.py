@@ -1,8 +1,8 @@
 """Connections of Tornado: nothing is read from a closed one, and their number can be bounded.
 
-Above a maximum, a new connection is answered with 503 and closed. If its client has left while the
-connection was in the listen queue, it is closed at once: after an overload there are thousands of
-these. A client that does not receive its response is disconnected.
+Above a maximum, a new connection is answered with 503 and closed. While the listen queue has a
+backlog, a connection whose client has left is closed at once: after an overload there are thousands
+of these. A client that does not receive its response is disconnected.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ class BoundedServer(Server):
     def handle_stream(self, stream: IOStream, address: tuple[object, ...]) -> None:
         """Serve a new connection, or refuse it.
 
-        If it may have waited in the listen queue, close it if its client has already left. If it
-        has not, its task is dropped while it waits for a worker.
+        Behind a backlog, close it if its client has already left. Else this is not checked: if no
+        worker is free, its task is dropped later.
         """
         if self.listening.is_backlogged and has_closed(stream.socket):
             stream.close()

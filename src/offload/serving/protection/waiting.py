@@ -49,7 +49,7 @@ class Waiting:
 
         A request that ends before it was started must call `withdraw`.
         """
-        if not self._queue and (self._started < self._at_once or self._starts_in_advance()):
+        if not self._queue and (self._started < self._minimum or self._starts_in_advance()):
             self._started += 1
             return None
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -75,7 +75,7 @@ class Waiting:
 
     def _set_workers(self, workers: int) -> None:
         self._workers = workers
-        self._at_once = workers + workers // WORKERS_PER_EARLY_TASK
+        self._minimum = workers + workers // WORKERS_PER_EARLY_TASK
 
     def _starts_in_advance(self) -> bool:
         """Whether the tasks are so short that each worker receives several of them."""
@@ -83,7 +83,7 @@ class Waiting:
         return self._started < self._workers + ahead
 
     def _start_next(self) -> None:
-        while self._queue and (self._started < self._at_once or self._starts_in_advance()):
+        while self._queue and (self._started < self._minimum or self._starts_in_advance()):
             turn, _ = self._queue.popitem(last=False)
             self._expiry.remove(turn)
             if not turn.done():  # else it was dropped
