@@ -64,6 +64,26 @@ def test_of_equal_candidates_the_simplest_is_chosen() -> None:
     assert sizes.sure == certainty.SURE
 
 
+def test_the_fastest_of_several_sizes_by_chance_does_not_make_its_strategy_the_fastest() -> None:
+    rates = {("pipes", 16): 40.0, ("prefork", 16): 38.0, ("prefork", 8): 43.0}
+    found = answered(PYTHON, rates, factors=WILD)
+    assert (found.chosen.strategy, found.chosen.workers) == ("pipes", 16)
+
+
+def test_a_size_that_is_certainly_faster_than_the_predicted_one_is_chosen() -> None:
+    sizes = (("prefork", 2), ("prefork", 4), ("pipes", 2))
+    found = answer_of(38.0, 43.0, 40.0, sizes=sizes)
+    assert (found.chosen.strategy, found.chosen.workers) == ("prefork", 4)
+
+
+def test_a_candidate_that_was_left_out_is_not_chosen() -> None:
+    plan = planned(("prefork", 2), ("pipes", 2))
+    fast_then_slow = [80.0] * 3 + [40.0] * 4  # the machine became slower
+    found = answer.evaluate(QUESTION, plan, measured(plan, {0: [60.0] * 3, 1: fast_then_slow}))
+    assert found.others[0].rate.value > (found.chosen.rate.value or 0.0)
+    assert found.chosen.strategy == "pipes"
+
+
 def test_a_difference_that_is_not_certain_is_not_ignored() -> None:
     found = answered(PYTHON, {("prefork", 2): 40.0, ("pipes", 2): 34.0}, factors=WILD)
     assert (found.chosen.strategy, found.tie) == ("prefork", ("prefork",))

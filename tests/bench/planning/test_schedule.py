@@ -8,10 +8,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from offload.bench.experiments.run import ActiveRun
 from offload.bench.planning import plan_file, round_times, time_budget
 from offload.bench.planning.blocks import Block
 from offload.bench.planning.plan import Plan
@@ -196,6 +197,53 @@ def test_time_limits_the_rounds_of_quick_only() -> None:
     assert time_budget.limits_rounds(limited)
     assert not time_budget.limits_rounds(PLAN)
     assert not time_budget.limits_rounds(replace(limited, quick=False))
+
+
+def counts_of_selection(rates: Rates, **changes: Any) -> dict[int | None, int]:
+    """Return the number of rounds of each case in a run that selects the fastest one."""
+    places = tuple(rates)
+    block = Block(places, tuple((0, place) for place in places[1:]))
+    plan = replace(PLAN, blocks=(block,), budget_s=500.0, **{"selects": True, **changes})
+    return Counter(record.trial.place for record in run(plan, by_rates(rates)))
+
+
+SLOW = [rate / 4 for rate in WILD]
+
+
+def test_a_selection_leaves_out_cases_that_are_slower() -> None:
+    assert counts_of_selection({0: CALM, 1: WILD, 2: SLOW}) == {0: 14, 1: 14, 2: 3}
+    assert counts_of_selection({0: SLOW, 1: WILD, 2: CALM}) == {0: 3, 1: 14, 2: 14}
+
+
+def test_a_selection_ends_when_a_single_case_is_left() -> None:
+    assert counts_of_selection({0: CALM, 1: SLOW}) == {0: 3, 1: 3}
+    assert counts_of_selection({0: CALM, 1: SLOW}, selects=False)[0] > 3
+
+
+def test_a_selection_ends_when_the_cases_that_are_left_fail() -> None:
+    def dies_later(place: int, number: int) -> dict[str, Any]:
+        if place < 2:
+            return {"rate": SLOW[number]}
+        rates = WILD if place == 2 else CALM
+        return {"rate": rates[number]} if number < 4 else {"problem": "it died"}
+
+    block = Block((0, 1, 2, 3), ((0, 1), (0, 2), (0, 3)))
+    cases = (*CASES, CASES[0])
+    plan = replace(PLAN, cases=cases, blocks=(block,), budget_s=500.0, selects=True)
+    assert Counter(r.trial.place for r in run(plan, dies_later)) == {0: 3, 1: 3, 2: 5, 3: 5}
+
+
+def test_a_retry_of_a_selection_measures_the_same_cases_again() -> None:
+    block = Block((0, 1, 2), ((0, 1), (0, 2)))
+    plan = replace(PLAN, blocks=(block,), budget_s=500.0, selects=True)
+    rates = {0: CALM, 1: WILD, 2: SLOW}
+    records: list[Record] = []
+    for number in (1, 2, 3):
+        made = windows(plan, Round(0, number), records)
+        records += [changed(r, rate=rates[r.trial.place or 0][number]) for r in made]
+    active = ActiveRun(plan, Path(), None, records, cast(Any, None))
+    assert active._places_of(Round(0, 3)) == [0, 1, 2]
+    assert active._places_of(Round(0, 4)) == [0, 1]
 
 
 def test_without_quick_up_to_forty_rounds_are_analysed_at_four_counts() -> None:

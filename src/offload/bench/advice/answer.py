@@ -17,6 +17,7 @@ from offload.bench.planning.plan import Plan
 from offload.bench.records.record import Record
 from offload.bench.records.run_records import RunRecords
 from offload.bench.stats.estimate import Estimate
+from offload.bench.stats.paired_test import FASTER, SAME, TINY
 from offload.flags import Flag, Problem
 from offload.suites import Case
 
@@ -135,7 +136,7 @@ def evaluate(question: Question, planned: Plan, records: Sequence[Record]) -> An
     if not options:
         predicted = predict(question, planned.cases[0])
         return replace(predicted, failures=failures, problems=problems)
-    tied = _find_ties(options, windows)
+    tied = _find_ties(_one_per_strategy(options, windows), windows)
     chosen = min(tied, key=lambda place: _preference(options[place].prediction))
     others = tuple(
         replace(options[place], compared=comparison.compare(windows[chosen], windows[place]))
@@ -166,6 +167,28 @@ def _failures(
     for place, case in enumerate(planned.cases):
         if place not in measured and (problem := problems.get(place)) is not None:
             yield Failure(question.model.predict(*size_of(case)), problem)
+
+
+def _one_per_strategy(
+    options: Mapping[int, Option], windows: Mapping[int, Sequence[Record]]
+) -> dict[int, Option]:
+    """Return one size of each strategy that was measured in the last round.
+
+    It is the size that the model prefers. A size that is certainly faster replaces it, and so does
+    a smaller one that is as fast. The fastest of several sizes would be fastest partly by chance:
+    a strategy with several sizes would seem to be faster than one with a single size.
+    """
+    last = max((windows[place][-1].trial.round or 0 for place in options), default=0)
+    current = [place for place in options if windows[place][-1].trial.round == last]
+    found: dict[str, int] = {}
+    for place in current or options:  # the preferred size of each strategy is first
+        option = options[place]
+        known = found.setdefault(option.strategy, place)
+        verdict = comparison.compare(windows[known], windows[place]).verdict
+        is_smaller = option.workers < options[known].workers
+        if verdict.outcome == FASTER or (is_smaller and verdict.outcome in (SAME, TINY)):
+            found[option.strategy] = place
+    return {place: options[place] for place in found.values()}
 
 
 def _find_ties(options: Mapping[int, Option], windows: Mapping[int, Sequence[Record]]) -> list[int]:

@@ -129,7 +129,7 @@ class ActiveRun:
 
     def _measure(self, each: Round, attempt: int) -> bool:
         """Measure one round; return whether its flags are a reason to retry it."""
-        places = schedule.places_of(self.plan, each.block, self.records)
+        places = self._places_of(each)
         if self.plan.gate is not None and each.number % 2 == 0:
             places.reverse()  # alternate which side starts first, in case that has an effect
         cases = {place: self.plan.cases[place] for place in places}
@@ -146,6 +146,15 @@ class ActiveRun:
         self._keep(found)
         self.progress.retry(list(reasons.values()))
         return bool(reasons)
+
+    def _places_of(self, each: Round) -> list[int]:
+        """Return the places of the cases of a round; a retry of a selection has the same ones."""
+        known = self.records
+        if self.plan.selects:
+            known = [
+                r for r in known if (r.trial.block, r.trial.round) != (each.block, each.number)
+            ]
+        return schedule.places_of(self.plan, each.block, known)
 
     def _with_other_time(self, found: list[Record]) -> list[Record]:
         """Add the phase `other` to the first record: the time since `since` outside all phases."""

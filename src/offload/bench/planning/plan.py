@@ -33,6 +33,8 @@ class Plan:
     long run with `driver` (None: no long runs).
     With `latency` the only case has no blocks: its capacity under this target is searched by open
     loops.
+    With `selects` only the fastest case matters: cases that are certainly slower are left out of
+    the further rounds, which leaves more time for the others.
     `missing` is the reason why `driver` is not the published tool; None if it is, or if the user
     chose it.
     """
@@ -49,6 +51,7 @@ class Plan:
     rounds: int | None = None
     gate: GateTerms | None = None
     latency: LatencyTarget | None = None
+    selects: bool = False
 
     @property
     def counts(self) -> tuple[int, ...]:

@@ -22,7 +22,7 @@ from offload.bench.records.record import LONG, Record
 from offload.bench.records.run_records import RunRecords
 from offload.bench.stats import sequential
 from offload.bench.stats.estimate import SLOW
-from offload.bench.stats.paired_test import DISTURBED, UNRESOLVED
+from offload.bench.stats.paired_test import DISTURBED, SLOWER, UNRESOLVED
 
 MAX_LOAD_S = 60.0  # s of load of one case, after which its block ends even if unresolved
 MAX_LOAD_SLOW_S = 180.0  # the same for cases below SLOW requests/s
@@ -175,11 +175,14 @@ def is_decided(plan: Plan, number: int, records: Sequence[Record]) -> bool:
     if each pair has a verdict at the stopping level of the design, and a block without pairs if
     the half-width of every rate is within the target. With a time budget, a block of several cases
     without pairs is never decided by its rates: it uses all of the budget. If one of its cases was
-    loaded for MAX_LOAD_S, a block is decided at its next analysis.
+    loaded for MAX_LOAD_S, a block is decided at its next analysis. With `plan.selects` a block is
+    decided when a single case is left.
     """
     own = [record for record in records if record.trial.block == number]
     block, known = plan.blocks[number], _measurable(plan, number, own)
     if not known or (block.pairs and not any(known.keys() >= {*pair} for pair in block.pairs)):
+        return True
+    if plan.selects and len(_selected(plan, number, own)) < 2:
         return True
     count = len({record.trial.round for record in own})
     if count not in plan.counts:
@@ -225,6 +228,34 @@ def _measurable(plan: Plan, number: int, own: Sequence[Record]) -> dict[int, lis
     return {place: found for place, found in windows.items() if not rate.is_hopeless(found)}
 
 
+def _selected(plan: Plan, number: int, own: Sequence[Record]) -> dict[int, list[Record]]:
+    """Return the windows of the cases of a block that are measured further.
+
+    These are the measurable cases. With `plan.selects` they are the cases of the last round, except
+    those that are certainly slower than the fastest one, from the first analysis on.
+    """
+    known = _measurable(plan, number, own)
+    last = max((record.trial.round or 0 for record in own), default=0)
+    if not plan.selects or last < plan.counts[0]:
+        return known
+    known = {place: found for place, found in known.items() if found[-1].trial.round == last}
+    fastest = _fastest(known) if known else None
+    return {
+        place: found
+        for place, found in known.items()
+        if place == fastest or not _is_slower(known[fastest or 0], found)
+    }
+
+
+def _fastest(windows: Mapping[int, Sequence[Record]]) -> int:
+    """Return the place of the case with the highest mean rate."""
+    return max(windows, key=lambda place: rate.of_windows(windows[place]).value or 0.0)
+
+
+def _is_slower(fastest: Sequence[Record], other: Sequence[Record]) -> bool:
+    return comparison.compare(fastest, other).verdict.outcome == SLOWER
+
+
 def _ends_at_next_analysis(plan: Plan, number: int, own: Sequence[Record]) -> bool:
     """Whether a block ends at its next analysis even if it is unresolved."""
     if plan.rounds is not None or plan.blocks[number].apart:
@@ -235,9 +266,15 @@ def _ends_at_next_analysis(plan: Plan, number: int, own: Sequence[Record]) -> bo
 def _comparisons(
     plan: Plan, number: int, own: Sequence[Record], level: float | None = None
 ) -> list[Comparison]:
-    """Return the comparisons of a block's pairs in which both cases are measurable."""
-    known = _measurable(plan, number, own)
+    """Return the comparisons of a block's pairs in which both cases are measured further.
+
+    With `plan.selects` these are the comparisons of the fastest case with each other one.
+    """
+    known = _selected(plan, number, own)
     pairs = [pair for pair in plan.blocks[number].pairs if known.keys() >= {*pair}]
+    if plan.selects and known:
+        fastest = _fastest(known)
+        pairs = [(fastest, place) for place in known if place != fastest]
     return [comparison.compare(known[one], known[other], level=level) for one, other in pairs]
 
 
@@ -255,11 +292,11 @@ def _half_width_of(found: Comparison) -> float:
 
 
 def places_of(plan: Plan, number: int, records: Sequence[Record]) -> list[int]:
-    """Return the places of a block's cases, except hopeless ones; for a gate always both."""
+    """Return the places of a block's cases that are measured further; for a gate always both."""
     if plan.gate is not None:
         return [*plan.blocks[number].cases]
     own = [record for record in records if record.trial.block == number]
-    return [*_measurable(plan, number, own)]
+    return [*_selected(plan, number, own)]
 
 
 def is_steady(plan: Plan, number: int, records: Sequence[Record]) -> bool:
