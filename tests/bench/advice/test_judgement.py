@@ -232,6 +232,8 @@ def test_answers_to_a_function_must_agree_if_its_truth_is_not_a_tie() -> None:
     assert name in failed([given("pipes", 2), replace(again, strategy="loop", workers=1)])
     tied = {**RATES, ("prefork", 2): 39.9}
     other = [given("pipes", 2), replace(again, strategy="prefork")]
+    found = judgement.requirements({TASK: truth_of(RATES)}, other, {TASK: CONFIRMED}, [TASK])
+    assert found[-1].measured == "not repeated"
     found = judgement.requirements({TASK: truth_of(tied)}, other, {TASK: CONFIRMED})
     assert found[-1].measured == "not repeated"
 

@@ -38,11 +38,19 @@ def check_advice(
     format     text (default) or rst
 
     It measures every strategy at every size for each function, and runs advise on it. Then it
-    measures each recommendation again, together with the best size, and its response times. After
-    an interruption, the same command continues the measurements in results/advice-FOLD.
+    measures each recommendation again, together with the best size, and its response times. If the
+    answers to a function disagree, their strategies are measured again in more rounds. After an
+    interruption, the same command continues the measurements in results/advice-FOLD.
     The exit code is 1 if a requirement is not met.
     """
-    from offload.bench.advice.check import answers, confirmation, evaluation, recorded_answer, truth
+    from offload.bench.advice.check import (
+        answers,
+        confirmation,
+        disagreement,
+        evaluation,
+        recorded_answer,
+        truth,
+    )
     from offload.bench.planning import plan_file
     from offload.bench.records import journal
     from offload.reports.advice import judgement_text
@@ -65,7 +73,9 @@ def check_advice(
         every_answer = answers.complete_answers(
             tasks, folder, USERS, budget_s, output.print_progress, times
         )
-        first = recorded_answer.first_answers([*every_answer])
+        all_answers = [*every_answer]
+        disagreement.measure(all_answers, USERS, folder / evaluation.DISAGREEMENT)
+        first = recorded_answer.first_answers(all_answers)
         again = folder / evaluation.CONFIRMATION
         confirmation.measure(truths, first, USERS, again, output.print_progress)
     except KeyboardInterrupt:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from offload.bench.advice import question_file
-from offload.bench.advice.check import answers, confirmation, judgement, recorded_answer, truth
+from offload.bench.advice.check import (
+    answers,
+    confirmation,
+    disagreement,
+    judgement,
+    recorded_answer,
+    truth,
+)
 from offload.bench.advice.check.judgement import Confirmation, Requirement
 from offload.bench.advice.check.recorded_answer import RecordedAnswer
 from offload.bench.advice.check.truth import Truth
@@ -15,14 +22,15 @@ from offload.bench.advice.model import Model
 from offload.bench.planning import plan_file, planned_records
 from offload.bench.records.record import Record
 
-CONFIRMATION = "confirmation"  # name of the folder
+CONFIRMATION, DISAGREEMENT = "confirmation", "disagreement"  # names of folders
 
 
 @dataclass(frozen=True)
 class Evaluation:
     """What was measured about each function: the truth, the answers, and the confirmation.
 
-    `truths`, `models` and `confirmations` are by task; `records` are those of the truth.
+    `truths`, `models` and `confirmations` are by task; `records` are those of the truth. `ties` are
+    functions whose answers disagree, and for which no strategy is certainly the best.
     """
 
     truths: Mapping[str, Truth]
@@ -30,11 +38,12 @@ class Evaluation:
     models: Mapping[str, Model]
     confirmations: Mapping[str, Confirmation]
     records: Sequence[Record]
+    ties: Collection[str] = ()
 
     @property
     def requirements(self) -> list[Requirement]:
         """The requirements, each with what was measured."""
-        return judgement.requirements(self.truths, self.answers, self.confirmations)
+        return judgement.requirements(self.truths, self.answers, self.confirmations, self.ties)
 
 
 def read(folder: Path) -> Evaluation:
@@ -54,4 +63,7 @@ def read(folder: Path) -> Evaluation:
     last_step = folder / CONFIRMATION
     if plan_file.exists(last_step):
         confirmations = confirmation.read(plan_file.load(last_step), first, last_step)
-    return Evaluation(truths, recorded, models, confirmations, records)
+    ties: Collection[str] = ()
+    if plan_file.exists(folder / DISAGREEMENT):
+        ties = disagreement.read_ties(folder / DISAGREEMENT)
+    return Evaluation(truths, recorded, models, confirmations, records, ties)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from offload.bench.advice import latency
@@ -111,14 +111,16 @@ def requirements(
     truths: Mapping[str, Truth],
     answers: Sequence[RecordedAnswer],
     confirmations: Mapping[str, Confirmation],
+    ties: Collection[str] = (),
 ) -> list[Requirement]:
     """Return every requirement on the answers of one fold.
 
-    Only the first answer to each function counts, except for the requirement on repeated answers.
+    Only the first answer to each function counts, except for the requirement on repeated answers:
+    it does not hold for `ties`, functions for which no strategy is certainly the best.
     A function of `truths` without an answer, because its advice failed, has no measured advice, and
     its choice is not the best.
     """
-    repeated = _consistency(truths, answers)
+    repeated = _consistency(truths, answers, ties)
     answers = first_answers(answers)
     found = choices(truths, answers, confirmations)
     return [
@@ -265,11 +267,13 @@ def _wrong(choices: Sequence[Choice], answers: Sequence[RecordedAnswer]) -> Requ
     return Requirement("wrong without a warning", measured, required, share <= WRONG_SHARE)
 
 
-def _consistency(truths: Mapping[str, Truth], answers: Sequence[RecordedAnswer]) -> Requirement:
-    """Check that all answers to a function have the same strategy, unless the truth is a tie."""
+def _consistency(
+    truths: Mapping[str, Truth], answers: Sequence[RecordedAnswer], ties: Collection[str]
+) -> Requirement:
+    """Check that all answers to a function have the same strategy, unless it is a tie."""
     found: dict[str, set[str]] = {}
     for task in {each.task for each in answers if each.number > 1} & truths.keys():
-        if not truths[task].is_tie:
+        if not truths[task].is_tie and task not in ties:
             found[task] = {each.strategy for each in answers if each.task == task}
     name, required = "same strategy in each answer", percent(SAME_SHARE)
     if not found:
