@@ -215,6 +215,10 @@ def test_a_selection_leaves_out_cases_that_are_slower() -> None:
     assert counts_of_selection({0: SLOW, 1: WILD, 2: CALM}) == {0: 3, 1: 14, 2: 14}
 
 
+def test_a_selection_of_a_single_case_measures_it() -> None:
+    assert counts_of_selection({0: CALM}) == {0: 3}
+
+
 def test_a_selection_ends_when_a_single_case_is_left() -> None:
     assert counts_of_selection({0: CALM, 1: SLOW}) == {0: 3, 1: 3}
     assert counts_of_selection({0: CALM, 1: SLOW}, selects=False)[0] > 3

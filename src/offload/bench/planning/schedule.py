@@ -182,7 +182,7 @@ def is_decided(plan: Plan, number: int, records: Sequence[Record]) -> bool:
     block, known = plan.blocks[number], _measurable(plan, number, own)
     if not known or (block.pairs and not any(known.keys() >= {*pair} for pair in block.pairs)):
         return True
-    if plan.selects and len(_selected(plan, number, own)) < 2:
+    if plan.selects and len(block.cases) > 1 and len(_selected(plan, number, own)) < 2:
         return True
     count = len({record.trial.round for record in own})
     if count not in plan.counts:
@@ -239,12 +239,10 @@ def _selected(plan: Plan, number: int, own: Sequence[Record]) -> dict[int, list[
     if not plan.selects or last < plan.counts[0]:
         return known
     known = {place: found for place, found in known.items() if found[-1].trial.round == last}
-    fastest = _fastest(known) if known else None
-    return {
-        place: found
-        for place, found in known.items()
-        if place == fastest or not _is_slower(known[fastest or 0], found)
-    }
+    if not known:
+        return known
+    fastest = known[_fastest(known)]
+    return {place: found for place, found in known.items() if not _is_slower(fastest, found)}
 
 
 def _fastest(windows: Mapping[int, Sequence[Record]]) -> int:

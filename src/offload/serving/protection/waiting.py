@@ -49,7 +49,7 @@ class Waiting:
 
         A request that ends before it was started must call `withdraw`.
         """
-        if not self._queue and (self._started < self._minimum or self._starts_in_advance()):
+        if not self._queue and self._may_start():
             self._started += 1
             return None
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -77,13 +77,15 @@ class Waiting:
         self._workers = workers
         self._minimum = workers + workers // WORKERS_PER_EARLY_TASK
 
-    def _starts_in_advance(self) -> bool:
-        """Whether the tasks are so short that each worker receives several of them."""
+    def _may_start(self) -> bool:
+        """Whether a worker is free, or another task may start in advance."""
+        if self._started < self._minimum:
+            return True
         ahead = self._workers * AHEAD_S // (self.service_s or SHORTEST)
         return self._started < self._workers + ahead
 
     def _start_next(self) -> None:
-        while self._queue and (self._started < self._minimum or self._starts_in_advance()):
+        while self._queue and self._may_start():
             turn, _ = self._queue.popitem(last=False)
             self._expiry.remove(turn)
             if not turn.done():  # else it was dropped
