@@ -10,8 +10,9 @@ import pytest
 
 from offload.bench.experiments.block import ReadyServer, StartedServer
 from offload.bench.planning.blocks import Block
+from offload.bench.planning.decision import is_finished, places_of
 from offload.bench.planning.plan import Plan
-from offload.bench.planning.schedule import due, is_finished, places_of
+from offload.bench.planning.schedule import due
 from offload.bench.records.record import WINDOW, Baseline, CaseFacts, Result
 from offload.bench.trial import flags, workload
 from offload.bench.trial.load_phase import LoadOutcome

@@ -15,15 +15,9 @@ import pytest
 from offload.bench.experiments.run import ActiveRun
 from offload.bench.planning import plan_file, round_times, time_budget
 from offload.bench.planning.blocks import Block
+from offload.bench.planning.decision import is_finished, is_steady, places_of
 from offload.bench.planning.plan import Plan
-from offload.bench.planning.schedule import (
-    Round,
-    due,
-    is_finished,
-    is_steady,
-    long_runs_due,
-    places_of,
-)
+from offload.bench.planning.schedule import Round, due, long_runs_due
 from offload.bench.records.record import LONG, WINDOW, Record
 from offload.errors import StorageError
 from offload.suites import Case
@@ -215,6 +209,17 @@ def test_a_selection_leaves_out_cases_that_are_slower() -> None:
     assert counts_of_selection({0: SLOW, 1: WILD, 2: CALM}) == {0: 3, 1: 14, 2: 14}
 
 
+def test_a_selection_leaves_out_sizes_that_are_not_faster() -> None:
+    sizes = [Case("processes", "sleep_sync", settings={"workers": n}) for n in (4, 8, 16)]
+    other = [20.0, 15.0, 10.0] * 14
+    third = [15.0, 10.0, 20.0] * 14
+    rates = {1: other, 2: [1.3 * rate for rate in third], 3: [0.95 * rate for rate in third]}
+    two = counts_of_selection({0: WILD, **rates}, cases=(CASES[0], *sizes))
+    assert two == {0: 14, 1: 14, 2: 14, 3: 3}
+    del rates[2]
+    assert counts_of_selection(rates, cases=(CASES[0], *sizes)) == {1: 14, 3: 14}  # one server
+
+
 def test_a_selection_of_a_single_case_measures_it() -> None:
     assert counts_of_selection({0: CALM}) == {0: 3}
 
@@ -222,6 +227,16 @@ def test_a_selection_of_a_single_case_measures_it() -> None:
 def test_a_selection_ends_when_a_single_case_is_left() -> None:
     assert counts_of_selection({0: CALM, 1: SLOW}) == {0: 3, 1: 3}
     assert counts_of_selection({0: CALM, 1: SLOW}, selects=False)[0] > 3
+
+
+def test_a_selection_goes_on_without_its_first_case() -> None:
+    def first_fails(place: int, number: int) -> dict[str, Any]:
+        rates = (WILD, WILD, WILD[1:])[place]
+        return {"problem": "it died"} if place == 0 else {"rate": rates[number]}
+
+    block = Block((0, 1, 2), ((0, 1), (0, 2)))
+    plan = replace(PLAN, blocks=(block,), budget_s=500.0, selects=True)
+    assert Counter(r.trial.place for r in run(plan, first_fails)) == {0: 2, 1: 14, 2: 14}
 
 
 def test_a_selection_ends_when_the_cases_that_are_left_fail() -> None:

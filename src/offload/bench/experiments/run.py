@@ -13,7 +13,13 @@ from offload.bench.analysis import latency_capacity
 from offload.bench.analysis.latency_capacity import LatencyTarget
 from offload.bench.experiments.block import MANY_ROUNDS, WindowDesign, measure_round
 from offload.bench.experiments.progress.display import Progress
-from offload.bench.planning import planned_records, round_times, schedule, time_budget
+from offload.bench.planning import (
+    decision,
+    planned_records,
+    round_times,
+    schedule,
+    time_budget,
+)
 from offload.bench.planning.plan import Plan
 from offload.bench.planning.schedule import Round
 from offload.bench.records import journal, machines
@@ -31,7 +37,7 @@ HeldUpstream = Upstream | UserError | None  # an error if it cannot start, None 
 
 
 def run(plan: Plan, folder: Path) -> Iterator[list[Record]]:
-    """Measure the due rounds and long runs of a plan; yield all records after each of them.
+    """Measure what is due: rounds, long runs and open loops; yield all records after each of them.
 
     Raise RunError if another process measures the same run.
     """
@@ -84,7 +90,7 @@ class ActiveRun:
                 if left_s is not None and expected_s[each.block] > left_s:
                     left_out.add(each)
                     continue
-                if schedule.is_finished(self.plan, each.block, self.records):
+                if decision.is_finished(self.plan, each.block, self.records):
                     continue  # its cases have become hopeless in the meantime
                 if self._measure(each, 1) and _can_retry(self.plan, self.records, each):
                     self._measure(each, 2)
@@ -96,19 +102,19 @@ class ActiveRun:
         for place in schedule.long_runs_due(self.plan, self.records):
             case = self.plan.cases[place]
             self.progress.begin("long run", case.name, [place])
-            needed = self.upstream if needs_upstream(case) else None
-            upstream = None if isinstance(needed, UserError) else needed
-            driver = self.plan.driver or "builtin"
-            record = long_run(
-                case, driver, self._trial(LONG, place=place), upstream, self.progress.phase
-            )
+            trial, upstream = self._trial(LONG, place=place), self._upstream_of(case)
+            if isinstance(upstream, UserError):
+                record = _without_upstream(case, trial, upstream)
+            else:
+                driver = self.plan.driver or "builtin"
+                record = long_run(case, driver, trial, upstream, self.progress.phase)
             self._keep([record])
             yield
 
     def open_loops(self, target: LatencyTarget) -> Iterator[None]:
         """Search the capacity of the only case under a latency target."""
         [case] = self.plan.cases
-        upstream = None if isinstance(self.upstream, UserError) else self.upstream
+        upstream = self._upstream_of(case)
         while (step := latency_capacity.next_step(target, self.records)) is not None:
             number, rate = step
             self.progress.begin(f"round {number}", f"{case.name} at {rate:.4g}/s", [0])
@@ -116,11 +122,18 @@ class ActiveRun:
             self.progress.phase("load", load_s, 0)
             arrivals = [Arrivals(rate, target.arrivals)]
             trial = self._trial(LONG, place=0, round=number)
-            loads = open_loop.measure(
-                case, arrivals, trial, upstream, open_loop.WARM, duration_s=load_s
-            )
-            self._keep([*loads])
+            if isinstance(upstream, UserError):
+                self._keep([_without_upstream(case, trial, upstream)])
+            else:
+                warm_s = open_loop.WARM
+                loads = open_loop.measure(
+                    case, arrivals, trial, upstream, warm_s, duration_s=load_s
+                )
+                self._keep([*loads])
             yield
+
+    def _upstream_of(self, case: Case) -> HeldUpstream:
+        return self.upstream if needs_upstream(case) else None
 
     def _times(self) -> tuple[float | None, Sequence[float]]:
         """Return the time that is left for rounds, and the expected time of each block's round."""
@@ -133,10 +146,11 @@ class ActiveRun:
         if self.plan.gate is not None and each.number % 2 == 0:
             places.reverse()  # alternate which side starts first, in case that has an effect
         cases = {place: self.plan.cases[place] for place in places}
-        name, retry_s = f"round {each.number}", 0.0
+        step, retry_s = f"round {each.number}", 0.0
         if attempt > 1:
-            name, retry_s = f"{name}, retry", self._times()[1][each.block]
-        self.progress.begin(name, self.plan.title(each.block), places, retry_s)
+            step = f"{step}, retry"
+            retry_s = round_times.expected(self.plan, self.records)[each.block]
+        self.progress.begin(step, self.plan.title(each.block), places, retry_s)
         is_apart = self.plan.blocks[each.block].apart
         trial = self._trial(
             WINDOW, block=each.block, round=each.number, attempt=attempt, apart=is_apart
@@ -154,7 +168,7 @@ class ActiveRun:
             known = [
                 r for r in known if (r.trial.block, r.trial.round) != (each.block, each.number)
             ]
-        return schedule.places_of(self.plan, each.block, known)
+        return decision.places_of(self.plan, each.block, known)
 
     def _with_other_time(self, found: list[Record]) -> list[Record]:
         """Add the phase `other` to the first record: the time since `since` outside all phases."""
@@ -169,7 +183,7 @@ class ActiveRun:
         """Measure the cases of a block together, or one after the other with `trial.apart`."""
         parts = [{place: case} for place, case in cases.items()] if trial.apart else [cases]
         with_gil = trial.round == 1
-        is_steady = schedule.is_steady(self.plan, trial.block or 0, self.records)
+        is_steady = decision.is_steady(self.plan, trial.block or 0, self.records)
         design = WindowDesign(is_steady, workload.LONGER_WINDOW)
         if time_budget.limits_rounds(self.plan):
             design = MANY_ROUNDS
@@ -204,6 +218,11 @@ class ActiveRun:
         )
 
 
+def _without_upstream(case: Case, trial: Trial, error: UserError) -> Record:
+    """Return the record of a case whose upstream could not be started."""
+    return builder.unavailable(trial, builder.case_facts(case, None), case.settings, error)
+
+
 def interrupted_retry(plan: Plan, records: Sequence[Record]) -> Round | None:
     """Return the round whose retry is missing because the run was interrupted before it."""
     if not records or (last := records[-1].trial).kind != WINDOW or last.attempt > 1:
@@ -226,7 +245,7 @@ def _retry_reasons(found: Sequence[Record], earlier: Sequence[Record]) -> dict[s
 
 def _can_retry(plan: Plan, records: Sequence[Record], each: Round) -> bool:
     """Whether a case of a round is measurable, and its retry and all rounds that are due fit."""
-    if not schedule.places_of(plan, each.block, records):
+    if not decision.places_of(plan, each.block, records):
         return False
     left_s = time_budget.left_for_rounds_s(plan, records)
     if left_s is None:

@@ -33,8 +33,9 @@ class Plan:
     long run with `driver` (None: no long runs).
     With `latency` the only case has no blocks: its capacity under this target is searched by open
     loops.
-    With `selects` only the fastest case matters: cases that are certainly slower are left out of
-    the further rounds, which leaves more time for the others.
+    With `selects` only the fastest case matters: cases that are certainly slower, and other sizes
+    of a server that are not faster than its first one, are left out of the further rounds. So there
+    is more time for the others.
     `missing` is the reason why `driver` is not the published tool; None if it is, or if the user
     chose it.
     """

@@ -67,7 +67,7 @@ def is_due(planned: Plan, folder: Path) -> bool:
 def planned(run: str) -> Path:
     """Find a run by its folder's name; it may have a plan and no records yet."""
     folder = journal.RESULTS / run
-    is_planned = run == Path(run).name and journal.is_file(folder / plan_file.FILE)
+    is_planned = journal.is_name(run) and journal.is_file(folder / plan_file.FILE)
     return folder if is_planned else journal.named(run)
 
 
