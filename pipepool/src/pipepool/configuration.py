@@ -31,7 +31,7 @@ class Config:
     max_tasks: int | None  # of one worker, which is then replaced
     preload: tuple[str, ...]
     arena_size: int  # bytes of shared memory in each direction, for each worker
-    start_timeout: float | None  # s for the first workers to be ready
+    start_timeout: float | None  # s for the start of each worker
     max_queue: int | None  # tasks that may wait
     metrics: Callable[[Any], object] | None  # called at the end of each task
     setup: Setup

@@ -32,6 +32,14 @@ class QueueFull(RuntimeError):
     """`max_queue` tasks wait already: reject the request, or retry later."""
 
 
+def error_text(error: BaseException) -> str:
+    """Return the repr of an exception, or the name of its type if its `__repr__` fails."""
+    try:
+        return repr(error)
+    except Exception:  # noqa: BLE001 - whatever a __repr__ raises
+        return type(error).__name__
+
+
 def worker_ended(message: str, status: int | None, pid: int | None) -> BrokenWorker:
     """Return a BrokenWorker whose message includes the exit status, where that is known."""
     return BrokenWorker(f"{message} ({_describe(status)})", status, pid)

@@ -197,7 +197,8 @@ class PipeExecutor(Executor):
     def kill_workers(self) -> None:
         """Kill the workers and shut down at once.
 
-        Tasks that were sent to a worker raise BrokenWorker; waiting tasks are cancelled.
+        Tasks that were sent to a worker, and one task for each worker that is starting, raise
+        BrokenWorker; all other waiting tasks are cancelled.
         """
         self._engine.finish(cancel=True, grace=0.0)
 

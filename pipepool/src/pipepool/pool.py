@@ -243,9 +243,13 @@ class PipePool:
                 if not pending:
                     return
                 done, _ = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
-                for future in done:
+                while done:
+                    future = done.pop()
                     pending.discard(future)
-                    yield future.result()
+                    result = future.result()
+                    del future  # it would keep the result alive while the consumer uses the next
+                    yield result
+                    del result
         finally:
             await _cancel_all(pending)
 
@@ -341,8 +345,7 @@ class PipePool:
         """Return what the initializer returned in each live worker; None without one."""
         if self._scheduler is None:
             return []
-        connections = self._scheduler.manager.connections.values()
-        return [each.initializer_result for each in connections if each.pid is not None]
+        return [each.initializer_result for each in self._scheduler.manager.live()]
 
     async def close(self, grace: float | None = None) -> None:
         """Reject new tasks, wait `grace` seconds for the others (None: no limit), end the workers.

@@ -16,9 +16,9 @@ class Stats:
     `failed`, `cancelled` (its caller was cancelled, whether the task ran or not). A task that times
     out is counted in `failed` at once, before its worker is killed. `crashed` counts the failed
     tasks whose worker died, `killed` the workers that the pool killed, and `restarts` all workers
-    that died, for any reason. The times are sums in seconds: `queue_s` until tasks were first sent
-    to a worker, `run_s` while they ran, and `transport_s` the remaining time until their results,
-    which includes waiting behind tasks of the same worker.
+    that died after they were ready, for any reason. The times are sums in seconds: `queue_s` until
+    tasks were first sent to a worker, `run_s` while they ran, and `transport_s` the remaining time
+    until their results, which includes waiting behind tasks of the same worker.
     """
 
     queued: int

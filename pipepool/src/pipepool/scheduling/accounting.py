@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from pipepool.exceptions import TaskExit
+from pipepool.exceptions import TaskExit, error_text
 from pipepool.workers.protocol import FAILED, Decoder, load_exception
 from pipepool.workers.worker_connection import Task
 
@@ -91,11 +91,13 @@ class Accounting:
         if not task.future.done():
             if not isinstance(error, Exception):  # it would end the application
                 code = error.code if isinstance(error, SystemExit) else None
-                exit_error = TaskExit(f"the task, or pickling for it, raised {_name(error)}", code)
+                exit_error = TaskExit(
+                    f"the task, or pickling for it, raised {error_text(error)}", code
+                )
                 exit_error.__cause__ = error
                 error = exit_error
             if isinstance(error, StopIteration):  # no asyncio future accepts it
-                cause, error = error, RuntimeError(f"the task raised {error!r}")
+                cause, error = error, RuntimeError(f"the task raised {error_text(error)}")
                 error.__cause__ = cause
             try:
                 task.future.set_exception(error)
@@ -150,13 +152,6 @@ class Accounting:
     def _check(self) -> None:
         if not self.pending and not self._empty.done():
             self._empty.set_result(None)
-
-
-def _name(error: BaseException) -> str:
-    try:
-        return repr(error)
-    except Exception:  # noqa: BLE001 - whatever a __repr__ raises
-        return type(error).__name__
 
 
 def log_callback_error(task: Task) -> None:

@@ -81,6 +81,7 @@ class Deadlines:
                 if connection.transferred == transferred:
                     what = "return the result" if connection.has_started(task) else "start the task"
                     error = TimeoutError(f"the worker did not {what} within {limit:g} s")
+                    connection.is_killed_for_task = True  # its other tasks are not to blame
                     self._kill(connection)  # it is stopped, or has no CPU
                     self._accounting.fail(task, error)
                 else:  # the arguments or the result are still being transferred

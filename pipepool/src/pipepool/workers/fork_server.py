@@ -69,7 +69,7 @@ def main(descriptor: int, parent: int, tracker: int) -> NoReturn:
         # The variable keeps the server's sockets from being garbage-collected.
         server = _ForkServer(control, parent, os.dup(tracker), grace)
         server.serve()
-    os._exit(0)  # exit handlers of imported modules run in the workers
+    os._exit(0)  # as workers do: no exit handler of an imported module runs
 
 
 def _set_death_signal(number: int) -> None:
@@ -172,6 +172,7 @@ class _ForkServer:
             self._set_process_names(token)
             shared = SharedMemory(memory)
             os.close(memory)
+            os.set_inheritable(sock, False)  # programs that a task starts must not keep it open
             with socket.socket(fileno=sock) as ours:
                 ours.settimeout(None)  # not the default timeout of the application
                 work(ours, shared)

@@ -7,6 +7,7 @@ import logging
 from typing import Any, Protocol
 
 from pipepool.configuration import Config
+from pipepool.exceptions import error_text
 from pipepool.workers.fork_server_client import FINALIZER_GRACE, GRACE, ForkServerClient
 from pipepool.workers.protocol import Entry
 from pipepool.workers.setup_pickle import pickle_for_child, pickle_once
@@ -70,7 +71,7 @@ class WorkerManager:
 
     def _warn_of_slow_start(self) -> None:
         log.warning(
-            "no worker is ready after %g s: an import or the initializer is slow", SLOW_START
+            "not all workers are ready after %g s: an import or the initializer is slow", SLOW_START
         )
 
     def _set_started(self) -> None:
@@ -85,9 +86,13 @@ class WorkerManager:
     # Facts
 
     def pids(self) -> list[int]:
-        """Return the pids of the live workers, spare ones included."""
+        """Return the pids of the live workers."""
+        return [connection.pid for connection in self.live() if connection.pid]
+
+    def live(self) -> list[WorkerConnection]:
+        """Return the workers that were ready and have not ended, spare ones included."""
         connections = self.connections.values()
-        return [c.pid for c in connections if c.pid and c.state is not WorkerState.DEAD]
+        return [c for c in connections if c.pid and c.state is not WorkerState.DEAD]
 
     def at_work(self) -> list[WorkerConnection]:
         """Return the workers that may hold tasks."""
@@ -158,9 +163,7 @@ class WorkerManager:
             self.fail(why, TimeoutError(why))
         elif self._fork_server.is_ready:
             connection.close()
-            connection.is_killed = True
-            self.killed += 1
-            self._fork_server.kill(connection.token)
+            self._send_kill(connection)
             self._retry_later(why)
         else:  # an import hangs
             self._fork_server.kill_server(why)
@@ -191,7 +194,7 @@ class WorkerManager:
         """Handle the failure of a worker's initializer."""
         connection.close()
         self._kill_later(connection)
-        self._retry_later(f"the initializer of a worker failed: {error!r}", error)
+        self._retry_later(f"the initializer of a worker failed: {error_text(error)}", error)
 
     def _retry_later(self, why: str, cause: BaseException | None = None) -> None:
         """Retry the start of workers after a pause, or fail if no worker was ever ready."""
@@ -281,13 +284,17 @@ class WorkerManager:
         if connection.state is WorkerState.DEAD:
             return
         connection.revoke()
-        self.killed += not connection.is_killed
-        connection.is_killed = True
-        self._fork_server.kill(connection.token)
+        self._send_kill(connection)
         if connection.state is not WorkerState.STARTING:  # its end while STARTING is a failed start
             connection.state = WorkerState.RETIRING
             self._withdraw(connection)
             self._start_workers()
+
+    def _send_kill(self, connection: WorkerConnection) -> None:
+        """Kill a worker; it counts once."""
+        self.killed += not connection.is_killed
+        connection.is_killed = True
+        self._fork_server.kill(connection.token)
 
     def worker_disconnected(self, connection: WorkerConnection) -> None:
         """Handle the end of a worker; requeue the tasks that it had not started."""

@@ -31,7 +31,12 @@ class Pool(PipePool):
             raise StartError(
                 f"the workers do not start ({error})", "use fewer, workers=1"
             ) from error
-        probe.facts["worker_pids"] = sorted(self.stats().pids)
+        pids = sorted(self.stats().pids)
+        if len(pids) < self._config.workers:  # PipePool continues with those that are ready
+            await self.close(0)
+            what = f"only {len(pids)} of {self._config.workers} workers started"
+            raise StartError(what, "see their output above")
+        probe.facts["worker_pids"] = pids
         pool_workers.record_facts(self.initializer_results())
 
 
