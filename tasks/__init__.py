@@ -25,6 +25,7 @@ from offload.tasks._failure import TaskFailed
 __all__ = ["TaskFailed", "acall", "call", "is_coroutine", "resolve"]
 
 _awaited: set[str] = set()  # the tasks that have returned an awaitable
+_own_files: dict[str, str] = {}  # the file of each user's task, for the line of an error
 
 
 @functools.cache
@@ -42,6 +43,7 @@ def resolve(name: str) -> Callable[[], Any]:
         raise MachineError(f"{name} needs {' and '.join(missing)}", requirements.remedy(missing))
     if where and not entry.module:
         module = _user_module.load(where)
+        _own_files[name] = str(module.__file__)
     else:
         module = _ours(entry.module or f"offload.tasks.{entry.path.stem}", entry.path)
     found: Any = getattr(module, own, None)
@@ -80,7 +82,7 @@ def call(name: str, run: Callable[[Coroutine[Any, Any, Any]], Any] = asyncio.run
             result = run(_finish(result))
     except BaseException as error:  # noqa: BLE001 - sys.exit() would end the server
         _end_if_forked(pid, error)
-        failure = _failure.from_error(name, error)
+        failure = _failure.from_error(name, error, _own_files.get(name))
     else:
         _end_if_forked(pid)
         return _as_bytes(name, result)
@@ -101,7 +103,7 @@ async def acall(name: str) -> bytes:
         _end_if_forked(pid, error)
         if _is_ending(error, caller):
             raise
-        failure = _failure.from_error(name, error)
+        failure = _failure.from_error(name, error, _own_files.get(name))
     else:
         _end_if_forked(pid)
         return _as_bytes(name, result)
@@ -166,12 +168,10 @@ def _as_bytes(name: str, result: object) -> bytes:
         return result
     if result is None:
         return b""
-    if isinstance(result, bytes | bytearray | memoryview):
-        return bytes(result)
-    if isinstance(result, str):
+    if isinstance(result, bytes | bytearray | memoryview | str):
         try:
-            return result.encode()
-        except UnicodeEncodeError as error:
+            return result.encode() if isinstance(result, str) else bytes(result)
+        except Exception as error:  # noqa: BLE001 - such as a view that was released
             failure = _failure.from_error(name, error)
         raise failure
     kind = type(result).__name__

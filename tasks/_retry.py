@@ -8,7 +8,7 @@ from typing import ParamSpec, TypeVar
 
 import tenacity
 from tornado.httpclient import HTTPClientError
-from tornado.iostream import StreamClosedError
+from tornado.simple_httpclient import HTTPStreamClosedError
 
 from offload.tasks._fetch import FetchFailed
 
@@ -21,9 +21,9 @@ TRIES = 20  # at 50 % failures, one call in a million fails
 def _is_transient(error: BaseException) -> bool:
     """Whether an error is transient: not a wrong certificate, an unknown host or a timeout."""
     cause = error.__cause__ if isinstance(error, FetchFailed) else error
-    if isinstance(cause, HTTPClientError):
+    if isinstance(cause, HTTPClientError) and not isinstance(cause, HTTPStreamClosedError):
         return bool(cause.code == 500)
-    return isinstance(cause, ConnectionError | StreamClosedError)
+    return isinstance(cause, ConnectionError | HTTPStreamClosedError)
 
 
 def retry_transient(function: Callable[P, Awaitable[T]]) -> Callable[P, Coroutine[None, None, T]]:

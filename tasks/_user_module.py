@@ -46,7 +46,8 @@ def load(where: str) -> ModuleType:
 
 def import_failed(where: str, error: BaseException, fix: str = "fix it") -> UsageError:
     """Return the error for a module whose import failed, with file and line."""
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename[0] != "<"]
+    trace = traceback.extract_tb(error.__traceback__)
+    frames = [frame for frame in trace if not frame.filename.startswith("<")]
     place = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "an unknown line"
     if isinstance(error, SyntaxError) and error.filename:
         place = f"{error.filename}:{error.lineno}"

@@ -9,7 +9,7 @@ from offload.tasks._cipher import decrypt, digest, encrypt
 
 
 def checksum_sync() -> bytes:
-    """Checksum a string: encrypt it in base64 and verify it, in one blocking call."""
+    """Checksum a string: encrypt its hash, encode and verify it, in one blocking call."""
     checksum = base64.b64encode(encrypt(digest()))
     if not hmac.compare_digest(decrypt(base64.b64decode(checksum)), digest()):
         raise ValueError("the checksum does not match the string")
@@ -17,5 +17,5 @@ def checksum_sync() -> bytes:
 
 
 async def checksum_async() -> bytes:
-    """Checksum a string: encrypt it in base64 and verify it, on the event loop."""
+    """Checksum a string: encrypt its hash, encode and verify it, on the event loop."""
     return checksum_sync()

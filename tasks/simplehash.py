@@ -6,10 +6,10 @@ from offload.tasks._cipher import decrypt, digest, encrypt
 
 
 def simplehash_sync() -> bytes:
-    """Hash a string: salted, then encrypt and decrypt the digest, in one blocking call."""
+    """Hash a string: with a salt, then encrypt and decrypt the digest, in one blocking call."""
     return decrypt(encrypt(digest())).hex().encode()
 
 
 async def simplehash_async() -> bytes:
-    """Hash a string: salted, then encrypt and decrypt the digest, on the event loop."""
+    """Hash a string: with a salt, then encrypt and decrypt the digest, on the event loop."""
     return simplehash_sync()

@@ -96,6 +96,11 @@ def lone_surrogate() -> str:
     return "\udcff"
 
 
+def released_view() -> memoryview:
+    with memoryview(b"text") as view:
+        return view
+
+
 def long_text() -> None:
     raise ValueError("x" * 10_000_000)
 

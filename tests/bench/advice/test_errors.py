@@ -66,9 +66,13 @@ def test_an_answer_without_its_program_is_not_lost(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("task", "code", "message"),
     [
-        ("bad:raises", 5, "every call failed: bad:raises raised ValueError: no quote\\nfor 7: fix"),
+        (
+            "bad:raises",
+            5,
+            "every call failed: bad:raises raised ValueError: no quote\\nfor 7 (line 3): fix",
+        ),
         ("bad:ends", 5, "calling bad:ends ended the process (exit code 3): fix the function"),
-        ("bad:exits", 5, "every call failed: bad:exits raised SystemExit: 3: fix"),
+        ("bad:exits", 5, "every call failed: bad:exits raised SystemExit: 3 (line 5): fix"),
         ("bad:number", 5, "every call failed: bad:number returned int: a task returns bytes"),
         ("bad:needs", 2, "'bad:needs' needs symbol: give it arguments as needs(@file.json)"),
         ("bad:NAME", 2, "'NAME' in bad is not a function: name one"),
