@@ -16,16 +16,24 @@ from tests.servers.protection.conftest import Protected, counts
 def test_a_request_is_refused_if_its_expected_wait_exceeds_the_maximum() -> None:
     admission = Admission(workers=4, max_wait=5.0)
     admission.note(0.2)
-    admission.in_flight = 100  # 100 x 0.2 s / 4 = 5 s
+    admission.in_flight = 103  # 100 x 0.2 s / 4 = 5 s
     assert admission.retry_after() is None
-    admission.in_flight = 101
+    admission.in_flight = 104
     assert admission.retry_after() == 6  # 5.05 s
+
+
+def test_a_request_is_admitted_while_a_worker_is_free_however_long_tasks_take() -> None:
+    admission = Admission(workers=4, max_wait=0.1)
+    admission.note(12.0)
+    for busy, retry_s in ((0, None), (3, None), (4, 3)):
+        admission.in_flight = busy
+        assert admission.retry_after() == retry_s
 
 
 def test_stuck_workers_do_not_shorten_the_expected_wait() -> None:
     admission = Admission(workers=4, max_wait=5.0)
     admission.note(0.2)
-    admission.in_flight = 51  # 51 x 0.2 s / 2 = 5.1 s
+    admission.in_flight = 52  # 51 x 0.2 s / 2 = 5.1 s
     assert (admission.retry_after(stuck=0), admission.retry_after(stuck=2)) == (None, 6)
     admission.in_flight = 0
     assert (admission.retry_after(stuck=3), admission.retry_after(stuck=4)) == (None, 5)

@@ -1,10 +1,11 @@
 """Admission by expected wait: a request that would wait too long is refused at once.
 
-    expected wait = requests in flight x mean service time / workers
+    expected wait = max(0, requests in flight - workers + 1) x mean service time / workers
 
-A client whose patience ends before its response has cost a worker's time for nothing. So under
-overload a server that accepts everything completes nothing in time; one that refuses early works
-only on requests that are still wanted. A refused client learns at once when to retry.
+This is the time until a worker is free. A client whose patience ends before its response has cost a
+worker's time for nothing. So under overload a server that accepts everything completes nothing in
+time; one that refuses early works only on requests that are still wanted. A refused client learns
+at once when to retry.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class Admission:
             return whole_seconds(self.max_wait)
         if self.service_s is None:
             return None if self.in_flight < FIRST * workers else whole_seconds(self.max_wait)
-        expected = self.in_flight * self.service_s / workers
+        expected = max(0, self.in_flight - workers + 1) * self.service_s / workers
         return None if expected <= self.max_wait else whole_seconds(expected)
 
 

@@ -1,8 +1,8 @@
 """The limits of a request: its deadlines, and the sizes above which it is refused.
 
-A client that sends a byte now and then does not extend a deadline. The timeout of a socket applies
-to each single call. A reader of a request therefore gets the time that is left of the request's
-deadline as the timeout of its next call.
+A client that sends a byte now and then does not extend a deadline. A socket's timeout applies to a
+single call. So before each call the reader sets it to the time until the deadline, at most POLL,
+and then checks for a stop signal.
 """
 
 from __future__ import annotations

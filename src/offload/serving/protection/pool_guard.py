@@ -30,7 +30,7 @@ class PoolGuard:
     def __init__(self, workers: int, max_wait: float, task_timeout: float, kills: bool) -> None:
         self.counts = {"refused": 0, "dropped": 0, "timed_out": 0, "stuck": 0}
         self.admission = Admission(workers, max_wait)
-        self._waiting = Waiting(workers, LONGEST_WAIT * max_wait)
+        self._waiting = Waiting(workers, LONGEST_WAIT * max_wait, task_timeout)
         self._seconds = task_timeout
         self._timeouts = None if kills else Timeouts(task_timeout, self._abandon)
 

@@ -15,6 +15,7 @@ from offload.serving.protection.expiry import Expiry
 
 AHEAD_S = 0.05  # s of work that each worker receives beyond its current task; a guess
 WORKERS_PER_EARLY_TASK = 2  # for every two workers, at least one task starts in advance
+SHORTER = 4  # times shorter than the task timeout are tasks that start in advance; a guess
 SHORTEST = 1e-6  # s, for a task whose duration was measured as 0
 
 
@@ -30,15 +31,18 @@ class Waiting:
     """The requests of one process, started in the order of their arrival.
 
     A request waits at most `longest` seconds. `service_s` is the mean duration of a task, which
-    determines how many tasks start in advance.
+    determines how many tasks start in advance; None until it is known.
 
     Without tasks in advance, a worker would wait for the event loop after each task. But a task
-    that was started is not dropped if its client disconnects. With fewer of them than workers, a
-    new client waits for at most one task after an overload.
+    that was started is not dropped if its client disconnects. There are fewer tasks in advance than
+    workers, so after an overload a new client waits for one task at most. A task in advance waits
+    in the executor, and this time is part of its `timeout`: so only tasks that are much shorter
+    start in advance.
     """
 
-    def __init__(self, workers: int, longest: float) -> None:
-        self.service_s = math.inf
+    def __init__(self, workers: int, longest: float, timeout: float = math.inf) -> None:
+        self.service_s: float | None = None
+        self._longest_early_s = timeout / SHORTER
         self._started = 0
         self._queue: OrderedDict[asyncio.Future[None], None] = OrderedDict()
         self._expiry: Expiry[asyncio.Future[None]] = Expiry(longest, _refuse)
@@ -79,10 +83,13 @@ class Waiting:
 
     def _may_start(self) -> bool:
         """Whether a worker is free, or another task may start in advance."""
-        if self._started < self._minimum:
+        if self._started < self._workers:
             return True
-        ahead = self._workers * AHEAD_S // (self.service_s or SHORTEST)
-        return self._started < self._workers + ahead
+        known_s = self.service_s
+        if known_s is None or known_s > self._longest_early_s:
+            return False
+        ahead = self._workers * AHEAD_S // (known_s or SHORTEST)
+        return self._started < max(self._minimum, self._workers + ahead)
 
     def _start_next(self) -> None:
         while self._queue and self._may_start():
