@@ -28,8 +28,10 @@ def serve(
     context.set_forkserver_preload([recovery.__name__])  # imported once, not by every worker
 
     def create() -> ProcessPoolExecutor:
-        at_start = (context.Barrier(workers),)
-        return ProcessPoolExecutor(workers, context, recovery.init_process, at_start)
+        barrier = context.Barrier(workers)  # each worker imports the task before the server listens
+        return ProcessPoolExecutor(
+            workers, context, initializer=recovery.init_process, initargs=(barrier,)
+        )
 
     # If one worker crashes, the whole ProcessPoolExecutor breaks: this pool recreates it.
     with recovery.Pool(create, workers, task) as pool:

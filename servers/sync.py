@@ -6,8 +6,8 @@ from offload.serving.metrics import task_clock
 NUMBER = 1
 
 
-def serve(task: str, port: int, *, backlog: int = 5) -> None:
-    """Accept, run the task and respond in one thread; 5 is the standard library's backlog."""
+def serve(task: str, port: int, *, backlog: int = 5) -> None:  # the standard library's default
+    """Accept a connection, run the task and respond, all in one thread."""
 
     def answer() -> responses.Answer:
         return responses.from_task(task_clock.call(task))

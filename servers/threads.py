@@ -18,12 +18,13 @@ def serve(
     task: str, port: int, *, workers: int = 4, backlog: int = 1024, **protection: Unpack[Settings]
 ) -> None:
     """Run the task in one of `workers` threads of this process."""
-    at_start = (Barrier(workers),)
-    with ThreadPoolExecutor(workers, "worker", pool_workers.init_thread, at_start) as executor:
+    barrier = Barrier(workers)  # each worker imports the task before the server listens
+    with ThreadPoolExecutor(
+        workers, "worker", initializer=pool_workers.init_thread, initargs=(barrier,)
+    ) as executor:
         pool_workers.start(executor, workers, task)
 
         async def run() -> task_clock.TimedResult:
             return await get_running_loop().run_in_executor(executor, task_clock.call, task)
 
-        protected = guards.of_threads(workers, protection)
-        tornado_app.serve(run, port, backlog, protection=protected)
+        tornado_app.serve(run, port, backlog, protection=guards.of_threads(workers, protection))

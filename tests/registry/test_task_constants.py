@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from offload.bench.records.record import Record
 from offload.bench.target.needed_upstream import needs_upstream
 from offload.bench.trial import flags
 from offload.registry import catalog, source
@@ -114,6 +115,17 @@ def test_servers_may_differ_in_the_responses_of_an_unstable_function(
         for server in ("threads", "processes")
     )
     assert len(flags.of_bodies(one, [other])) == flagged
+
+
+def test_a_flag_on_different_responses_names_both_cases() -> None:
+    def of(workers: str, body: str) -> Record:
+        case = Case("prefork", "count_sync", settings={"workers": workers})
+        return new_record(case, "run", body_sha256=body)
+
+    one, others = of("1", "a"), [of("2", "b"), of("1", "c")]
+    found = [flag.message for each in others for flag in flags.of_bodies(one, [each])]
+    start = "the responses of prefork(workers=1)/count_sync differ from those of"
+    assert found == [f"{start} prefork(workers=2)/count_sync", f"{start} its earlier windows"]
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from offload.errors import StartError, UsageError
+from offload.errors import StartError, StorageError, UsageError
 from offload.upstream import hold, running
 from offload.upstream import nginx as _nginx
 from offload.upstream.__main__ import main
@@ -244,6 +244,15 @@ def test_upstream_that_cannot_start_is_reported_in_one_line(
     (tmp_path / "sitecustomize.py").write_text("raise SystemExit('no such luck')")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     with pytest.raises(StartError, match=r"^the upstream did not start: no message .log: .*"):
+        hold()
+
+
+def test_a_file_at_the_place_of_the_folder_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("UPSTREAM_FOLDER", str(tmp_path / "file"))
+    with pytest.raises(StorageError, match=r"file: File exists: correct its permissions, or set U"):
         hold()
 
 

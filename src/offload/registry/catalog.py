@@ -122,6 +122,11 @@ def find_suite(word: str) -> Entry:
     return _find("suites", word, suites())
 
 
+def is_own(task: str) -> bool:
+    """Whether the name of a task is that of a user's own function, not of one of this project."""
+    return ":" in task and not task.startswith(f"{CORPUS}.")
+
+
 def find_task(word: str, folder: str | None = None) -> Entry:
     """Find a task by name, or return a user's `package.module:function` or `file.py:function`.
 

@@ -11,7 +11,8 @@ MOST_HOSTS = 64  # that are reached by SSH
 PATTERN = r"\[[0-9a-f:.]+\]|[a-z0-9_.-]+"
 
 _NAME = re.compile(PATTERN, re.IGNORECASE)
-_SSH_HOST = re.compile(rf"([a-z0-9_.-]+@)?({PATTERN})(:[0-9]{{1,5}})?", re.IGNORECASE)
+_SSH_HOST = re.compile(rf"([a-z0-9_.-]+@)?({PATTERN})(:(?P<port>[0-9]{{1,5}}))?", re.IGNORECASE)
+LARGEST_PORT = 65_535
 
 
 def parse(option: str, text: str, example: str) -> tuple[str, ...]:
@@ -24,12 +25,18 @@ def parse(option: str, text: str, example: str) -> tuple[str, ...]:
     return tuple(names)
 
 
+def is_port(text: str) -> bool:
+    """Whether digits are the number of a port: resolvers would take a larger one modulo 65536."""
+    return 1 <= int(text) <= LARGEST_PORT
+
+
 def parse_ssh_hosts(option: str, text: str) -> tuple[str, ...]:
     """Return the hosts in `a+user@b:2222`, each once and at most MOST_HOSTS; raise UsageError."""
     names = text.split("+") if text else []
     for name in names:
         is_option = name.startswith("-")  # it would be one of the program in ProxyCommand
-        if len(name) > LONGEST or is_option or _SSH_HOST.fullmatch(name) is None:
+        found = _SSH_HOST.fullmatch(name)
+        if len(name) > LONGEST or is_option or found is None or not is_port(found["port"] or "22"):
             fix = f"write hosts as for ssh, such as {option}=a+user@b:2222"
             raise UsageError(f"{option}={text[:100]!r} is not a list of hosts", fix)
     if len(set(names)) < len(names):

@@ -20,6 +20,7 @@ from offload.errors import UserError
 from offload.serving.lifecycle import calling, readiness
 from offload.serving.metrics import gil_state, probe, sequential_calls
 from offload.serving.pools import call_pools, pool_workers
+from offload.tasks import TaskFailed
 
 
 def main(arguments: list[str]) -> int:
@@ -41,7 +42,7 @@ def main(arguments: list[str]) -> int:
                         pools[kind] = _start_pool(kind, task, workers, stack)
                     found = _measure(pools[kind], task, int(count), float(seconds))
                     _print(results, found)
-                except UserError as error:
+                except (UserError, TaskFailed) as error:
                     _print(results, {"error": str(error)})
     except UserError as error:
         readiness.fail(error)

@@ -75,6 +75,8 @@ class _Healthz(_Local):
     def get(self) -> None:
         self.finish("ok\n")
 
+    head = get
+
 
 class _Readyz(_Local):
     """Requests can be served."""
@@ -86,6 +88,8 @@ class _Readyz(_Local):
         found = state(self.guard)
         self.set_status(200 if found == READY else 503)
         self.finish(f"{found}\n")
+
+    head = get
 
 
 class _Metrics(_Local):
@@ -102,6 +106,8 @@ class _Metrics(_Local):
             return
         self.set_header("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
         self.finish(self.render_metrics())
+
+    head = get
 
 
 def _renderer(guard: Guard | None) -> tuple[Callable[[], bytes], str | None]:

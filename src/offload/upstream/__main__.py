@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from offload.errors import StartError, UsageError, UserError
-from offload.upstream.client import running
+from offload.upstream import facts_file
+from offload.upstream.client import running, storage_errors
 from offload.upstream.facts_file import Upstream
 from offload.upstream.supervisor import Options, supervise
 
@@ -35,7 +36,8 @@ def main(arguments: Sequence[str]) -> int:
             hint = f"use it, or stop it first (kill {found.pid})"
             raise StartError(f"an upstream is already running at {found.http}", hint)
         settings = Options(options.latency, (options.port, options.https_port), options.while_held)
-        asyncio.run(supervise(settings, lambda upstream: _ready(upstream, report)))
+        with storage_errors(facts_file.folder()):
+            asyncio.run(supervise(settings, lambda upstream: _ready(upstream, report)))
     except UserError as error:
         print(error, file=sys.stderr)
         if report is not None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 
-from offload.errors import StartError, UsageError
+from offload.errors import StartError, StorageError, UsageError
 from offload.upstream import facts_file
 from offload.upstream.facts_file import Facts, Upstream
 from offload.upstream.launch import START_DEADLINE, start
@@ -63,15 +65,17 @@ def hold(latency_s: float | None = None) -> Hold:
     """Hold the running upstream or start one; raise StartError if none responds within 10 s.
 
     With `latency_s` None any latency is accepted, and a new upstream has none. Raise UsageError if
-    the running upstream has a latency other than `latency_s`.
+    the running upstream has a latency other than `latency_s`, and StorageError if its folder cannot
+    be used.
     """
     folder = facts_file.folder()
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with locked(folder / "lock", 2 * START_DEADLINE):
-        found = _try_hold(folder)
-        if found is None:
-            start(folder, latency_s or 0.0)
+    with storage_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with locked(folder / "lock", 2 * START_DEADLINE):
             found = _try_hold(folder)
+            if found is None:
+                start(folder, latency_s or 0.0)
+                found = _try_hold(folder)
     if found is None:
         raise StartError("the upstream ended right after its start", f"see {folder / 'log'}")
     latency = found.upstream.latency_s
@@ -81,6 +85,16 @@ def hold(latency_s: float | None = None) -> Hold:
         difference = f"has a latency of {latency:g} s, not {latency_s:g}"
         raise UsageError(f"the running upstream {difference}", hint)
     return found
+
+
+@contextmanager
+def storage_errors(folder: Path) -> Iterator[None]:
+    """Raise StorageError for an OSError; `folder` is that of the upstream."""
+    try:
+        yield
+    except OSError as error:
+        fix = "correct its permissions, or set UPSTREAM_FOLDER=folder"
+        raise StorageError(f"{error.filename or folder}: {error.strerror}", fix) from error
 
 
 def _try_hold(folder: Path) -> Hold | None:

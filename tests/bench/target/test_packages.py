@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from offload.bench.target import interpreters, packages
-from offload.errors import UsageError
+from offload.errors import MachineError, UsageError
 from offload.registry import catalog, places, requirements
 from offload.suites import Case
 from tests.rounds import measure_window
@@ -55,6 +56,17 @@ def test_a_missing_python_is_reported_in_its_row() -> None:
     record = measure_window(case)
     assert record.is_unavailable
     assert "no Python at '3.99'" in str(record.problem)
+
+
+def test_an_environment_without_pip_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(_: str) -> str:
+        raise PackageNotFoundError("pip")
+
+    monkeypatch.setattr(packages, "version", none)
+    with pytest.raises(MachineError, match=r"this environment has no pip: .* -m ensurepip adds it"):
+        packages._our_pip()
+    monkeypatch.setattr(packages, "version", lambda _: "25.0b1")
+    assert packages._pip_version() == (25, 0)
 
 
 def test_a_failed_installation_is_retried_by_the_next_command(

@@ -19,7 +19,7 @@ import psutil
 
 from offload.bench.target import handshake, interpreters, packages
 from offload.bench.target.json_lines import read_lines
-from offload.errors import StartError, UserError, kind_of
+from offload.errors import MachineError, StartError, UserError, kind_of
 from offload.registry import catalog, places
 
 GRACE = 2.0  # s in which the process may end by itself, and again after SIGTERM
@@ -120,14 +120,18 @@ def start(
         tempfile.TemporaryFile() as log,
     ):
         added["CALLS_FOLDER"] = folder
-        process = subprocess.Popen(
-            [program, "-P", "-m", module, entry.name, *arguments],
-            env={**os.environ, **added},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            start_new_session=True,  # a new group, in case the task sends signals to its group
-        )
+        try:
+            process = subprocess.Popen(
+                [program, "-P", "-m", module, entry.name, *arguments],
+                env={**os.environ, **added},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                start_new_session=True,  # a new group, in case the task sends signals to its group
+            )
+        except OSError as error:
+            what = f"{program} does not start: {error.strerror}"
+            raise MachineError(what, "fab pythons lists interpreters that do") from error
         try:
             running = CallingProcess(process, entry.name, log)
             running.facts = _ready(running, ready_s)

@@ -109,7 +109,7 @@ def _lock(folder: Path) -> Iterator[None]:
 def _create(folder: Path, requirement: str, wanted: Sequence[str], python: str) -> None:
     """Create a venv and install the packages; raise UsageError or MachineError."""
     if importlib.util.find_spec("pip") is None:
-        raise MachineError("this environment has no pip", f"{sys.executable} -m ensurepip adds it")
+        raise packages.no_pip()
     venv = _run([python, "-m", "venv", "--without-pip", str(folder)])
     if venv is not None:
         raise MachineError(f"{python} cannot create a venv ({venv})", "install its module venv")

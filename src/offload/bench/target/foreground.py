@@ -30,7 +30,7 @@ def exec_server(case: Case, port: int) -> None:
     environment["SERVER_FILE"] = str(running_servers.file(port))
     sys.stdout.flush()
     try:
-        os.execve(argv[0], argv, {**os.environ, **environment})  # noqa: S606 - no shell
+        os.execve(argv[0], argv, {**server.inherited_environment(), **environment})  # noqa: S606 - no shell
     except OSError as error:
         what = f"python={argv[0]} does not start: {error.strerror}"
         raise MachineError(what, "fab pythons lists those that do") from error

@@ -27,7 +27,7 @@ print(json.dumps({
     "gil_enabled": getattr(sys, "_is_gil_enabled", lambda: True)(),
 }))
 """
-NAME = re.compile(r"3\.\d+t?")
+NAME = re.compile(r"3\.[0-9]{1,3}t?")
 VERSION = re.compile(r"python3\.\d+t?|python3")
 GIL_SUFFIX = re.compile(r"(?P<name>.+)-(?P<state>gil|nogil)")
 

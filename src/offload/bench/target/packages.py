@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from offload.bench.target import interpreters
@@ -55,6 +56,7 @@ def environment(
     lines = requirements.lines_for(always) + requirements.lines_for(needs)
     if missing := [line for line in lines if line not in known and line not in failed]:
         installed = _install(python, folder, missing)
+        folder.mkdir(parents=True, exist_ok=True)  # pip creates it only with a package
         listing.write_text("\n".join([*known, *installed]))
         failed.update(set(missing) - set(installed))
     return {"PYTHONPATH": f"{ours['PYTHONPATH']}:{folder}"}
@@ -80,7 +82,7 @@ def needs_of(case: Case) -> tuple[str, ...]:
 
 
 def _has(python: str, names: Sequence[str]) -> bool:
-    return not names or _succeeds([python, "-c", f"import {', '.join(names)}"], 30)
+    return not names or _succeeds([python, "-P", "-c", f"import {', '.join(names)}"], 30)
 
 
 def _folder(python: str, always: Sequence[str]) -> Path:
@@ -115,7 +117,7 @@ def _pip(python: str, folder: Path, package: str) -> list[str]:
 def _our_pip() -> list[str]:
     """Return the command of this environment's pip, or if it is too old, of one under .pythons."""
     ours = [sys.executable, "-m", "pip"]
-    if tuple(map(int, version("pip").split(".")[:2])) >= OLDEST_PIP:
+    if _pip_version() >= OLDEST_PIP:
         return ours
     folder = interpreters.FOLDER / "pip"
     if not folder.exists():
@@ -124,6 +126,20 @@ def _our_pip() -> list[str]:
         if not _succeeds(argv, INSTALL_TIMEOUT):
             raise MachineError(f"a newer pip cannot be installed: {' '.join(argv)}")
     return [sys.executable, str(folder / "pip")]
+
+
+def _pip_version() -> tuple[int, ...]:
+    """Return the version of this environment's pip; raise MachineError if it has none."""
+    try:
+        found = re.match(r"(\d+)\.(\d+)", version("pip"))
+    except PackageNotFoundError:
+        raise no_pip() from None
+    return () if found is None else tuple(map(int, found.groups()))
+
+
+def no_pip() -> MachineError:
+    """Return the error for an environment without pip, such as one of uv."""
+    return MachineError("this environment has no pip", f"{sys.executable} -m ensurepip adds it")
 
 
 def _succeeds(argv: list[str], timeout_s: float) -> bool:

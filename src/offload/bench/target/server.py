@@ -113,6 +113,11 @@ def await_ready(server: Server, case: Case) -> None:
         )
 
 
+def inherited_environment() -> dict[str, str]:
+    """Return this process's environment without variables that would be settings of a server."""
+    return {name: text for name, text in os.environ.items() if not name.startswith("SERVER_")}
+
+
 def _popen(
     argv: list[str], environment: Mapping[str, str], ready_s: float, folder: str | None
 ) -> Server:
@@ -122,7 +127,7 @@ def _popen(
     try:
         process = subprocess.Popen(
             argv,
-            env={**os.environ, **environment, **pipe_settings},
+            env={**inherited_environment(), **environment, **pipe_settings},
             cwd=folder,
             pass_fds=(writing,),
             start_new_session=True,

@@ -13,7 +13,10 @@ from offload.serving.metrics import loop_lag, probe, task_clock
 from offload.serving.protection import deadlines, host_check, methods
 from offload.tasks import TaskFailed
 
-UNKNOWN_PATH = "only / and /resources/ are served; with health=yes also /healthz, /readyz, /metrics"
+UNKNOWN_PATH = (
+    "this server has the paths / and /resources/; servers on Tornado with health=yes also have "
+    "/healthz, /readyz and /metrics"
+)
 
 
 @dataclass(frozen=True)

@@ -134,7 +134,8 @@ def _call_user_code(what: str, call: Callable[..., Any], *arguments: Any) -> Any
 
 def reason(error: BaseException) -> str:
     """Return an exception in one line, with its file and line."""
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename[0] != "<"]
+    trace = traceback.extract_tb(error.__traceback__)
+    frames = [frame for frame in trace if not frame.filename.startswith("<")]
     place = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
     return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}{place}"
 

@@ -8,6 +8,7 @@ import socket
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from typing import Any
 
@@ -90,7 +91,10 @@ def _resolve_in_child(task: str) -> None:
     does not change names that were imported earlier.
     """
     with ProcessPoolExecutor(1, get_context("fork")) as executor:
-        executor.submit(_resolve, task).result()
+        try:
+            executor.submit(_resolve, task).result()
+        except BrokenProcessPool:
+            raise StartError(f"importing {task} ended its process", "fix it") from None
 
 
 def _resolve(task: str) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from offload import files, prctl
-from offload.errors import StartError, UserError
+from offload.errors import StartError, UserError, kind_of
 from offload.registry import bind_address
 from offload.serving.lifecycle import ports, readiness
 from offload.serving.lifecycle.stop_signal import temporary_folders
@@ -101,8 +101,7 @@ def _read_failure() -> UserError | None:
         values = json.loads(Path(os.environ[FOLDER], FAILED).read_bytes())
     except (OSError, KeyError):
         return None
-    kinds = {kind.exit_code: kind for kind in UserError.__subclasses__()}
-    return kinds.get(values["code"], StartError)(values["what"], values["remedy"])
+    return kind_of(values["code"])(values["what"], values["remedy"])
 
 
 def become_parent() -> None:

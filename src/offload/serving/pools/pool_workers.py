@@ -20,6 +20,7 @@ from typing import Protocol
 
 from offload import tasks
 from offload.errors import StartError, UserError
+from offload.registry import catalog
 from offload.serving.lifecycle import parent_watch, readiness
 from offload.serving.metrics import gil_address, gil_state, probe
 
@@ -168,7 +169,7 @@ def _error(raised: list[BaseException | None]) -> UserError | None:
 
 def may_run_twice(task: str, idempotent: str) -> bool:
     """Whether a task may be retried after its worker died: a user's only if set to idempotent."""
-    return idempotent == "yes" or (not idempotent and ":" not in task)
+    return idempotent == "yes" or (not idempotent and not catalog.is_own(task))
 
 
 @contextlib.contextmanager

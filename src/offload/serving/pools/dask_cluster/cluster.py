@@ -19,7 +19,7 @@ from offload.serving.pools import pool_workers
 from offload.serving.pools.dask_cluster.connection import Connection
 from offload.serving.pools.dask_cluster.worker import Job
 
-ADDRESS = re.compile(r"(tcp|tls)://[^\s/:@]+:\d{1,5}")
+ADDRESS = re.compile(r"(tcp|tls)://[^\s/:@]+:(?P<port>[0-9]{1,5})")
 
 
 class Cluster:
@@ -42,7 +42,8 @@ class Cluster:
         if workers < len(self._hosts):
             what = f"workers={workers}: fewer than {len(self._hosts)} hosts"
             raise UsageError(what, "use more workers, or fewer hosts")
-        if scheduler and ADDRESS.fullmatch(scheduler) is None:
+        address = ADDRESS.fullmatch(scheduler)
+        if scheduler and (address is None or not host_names.is_port(address["port"])):
             what = f"scheduler={scheduler[:60]!r} is not an address"
             raise UsageError(what, "write tcp://HOST:8786, or tls:// with keys in dask's settings")
         self._is_local = not scheduler and not ssh
