@@ -1,4 +1,4 @@
-"""locust: users in Python, each a greenlet with a keep-alive connection; times in whole ms."""
+"""locust: users in Python, each a greenlet with a kept connection; quantiles have two digits."""
 
 from __future__ import annotations
 

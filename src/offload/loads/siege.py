@@ -91,9 +91,12 @@ def parse(stdout: str, stderr: str, load: Load) -> LoadResult:
     elapsed = report["elapsed_time"]
     failed = _failures(stderr, failures, transactions - completed)
     finished = transactions + failures
-    mean, how = _mean(report["response_time"], completed, failures, elapsed, load)
+    has_only_completed = transactions == completed  # siege's times include those of a 4xx
+    mean, how = None, None
+    if has_only_completed:
+        mean, how = _mean(report["response_time"], completed, failures, elapsed, load)
     aborted = failures >= _max_failures(load)
-    longest = report["longest_transaction"] if completed else None
+    longest = report["longest_transaction"] if completed and has_only_completed else None
     problem = f"siege stopped after {failures} failures ({_worst(failed)})" if aborted else None
     if capped := CAPPED.search(stderr + stdout):
         problem = f"siege ran {capped[1]} instead of {load.users} users: its limit is lower"

@@ -105,6 +105,7 @@ class GilSampler:
                 values += [min(1.0, count / gils) for count in self._locked[first : last + 1]]
                 late_count += sum(self._late[first : last + 1])
                 switches += self._switches[last] - self._switches[first]
+                late_count += max(0, int((ended - self._times[last]) / self._every) - 1)
                 if len(windows) == self._gils == 1:
                     hold_s = self._hold_s(slice(first, last + 1))
         if not values:

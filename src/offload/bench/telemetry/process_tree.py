@@ -75,10 +75,17 @@ class ProcessTree:
 
     def memory(self) -> dict[str, float | None]:
         """Return the total memory in MiB; PSS counts a page shared by n processes as 1/n each."""
-        sizes = [size for p in self.members if (size := _memory(p)) is not None]
+        kinds, sizes = ("pss", "uss", "rss"), []
+        for process in self.members:
+            try:
+                sizes.append(process.memory_full_info())
+            except psutil.NoSuchProcess:
+                continue
+            except psutil.Error:  # that of another user: without it, the sum would be too small
+                return {f"memory_{kind}_mib": None for kind in kinds}
         return {
             f"memory_{kind}_mib": _mib(getattr(size, kind, None) for size in sizes)
-            for kind in ("pss", "uss", "rss")
+            for kind in kinds
         }
 
     def _total(self, read: Callable[[psutil.Process], float | None]) -> float | None:

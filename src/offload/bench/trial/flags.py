@@ -81,14 +81,15 @@ def of_bodies(record: Record, earlier: Sequence[Record]) -> tuple[Flag, ...]:
     if not catalog.has_constant_bodies(case.task, case.path):
         return ()
     alike = [r for r in earlier if (r.case.task, r.case.request) == (case.task, case.request)]
-    others = {r.case.server for r in alike if _differ(r, record)}
+    others = {r.case.server: r.case.id for r in alike if _differ(r, record)}
     return tuple(
         Flag(
             "bodies",
-            f"the responses of {case.server} differ from those of {server}",
+            f"the responses of {case.id} differ from those of "
+            + ("its earlier windows" if other == case.id else other),
             "compare them; if this is intended, set STABLE = False in the task's file",
         )
-        for server in sorted(others)
+        for _, other in sorted(others.items())
     )
 
 
@@ -113,8 +114,8 @@ def _detect(record: Record) -> Iterator[Flag]:
     if record.resources.listen_overflows:
         dropped = f"the listen queue dropped {record.resources.listen_overflows} connections"
         remedy = (
-            "response times exclude the time to reconnect "
-            "(if the server has backlog=, it sets the queue length)"
+            "response times include the time to connect again, except for users that still waited "
+            "at the end (if the server has backlog=, it sets the queue length)"
         )
         yield Flag("overflows", dropped, remedy)
     if record.result.failures:

@@ -102,7 +102,8 @@ def run(
         Result(
             **vars(measured),
             little_ratio=_little_ratio(measured, _measured_load(load, ran)),
-            tries_per_request=_per(tries, measured.completed),
+            # The upstream counts all tries of a load, not only those of its window.
+            tries_per_request=None if load.has_window else _per(tries, measured.completed),
         ),
         _resources(sampler.between(*window), measured, tool),
         _tasks(report),

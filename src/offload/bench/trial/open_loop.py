@@ -46,7 +46,7 @@ def measure(
 ) -> Generator[Record]:
     """Start one server, load it with each of `arrivals`, and yield a record of each load.
 
-    Random arrivals differ from load to load and from round to round, so that these are independent.
+    Random arrivals differ between the loads of one call, and from round to round.
     Requests of the first `warm_s` seconds of a load are not counted. A load lasts `duration_s`, or
     if that is None, `seconds` of its rate. If the server does not start or a load fails, the last
     record has the problem.
@@ -79,7 +79,7 @@ def measure(
                 seconds=lasts_s,
                 timeout=max(Load.timeout, TIMEOUT * lasts_s),
                 arrivals=each,
-                seed=(trial.seed or 0) + (trial.round or 0) + number,
+                seed=(trial.seed or 0) + 1000 * (trial.round or 0) + number,
                 window=Window(warm=warm_s),
             )
             own = replace(facts, asked_rate=each.rate, seconds=load.seconds)

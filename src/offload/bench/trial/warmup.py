@@ -92,14 +92,15 @@ def answer(connection: http.client.HTTPConnection, url: str, request: Request) -
     if message.content_type is not None:
         headers["Content-Type"] = message.content_type
     target = request_target(parts)
-    connection.request(message.method, target, message.body, headers)
+    body = None if message.body is None else message.body.encode()  # as load tools send it
+    connection.request(message.method, target, body, headers)
     response = connection.getresponse()
-    body = _body(response, url)
+    content = _body(response, url)
     if not 200 <= response.status < 300:
-        lines = body.decode(errors="replace").strip().splitlines() or ["nothing"]
+        lines = content.decode(errors="replace").strip().splitlines() or ["nothing"]
         what = f"{request.method} {target} " if request != GET else ""
         raise BadStatus(f"{what}answered {response.status}: {_cut(lines[0])}", response.status)
-    return body
+    return content
 
 
 def _body(response: http.client.HTTPResponse, url: str) -> bytes:

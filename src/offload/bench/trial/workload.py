@@ -85,8 +85,7 @@ def warm_up(url: str, case: CaseFacts, server: ServerFacts, sent: Request) -> Lo
 
     More users would only wait. No request is in flight at its end, when the long run starts.
     """
-    workers = server.workers or server.settings.get("processes")
-    users = min(case.users, workers if isinstance(workers, int) else 1)
+    users = min(case.users, _workers(server))
     return replace(
         load(url, case, Baseline(), sent), users=users, processes=1, seconds=WARM, each=1
     )
@@ -100,7 +99,13 @@ def alone(url: str, case: CaseFacts, sent: Request) -> Load:
 
 def cycle_s(case: CaseFacts, server: ServerFacts, before: Baseline) -> float:
     """Return the expected time until every user has a response, which depends on the workers."""
-    return (before.alone_s or 0.0) * max(1.0, case.users / (server.workers or 1))
+    return (before.alone_s or 0.0) * max(1.0, case.users / _workers(server))
+
+
+def _workers(server: ServerFacts) -> int:
+    """Return the number of workers in all processes of a server; 1 if it has no such setting."""
+    processes = server.settings.get("processes")
+    return (server.workers or 1) * (processes if isinstance(processes, int) else 1)
 
 
 def longest_alone_s(case: CaseFacts, reported: Mapping[str, object]) -> float:

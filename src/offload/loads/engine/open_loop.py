@@ -60,14 +60,14 @@ class OpenLoop(Clients):
             samples.due.append(self._due)
             samples.late.append(now - self._due)
             samples.waited.append(0.0)
-            self._send(self._due)
+            self._send(self._due, now)
             self._due = next(self._arrivals)
         if not self.stopped and self._due < math.inf:
             self._timer.at(self._due)
 
-    def _send(self, started: float) -> None:
+    def _send(self, started: float, now: float) -> None:
         if self._idle:
-            self._idle.pop().send(started)
+            self._idle.pop().send(started, now)
         elif len(self.connections) < self.load.users:
             self.connections.append(self.new_connection())
             self.connections[-1].send(started)
@@ -76,7 +76,7 @@ class OpenLoop(Clients):
 
     def next(self, connection: Connection, now: float) -> None:
         if self._waiting and not self.stopped:
-            connection.send(self._next_waiting(now))
+            connection.send(self._next_waiting(now), now)
         else:
             self._idle.append(connection)
 
@@ -97,7 +97,9 @@ class OpenLoop(Clients):
 
     def is_settled(self, at: float) -> bool:
         waits = self._waiting and self.samples.due[self._waiting[0]] <= at
-        return self._due > at and not waits and super().is_settled(at)
+        # A request counts by its scheduled time: it may be sent much later.
+        is_open = any(c.started is not None and c.started <= at for c in self.connections)
+        return self._due > at and not waits and not is_open
 
     def sweep(self, now: float) -> None:
         super().sweep(now)

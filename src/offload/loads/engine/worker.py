@@ -42,6 +42,8 @@ async def _work(clients: Clients, whole: Load, state: SharedState, process: int)
             state.decide(LOAD_START, monotonic())
         else:
             await asyncio.sleep(TICK)
+    if not state.time(LOAD_START):  # another process has ended the load before its start
+        return
     if state.is_agreed:
         await asyncio.sleep(max(0.0, state.time(LOAD_START) - monotonic()))
         clients.start(state.time(LOAD_START))

@@ -27,7 +27,7 @@ from offload.loads.hosts import frames
 from offload.loads.hosts.frames import FrameReader
 from offload.registry import places
 
-SILENCE = 20.0  # s
+SILENCE = 45.0  # s; longer than a step of a slower host takes, which this host waits for
 PROTOCOL = 1
 SHARE = "offload.loads.hosts.share"  # the module that runs as a program
 PREPARED = b"ready\n"  # the first line that it writes

@@ -2,9 +2,9 @@
 
 The machine that measures notes when it sends (1) and when the response arrives (4), the host when
 the request arrives (2) and when it responds (3). These are the time stamps of NTP (RFC 5905, 8).
-However the time on the way is divided between both directions, the host's clock is ahead by
-((2 - 1) + (3 - 4)) / 2 with an error of at most half of the round trip, (4 - 1) - (3 - 2). So the
-exchange with the shortest round trip has the smallest bound.
+Whatever share of the round trip each direction takes, the estimate ((2 - 1) + (3 - 4)) / 2 differs
+from the true offset by at most half of the round trip, (4 - 1) - (3 - 2). So the exchange with the
+shortest round trip has the smallest bound.
 """
 
 from __future__ import annotations

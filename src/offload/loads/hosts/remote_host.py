@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import asdict
 from time import monotonic
@@ -13,6 +12,7 @@ from typing import Any, Protocol
 from offload import __version__
 from offload.errors import MachineError
 from offload.loads import Load
+from offload.loads._load import SPARE_DESCRIPTORS
 from offload.loads.engine.figures.samples import Samples
 from offload.loads.engine.shared_state import AgreedTimes
 from offload.loads.hosts import clock_offset, frames, transfer
@@ -23,7 +23,6 @@ from offload.loads.hosts.frames import BadFrameError, Frame, FrameReader
 STEP_S = 30.0  # for each step before the load: the start of Python on a slow host
 PING_S = 1.0  # between two heartbeats (PING) during the load
 SILENCE_S = 10.0  # without a frame, a host is regarded as lost
-SPARE = 64  # file descriptors of a host in addition to its users' connections
 LATEST_S = 1e10  # s of a monotonic clock
 MOST_BYTES = 1 << 32  # of samples: 130 million requests
 INSTALL = "install this version there, so that `ssh {host} offload --version` prints it"
@@ -80,7 +79,7 @@ class RemoteHost:
     def check_users(self, users: int) -> None:
         """Raise MachineError if the host allows fewer open files than its users need."""
         limit = self.facts.get("files")
-        if isinstance(limit, int) and users + SPARE > limit:
+        if isinstance(limit, int) and users + SPARE_DESCRIPTORS > limit:
             what = f"host {self.name}: {users} users need more than {limit} descriptors"
             raise MachineError(what, "raise ulimit -n there, or use more hosts")
 
@@ -227,7 +226,7 @@ def _json(content: bytes) -> dict[str, Any]:
 
 
 def _time(value: object) -> float:
-    if isinstance(value, int | float) and math.isfinite(value) and abs(value) < LATEST_S:
+    if isinstance(value, int | float) and abs(value) < LATEST_S:
         return float(value)
     raise LostHostError("its time stamps are not numbers")
 

@@ -8,6 +8,7 @@ import resource
 from time import monotonic
 
 from offload.loads import Load
+from offload.loads._load import SPARE_DESCRIPTORS
 from offload.loads.engine.connections.checked_connection import CheckedConnection, ExpectedBody
 from offload.loads.engine.connections.connection import Connection
 from offload.loads.engine.connections.target import Target, target
@@ -107,6 +108,6 @@ class Clients:
 
 def _allow_descriptors(users: int) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = users + 64
+    wanted = users + SPARE_DESCRIPTORS
     if soft != resource.RLIM_INFINITY and soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -55,12 +55,15 @@ class Connection(asyncio.Protocol):
         self._keep = False
         self._head = b""
 
-    def send(self, started: float) -> None:
-        """Send a request that started at `started`; open the connection if it is closed."""
+    def send(self, started: float, now: float | None = None) -> None:
+        """Send a request that started at `started`; open the connection if it is closed.
+
+        `now` is the time at which it is sent; None if that is `started`.
+        """
         self.started = started
         self.requests += 1
         if self._transport is not None:
-            self.sent = started
+            self.sent = started if now is None else now
             self._head = b""
             self._write(self._request)
         else:
