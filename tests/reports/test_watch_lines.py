@@ -41,7 +41,8 @@ def reading(
         rho=max(rhos, default=None),
         gils_held=sum(rhos) if rhos else None,
     )
-    return Reading(1e9, elapsed_s, tree, processes, response)
+    responses = () if response is None else (response,)
+    return Reading(1e9, elapsed_s, tree, processes, responses)
 
 
 def summed(*processes: ProcessReading, count: int = 3) -> Summary:

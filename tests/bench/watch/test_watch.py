@@ -14,22 +14,27 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
 
 from offload.bench.target import interpreters
-from offload.bench.watch import gil_location, gil_meter, python_runtime, remote_memory
+from offload.bench.watch import (
+    gil_location,
+    gil_meter,
+    python_runtime,
+    remote_memory,
+    response_time,
+)
 from offload.bench.watch.gil_location import Gils
 from offload.bench.watch.gil_meter import OFF, ON, UNREADABLE, GilMeter, GilUse
 from offload.bench.watch.python_runtime import Runtime
 from offload.bench.watch.remote_memory import Unreadable
 from offload.bench.watch.response_time import Requester, Response
-from offload.bench.watch.watch import Reading, Watch
+from offload.bench.watch.watch import Reading, TreeReading, Watch
 from offload.errors import MachineError, UsageError
 from tests import ROOT
 from tests.waiting import read_line, wait_until
@@ -545,24 +550,45 @@ def test_a_response_that_is_late_is_a_lower_bound_until_it_comes(
 ) -> None:
     url = start("threads", "sleep_second_sync").url  # type: ignore[attr-defined]
     with Requester(url) as requester:
-        assert wait_until(lambda: (found := requester.take()) is not None and found.is_pending)
-        responses = []
-        assert wait_until(lambda: (found := requester.take()) and _collect(responses, found))
+        assert wait_until(lambda: any(each.is_pending for each in requester.take()))
+        responses: list[Response] = []
+        assert wait_until(lambda: _collect(responses, requester.take()))
     [found] = responses
     assert (found.status, found.is_ok) == (200, True)
     assert 0.9 < found.seconds < 10
 
 
-def _collect(responses: list[Any], found: Any) -> bool:
-    if not found.is_pending:
-        responses.append(found)
+def _collect(responses: list[Response], found: Sequence[Response]) -> bool:
+    responses += [each for each in found if not each.is_pending]
     return bool(responses)
+
+
+def test_a_slow_response_is_not_replaced_by_a_fast_one_that_follows_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The next request is sent at once, and may end in the same period."""
+    times = iter([1.9, 0.01, *[0.01] * 99])
+    ended: list[Response] = []
+    requester = Requester("http://127.0.0.1:9/")
+
+    def send(_: float) -> Response:
+        ended.append(Response(next(times), 200))
+        return ended[-1]
+
+    monkeypatch.setattr(response_time, "EVERY", 0.001)
+    monkeypatch.setattr(requester, "_send", send)
+    with requester:
+        assert wait_until(lambda: len(ended) > 3)
+        found = requester.take()
+    assert [each.seconds for each in found[:2]] == [1.9, 0.01]
+    reading = Reading(1e9, 1.0, TreeReading(0, None, None, None, None, None, None, None), (), found)
+    assert reading.response is found[0]
 
 
 def test_a_url_without_a_server_has_an_error_and_no_status() -> None:
     with Requester("http://127.0.0.1:9/") as requester:
-        found = []
-        assert wait_until(lambda: (each := requester.take()) and _collect(found, each))
+        found: list[Response] = []
+        assert wait_until(lambda: _collect(found, requester.take()))
     assert (found[0].status, found[0].error) == (None, "Connection refused")
 
 
@@ -596,9 +622,9 @@ def test_a_response_without_end_is_pending_and_is_not_kept_in_memory() -> None:
     before = psutil.Process().memory_info().rss
     with serving(answer) as url, Requester(url) as requester:
         assert wait_until(lambda: len(sent) > 300)
-        found = requester.take()
+        [found] = requester.take()
         grown = psutil.Process().memory_info().rss - before
-    assert found is not None and found.is_pending
+    assert found.is_pending
     assert grown < 100 << 20
 
 
@@ -606,7 +632,7 @@ def test_a_response_whose_end_is_missing_has_failed() -> None:
     head = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc"
     found: list[Response] = []
     with serving(lambda connection: connection.sendall(head)) as url, Requester(url) as requester:
-        assert wait_until(lambda: (each := requester.take()) and _collect(found, each))
+        assert wait_until(lambda: _collect(found, requester.take()))
     assert (found[0].status, found[0].is_ok) == (None, False)
     assert found[0].error is not None and "IncompleteRead" in found[0].error
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import threading
 import time
+from collections import deque
 from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
@@ -82,7 +83,7 @@ class Requester:
         self._parts = parse(url)
         self._target = request_target(self._parts)
         self._stopped = threading.Event()
-        self._last: Response | None = None
+        self._ended: deque[Response] = deque()
         self._began: float | None = None
         self._thread = threading.Thread(target=self._send_until_stopped, daemon=True)
 
@@ -93,22 +94,22 @@ class Requester:
     def __exit__(self, *_: object) -> None:
         self._stopped.set()  # a request without a response ends with this program
 
-    def take(self) -> Response | None:
-        """Return the last response since the last call, or else the pending request.
+    def take(self) -> tuple[Response, ...]:
+        """Return the responses since the last call, or else the pending request, if there is one.
 
-        None if there is neither.
+        After a slow response the next request is sent at once, so there may be several.
         """
-        last, self._last = self._last, None
         began = self._began
-        if last is None and began is not None:
-            return Response(time.monotonic() - began, is_pending=True)
-        return last
+        ended = [self._ended.popleft() for _ in range(len(self._ended))]
+        if not ended and began is not None:
+            return (Response(time.monotonic() - began, is_pending=True),)
+        return tuple(ended)
 
     def _send_until_stopped(self) -> None:
         due = time.monotonic()
         while not self._stopped.wait(max(0.0, due - time.monotonic())):
             self._began = time.monotonic()
-            self._last = self._send(self._began)
+            self._ended.append(self._send(self._began))
             self._began = None
             due = max(due + EVERY, time.monotonic())
 

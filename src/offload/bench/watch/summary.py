@@ -101,10 +101,10 @@ class Summary:
             statistic.add(getattr(reading.tree, name))
         for process in reading.processes:
             self._add_process(process)
-        if reading.response is not None and not reading.response.is_pending:
-            if reading.response.is_ok:
-                self.responses.add(reading.response.seconds)
-            else:
+        for response in reading.responses:
+            if response.is_ok:
+                self.responses.add(response.seconds)
+            elif not response.is_pending:
                 self.failed += 1
 
     def _add_process(self, process: ProcessReading) -> None:

@@ -58,14 +58,21 @@ class TreeReading:
 class Reading:
     """The readings of one period, which ended `elapsed_s` after the start, at the Unix time `at`.
 
-    `response` is None without a URL, or if no request ended in the period.
+    `responses` are those that ended in the period, or else the pending one; empty without a URL.
     """
 
     at: float
     elapsed_s: float
     tree: TreeReading
     processes: tuple[ProcessReading, ...]
-    response: Response | None
+    responses: tuple[Response, ...] = ()
+
+    @property
+    def response(self) -> Response | None:
+        """The response to show: a failed one, or else the slowest one; None if there is none."""
+        failed = (each for each in self.responses if not each.is_ok and not each.is_pending)
+        slowest = max(self.responses, key=lambda each: each.seconds, default=None)
+        return next(failed, slowest)
 
 
 class Watch:
@@ -132,8 +139,8 @@ class Watch:
             self._meter.update(use.pid for use in processes)
             unknown = GilUse(UNREADABLE)  # for a process that started in this period
             found = tuple(ProcessReading(use, gils.get(use.pid, unknown)) for use in processes)
-            response = None if self._requester is None else self._requester.take()
-            yield Reading(time.time(), elapsed, _tree(found, cpu), found, response)
+            responses = () if self._requester is None else self._requester.take()
+            yield Reading(time.time(), elapsed, _tree(found, cpu), found, responses)
 
 
 def _process_of(thread: int) -> int:
