@@ -74,7 +74,8 @@ def main(arguments: list[str]) -> int:
             text = finished[kind.name, number].text()
             print(f"{kind.title()}, {number} of {count}: {text}", flush=True)
     wanted = {kind.name for kind in kinds}
-    results = gate_results.check([found for found in finished.values() if found.kind in wanted])
+    measured_gates = [found for found in finished.values() if found.kind in wanted]
+    results = [*gate_results.missing(kinds, measured_gates), *gate_results.check(measured_gates)]
     print(method_verdicts.text(results))
     passed = [result.passed for result in results if result.is_required]
     if False in passed:

@@ -122,11 +122,19 @@ def load(file: Path = FILE) -> list[FinishedGate]:
     """Read the stored gates; raise StorageError if the file is damaged."""
     try:
         text = file.read_text()
-        return [lines.built(FinishedGate, json.loads(line), "gate") for line in text.splitlines()]
+        return [_from_line(line) for line in text.splitlines()]
     except FileNotFoundError:
         return []
     except (OSError, ValueError) as error:
         raise StorageError(f"{file} cannot be read: {error}", "remove its damaged line") from error
+
+
+def _from_line(line: str) -> FinishedGate:
+    """Return the gate of a line; raise ValueError."""
+    found: FinishedGate = lines.built(FinishedGate, json.loads(line), "gate")
+    if any(len(pair) != 2 for pair in found.pairs):
+        raise ValueError("a round has not two rates")
+    return found
 
 
 def append(found: FinishedGate, file: Path = FILE) -> None:
@@ -137,6 +145,16 @@ def append(found: FinishedGate, file: Path = FILE) -> None:
     except OSError as error:
         what = f"{file}: {error.strerror}"
         raise StorageError(what, "check permissions and disk space") from error
+
+
+def missing(kinds: Sequence[Kind], finished: Sequence[FinishedGate]) -> list[CheckResult]:
+    """Return an unknown result for each kind that has no gate."""
+    known = {found.kind for found in finished}
+    return [
+        CheckResult(kind.title(), "no gate", "at least one gate", None)
+        for kind in kinds
+        if kind.name not in known
+    ]
 
 
 def check(finished: Sequence[FinishedGate]) -> list[CheckResult]:

@@ -7,16 +7,18 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 
 from offload.errors import UsageError
-from offload.registry import application, catalog, places
+from offload.registry import application, catalog, inputs, places
 from offload.suites import Case
 
 PATTERN = re.compile(
     r"(?P<server>\w+?)(?:x(?P<workers>\d{1,3}))?(?P<protect>-protected)?"
     r"(?:@(?P<python>[^/]+))?/(?P<task>.+)"
 )
+WITH_USERS = re.compile(r"(?P<name>.+) with (?P<users>\d+) users")  # a name in `unique_names`
 MAX_WORKERS = 256
 FORM = "SERVER/TASK, as 3/sleep_sync, with x16 for workers and @3.14 for the interpreter"
 
@@ -51,11 +53,16 @@ def case(text: str, which: str = "case") -> Case:
 def find(text: str, cases: Sequence[Case], where: str) -> int:
     """Return the index of the case that `text` names; raise UsageError for none or several.
 
-    A user's function may be named without its module, such as 3/quote for 3/shop.pricing:quote.
-    Workers and interpreter may be omitted. `where` names the list of cases in errors.
+    A case may have its name in `unique_names`. A user's function may be named without its module,
+    such as 3/quote for 3/shop.pricing:quote. Workers and interpreter may be omitted. `where` names
+    the list of cases in errors.
     """
-    found = PATTERN.fullmatch(text)
-    names = [case.name for case in cases]
+    names = unique_names(cases)
+    if text in names:
+        return names.index(text)
+    with_users = WITH_USERS.fullmatch(text)
+    users = None if with_users is None else int(with_users["users"])
+    found = PATTERN.fullmatch(text if with_users is None else with_users["name"])
     if found is None:
         raise catalog.unknown(where, text, names)
     server = catalog.find_server(found["server"])
@@ -66,6 +73,7 @@ def find(text: str, cases: Sequence[Case], where: str) -> int:
         and found["task"] in _spellings(case)
         and found["workers"] in (None, str(case.settings.get(server.size or "")))
         and found["python"] in (None, case.python)
+        and users in (None, case.users)
         and (found["protect"] is not None) == (case.settings.get("protect") == "yes")
     ]
     if len(alike) > 1:
@@ -76,7 +84,27 @@ def find(text: str, cases: Sequence[Case], where: str) -> int:
     return alike[0]
 
 
+def unique_names(cases: Sequence[Case]) -> list[str]:
+    """Return unique names of cases: cases with equal names also have their users or a number."""
+    count = Counter(case.name for case in cases)
+    found = [
+        f"{case.name} with {case.users} users" if count[case.name] > 1 else case.name
+        for case in cases
+    ]
+    if len({*found}) == len(found):
+        return found
+    return [f"{name} ({number})" for number, name in enumerate(found, 1)]
+
+
 def _spellings(case: Case) -> set[str]:
-    """Return the accepted names of a case's task: as written, as displayed, and its last part."""
-    shown = places.display_name(case.task)
-    return {case.task, shown, shown.rpartition(":")[2], shown.removeprefix(application.PREFIX)}
+    """Return the accepted names of a case's task: as displayed, and each end of its path.
+
+    The last one is the name of its function. The ends do not depend on the current folder, because
+    a name in a kept condition must remain valid in other folders.
+    """
+    task, shown = case.task, places.display_name(case.task)
+    parts = task.split("/")
+    ends = {"/".join(parts[number:]) for number in range(len(parts))}
+    function = inputs.split(task)[0].rpartition(":")[2]
+    applications = {name.removeprefix(application.PREFIX) for name in (task, shown)}
+    return {shown, function, *ends, *applications}

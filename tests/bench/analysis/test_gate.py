@@ -12,6 +12,7 @@ from offload.bench.analysis import gate
 from offload.bench.experiments.gate import PASSED, RED, GateResult, evaluate
 from offload.errors import RunError
 from offload.flags import TOO_SLOW, Problem
+from offload.suites import Case
 from tests.bench.gates import PROCESSES, THREADS, Rates, plan, rates, records, window
 
 BOUND = ("client-bound: builtin used 90 % of the CPU: use driver=h2load",)
@@ -150,6 +151,41 @@ def test_a_condition_is_part_of_the_gate(ensure: str, holds: bool | None, outcom
     found = judged(rates(1.0), ensure=ensure)
     assert found.condition is not None
     assert (found.condition.holds, found.outcome) == (holds, outcome)
+
+
+@pytest.mark.parametrize(
+    ("values", "ensure", "holds"),
+    [
+        ({"others_cpu": 0.5}, "rate(3/count_sync) > 200", None),
+        ({"others_cpu": 0.5}, "ratio(3/count_sync) > 2", None),
+        ({"flags": BOUND}, "rate(3/count_sync) > 200", None),
+        ({"flags": BOUND}, "rate(3/count_sync) > 90", True),
+        ({"flags": BOUND}, "ratio(3/count_sync) > 2", None),
+        ({"flags": BOUND, "response_mean_s": 0.5}, "mean(3/count_sync) < 0.1", None),
+        ({"flags": BOUND, "response_mean_s": 0.5}, "mean(3/count_sync) < 0.6", True),
+    ],
+)
+def test_a_figure_that_is_not_valid_does_not_decide_a_condition(
+    values: dict[str, Any], ensure: str, holds: bool | None
+) -> None:
+    found = judged(also(rates(1.0), 1, **values), ensure=ensure)
+    assert found.condition is not None
+    assert found.condition.holds is holds
+
+
+def test_a_condition_may_name_a_case_as_the_table_does_or_by_any_end_of_its_path(
+    tmp_path: Path,
+) -> None:
+    few, many = (Case("threads", "count_sync", users=users) for users in (8, 25))
+    made = plan(few, many)
+    names = [case.name for case in judged(rates(1.0, 1.0), few, many).cases]
+    assert names == ["3/count_sync with 8 users", "3/count_sync with 25 users"]
+    for place, name in enumerate(names):
+        named = gate.GateTerms(0.05, f"rate({name}) > 1").figures(made.cases_now)
+        assert [*named.values()] == [place]
+    own = Case("threads", f"{tmp_path}/tasks/q.py:quote(shop:baskets)")
+    for task in (own.task, "tasks/q.py:quote(shop:baskets)", "q.py:quote(shop:baskets)", "quote"):
+        assert [*gate.GateTerms(0.05, f"rate(3/{task}) > 1").figures([own]).values()] == [0]
 
 
 def test_percentiles_are_those_of_all_requests_now() -> None:

@@ -91,6 +91,7 @@ def test_an_unknown_speed_leaves_everything_undecided() -> None:
     found = compared((50.0, 100.0), python_s=None, memory_s=None)
     assert found.kept is not None
     assert (found.kept.moved, found.outcome) == (None, "undecided")
+    assert found.kept.smallest(0.05) is None
     assert {case.verdict.outcome for case in found.cases} == {"undecided"}
 
 
@@ -139,8 +140,26 @@ def test_runs_of_different_machines_are_not_compared() -> None:
         compared((100.0, 100.0), environment={**environment(), "cores": 999})
 
 
+def test_a_run_that_was_continued_on_another_machine_is_not_compared() -> None:
+    one, other = a_run("baseline-main", (100.0, 100.0)), a_run("run", (100.0, 100.0))
+    first = journal.read(other)[0]
+    elsewhere = {**environment(), "cores": 999}
+    journal.append(other, changed(first, round=9, environment=elsewhere))
+    for pair in ((one, other), (other, one)):
+        with pytest.raises(RunError, match=r"measured on another machine \(cores: "):
+            kept_runs.compare(*pair, TERMS)
+
+
+def test_an_unknown_machine_is_not_compared() -> None:
+    with pytest.raises(RunError, match="the machine of baseline-main or of the run is unknown"):
+        compared((100.0, 100.0), environment={"python": "3.11.7"})
+
+
 def test_another_upstream_is_no_verdict() -> None:
-    found = compared((100.0, 50.0), upstream={"kind": "nginx", "latency_s": 0.0})
+    terms = GateTerms(0.05, "ratio(3/count_sync) > 2")
+    found = compared((100.0, 50.0), terms=terms, upstream={"kind": "nginx", "latency_s": 0.0})
+    assert found.condition is not None
+    assert found.condition.holds is None
     assert {case.verdict.outcome for case in found.cases} == {"undecided"}
     assert "upstream" in str(found.cases[0].verdict.reason)
 

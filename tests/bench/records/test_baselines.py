@@ -11,6 +11,7 @@ import pytest
 from offload.bench.planning import plan_file, runs
 from offload.bench.records import baselines, journal
 from offload.errors import RunError, StorageError, UsageError
+from offload.reports.html import run_files
 from tests.bench.experiments.test_kept_runs import a_run as kept_run
 from tests.cli.commands.test_resume import a_run
 from tests.commands import fab_here
@@ -25,6 +26,10 @@ def test_a_kept_run_has_all_records_and_survives_its_run() -> None:
     assert journal.read(folder) == records
     assert plan_file.load(folder).suite == "compare"
     assert baselines.names() == ["v1.2"]
+
+
+def test_it_has_all_files_of_a_run_that_a_report_contains() -> None:
+    assert {*run_files.FILES} <= {*baselines.KEPT}
 
 
 def test_it_is_no_newest_and_no_unfinished_run() -> None:

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import ast
 import functools
+import io
 import math
 import operator
 import re
+import tokenize
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -71,7 +73,10 @@ def parse(text: str, names: tuple[str, ...]) -> Condition:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # `100and` is valid Python, but probably an error
-            tree = ast.parse(_quoted(text.strip()), mode="eval").body
+            quoted = _quoted(text.strip())
+            if _has_comment(quoted):  # which would hide a part of the condition
+                raise _wrong(text, "has a comment, which begins with #")
+            tree = ast.parse(quoted, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         message = getattr(error, "msg", None) or str(error)
         raise _wrong(text, f"is not an expression ({message})") from None
@@ -83,6 +88,14 @@ def parse(text: str, names: tuple[str, ...]) -> Condition:
     if not figures:
         raise _wrong(text, "names no figure of a case")
     return Condition(text, figures, tree)
+
+
+def _has_comment(text: str) -> bool:
+    try:
+        tokens = [*tokenize.generate_tokens(io.StringIO(text).readline)]
+    except tokenize.TokenError:  # `ast` reports the mistake
+        return False
+    return any(token.type == tokenize.COMMENT for token in tokens)
 
 
 def _quoted(text: str) -> str:
@@ -128,7 +141,7 @@ def _figure(node: ast.Call, text: str, names: Sequence[str]) -> Figure:
     return Figure(name, case)
 
 
-GREATER: dict[type[ast.cmpop], bool] = {ast.Gt: True, ast.GtE: True, ast.Lt: False, ast.LtE: False}
+COMPARISONS = (ast.Gt, ast.GtE, ast.Lt, ast.LtE)
 ARITHMETIC: dict[type[ast.operator], Callable[[float, float], float]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -144,7 +157,7 @@ def _is_truth(node: ast.expr, text: str) -> bool:
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
         return _expect([node.operand], text, truths=True)
     if isinstance(node, ast.Compare):
-        if not all(type(op) in GREATER for op in node.ops):
+        if not all(isinstance(op, COMPARISONS) for op in node.ops):
             raise _wrong(text, "may compare by <, <=, > and >= only: figures are intervals")
         return not _expect([node.left, *node.comparators], text, truths=False)
     if isinstance(node, ast.BinOp) and type(node.op) in ARITHMETIC:
@@ -185,7 +198,7 @@ def _truth(node: ast.expr, values: Mapping[Figure, Measured]) -> bool | None:
     assert isinstance(node, ast.Compare)
     sides = [_number(each, values) for each in (node.left, *node.comparators)]
     pairs = zip(sides, sides[1:], node.ops, strict=False)
-    found = [_compare(one, other, GREATER[type(op)]) for one, other, op in pairs]
+    found = [_compare(one, other, op) for one, other, op in pairs]
     return _kleene(found, decides=False)
 
 
@@ -196,12 +209,17 @@ def _kleene(found: Sequence[bool | None], decides: bool) -> bool | None:
     return None if None in found else not decides
 
 
-def _compare(one: Measured, other: Measured, is_greater: bool) -> bool | None:
-    """Compare two intervals: `one` > `other`, or with `is_greater` False `one` < `other`."""
+def _compare(one: Measured, other: Measured, operation: ast.cmpop) -> bool | None:
+    """Compare two intervals by one of COMPARISONS."""
+    is_greater = isinstance(operation, ast.Gt | ast.GtE)
     low, high = (other, one) if is_greater else (one, other)
-    if high.low > low.high:
+    if isinstance(operation, ast.GtE | ast.LtE):
+        is_true, is_false = high.low >= low.high, high.high < low.low
+    else:
+        is_true, is_false = high.low > low.high, high.high <= low.low
+    if is_true:
         return True
-    return False if high.high < low.low else None
+    return False if is_false else None
 
 
 def _number(node: ast.expr, values: Mapping[Figure, Measured]) -> Measured:

@@ -16,8 +16,9 @@ from offload.loads.engine.figures.histogram import GROWTH, merge, quantile
 
 Windows = Sequence[Record]
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999}
+RATE = "rate"
 RATIO = "ratio"  # of the rates of both sides; all other figures are those of the case now
-NAMES = ("rate", RATIO, "mean", *QUANTILES)
+NAMES = (RATE, RATIO, "mean", *QUANTILES)
 
 
 def measure(name: str, windows: Windows, level: float) -> Measured:
@@ -27,7 +28,7 @@ def measure(name: str, windows: Windows, level: float) -> Measured:
     """
     if name in QUANTILES:
         return _quantile(of_rate(windows), QUANTILES[name], level)
-    values: dict[str, Value] = {"rate": rate_of, "mean": lambda r: r.result.response.mean_s}
+    values: dict[str, Value] = {RATE: rate_of, "mean": lambda r: r.result.response.mean_s}
     return _mean([*by_round(of_rate(windows), values[name]).values()], level)
 
 

@@ -1,15 +1,18 @@
 """The gate: which cases lost more of their rate than a limit, and whether a condition holds.
 
 If the logarithms of rates have a normal distribution, a gate is red by chance in at most 1 % of
-runs: GATE_ERROR is divided among all analyses of a run, and among its cases and figures by Holm's
-method. A case stops early at the level of the early analyses, and its verdict is that at the level
-of the last one. A gate is green by chance in at most 1 % of runs, too: it is green only if every
-case is, so each case may use the whole of GATE_ERROR (an intersection-union test: Berger 1982). A
-case with neither a significant loss nor a significant absence of a loss is undecided.
+runs: GATE_ERROR is divided among all analyses of a run, and then among its cases, their failures
+and its figures: by Holm's method for cases and failures, equally for figures. A case stops early if
+it has a verdict at the level of the early analyses, which is stricter. The reported verdict is
+always that at the level of the last analysis. A gate is green by chance in at most 1 % of runs,
+too: it is green only if every case is, so each case may use the whole of GATE_ERROR (an
+intersection-union test: Berger 1982). A case with neither a significant loss nor a significant
+absence of a loss is undecided.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -29,7 +32,7 @@ DISTURBED = paired_test.DISTURBED
 NO_BASELINE = "no baseline"  # the baseline has no rate of the case
 BY_INTERVAL = (LOSS, NO_LOSS, UNDECIDED)
 DOUBTFUL = 0.25  # p value of more failures, below which "no loss" is not certain; a guess
-SLOWER = 2.0  # ratio of single requests, above which a timeout is not caused by noise; a guess
+CLEARLY_SLOWER = 2.0  # ratio of single requests above which a timeout is not noise; a guess
 Windows = Sequence[Record]
 RatioOf = Callable[[Windows, Windows, float], Measured]  # arguments: baseline, now, level
 
@@ -159,14 +162,29 @@ def judge_condition(
     failing = sum(_failed_rounds(own.now)[0] > 0 for own in sides)
     level = error / (len(cases) + len(named) + failing)
     values = {
-        figure: ratio(sides[index].baseline, sides[index].now, level)
-        if figure.name == figures.RATIO
-        else figures.measure(figure.name, sides[index].now, level)
-        for figure, index in named.items()
+        figure: _measure(figure.name, sides[index], level, ratio) for figure, index in named.items()
     }
     condition = expression.parse(terms.ensure, figures.NAMES)
     shown = {str(figure): value for figure, value in values.items()}
     return ConditionVerdict(terms.ensure, condition.evaluate(values), shown)
+
+
+def _measure(name: str, sides: Sides, level: float, ratio: RatioOf) -> Measured:
+    """Return a figure of a case; unknown if other processes disturbed its measurement.
+
+    If the load tool limits a rate, the true rate may be higher, and the true times shorter.
+    """
+    is_ratio = name == figures.RATIO
+    if disturbance.between(sides.now, sides.baseline if is_ratio else ()) is not None:
+        return UNKNOWN
+    found = ratio(sides.baseline, sides.now, level) if is_ratio else None
+    found = found or figures.measure(name, sides.now, level)
+    if comparison.is_client_bound(sides.now):
+        is_rate = is_ratio or name == figures.RATE
+        found = replace(found, high=math.inf) if is_rate else replace(found, low=0.0)
+    if is_ratio and comparison.is_client_bound(sides.baseline):
+        found = replace(found, low=0.0)
+    return found
 
 
 def is_decided(sides: Sides, margin: float, family: int, count: int) -> bool:
@@ -199,6 +217,9 @@ def _judge_case(
     slack: float,
 ) -> CaseVerdict:
     verdict = _by_interval(found, margin, levels, slack)
+    if found is None:
+        counts = [_failed_rounds(windows)[1] for windows in (sides.baseline, sides.now)]
+        verdict = replace(verdict, rounds=min(counts))
     if (failure := _failure(sides, levels.failures)) is not None:
         outcome, reason = failure
         return replace(verdict, outcome=outcome, more_rounds=None, reason=reason)
@@ -252,7 +273,7 @@ def _may_be_as_slow(sides: Sides) -> bool:
         [record.baseline.alone_s for record in own if record.baseline.alone_s is not None]
         for own in (sides.now, sides.baseline)
     )
-    return not now or not before or min(now) < SLOWER * max(before)
+    return not now or not before or min(now) < CLEARLY_SLOWER * max(before)
 
 
 def _doubt(sides: Sides, outcome: str) -> Flag | None:

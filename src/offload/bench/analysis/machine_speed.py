@@ -41,4 +41,6 @@ def mean_python_s(records: Iterable[Record]) -> float | None:
 def work_times(records: Sequence[Record]) -> dict[str, list[float]]:
     """Return the durations in s of each kind of fixed work before the windows, by its field."""
     hosts = [record.resources.host for record in records if record.trial.kind == WINDOW]
-    return {kind: [time for host in hosts if (time := getattr(host, kind))] for kind in KINDS}
+    return {
+        kind: [time for host in hosts if (time := getattr(host, kind) or 0.0) > 0] for kind in KINDS
+    }

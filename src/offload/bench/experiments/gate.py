@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,9 +24,8 @@ from offload.bench.stats.estimate import Estimate
 from offload.bench.stats.non_inferiority import LOSS, UNDECIDED
 from offload.bench.target import origins
 from offload.errors import RunError, UsageError
-from offload.suites import Case
+from offload.suites import Case, _case_syntax
 
-NOW = "now"
 PASSED, RED = "no loss", "loss"  # verdicts of a whole gate, in addition to UNDECIDED
 
 
@@ -53,12 +51,12 @@ class KeptRuns:
     now: str
     moved: float | None
 
-    def smallest(self, loss: float) -> float:
-        """Return the smallest loss that can be detected, a share.
+    def smallest(self, loss: float) -> float | None:
+        """Return the smallest loss that can be detected, a share; None if no loss can be.
 
         A smaller loss can be explained by the change of the machine's speed.
         """
-        return 1 - (1 - loss) / (1 + (self.moved or 0.0))
+        return None if self.moved is None else 1 - (1 - loss) / (1 + self.moved)
 
 
 @dataclass(frozen=True)
@@ -155,24 +153,11 @@ def gated_cases(
     cases: Sequence[Case], sides: Sequence[Sides], verdicts: Sequence[CaseVerdict]
 ) -> list[GatedCase]:
     """Return the cases of a gate with their rates."""
+    names = _case_syntax.unique_names(cases)
     return [
         GatedCase(name, verdict, rate.of_windows(own.now), rate.of_windows(own.baseline), own)
-        for name, own, verdict in zip(_names(cases), sides, verdicts, strict=True)
+        for name, own, verdict in zip(names, sides, verdicts, strict=True)
     ]
-
-
-def _names(cases: Sequence[Case]) -> list[str]:
-    """Return unique names of cases: cases with equal names also have their users or a number."""
-    count = Counter(case.name for case in cases)
-    found = [
-        f"{case.name} with {case.users} users" if count[case.name] > 1 else case.name
-        for case in cases
-    ]
-    return (
-        found
-        if len({*found}) == len(found)
-        else [f"{name} ({number})" for number, name in enumerate(found, 1)]
-    )
 
 
 def check_baselines(verdicts: Sequence[CaseVerdict], folder: Path) -> None:
@@ -180,4 +165,4 @@ def check_baselines(verdicts: Sequence[CaseVerdict], folder: Path) -> None:
     if all(verdict.outcome == NO_BASELINE for verdict in verdicts):
         reasons = [verdict.reason for verdict in verdicts if verdict.reason is not None]
         why = f": {reasons[-1].message}" if reasons else ""
-        raise RunError(f"no case has a rate in the baseline{why}; records: {folder}")
+        raise RunError(f"no case has a rate in the baseline{why}", f"see the records in {folder}")

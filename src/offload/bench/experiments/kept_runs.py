@@ -14,7 +14,7 @@ from pathlib import Path
 
 from offload.bench.analysis import figures, gate, machine_speed
 from offload.bench.analysis.comparison import rate_of
-from offload.bench.analysis.expression import Measured
+from offload.bench.analysis.expression import UNKNOWN, Measured
 from offload.bench.analysis.gate import CaseVerdict, GateTerms, Sides
 from offload.bench.experiments.gate import GateResult, KeptRuns, check_baselines, gated_cases
 from offload.bench.planning import plan_file, planned_records
@@ -59,7 +59,10 @@ def compare(baseline: Path, run: Path, terms: GateTerms, names: Sequence[str] = 
     slack = math.inf if moved is None else moved
 
     def ratio(one: Sequence[Record], other: Sequence[Record], level: float) -> Measured:
-        return figures.of_log_ratio(_ratio(Sides(one, other)), level, slack)
+        both = Sides(one, other)
+        if _have_other_upstreams(both):
+            return UNKNOWN
+        return figures.of_log_ratio(_ratio(both), level, slack)
 
     ratios = [_ratio(each) for each in sides]
     found = gate.judge(sides, ratios, terms.loss, GATE_ERROR, count, moved or 0.0)
@@ -78,17 +81,20 @@ def compare(baseline: Path, run: Path, terms: GateTerms, names: Sequence[str] = 
 
 
 def _check_machines(before: Sequence[Record], now: Sequence[Record], baseline: str) -> None:
-    """Raise RunError if two runs were measured on different machines, as far as this is known."""
-    one, other = (_machine(records) for records in (before, now))
+    """Raise RunError unless all windows of both runs were measured on the same, known machine."""
+    one, other = (_machines(records) for records in (before, now))
     if not one or not other:
         raise RunError(f"the machine of {baseline} or of the run is unknown", SIDE_BY_SIDE)
-    if (found := machines.difference(one, other)) is not None:
-        what = f"{baseline} was measured on another machine ({found})"
+    found = (machines.difference(one[0], each) for each in (*one, *other))
+    if (difference := next(filter(None, found), None)) is not None:
+        what = f"{baseline} or a part of a run was measured on another machine ({difference})"
         raise RunError(what, SIDE_BY_SIDE)
 
 
-def _machine(records: Sequence[Record]) -> Mapping[str, object]:
-    return next((record.environment for record in records if record.environment), {})
+def _machines(records: Sequence[Record]) -> list[Mapping[str, object]]:
+    """Return the environments of the windows, without those that do not identify a machine."""
+    found = [record.environment for record in records if record.trial.kind == WINDOW]
+    return [each for each in found if machines.is_identified(each)]
 
 
 def _cases_in_rounds(folder: Path, records: Sequence[Record]) -> list[Case]:
@@ -119,17 +125,21 @@ def _ratio(sides: Sides) -> LogRatio | None:
 
 def _if_comparable(sides: Sides, verdict: CaseVerdict, moved: float | None) -> CaseVerdict:
     """Return the verdict, or UNDECIDED if the conditions of the two runs are not comparable."""
-    upstreams = [
-        {str(record.case.upstream) for record in own} for own in (sides.baseline, sides.now)
-    ]
     if verdict.outcome not in gate.BY_INTERVAL:
         return verdict
-    if all(upstreams) and upstreams[0] != upstreams[1]:
+    if _have_other_upstreams(sides):
         what = "its task fetched from another upstream"
         return replace(verdict, outcome=UNDECIDED, reason=Flag("upstream", what, SIDE_BY_SIDE))
     if moved is None:
         return replace(verdict, outcome=UNDECIDED, reason=UNKNOWN_SPEED)
     return verdict
+
+
+def _have_other_upstreams(sides: Sides) -> bool:
+    one, other = (
+        {str(record.case.upstream) for record in own} for own in (sides.baseline, sides.now)
+    )
+    return bool(one and other) and one != other
 
 
 def _left_out(old: Sequence[Case], new: Sequence[Case]) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from offload.errors import RunError, StorageError, UsageError
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 PREFIX = "baseline-"
-KEPT = (journal.FILE, machines.FILE, "results.txt")
+KEPT = (journal.FILE, machines.FILE, "results.txt", "advice.json")
 
 
 def keep(name: str, run: Path) -> Path:
@@ -55,7 +55,7 @@ def names() -> list[str]:
 def find(name: str) -> Path:
     """Find a baseline, or else a run, by its name; raise StorageError if there is none."""
     folder = journal.RESULTS / f"{PREFIX}{name}"
-    if name == Path(name).name and journal.is_file(folder / journal.FILE):
+    if journal.is_name(name) and journal.is_file(folder / journal.FILE):
         return folder
     try:
         return journal.named(name)

@@ -145,10 +145,15 @@ def is_example(folder: Path) -> bool:
 def named(run: str) -> Path:
     """Find a run by its folder's name; raise StorageError if it does not exist."""
     folder = RESULTS / run
-    if run != Path(run).name or not is_file(folder / FILE):
+    if not is_name(run) or not is_file(folder / FILE):
         known = ", ".join(sorted(path.parent.name for path in _journals())) or "none"
         raise StorageError(f"no run {run[:100]!r} in {RESULTS}: there are {known}")
     return folder
+
+
+def is_name(text: str) -> bool:
+    """Whether a text can be the name of a folder in results/."""
+    return text == Path(text).name and text not in ("", "..")
 
 
 def _journals() -> Iterator[Path]:

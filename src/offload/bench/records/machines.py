@@ -13,6 +13,7 @@ from offload import files
 FILE = "run.json"
 KEY = "machines"
 IDENTITY = ("cpu", "cores", "kernel", "virtualisation")
+LARGEST = 1e9  # number of cores or GiB in a file that somebody may have edited
 
 
 def keep(folder: Path, environment: Mapping[str, object]) -> str:
@@ -52,11 +53,18 @@ def difference(one: Mapping[str, object], here: Mapping[str, object]) -> str | N
     return None
 
 
+def is_identified(machine: Mapping[str, object]) -> bool:
+    """Whether a property is known by which machines are distinguished."""
+    return any(machine.get(name) is not None for name in IDENTITY)
+
+
 def _is_plausible(key: str, value: object) -> bool:
     if key == "packages":
         return isinstance(value, dict)
     if key in ("cores", "memory_gib"):
-        return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            return False
+        return 0 < value <= LARGEST
     return value is None or isinstance(value, str)
 
 

@@ -10,6 +10,7 @@ from invoke import Context
 from offload.cli import arguments, command
 from offload.cli.answers import print_answer, print_gate
 from offload.cli.plan_run import start_run
+from offload.cli.run_reports import records_of_others
 from offload.errors import UsageError
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def compare_runs(
     run: str = "",
     ensure: str = "",
     users: str = "",
-    budget: str = "600",
+    budget: str = "",
     open: bool = False,  # noqa: A002
     format: str = "text",  # noqa: A002
 ) -> None:
@@ -68,8 +69,8 @@ def compare_runs(
     format   text (default), json, markdown, junit (XML), bencher (Bencher Metric Format) or badge
              (JSON of shields.io); results/gate/ has all of them
 
-    The exit code is 0 if no case lost more than gate= allows, 1 if one did or fails, or if the
-    condition does not hold, and 7 if rates vary too much to decide one of these.
+    The exit code is 1 if a case lost more than gate= allows, if a case fails, or if the condition
+    does not hold. It is 7 if the rates vary too much for a verdict, and otherwise 0.
     """
     from offload.bench.analysis.gate import GateTerms
     from offload.bench.experiments import gate as gates
@@ -80,7 +81,7 @@ def compare_runs(
     with formats.reserved():
         arguments.one_of("format", format, *formats.FORMATS)
         loss = arguments.number("gate", gate, 0.1, 90.0) / 100
-        seconds = arguments.seconds("budget", budget, 30.0)
+        seconds = arguments.seconds("budget", budget or "600", 30.0)
         terms = GateTerms(loss, ensure.strip(), against)
         _check_condition(terms)
         if against:
@@ -92,12 +93,13 @@ def compare_runs(
         if not name:
             fix = "use fab compare_runs:NAME, or against= and cases="
             raise UsageError("no baseline given", fix)
-        if users or open:
-            what = "users=" if users else "open="
-            raise UsageError(f"{what} needs against=, which measures now", "leave it out")
+        for option, value in (("users", users), ("open", open), ("budget", budget)):
+            if value:
+                raise UsageError(f"{option}= needs against=, which measures now", "leave it out")
         folder = journal.named(run) if run else journal.newest()
         chosen = [word for word in cases.split("+") if word]
-        print_gate(kept_runs.compare(baselines.find(name), folder, terms, chosen), format)
+        with records_of_others(f"{name} or {folder.name}"):
+            print_gate(kept_runs.compare(baselines.find(name), folder, terms, chosen), format)
 
 
 def _check_condition(terms: GateTerms) -> None:

@@ -6,7 +6,6 @@ import json
 
 from offload.bench.experiments.gate import PASSED, RED, GateResult
 from offload.reports.gate import sentences
-from offload.units import percent
 
 COLORS = {PASSED: "brightgreen", RED: "red"}
 UNDECIDED_COLOR = "lightgrey"
@@ -14,7 +13,7 @@ UNDECIDED_COLOR = "lightgrey"
 
 def badge(found: GateResult) -> str:
     """Render the result as a short message."""
-    limit = percent(found.terms.loss, sentences.decimals(found.terms.loss))
+    limit = sentences.limit_of(found)
     messages = {PASSED: f"no loss above {limit}", RED: _red(found)}
     return (
         json.dumps(

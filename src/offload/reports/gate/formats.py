@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from offload import files
@@ -47,13 +47,15 @@ def reserved() -> Iterator[None]:
     """
     folder = _folder()
     busy = f"{folder} is reserved by a gate of another process"
-    with files.locked(folder, RunError(busy, "wait until it ends, or set RESULTS=folder")):
-        for name, _ in FORMATS.values():
-            path = folder / name
-            try:
-                path.unlink(missing_ok=True)
-            except OSError as error:
-                raise StorageError(f"{path}: {error.strerror}", "check permissions") from error
+    with ExitStack() as stack:
+        try:
+            error = RunError(busy, "wait until it ends, or set RESULTS=folder")
+            stack.enter_context(files.locked(folder, error))
+            for name, _ in FORMATS.values():
+                (folder / name).unlink(missing_ok=True)
+        except OSError as error:
+            what = f"{error.filename or folder}: {error.strerror}"
+            raise StorageError(what, "check permissions") from error
         yield
 
 

@@ -35,7 +35,7 @@ def junit(found: GateResult) -> str:
         "time": f"{sum(map(_seconds, found.records)):.3f}",
     }
     if found.records:
-        suite.set("timestamp", found.records[-1].trial.utc[:19])
+        suite.set("timestamp", printable(found.records[-1].trial.utc[:19]))
     root = ET.Element("testsuites")
     root.append(suite)
     ET.indent(root)

@@ -22,7 +22,7 @@ HOLDS = {True: "holds", False: "does not hold", None: "is undecided"}
 
 def headline(found: GateResult) -> str:
     """Return the result as a sentence."""
-    limit, against = percent(found.terms.loss, decimals(found.terms.loss)), found.baseline
+    limit, against = limit_of(found), found.baseline
     if found.failed:
         what = f"lost more than {limit} of the rate" if has_lost(found) else "failed"
         return f"{_who(found, found.failed, 'all')} {what} against {against}."
@@ -52,15 +52,16 @@ def _who(found: GateResult, cases: Sequence[GatedCase], all_words: str) -> str:
 
 def names(found: GateResult) -> str:
     """Return the names of the cases that the headline counts, or its condition."""
-    cases = [case.name for case in found.failed or found.open]
+    holds = found.condition is None or found.condition.holds
+    cases = found.failed or ([] if holds is False else found.open)
     if not cases and found.condition is not None:
         return f"ensure={found.condition.text}"
-    return " and ".join(cases) if len(found.cases) > 1 else ""
+    return " and ".join(case.name for case in cases) if len(found.cases) > 1 else ""
 
 
-def decimals(share: float) -> int:
-    """Return the number of decimal places of a limit in percent: 0 for 5 %, 1 for 2.5 %."""
-    return 0 if round(100 * share, 6).is_integer() else DIGITS
+def limit_of(found: GateResult) -> str:
+    """Return the loss that a gate allows, as the user gave it: `5 %`, `2.5 %`, `0.25 %`."""
+    return f"{100 * found.terms.loss:.9g} %"
 
 
 def change(ratio: Measured) -> str:
@@ -87,7 +88,7 @@ def reason(found: GateResult, case: GatedCase) -> str:
         return ""
     if found.kept is not None:
         return "its interval includes the limit"
-    limit = percent(found.terms.loss, decimals(found.terms.loss))
+    limit = limit_of(found)
     is_lower = verdict.change.high < 1
     what = f"its loss is close to {limit}" if is_lower else f"its interval includes {limit}"
     if verdict.more_rounds is None:
@@ -107,9 +108,16 @@ def measured(value: Measured) -> str:
     """Format a figure with its interval: `431.2 (425 to 437.5)`."""
     if value.value is None:
         return "unknown"
+    shown, low, high = (_digits(each) for each in (value.value, value.low, value.high))
     if value.high == math.inf:
-        return f"{value.value:.4g} (at least {value.low:.4g})"
-    return f"{value.value:.4g} ({value.low:.4g} to {value.high:.4g})"
+        known = "its interval is unknown" if value.low in (0, -math.inf) else f"at least {low}"
+        return f"{shown} ({known})"
+    return f"{shown} ({low} to {high})"
+
+
+def _digits(value: float) -> str:
+    """Format a figure with 4 digits, or a large one without decimal places."""
+    return f"{value:.0f}" if 1000 <= abs(value) < 1e15 else f"{value:.4g}"
 
 
 def remarks(found: GateResult) -> Iterator[str]:
@@ -151,13 +159,13 @@ def _kept_runs(found: GateResult) -> Iterator[str]:
     kept = found.kept
     runs = f"{kept.baseline} and {kept.now}"
     yield f"Two kept runs are compared, {runs}, which were measured at different times."
-    if kept.moved is None:
+    least = kept.smallest(found.terms.loss)
+    if kept.moved is None or least is None:
         yield "The change of the machine's speed between them is unknown, so there is no verdict."
     else:
         moved = percent(kept.moved, DIGITS)
-        least = percent(kept.smallest(found.terms.loss), DIGITS)
         yield (
             f"The machine's speed changed by {moved} during and between them. Each interval "
-            f"includes this change, so no loss below {least} can be detected."
+            f"includes this change, so no loss below {percent(least, DIGITS)} can be detected."
         )
     yield "Side by side, the speed cancels: fab compare_runs:NAME,against=path/to/other/checkout."

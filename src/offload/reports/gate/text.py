@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from offload.bench.experiments.gate import GateResult
+from offload.errors import escaped
 from offload.reports.gate import sentences
 from offload.reports.tables import text_table
 from offload.reports.tables.text_table import Line
@@ -38,5 +39,6 @@ def _table(found: GateResult) -> str:
 
 def _name(case: str, most: int) -> str:
     """Return the name of a case, `most` characters wide at most: its task is shortened."""
+    case = escaped(case)
     server, slash, _ = case.partition("/")
     return text_table.shortened(case, most, server + slash)
