@@ -127,4 +127,8 @@ SCENARIOS: dict[str, Callable[[], Answer]] = {
     "predicted with little memory": lambda: answer.predict(
         Question(PYTHON, OVERHEADS, 25, memory_mib=35.0), CASE
     ),
+    "predicted on a busy machine": lambda: answer.predict(
+        Question(SHOP, OVERHEADS, 25, overhead_warning="the overhead is not certain: it was busy"),
+        CASE,
+    ),
 }

@@ -16,7 +16,7 @@ from offload.bench.advice.inputs.probe import KEPT_PAGES, PROCESSES
 from offload.bench.advice.strategies import STRATEGIES, Size
 from offload.errors import StorageError
 from offload.loads.engine.figures.histogram import histogram
-from offload.reports.advice import answer_json, answer_text, names, reasons
+from offload.reports.advice import answer_json, answer_text, names, reasons, response_times
 from tests.bench.advice.answers import (
     CASE,
     PYTHON,
@@ -88,7 +88,7 @@ def test_a_difference_that_is_not_certain_is_not_ignored() -> None:
     found = answered(PYTHON, {("prefork", 2): 40.0, ("pipes", 2): 34.0}, factors=WILD)
     assert (found.chosen.strategy, found.tie) == ("prefork", ("prefork",))
     assert found.sure == certainty.LIKELY
-    assert "Certainty: Likely. pipes x2 may be as fast" in words(found)
+    assert "Certainty: Likely. pipes x2 may be faster" in words(found)
 
 
 def test_a_disturbed_measurement_has_no_verdict() -> None:
@@ -242,6 +242,13 @@ def test_a_p99_needs_enough_responses_and_few_failures(
     assert expected in words(answer.evaluate(replace(QUESTION, p99_s=0.2), plan, records))
 
 
+def test_a_p99_that_is_missed_at_half_load_is_not_met_at_a_higher_load() -> None:
+    """Noise can make the response times of the lower load longer."""
+    slow, fast = (latency.Percentile(t, t, t, t, responses=200) for t in (0.3, 0.1))
+    [sentence] = response_times.required_p99(0.2, 40.0, [slow, fast])
+    assert sentence.endswith("the limit of 200 ms is not met. Reduce the load per machine.")
+
+
 def test_a_percentile_of_few_responses_has_no_upper_limit() -> None:
     few = changed(new_record(CASE, "run"), response_p95_s=0.5, histogram={"-70": 9, "-60": 1})
     [found] = latency.percentiles([few])
@@ -309,6 +316,8 @@ def test_a_strategy_that_was_not_measured_has_its_prediction_and_the_reason() ->
         SCENARIOS["a limit of memory"]()
     )
     assert "The measurement was interrupted." in words(SCENARIOS["interrupted"]())
+    warning = "Warning: The overhead is not certain: it was busy; repeat it at a quieter time."
+    assert warning in words(SCENARIOS["predicted on a busy machine"]())
 
 
 def test_what_is_special_about_the_function_is_a_warning() -> None:
@@ -381,8 +390,9 @@ def test_json_has_the_documented_keys() -> None:
 
 
 def test_a_saved_question_is_read_again(tmp_path: Path) -> None:
-    question_file.save(QUESTION, tmp_path)
-    assert question_file.load(tmp_path) == QUESTION
+    for question in (QUESTION, replace(QUESTION, overhead_warning="it was busy")):
+        question_file.save(question, tmp_path)
+        assert question_file.load(tmp_path) == question
 
 
 def test_a_question_that_cannot_be_saved_is_one_line(tmp_path: Path) -> None:

@@ -106,6 +106,12 @@ def test_without_compared_rounds_the_probe_is_the_answer() -> None:
     assert (names([found.chosen]), found.others, found.sure) == ([(ONE[0], 1)], (), "likely")
 
 
+def test_other_sizes_are_listed_if_no_other_server_was_measured() -> None:
+    found = answered({TWO: 50.0, FOUR: 30.0})
+    rows = [line.split() for line in answer_text.text(found).splitlines() if TWO[0] in line]
+    assert [row[1] for row in rows if row[0] == TWO[0]] == ["2", "4"]
+
+
 def test_the_cause_is_that_of_one_process_and_may_be_over_in_the_advised_size() -> None:
     routes = (Route("GET /quote/{n}", 50, 0.5, 0.001, 0.04, 0.05),)
     own = Application("asgi", 1, 50, 0.5, 0.001, routes=routes)

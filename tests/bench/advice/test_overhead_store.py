@@ -21,7 +21,7 @@ from offload.bench.advice.inputs.overhead_measurement import (
     NOOP,
     SENDS,
     WAITS,
-    OverheadRound,
+    MeasuredOverheads,
 )
 from offload.bench.advice.inputs.overhead_store import StoredRound
 from offload.bench.advice.strategies import STRATEGIES
@@ -241,26 +241,28 @@ def test_a_disturbed_round_is_not_stored_and_used_only_if_there_is_no_other(
 ) -> None:
     reports: list[str] = []
     monkeypatch.setattr(overhead_measurement, "measure_round", partial(_round, 0.5))
-    assert overhead_store.of_machine(reports.append)["pipes"].waiting is not None
+    disturbed = overhead_store.of_machine(reports.append)
+    assert disturbed.overheads["pipes"].waiting is not None
+    warning = "the overhead is not certain: other processes used 50 % of the machine's CPU"
+    assert disturbed.warning == warning
     assert overhead_store.load() == []
     overhead_store._save([StoredRound(time.time(), STORED)])
-    assert overhead_store.of_machine(reports.append) == STORED
+    assert overhead_store.of_machine(reports.append) == MeasuredOverheads(STORED)
     assert len(overhead_store.load()) == 1
-    warnings = [line for line in reports if line.startswith("the overhead is not certain: ")]
-    assert [line.endswith("an earlier measurement is used") for line in warnings] == [False, True]
+    assert reports[-1] == f"{warning}; an earlier measurement is used"
 
 
 def test_a_round_that_fails_is_an_error_only_if_there_is_no_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def fail() -> OverheadRound:
+    def fail() -> MeasuredOverheads:
         raise RunError("threads: its rate or CPU time is unknown")
 
     monkeypatch.setattr(overhead_measurement, "measure", fail)
     with pytest.raises(RunError):
         overhead_store.of_machine(_ignore)
     overhead_store._save([StoredRound(time.time(), STORED)])
-    assert overhead_store.of_machine(_ignore) == STORED
+    assert overhead_store.of_machine(_ignore) == MeasuredOverheads(STORED)
 
 
 def _ignore(_: str) -> None:

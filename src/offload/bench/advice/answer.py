@@ -120,17 +120,14 @@ def evaluate(question: Question, planned: Plan, records: Sequence[Record]) -> An
     run = RunRecords(records)
     question = replace(question, python_s=machine_speed.mean_python_s(records))
     windows = {place: run.at(place).windows() for place in range(len(planned.cases))}
-    options = {
-        place: Option(
-            case,
-            question.model.predict(*size_of(case)),
-            found,
-            failed=rate.failed_share(run.at(place).records),
-        )
-        for place, case in enumerate(planned.cases)
-        if (found := rate.of_windows(windows[place])).value is not None
-        and not rate.is_hopeless(windows[place])
-    }
+    options: dict[int, Option] = {}
+    for place, case in enumerate(planned.cases):
+        estimate = rate.of_windows(windows[place])
+        if estimate.value is None or rate.is_hopeless(windows[place]):
+            continue
+        prediction = question.model.predict(*size_of(case))
+        failed = rate.failed_share(run.at(place).records)
+        options[place] = Option(case, prediction, estimate, failed=failed)
     failures = tuple(_failures(question, planned, records, options))
     problems = tuple(dict.fromkeys(r.problem for r in records if r.problem))
     if not options:
@@ -178,10 +175,10 @@ def _one_per_strategy(
     a smaller one that is as fast. The fastest of several sizes would be fastest partly by chance:
     a strategy with several sizes would seem to be faster than one with a single size.
     """
-    last = max((windows[place][-1].trial.round or 0 for place in options), default=0)
+    last = max(windows[place][-1].trial.round or 0 for place in options)
     current = [place for place in options if windows[place][-1].trial.round == last]
     found: dict[str, int] = {}
-    for place in current or options:  # the preferred size of each strategy is first
+    for place in current:  # the preferred size of each strategy is first
         option = options[place]
         known = found.setdefault(option.strategy, place)
         verdict = comparison.compare(windows[known], windows[place]).verdict

@@ -12,8 +12,7 @@ from offload.bench.planning.blocks import Block
 from offload.bench.planning.plan import Plan
 from offload.suites import Case
 
-NEAR = 0.85  # minimum share of the best predicted rate: the error of the model may be as large
-MOST_CANDIDATES = 5  # servers in the block: more would leave time for too few rounds
+WORTH_MEASURING = 0.85  # minimum share of the best predicted rate: the model may be as wrong
 FEWEST_ROUNDS = 3  # that must fit into the budget, unless only two candidates are left
 # Fixed parts, in s, of the time of a round and of each of its windows; the rest depends on the rate
 FIXED_ROUND_S, FIXED_WINDOW_S = 3.0, 1.0
@@ -29,30 +28,30 @@ def candidates(model: Model, budget_s: float) -> list[Prediction]:
     At least one strategy must fit into the memory limit of the model.
     """
     best, *others = model.ranking()
-    near = [each for each in others if each.rate >= NEAR * best.rate][:2] or others[:1]
+    near = [each for each in others if each.rate >= WORTH_MEASURING * best.rate][:2] or others[:1]
     sizes = model.sizes(best.strategy)
     place = sizes.index(best.workers)
     neighbours = [sizes[n] for n in (place - 1, place + 1) if 0 <= n < len(sizes)]
     other_sizes = [model.predict(best.strategy, count) for count in neighbours]
-    found = [best, *near, *other_sizes][:MOST_CANDIDATES]
+    found = [best, *near, *other_sizes]
     while len(found) > 2 and FEWEST_ROUNDS * round_s(model, found) > budget_s:
         found.pop()
     return found
 
 
-def users(model: Model, found: Sequence[Prediction]) -> int:
-    """Return how many users saturate all candidates, at most the users of the model.
-
-    Each window starts and ends with as many requests as there are users.
-    """
-    workers = max(each.workers for each in found)
+def users(model: Model, predictions: Sequence[Prediction]) -> int:
+    """Return how many users saturate all candidates, at most the users of the model."""
+    workers = max(each.workers for each in predictions)
     return strategies.saturating_users(model.users, workers, model.probe.is_coroutine)
 
 
-def round_s(model: Model, found: Sequence[Prediction]) -> float:
-    """Return the expected time of a round in s: each case has one window."""
-    count = users(model, found)
-    return FIXED_ROUND_S + sum(FIXED_WINDOW_S + 2 * count / each.rate for each in found)
+def round_s(model: Model, predictions: Sequence[Prediction]) -> float:
+    """Return the expected time of a round in s: each case has one window.
+
+    A window starts and ends with a request of each user, which takes the time of two requests.
+    """
+    count = users(model, predictions)
+    return FIXED_ROUND_S + sum(FIXED_WINDOW_S + 2 * count / each.rate for each in predictions)
 
 
 def plan(model: Model, case: Case, found: Sequence[Prediction], budget_s: float) -> Plan:

@@ -13,7 +13,6 @@ from offload.bench.stats.paired_test import (
     SAME,
     SLOWER,
     TINY,
-    UNRESOLVED,
     Verdict,
 )
 from offload.flags import Flag
@@ -33,8 +32,8 @@ def of_answer(
         return DISTURBED
     if len(tie) > 1:
         return TIE
-    outcomes = {found.verdict.outcome for found in compared if found is not None}
-    return SURE if outcomes and not outcomes & {UNRESOLVED, FASTER} else LIKELY
+    known = [found for found in compared if found is not None]
+    return SURE if known and not any(map(is_open, known)) else LIKELY
 
 
 def is_tie(verdict: Verdict, ratio: float | None) -> bool:

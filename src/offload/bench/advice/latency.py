@@ -63,16 +63,16 @@ def measure(
 ) -> Generator[Record]:
     """Start one server and load it with random arrivals at each of `shares` of its capacity.
 
-    `rate` is the known capacity in requests/s. It is measured again before each load. A record is
-    yielded after each load, in the order of `shares`, repeated for each pass, at most `most` times.
-    If the server does not start or a load fails, the last record has the problem.
+    `rate` is the known capacity in requests/s, above 0. It is measured again before each load. A
+    record is yielded after each load, in the order of `shares`, repeated for each pass, at most
+    `most` times. If the server does not start or a load fails, the last record has the problem.
     """
-    duration_s = min(max(RESPONSES / rate, LOAD_S[0]), LOAD_S[1]) if rate else LOAD_S[1]
-    passes = int(TOTAL_S / len(LOADS) / (duration_s + CAPACITY_S + FIXED_LOAD_S))
+    duration_s = min(max(RESPONSES / rate, LOAD_S[0]), LOAD_S[1])
+    passes = int(TOTAL_S / len(shares) / (duration_s + CAPACITY_S + FIXED_LOAD_S))
     passes = min(max(passes, PASSES[0]), most)
     arrivals = [Arrivals(share * rate, "poisson") for share in shares] * passes
     trial = replace(trial, kind=LONG)
-    capacity = open_loop.Capacity(rate, CAPACITY_S) if rate else None
+    capacity = open_loop.Capacity(rate, CAPACITY_S)
     return open_loop.measure(
         case, arrivals, trial, upstream, capacity=capacity, duration_s=duration_s
     )
@@ -81,8 +81,8 @@ def measure(
 def percentiles(records: Sequence[Record], shares: Sequence[float] = LOADS) -> list[Percentile]:
     """Return the percentiles of the response times at each of `shares`, from all loads there.
 
-    The 95th percentile is the median of the loads; its interval is that of the smallest and the
-    largest, which contains the median with a probability of 1 - 2^(1 - n): 94 % for 5 loads
+    The 95th percentile is the median of the loads. Its interval is from the smallest to the largest
+    of them; it contains the true median with a probability of 1 - 2^(1 - n), 94 % for 5 loads
     (Conover 1999, Practical Nonparametric Statistics). The interval of a single load is that of its
     order statistics. The 99th percentile is that of all responses. Loads with a problem do not
     count: their percentiles are those of the responses until their server died.

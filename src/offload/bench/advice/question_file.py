@@ -29,8 +29,10 @@ class Question:
     `overheads` are by strategy, and `users` is the number of concurrent users. The constraints are
     the memory of the server in MiB and the 99th percentile of response times in s; None: no
     constraint. `busy_cpu_s` are CPU times of a call in s, measured between the rounds in
-    `Probe.busy_processes`. `python_s` is the machine's speed during the rounds; None before them:
-    then the speed of the probe is used.
+    `Probe.busy_processes`. `python_s` is the mean duration of fixed work in Python during the
+    rounds (see `machine_speed`); None before them: then that of the probe is used.
+    `overhead_warning` is the reason why the overheads are incomplete or uncertain; None if they are
+    neither.
     """
 
     probe: Probe
@@ -40,6 +42,7 @@ class Question:
     p99_s: float | None = None
     busy_cpu_s: tuple[float, ...] = ()
     python_s: float | None = None
+    overhead_warning: str | None = None
 
     @property
     def model(self) -> Model:
@@ -79,6 +82,7 @@ def _question(values: Any) -> Question:
         _limit(values, "memory_mib"),
         _limit(values, "p99_s"),
         busy_cpu_s,
+        overhead_warning=_text(values, "overhead_warning"),
     )
     if found.users < 1 or not found.model.ranking():  # which raises an error for times that are 0
         raise ValueError("no strategy is possible")
@@ -92,6 +96,11 @@ def _limit(values: Mapping[str, Any], name: str) -> float | None:
     if not 0 < float(value) < math.inf:
         raise ValueError(f"{name} is not positive")
     return float(value)
+
+
+def _text(values: Mapping[str, Any], name: str) -> str | None:
+    value = values.get(name)
+    return None if value is None else str(value)
 
 
 def read(folder: Path, build: Callable[[Any], T]) -> T:

@@ -71,8 +71,15 @@ def prepare(
     report("calls of the function alone and in workers: 10 s")
     with hold_for(case) as upstream:
         found = probe_measurement.measure(case, upstream, case.users)
-    overheads = overhead_store.of_machine(report, overhead_rounds)
-    question = Question(found, overheads, case.users, memory_mib, p99_s)
+    measured = overhead_store.of_machine(report, overhead_rounds)
+    question = Question(
+        found,
+        measured.overheads,
+        case.users,
+        memory_mib,
+        p99_s,
+        overhead_warning=measured.warning,
+    )
     _check_constraints(question)
     return question
 
@@ -98,21 +105,16 @@ def measure(question: Question, planned: Plan, folder: Path, report: Report) -> 
             for _ in run(planned, folder):
                 calls.measure()
         found = answer.evaluate(calls.question, planned, planned_records.read_if_any(folder))
-        if found.chosen.rate.value is not None and not _has_latency(found):
+        if found.chosen.rate.value is not None:
             report("response times of the best one below its capacity: 25 s")
-            _measure_latency(found, planned, folder)
+            _measure_latency(found.chosen.case, found.chosen.rate.value, planned, folder)
     except KeyboardInterrupt:
         is_interrupted = True
     found = answer.evaluate(calls.question, planned, planned_records.read_if_any(folder))
     return replace(found, is_interrupted=is_interrupted)
 
 
-def _has_latency(found: Answer) -> bool:
-    return len(found.percentiles) >= len(latency.LOADS)
-
-
-def _measure_latency(found: Answer, planned: Plan, folder: Path) -> None:
-    case, rate = found.chosen.case, found.chosen.rate.value
+def _measure_latency(case: Case, rate: float, planned: Plan, folder: Path) -> None:
     trial = builder.new_trial(
         folder.name,
         kind=LONG,
@@ -123,7 +125,7 @@ def _measure_latency(found: Answer, planned: Plan, folder: Path) -> None:
     )
     with (
         hold_for(case) as upstream,
-        closing(latency.measure(case, rate or 0.0, trial, upstream)) as loads,
+        closing(latency.measure(case, rate, trial, upstream)) as loads,
     ):
         for record in loads:  # each is saved at once: an interrupted answer has those before
             journal.append(folder, record)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from offload.bench.advice.answer import Answer
-from offload.bench.advice.candidates import NEAR
+from offload.bench.advice.candidates import WORTH_MEASURING
 from offload.bench.advice.model import Prediction
 from offload.bench.advice.strategies import STRATEGIES
 from offload.flags import Problem
@@ -61,7 +61,7 @@ def _others(answer: Answer) -> Iterator[Unmeasured]:
         if prediction is None:
             is_unsafe = strategy == "threads" and model.probe.is_unsafe_in_threads
             yield Unmeasured(strategy, None, UNSAFE if is_unsafe else MEMORY)
-        elif prediction.rate < NEAR * highest:
+        elif prediction.rate < WORTH_MEASURING * highest:
             yield Unmeasured(strategy, prediction, SLOW)
         else:
             why = INTERRUPTED if answer.is_interrupted else BUDGET

@@ -60,7 +60,7 @@ def advise(
     cpus     number of CPUs that everything may use, the load tool too; default: all
     memory   maximum memory of the server, such as 512M; default: unlimited
     p99      maximum 99th percentile of response times, such as 50ms; default: unlimited
-    budget   seconds until the answer; default: 120
+    budget   seconds until the answer, for a function at least about 80; default: 120
     python   interpreter by its name from fab pythons; default: this one
     path     a folder from which your own task or application imports
     format   text (default) or json
@@ -120,7 +120,8 @@ def advise(
     else:
         print(answer_text.text(result, folder, handler), flush=True)
     if result.is_interrupted:
-        raise Exit(f"interrupted: fab resume:{folder.name} measures the rest", code=130)
+        what = f"fab resume:{folder.name} measures the remaining rounds, without response times"
+        raise Exit(f"interrupted: {what}", code=130)
     write_report(folder)  # after the answer: it takes seconds, in which Ctrl-C must not lose it
     answers.check_advice(result)
     if failure is not None:

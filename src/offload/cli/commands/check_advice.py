@@ -79,7 +79,9 @@ def check_advice(
         again = folder / evaluation.CONFIRMATION
         confirmation.measure(truths, first, USERS, again, output.print_progress)
     except KeyboardInterrupt:
-        raise Exit(f"interrupted: continue with fab check_advice:{fold}", code=130) from None
+        options = f"functions={len(tasks)},repeat={times},budget={budget_s:g}"
+        what = f"interrupted: continue with fab check_advice:{fold},{options}"
+        raise Exit(what, code=130) from None
     found = evaluation.read(folder)
     print(judgement_text.text(found, "rst" if format == "rst" else "simple"))
     missed = [each.name for each in found.requirements if each.passed is False]

@@ -24,7 +24,7 @@ CUT_FIRST = ("Not measured", "What would change this", "Why", "Warning", *CAUSES
 
 CERTAINTY = {
     SURE: "Sure. The measurement shows that no other row is faster.",
-    LIKELY: "Likely. {open} may be as fast: the difference is not certain.",
+    LIKELY: "Likely. {open} may be faster: the difference is not certain.",
     TIE: "A tie. There is no clear difference between {tie}; {chosen}.",
     PREDICTED: "Predicted from calls of the function alone. No server was measured.",
     DISTURBED: "Unknown, because the measurement was disturbed.",
@@ -119,7 +119,7 @@ def certainty(sure: str, rivals: Sequence[str], tie: Sequence[str], chosen: str)
     and `chosen` is the reason why one of them was chosen.
     """
     if sure == LIKELY and not rivals:
-        return "Likely. It could not be compared: nothing else was measured."
+        return "Likely. It could not be compared: nothing else was measured in the same rounds."
     return CERTAINTY[sure].format(open=names.listed(rivals), tie=names.listed(tie), chosen=chosen)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from offload.bench.advice import certainty, cluster, model, unmeasured
@@ -15,12 +16,13 @@ from offload.bench.stats.paired_test import DISTURBED, SLOWER
 from offload.registry import places
 from offload.reports.advice.names import listed, option_name, shortened, size_name
 from offload.reports.tables.formats import number
+from offload.suites import Case
 from offload.units import percent, seconds
 
 FAILS = 0.001  # minimum share of failed calls or requests that is reported
 LEAKS_MIB = 0.01  # reported growth per call: 1 GiB after 100,000 requests; a guess
 SLOW_START_S = 0.5  # s of the import and the first call, in each process; a guess
-NEAR, FAR = 0.005, 0.15  # relative errors: a prediction is exact below NEAR, unreliable above FAR
+EXACT, UNRELIABLE = 0.005, 0.15  # relative errors of a prediction
 WAITING = 0.5  # share of its time that a call waits, above which a coroutine is recommended
 VARIES = 1.0  # standard deviation of the call times over their mean, above which it is reported
 LESS_CPU = 0.1  # minimum share of CPU time that kept pages must save; a guess
@@ -74,6 +76,8 @@ def warnings(answer: Answer) -> Iterator[str]:
     if answer.is_measured:
         used_mib = max(answer.memories_mib, default=None)
         yield from of_memory(name, answer.question.memory_mib, used_mib)
+    if (doubt := answer.question.overhead_warning) is not None:
+        yield f"{doubt[0].upper()}{doubt[1:]}; repeat it at a quieter time."
     listed_below = {each.problem for each in answer.failures}
     if others := [each for each in answer.problems if each not in listed_below]:
         yield f"Some loads failed: {shortened(others[0].message)}."
@@ -157,18 +161,32 @@ def _machines() -> str:
 def next_steps(answer: Answer) -> Iterator[str]:
     """Yield the next step, and an alternative if there is one."""
     task = places.display_name(answer.question.probe.task)
+    options = _options(answer)
+    advise = _command(f"advise:{task}", options)
     if answer.sure == DISTURBED:
         yield "End the other processes (fab doctor names them) and repeat the measurement."
     elif answer.failures and not answer.is_measured:
-        yield f"Find out why the servers failed, and repeat: fab advise:{task}"
+        yield f"Find out why the servers failed, and repeat: {advise}"
     elif answer.sure == PREDICTED:
-        yield f"Measure it: fab advise:{task}"
+        yield f"Measure it: {advise}"
     else:
-        yield f"Serve it: {answer.chosen.case.command}"
+        yield f"Serve it: {_command(answer.chosen.case.command.removeprefix('fab '))}"
     if answer.sure in (LIKELY, TIE) and answer.others:
         rival = next((o for o in answer.others if certainty.is_open(o.compared)), answer.others[0])
         pair = f"{answer.chosen.case.name},{rival.case.name}"
-        yield f"Measure longer: fab compare:{pair}"
+        yield f"Measure longer: {_command(f'compare:{pair}', options)}"
+
+
+def _options(answer: Answer) -> list[str]:
+    """Return the options of the question that commands need to measure the same."""
+    case, users = answer.chosen.case, answer.question.users
+    found = [] if users == Case.users else [f"users={users}"]
+    return [*found, *([f"path={case.path}"] if case.path else [])]
+
+
+def _command(word: str, options: Sequence[str] = ()) -> str:
+    """Return a command, quoted for a shell."""
+    return f"fab {shlex.quote(','.join([word, *options]))}"
 
 
 def not_measured(answer: Answer) -> Iterator[str]:
@@ -200,16 +218,16 @@ def prediction(answer: Answer) -> Iterator[str]:
     if measured is None:
         return
     error = predicted / measured - 1
-    doubt = ": do not rely on predictions here" if abs(error) > FAR else ""
+    doubt = ": do not rely on predictions here" if abs(error) > UNRELIABLE else ""
     name = option_name(answer.chosen.strategy, answer.chosen.workers)
     difference = "as measured"
-    if abs(error) >= NEAR:
+    if abs(error) >= EXACT:
         difference = f"{percent(abs(error))} {'above' if error > 0 else 'below'} the measured rate"
     yield f"{number(predicted)}/s for {name}, {difference}{doubt}. Memory with ~ is predicted."
 
 
 def open_rivals(answer: Answer) -> list[str]:
-    """Return the names of the candidates that may be as fast as the chosen one."""
+    """Return the names of the candidates that may be faster than the chosen one."""
     found = [option for option in answer.others if certainty.is_open(option.compared)]
     return [option_name(option.strategy, option.workers) for option in found]
 

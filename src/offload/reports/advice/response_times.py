@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 
 from offload.bench.advice import latency
@@ -35,7 +36,8 @@ def required_p99(
     if p99_s is None or rate is None or not percentiles:
         return
     known = [*zip(latency.LOADS, percentiles, strict=False)]
-    within = [(share, found.responses) for share, found in known if _is_within(p99_s, found)]
+    leading = itertools.takewhile(lambda each: _is_within(p99_s, each[1]), known)
+    within = [(share, found.responses) for share, found in leading]
     met = [share for share, responses in within if responses >= ENOUGH]
     values = [
         f"{percentile(found, found.p99_s)} at {percent(share)} load" for share, found in known

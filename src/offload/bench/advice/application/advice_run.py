@@ -13,6 +13,7 @@ from offload.bench.advice.application.question_file import Question
 from offload.bench.advice.candidates import FIXED_ROUND_S, FIXED_WINDOW_S, SUITE
 from offload.bench.analysis import comparison
 from offload.bench.experiments.block import MANY_ROUNDS, measure_round
+from offload.bench.experiments.progress import progress_file
 from offload.bench.planning import plan as plans
 from offload.bench.planning import plan_file
 from offload.bench.planning.plan import Plan
@@ -34,9 +35,9 @@ class AdviceRun:
     """A run in progress: its cases, its records, and the time at which it must end.
 
     `case` is the application with an arbitrary server, and `cases` are the servers and sizes that
-    were measured. `ends` is in s of time.monotonic(). Once the probe shows how long the loads for
-    the latency take, their time is subtracted from it. `report` is called with a short text before
-    each step. `blocks` is the number of the last block.
+    were measured. `ends` is in s of time.monotonic(). After the probe, the time that is reserved
+    for the response times is subtracted from it. `report` is called with a short text before each
+    step. `blocks` is the number of the last block.
     """
 
     question: Question
@@ -67,6 +68,12 @@ class AdviceRun:
             self.cases.append(case)
             plan_file.save(self.plan, self.folder)
         return self.cases.index(case)
+
+    def announce(self, step: str) -> None:
+        """Write the progress for the live page."""
+        now = time.time()
+        ends = now + max(0.0, self.left_s)
+        progress_file.write(self.folder, progress_file.own(step, "load", ends, ends))
 
     def keep(self, found: Sequence[Record]) -> None:
         """Save records and add them to the run."""
@@ -99,6 +106,7 @@ def measure_cases(
 ) -> list[Record]:
     """Measure one round of cases side by side, and keep its records."""
     at = {run.place(case): case for case in cases}
+    run.announce(f"round {number} of {len(cases)} server{'s' if len(cases) > 1 else ''}")
     trial = builder.new_trial(
         run.folder.name,
         kind=WINDOW,

@@ -25,14 +25,15 @@ from offload.bench.advice.application.advice_run import (
 from offload.bench.advice.application.answer import PROBE_BLOCK, ApplicationAnswer
 from offload.bench.advice.application.question_file import Question
 from offload.bench.advice.application.sizes import Size
-from offload.bench.advice.candidates import FIXED_ROUND_S, NEAR, SUITE
+from offload.bench.advice.candidates import FIXED_ROUND_S, SUITE, WORTH_MEASURING
 from offload.bench.analysis import application_causes
 from offload.bench.analysis.application_causes import PER_PROCESS, Cause
+from offload.bench.experiments.progress import progress_file
 from offload.bench.records.record import LONG, Record
 from offload.bench.records.run_records import RunRecords
 from offload.bench.stats import sequential
 from offload.bench.target import application_kind
-from offload.bench.trial import builder, open_loop
+from offload.bench.trial import builder
 from offload.errors import RunError
 from offload.registry import catalog
 from offload.suites import Case
@@ -42,6 +43,9 @@ MOST_ROUNDS = sequential.QUICK.last
 GROWS = 1.1  # a larger size is measured if the largest so far has this ratio to all other sizes
 ROUNDS_OF_SIZES = 2  # rounds before a larger size is tried
 PROBES = 3  # servers that are tried for the probe until one starts
+PRELOAD_S = 6.0
+# s for the response times, and for the memory with preload; each starts a server
+RESERVED_S = latency.TOTAL_S + PRELOAD_S + 2 * FIXED_ROUND_S
 
 
 def question_of(
@@ -75,6 +79,8 @@ def advise(
         if not run.records:
             raise
         return replace(run.evaluate(), is_interrupted=True)
+    finally:
+        progress_file.remove(folder)
     return run.evaluate()
 
 
@@ -82,7 +88,7 @@ def _measure(run: AdviceRun, names: Sequence[str]) -> None:
     probe = _probe(run, names)
     knee, causes = _knee(run.question, probe), application_causes.of_case([probe])
     run.most_processes = _most_processes(run.question, probe)
-    run.ends -= _reserved_s(probe)
+    run.ends -= RESERVED_S
     first = [
         sizes.with_size(run.case, name, size)
         for name, size in sizes.first_sizes(names, run.question.cores, knee, run.most_processes)
@@ -120,12 +126,6 @@ def _probe(run: AdviceRun, names: Sequence[str]) -> Record:
     if problem is None:
         raise RunError("no request had a response", "send another request by request=")
     raise RunError(problem.message, problem.remedy)
-
-
-def _reserved_s(probe: Record) -> float:
-    """Return the time in s to reserve for the latency loads, and for the memory with preload."""
-    is_slow = (probe.result.rate or 1.0) < 2 * open_loop.RESPONSES
-    return (2 * open_loop.LONGEST if is_slow else 10.0) + 3 * FIXED_ROUND_S
 
 
 def _most_processes(question: Question, probe: Record) -> int:
@@ -192,8 +192,8 @@ def _try_larger_sizes(run: AdviceRun, probe: Record) -> None:
 def _confirm(run: AdviceRun, probe: Record) -> None:
     """Measure the choice and the next best options side by side if there is time."""
     found = run.evaluate()
-    rivals = [o.case for o in found.others if (o.share or 0.0) >= NEAR][: sizes.MOST_SERVERS // 2]
-    cases = [found.chosen.case, *rivals]
+    rivals = [o.case for o in found.others if (o.share or 0.0) >= WORTH_MEASURING]
+    cases = [found.chosen.case, *rivals[: sizes.MOST_SERVERS // 2]]
     if len(cases) > 1 and round_s(run, cases, probe) <= run.left_s:
         run.report(f"the choice beside the next best: {as_seconds(run.left_s)}")
         measure_block(run, cases, run.ends, MOST_ROUNDS)
@@ -217,7 +217,8 @@ def _measure_latency(run: AdviceRun) -> None:
     run.report(f"response times of {short_name(chosen.case)} below its capacity: 25 s")
     _load(run, chosen.case, rate, latency.LOADS)
     if catalog.find_server(chosen.case.server).can_preload:
-        run.report("its memory with the application imported before the fork: 6 s")
+        what = "its memory with the application imported before the fork"
+        run.report(f"{what}: {as_seconds(PRELOAD_S)}")
         preload = replace(chosen.case, settings={**chosen.case.settings, "preload": "yes"})
         _load(run, preload, rate, latency.LOADS[:1], most=2)
 

@@ -115,8 +115,8 @@ def requirements(
 ) -> list[Requirement]:
     """Return every requirement on the answers of one fold.
 
-    Only the first answer to each function counts, except for the requirement on repeated answers:
-    it does not hold for `ties`, functions for which no strategy is certainly the best.
+    Only the first answer to each function counts, except for the requirement on repeated answers.
+    That one does not apply to `ties`, the functions for which no strategy is certainly the best.
     A function of `truths` without an answer, because its advice failed, has no measured advice, and
     its choice is not the best.
     """
@@ -139,7 +139,7 @@ def requirements(
 def _best(choices: Sequence[Choice], missing: int) -> Requirement:
     """Count the best choices; `missing` is the number of functions without a choice."""
     found, total = sum(each.is_best is True for each in choices), len(choices) + missing
-    required = f"{percent(BEST_SHARE)}, interval with {percent(BEST_UPPER_END)}"
+    required = f"{percent(BEST_SHARE)}, interval to {percent(BEST_UPPER_END)}"
     if not choices:
         return Requirement("best choice, or tied", "unknown", required, None)
     _, high = student_t.binomial_interval(found, total)
@@ -210,7 +210,8 @@ def _response_times(
 
 def _coverage(truths: Mapping[str, Truth], answers: Sequence[RecordedAnswer]) -> Requirement:
     """Check the share of ratios that agree with the truth at a level of COVERAGE."""
-    name, required = f"intervals at {percent(COVERAGE)}", f"interval with {percent(COVERAGE)}"
+    level = percent(COVERAGE)
+    name, required = f"intervals at {level}", f"interval contains {level}"
     found = [
         covered
         for answer in answers

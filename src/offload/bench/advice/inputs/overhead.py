@@ -42,9 +42,10 @@ class Overhead:
     waits; None if they are unknown, and for the loop, which has no workers. `computing` has the
     additional times for a task that computes, `megabyte` those for each MB of a response; None if
     they are unknown. `idle_s` is the time per request for which a core is idle although requests
-    wait, with a worker per core; None if it is unknown, and for the loop. `python_s` is the speed
-    of the machine during the measurement (see `machine_speed`); None if it is unknown. `idle_s` and
-    `python_s` are None in `waiting`, `computing` and `megabyte`.
+    wait, with a worker per core; None if it is unknown, and for the loop. `python_s` is the
+    duration of fixed work in Python during the measurement (see `machine_speed`), which is longer
+    on a slower machine; None if it is unknown. `idle_s` and `python_s` are None in `waiting`,
+    `computing` and `megabyte`.
     """
 
     serial_s: float
@@ -64,9 +65,9 @@ class Overhead:
     ) -> Overhead:
         """Return the overhead of a call that waits and computes, and returns `body_bytes`.
 
-        If the call waits, the overhead is at least `waiting`. Otherwise it has only a share of the
-        difference to `waiting`: `wake_ups`, which is 0 with a worker per core, and 1 if as many
-        workers wake up for each request as in `waiting`.
+        If the call waits, the overhead is at least `waiting`. Otherwise only a part of the
+        additional CPU time of `waiting` applies: the share `wake_ups`, from 0 (a worker per core)
+        to 1 (as many workers wake up for each request as in `waiting`).
         """
         found = Overhead(self.serial_s, self.cpu_s)
         if self.computing is not None:

@@ -33,8 +33,8 @@ LOOP_BUSY = 0.6  # busy share of the event loop, above which it limits the rate;
 
 
 @dataclass(frozen=True)
-class OverheadRound:
-    """The overhead of each strategy, measured in one round.
+class MeasuredOverheads:
+    """The overhead of each strategy.
 
     `warning` is the reason why the figures are incomplete or uncertain; None if they are neither.
     """
@@ -43,7 +43,7 @@ class OverheadRound:
     warning: str | None = None
 
 
-def measure() -> OverheadRound:
+def measure() -> MeasuredOverheads:
     """Measure all strategies in one round of a block, in about 30 s.
 
     Raise RunError if the overhead of a task that does nothing is unknown.
@@ -63,11 +63,11 @@ def measure() -> OverheadRound:
     found, problem = _of_windows(windows, count)
     if problem is not None:
         warning = f"the overhead of calls that wait or compute is unknown ({problem})"
-        return OverheadRound(found, warning)
+        return MeasuredOverheads(found, warning)
     disturbed = disturbance.between([record for each in windows.values() for record in each], [])
     if disturbed is not None:
-        return OverheadRound(found, f"the overhead is not certain: {disturbed.message}")
-    return OverheadRound(found)
+        return MeasuredOverheads(found, f"the overhead is not certain: {disturbed.message}")
+    return MeasuredOverheads(found)
 
 
 def _of_windows(
@@ -146,10 +146,12 @@ def _quietly(*_: object) -> None:
 
 def _case(strategy: str, task: str, workers: int) -> Case:
     settings = strategies.settings((strategy, workers))
-    # As many users as advice has for a task that computes: more users mean more overhead.
-    few = strategies.saturating_users(USERS, 2 * workers, is_coroutine=False)
-    few = max(few, strategies.USERS_PER_WORKER * workers)  # no worker is idle for lack of requests
-    users = few if task == _computing_task(strategy) else USERS
+    # As many users as advice has for a task that computes: more users mean more overhead. Advice
+    # also measures the next larger size, with twice the workers.
+    computing_users = strategies.saturating_users(USERS, 2 * workers, is_coroutine=False)
+    # no worker is idle for lack of requests
+    computing_users = max(computing_users, strategies.USERS_PER_WORKER * workers)
+    users = computing_users if task == _computing_task(strategy) else USERS
     return Case(strategy, task, users, settings=settings)
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from offload import cores, files
 from offload.bench.advice.inputs import overhead, overhead_measurement
 from offload.bench.advice.inputs.overhead import Overhead
+from offload.bench.advice.inputs.overhead_measurement import MeasuredOverheads
 from offload.errors import RunError
 from offload.registry import places
 
@@ -33,25 +34,29 @@ class StoredRound:
     overheads: Mapping[str, Overhead]
 
 
-def of_machine(report: Callable[[str], object], rounds: int = ROUNDS) -> dict[str, Overhead]:
-    """Return the mean overheads of this machine by strategy.
+def of_machine(report: Callable[[str], object], rounds: int = ROUNDS) -> MeasuredOverheads:
+    """Return the mean overheads of this machine.
 
     If fewer than `rounds` rounds are stored, measure and store another one. A round that is
     incomplete or disturbed is not stored, and is used only if there is no other one. `report` is
-    called with a short text before the measurement, and with the reason if it is not stored.
+    called with a short text before the measurement, and with the reason why an earlier one is used.
     Raise RunError if no round has the overhead of a task that does nothing.
     """
-    known: Sequence[StoredRound] = load()
-    if len(known) < rounds:
-        report("the strategies' overhead on this machine: 30 s")
-        known = _with_another(known, report)
-    return overhead.mean([each.overheads for each in known])
+    known = load()
+    if len(known) >= rounds:
+        return _mean(known)
+    report("the strategies' overhead on this machine: 30 s")
+    return _with_another(known, report)
+
+
+def _mean(known: Sequence[StoredRound]) -> MeasuredOverheads:
+    return MeasuredOverheads(overhead.mean([each.overheads for each in known]))
 
 
 def _with_another(
     known: Sequence[StoredRound], report: Callable[[str], object]
-) -> Sequence[StoredRound]:
-    """Measure a round, store it if it is certain, and return the rounds to use.
+) -> MeasuredOverheads:
+    """Measure a round, store it if it is certain, and return the overheads to use.
 
     Raise RunError if it fails and no round is known.
     """
@@ -61,16 +66,15 @@ def _with_another(
         if not known:
             raise
         report(f"{error}; an earlier measurement is used")
-        return known
-    new = StoredRound(time.time(), measured.overheads)
+        return _mean(known)
     if measured.warning is None:
-        _save([*known, new])
-        return [*known, new]
-    if known:
-        report(f"{measured.warning}; an earlier measurement is used")
-        return known
-    report(measured.warning)
-    return [new]
+        known = [*known, StoredRound(time.time(), measured.overheads)]
+        _save(known)
+        return _mean(known)
+    if not known:
+        return measured
+    report(f"{measured.warning}; an earlier measurement is used")
+    return _mean(known)
 
 
 def load() -> list[StoredRound]:

@@ -142,10 +142,10 @@ class ProcessCost:
 class Probe:
     """Calls of a task without a server: alone (`call`, `process`) and concurrently (`points`).
 
-    `python_s` is the machine's speed (see `machine_speed`). `crowding` is the factor by which the
-    CPU time of fixed work increases while all cores are busy, because cores share caches, power or
-    execution units. `upstream_cpu_s` is the CPU time in s that the upstream, which runs on the same
-    machine, uses for a call.
+    `python_s` is the duration of fixed work in Python in s (see `machine_speed`), which is longer
+    on a slower machine. `crowding` is the factor by which the CPU time of fixed work increases
+    while all cores are busy, because cores share caches, power or execution units. `upstream_cpu_s`
+    is the CPU time in s that the upstream, which runs on the same machine, uses for a call.
     """
 
     task: str

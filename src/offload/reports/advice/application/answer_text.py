@@ -11,7 +11,7 @@ from offload.bench.advice.application.answer import ApplicationAnswer, Option, W
 from offload.bench.advice.application.sizes import Size
 from offload.bench.advice.certainty import LIKELY, TIE
 from offload.bench.analysis.application_causes import Kind
-from offload.registry import places
+from offload.registry import catalog, places
 from offload.reports import application
 from offload.reports.advice import answer_text, reasons, response_times
 from offload.reports.advice.answer_text import Document
@@ -92,7 +92,8 @@ def next_step(answer: ApplicationAnswer) -> str:
     """Return what to do next."""
     if answer.disturbed is not None:
         return "End the other processes (fab doctor names them) and repeat the measurement."
-    if {cause.kind for cause in answer.causes} - NOT_FIXABLE:
+    limits = {cause.kind for cause in answer.remaining or answer.causes}
+    if limits - NOT_FIXABLE:
         return "Fix the cause first, then repeat the measurement: the advice will change."
     if answer.sure in (LIKELY, TIE) and _rival(answer) is not None:
         return "If a small difference matters, measure again with more time: budget=300."
@@ -108,12 +109,12 @@ def _counts(size: Size) -> str:
 
 
 def _rival(answer: ApplicationAnswer) -> Option | None:
-    """Return the next best candidate that may be as fast as the chosen one."""
+    """Return the next best candidate that may be faster than the chosen one."""
     return next((option for option in answer.others if _is_open(option)), None)
 
 
 def _is_open(option: Option) -> bool:
-    """Whether an option may still be as fast as the chosen one."""
+    """Whether an option may be faster than the chosen one; untested, whether it is as fast."""
     if option.compared is None:
         return certainty.is_near(option.share)
     return certainty.is_open(option.compared)
@@ -143,11 +144,11 @@ def _rows(answer: ApplicationAnswer) -> Iterator[list[str]]:
 
 def _other_options(answer: ApplicationAnswer) -> list[Option]:
     """Return the best other options by rate, with at least one other server if there is any."""
-    kept = answer.others[:MOST_OTHERS]
-    own = answer.chosen.case.server
-    if not any(o.case.server != own for o in kept):
-        kept = (*kept[:-1], *[o for o in answer.others if o.case.server != own][:1])
-    return [*kept]
+    kept, own = [*answer.others[:MOST_OTHERS]], answer.chosen.case.server
+    another = next((o for o in answer.others if o.case.server != own), None)
+    if another is not None and all(o.case.server == own for o in kept):
+        kept[-1] = another
+    return kept
 
 
 def _rate(option: Option) -> str:
@@ -173,7 +174,7 @@ def _ratio(option: Option) -> str:
 def _parts(answer: ApplicationAnswer) -> dict[str, list[str]]:
     """Return the sentences of an answer, by title."""
     p99_s, rate = answer.question.p99_s, answer.chosen.rate.value
-    return {
+    found = {
         _title(answer): _capitalize(causes(answer)) or [UNKNOWN],
         "Size": [_size(answer)],
         "Memory": [*_memory(answer)],
@@ -183,6 +184,9 @@ def _parts(answer: ApplicationAnswer) -> dict[str, list[str]]:
         "Not measured": list(dict.fromkeys(f"{each.text}." for each in answer.problems[:2])),
         "Next": [next_step(answer)],
     }
+    if answer.disturbed is None:
+        return found
+    return {title: found[title] for title in (_title(answer), "Warning", "Certainty", "Next")}
 
 
 def _title(answer: ApplicationAnswer) -> str:
@@ -214,8 +218,10 @@ def _memory(answer: ApplicationAnswer) -> Iterator[str]:
     if preloaded is not None and preloaded.pss_mib is not None:
         gains = "" if _gains_by_preload(answer) else " It gains little."
         yield f"With the application imported before the fork (preload): {_mib(preloaded)}.{gains}"
-    else:
+    elif not catalog.find_server(answer.chosen.case.server).can_preload:
         yield f"{answer.chosen.case.server} cannot preload."
+    else:
+        yield "Its memory with preload was not measured."
 
 
 def _mib(found: WorkerMemory) -> str:

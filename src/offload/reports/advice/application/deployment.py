@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import textwrap
 from pathlib import Path
@@ -10,8 +11,10 @@ from offload.bench.advice.application.answer import Option
 from offload.bench.advice.application.question_file import Question
 from offload.bench.target import interpreters
 from offload.registry import application, catalog
+from offload.reports.tables.text_table import UNBREAKABLE
 
 DJANGO = "django.core.{kind}:get_{kind}_application"  # the factory for Django settings
+QUOTED = re.compile(r"'[^']*'")  # a part of a command in which no line ends
 INDENT = "    "
 
 
@@ -56,12 +59,12 @@ def _quoted(form: str, target: str) -> str:
 
 
 def wrap(line: str, width: int) -> str:
-    """Wrap a command at its spaces, so that it can be pasted into a shell."""
+    """Wrap a command between its words, so that it can be pasted into a shell."""
     parts = textwrap.wrap(
-        line,
+        QUOTED.sub(lambda found: found[0].replace(" ", UNBREAKABLE), line),
         width - 2,
         subsequent_indent=INDENT,
         break_long_words=False,
         break_on_hyphens=False,
     )
-    return " \\\n".join(parts)
+    return " \\\n".join(parts).replace(UNBREAKABLE, " ")
