@@ -30,14 +30,15 @@ def replace(path: Path, content: bytes, mode: int = 0o666) -> None:
         raise
 
 
-def read(path: Path, most: int = -1) -> bytes:
-    """Read a regular file, or its first `most` bytes; raise OSError.
+def read(path: Path, most: int = -1, start: int = 0) -> bytes:
+    """Read a regular file from the byte `start`, at most `most` bytes; raise OSError.
 
     A file of others may be a pipe without a writer, or a link to a device that has no end.
     """
     with open(path, "rb", opener=_open_at_once) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError(EINVAL, "Not a regular file")
+        file.seek(start)
         return file.read(most)
 
 

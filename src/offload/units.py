@@ -17,10 +17,15 @@ def seconds(value: float) -> str:
 
     >>> seconds(1.75), seconds(0.0214), seconds(0.000031)
     ('1.75 s', '21.4 ms', '31 us')
+    >>> seconds(0.9996), seconds(1234.5)
+    ('1 s', '1234 s')
     """
+    rounded = float(f"{value:.3g}")
+    if rounded >= 1000:
+        return f"{value:.0f} s"
     for limit, unit, factor in ((1.0, "s", 1.0), (1e-3, "ms", 1e3), (0.0, "us", 1e6)):
-        if value >= limit:
-            return f"{value * factor:.3g} {unit}"
+        if rounded >= limit:
+            return f"{rounded * factor:.3g} {unit}"
     return "0 s"
 
 

@@ -113,9 +113,10 @@ def test_a_page_has_each_claim_below_its_source_with_its_cases_and_reason() -> N
     one, other = Case("loop", "sleep_sync"), Case("threads", "sleep_sync")
     claim = Claim("four", "me/it", "a.rst", "it is *four*", one, other, 4.0, conditions="now")
     audit = Audit("rows", "me/it", "a.rst", "2 workers", (), users=25)
-    page = by_source.rst({"a_suite": [(claim, replace(VERDICT, run="a-run")), (audit, AUDIT)]})
+    pairs = [(claim, replace(VERDICT, run="a-run")), (audit, AUDIT)]
+    page = by_source.rst({"a_suite": pairs}, {"a-run": "Measured here."})
     assert page.startswith("2 claims and audits: holds 1, does not hold 1.\n\na_suite\n-------\n")
-    assert "The figures are from the committed run ``results/a-run``." in page
+    assert "The figures are from the committed run ``results/a-run``.\n\nMeasured here." in page
     shown = docutils.core.publish_doctree(page)
     rows = [
         [cell.astext() for cell in row.findall(docutils.nodes.entry)]
@@ -134,7 +135,7 @@ def test_a_page_has_each_claim_below_its_source_with_its_cases_and_reason() -> N
 @pytest.mark.parametrize("text", ["-", "a*b", "`a`", "|a|", "name_", "3@3.14/noop_sync"])
 def test_text_of_a_claim_is_no_markup(text: str) -> None:
     claim = Claim(text, "me", text, "", CASE, CASE, 4.0, conditions=text)
-    page = by_source.rst({"a_suite": [(claim, replace(VERDICT, claim=text, reason=text))]})
+    page = by_source.rst({"a_suite": [(claim, replace(VERDICT, claim=text, reason=text))]}, {})
     shown = docutils.core.publish_doctree(page)
     assert [*shown.findall(docutils.nodes.entry)][-1].astext() == text
     assert not [*shown.findall(docutils.nodes.reference)]

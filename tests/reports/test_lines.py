@@ -192,7 +192,14 @@ def test_json_has_each_figure_under_its_name() -> None:
     assert found.pop("flags")[0].startswith("tools: siege's rate differs by -50.0 %")
     assert found == {
         **{"server": "threads", "task": "xml", "command": "fab run_server:3,xml", "request": None},
-        **{"users": 25, "workers": 4, "driver": "builtin", "model": None, "rounds": 5},
+        **{
+            "users": 25,
+            "requested_rate": None,
+            "workers": 4,
+            "driver": "builtin",
+            "model": None,
+            "rounds": 5,
+        },
         **{"availability": 0.99, "resolved": True, "published_tool": "siege"},
         **{"published_rate": 10.0, "response_mean_s": 2.5, "response_p50_s": None},
         **{"response_at_least_s": None, "application": None},

@@ -21,6 +21,7 @@ def as_dict(row: Row) -> dict[str, object]:
         "command": first.case.command,
         "request": first.case.request,
         "users": first.case.users,
+        "requested_rate": first.case.asked_rate,
         "workers": first.server.workers,
         "driver": first.load.driver,
         "model": row.model,

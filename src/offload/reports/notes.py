@@ -33,18 +33,20 @@ def _machine(records: Sequence[Record]) -> Iterator[str]:
         ("other processes used", "others_cpu", disturbance.LONG_OTHERS),
         ("the hypervisor used", "steal", disturbance.LONG_STEAL),
     ):
-        shares = [getattr(record.resources.host, name) or 0.0 for record in loads]
-        if above := [share for share in shares if share > limit]:
+        shares = [getattr(record.resources.host, name) for record in loads]
+        known = [share for share in shares if share is not None]
+        if above := [share for share in known if share > limit]:
             most = formats.share(max(above))
-            yield f"{who} up to {most} of the CPU in {len(above)} of {len(loads)} {noun}"
+            yield f"{who} up to {most} of the CPU in {len(above)} of {len(known)} {noun}"
 
 
 def _flags(rows: Sequence[Row]) -> Iterator[str]:
     """Report the newest flag of each kind, with the number of its loads and their rows."""
     kinds: dict[str, list[tuple[Row, Flag]]] = {}
     for row in rows:
-        for flag in (flag for record in row.records for flag in record.flags):
-            kinds.setdefault(flag.kind, []).append((row, flag))
+        for record in row.records:
+            for flag in {flag.kind: flag for flag in record.flags}.values():
+                kinds.setdefault(flag.kind, []).append((row, flag))
     for kind, found in kinds.items():
         if kind not in OF_THE_MACHINE:
             count = f"{len(found)} load{'s' if len(found) > 1 else ''}"

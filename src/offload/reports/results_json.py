@@ -56,10 +56,16 @@ def _effect(effect: Effect) -> dict[str, object]:
 def _compared(run: comparison.RunComparison) -> dict[str, object]:
     """Return the effect of any two cases that were compared."""
     one, other = run.names
-    first = run.windows[0]
-    load = {"workers": first.server.workers, "users": first.case.users}
+    tasks = dict.fromkeys(record.case.task for record in run.windows)
+    workers = {record.server.workers for record in run.windows}
+    users = {record.case.users for record in run.windows}
+    common: dict[str, object] = {}
+    if len(workers) == 1:
+        common["workers"] = workers.pop()
+    if len(users) == 1:
+        common["users"] = users.pop()
     verdict = _verdict(run.comparison, run.windows)
-    return {"task": first.case.task, "one": one, "other": other, **load, **verdict}
+    return {"task": ", ".join(tasks), "one": one, "other": other, **common, **verdict}
 
 
 def _verdict(compared: Comparison, windows: Sequence[Record]) -> dict[str, object]:

@@ -39,7 +39,7 @@ class Row:
 
     @property
     def records(self) -> list[Record]:
-        """All records of the case, the long run first."""
+        """The records that count: the newest long run, then the last attempt of each window."""
         return [*([self.long] if self.long else []), *self.windows]
 
     @property

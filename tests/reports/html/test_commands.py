@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import webbrowser
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from offload.bench.planning import plan_file
 from offload.bench.planning.blocks import Block
 from offload.bench.planning.plan import Plan
 from offload.bench.records import journal
-from offload.cli import plan_run
+from offload.cli import live_page, plan_run
 from offload.reports.html import page, report_file
 from offload.reports.pictures import drawing
 from offload.suites import Case
@@ -54,11 +53,11 @@ def test_the_newest_run_is_reported_unless_another_is_named() -> None:
 
 def test_open_opens_the_file_in_a_browser(monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
-    monkeypatch.setattr(webbrowser, "open", lambda url: opened.append(url) or True)
+    monkeypatch.setattr(live_page, "open_in_browser", lambda url: opened.append(url) or True)
     folder = written("run", *RECORDS)
     assert fab_here("report:run,format=html,open=yes").returncode == 0
     assert opened == [(folder / "report.html").as_uri()]
-    monkeypatch.setattr(webbrowser, "open", lambda _: False)
+    monkeypatch.setattr(live_page, "open_in_browser", lambda _: False)
     done = fab_here("report:run,format=html,open=yes")
     assert (done.returncode, done.stderr.count("\n")) == (0, 1)
     assert "no browser was found" in done.stderr

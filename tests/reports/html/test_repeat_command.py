@@ -23,6 +23,8 @@ from tests.reports.html.pages import NAMES, committed
 COMMANDS = [
     "measure:3/noop_sync",
     "measure:3x8/noop_sync,users=7,keep_alive=yes",
+    "measure:3/noop_sync,target=1.5",
+    "compare:3/noop_sync,3-protected/noop_sync",
     "compare:3/noop_sync,4x2/noop_sync,quick=yes",
     "scale:3/noop_sync,workers=1+2+4",
     "scale:3/noop_sync,workers=1+2+4,users=9",
@@ -32,6 +34,7 @@ COMMANDS = [
     "run_suite:granian,quick=yes",
     "run_suite:tornado,rows=latency",
     "run_suite:fastapi_strawberry",
+    "run_suite:tornado,target=3",
 ]
 REQUESTS = [
     ["measure:3/noop_sync", "--request=/a?b=1"],
@@ -109,7 +112,7 @@ def test_a_gate_whose_load_cases_cannot_name_has_no_command() -> None:
         replace(gates.PROCESSES, keep_alive=True),
         replace(gates.PROCESSES, request=Request("/x")),
         replace(gates.PROCESSES, path="/x"),
-        replace(gates.PROCESSES, settings={"protect": "yes"}),
+        replace(gates.PROCESSES, settings={"protect": "no"}),
     ):
         assert command_of(gates.plan(gates.THREADS, other)) is None, other
 

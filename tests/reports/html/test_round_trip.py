@@ -5,17 +5,20 @@ from __future__ import annotations
 import base64
 import json
 import lzma
+import os
 import re
 import tempfile
 from pathlib import Path
 
 import pytest
 
+from offload.bench.planning import plan_file
 from offload.bench.records import journal, lines
 from offload.bench.records.record import Record
 from offload.errors import StorageError
 from offload.reports.html import page, report_file, run_files
 from tests import ROOT
+from tests.bench.gates import THREADS, plan, rates, records
 from tests.commands import fab_here
 from tests.records import changed
 from tests.reports.html.pages import EXAMPLES, SMALL, committed, plain, rendered, written
@@ -73,6 +76,42 @@ def test_fab_report_writes_a_report_that_it_reads_to_the_same_file(tmp_path: Pat
     done = fab_here(f"report:{path},format=html")
     assert (done.returncode, done.stdout) == (0, f"{path}\n")
     assert path.read_bytes() == before
+
+
+@pytest.mark.usefixtures("without_pictures")
+def test_the_report_of_a_gate_without_a_baseline_is_the_same_when_it_is_read_back(
+    tmp_path: Path,
+) -> None:
+    made = plan(THREADS)
+    gone = {"rate": None, "problem": "not available: no such server"}
+    found = records(made, lambda p, n: {**rates(1.0)(p, n), **({} if p else gone)}, 2)
+    folder = journal.RESULTS / "a-gate"
+    folder.mkdir()
+    plan_file.save(made, folder)
+    journal.append(folder, *found)
+    path = report_file.write([folder], tmp_path / "report.html")
+    before = path.read_bytes()
+    assert b"no case has a rate in the baseline" in before
+    with run_files.unpack(path) as [unpacked]:
+        report_file.write([unpacked], tmp_path / "again.html")
+    assert (tmp_path / "again.html").read_bytes() == before
+
+
+def test_a_link_in_the_folder_of_a_run_is_not_followed(tmp_path: Path) -> None:
+    folder = written("run", RECORD)
+    secret = tmp_path / "secret"
+    secret.write_text("a secret")
+    for file in run_files.FILES:
+        (folder / file).unlink(missing_ok=True)
+        (folder / file).symlink_to(secret)
+    packed = base64.b64decode(run_files.pack([folder]))
+    assert b"secret" not in lzma.decompress(packed)
+
+
+def test_a_pipe_instead_of_a_report_is_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "report.html")
+    done = fab_here(f"report:{tmp_path}/report.html")
+    assert (done.returncode, done.stderr.count("\n")) == (6, 1)
 
 
 @pytest.mark.usefixtures("without_pictures")

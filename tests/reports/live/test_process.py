@@ -5,10 +5,8 @@ from __future__ import annotations
 import os
 import re
 import signal
-import threading
 import time
 import urllib.parse
-import webbrowser
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -216,16 +214,22 @@ def test_without_a_browser_the_address_is_printed(
 
 
 def test_a_browser_that_stays_in_the_foreground_delays_nothing(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    closed = threading.Event()
-    monkeypatch.setenv("BROWSER", "any")
+    """It does not inherit the streams of the command either, which would keep a pipe open."""
+    script, opened = tmp_path / "browser", tmp_path / "opened"
+    streams = "$(readlink /proc/$$/fd/0 /proc/$$/fd/2)"
+    line = f'echo "$$ $1 "{streams} > {opened}.new; mv {opened}.new {opened}; exec sleep 60'
+    script.write_text(f"#!/bin/sh\n{line}\n")
+    script.chmod(0o755)
+    monkeypatch.setenv("BROWSER", f"{script} %s")
     monkeypatch.setattr(live_page, "BROWSER_S", 0.1)
-    monkeypatch.setattr(webbrowser, "open", lambda _: closed.wait(60))
     live_page.show("http://127.0.0.1:1/x/")
-    assert not closed.is_set()
-    closed.set()
     assert capsys.readouterr().err == "live page: http://127.0.0.1:1/x/\n"
+    wait_until(opened.exists, 20)
+    pid, url, *files = opened.read_text().split()
+    os.kill(int(pid), signal.SIGKILL)
+    assert (url, files) == ("http://127.0.0.1:1/x/", ["/dev/null", "/dev/null"])
 
 
 def test_a_setting_is_checked_before_a_run_starts(monkeypatch: pytest.MonkeyPatch) -> None:

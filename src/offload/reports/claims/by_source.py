@@ -19,14 +19,18 @@ MARKUP = re.compile(r"([\\*`|@]|_\b)")  # markup of reStructuredText
 Evaluated = tuple[Claim | Availability | Audit, ClaimVerdict]
 
 
-def rst(found: Mapping[str, Sequence[Evaluated]]) -> str:
-    """Render the claims of each suite, with their verdicts, as reStructuredText."""
+def rst(found: Mapping[str, Sequence[Evaluated]], conditions: Mapping[str, str]) -> str:
+    """Render the claims of each suite, with their verdicts, as reStructuredText.
+
+    `conditions` describe when, where and with which tools each run was measured.
+    """
     every = [verdict for pairs in found.values() for _, verdict in pairs]
     parts = [text_table.wrapped(counted(every))]
     for suite, pairs in found.items():
         parts.append(f"{suite}\n{'-' * len(suite)}")
         if run := next((verdict.run for _, verdict in pairs if verdict.run), None):
             parts.append(f"The figures are from the committed run ``results/{run}``.")
+            parts += [conditions[run]] if run in conditions else []
         sources: dict[str, list[Evaluated]] = {}
         for claim, verdict in pairs:
             sources.setdefault(_source(claim), []).append((claim, verdict))
@@ -52,11 +56,19 @@ def _table(found: Sequence[Evaluated]) -> str:
     lines = [".. list-table::", "   :header-rows: 1", f"   :widths: {WIDTHS}", ""]
     lines += _row(HEAD)
     for claim, verdict in found:
-        cases = f" ({claim.other.name} over {claim.one.name})" if isinstance(claim, Claim) else ""
+        cases = _cases(claim) if isinstance(claim, Claim) else ""
         words = f"**{_plain(verdict.claim)}**: {_plain(claim.says + cases)}"
         cells = (*verdicts.figures(verdict), verdict.verdict, verdict.reason)
         lines += _row([words, *map(_plain, cells)])
     return "\n".join(lines)
+
+
+def _cases(claim: Claim) -> str:
+    """Return the names of the cases; their ids, with all settings, if the names are equal."""
+    one, other = claim.one.name, claim.other.name
+    if one == other:
+        one, other = claim.one.id, claim.other.id
+    return f" ({other} over {one})"
 
 
 def _row(cells: Sequence[str]) -> list[str]:

@@ -133,6 +133,7 @@ def descriptions(found: Sequence[Effect]) -> list[str]:
     described = []
     for first in (effect.threads.first for effect in found):
         words = [short_words(first.case.task), labels.origin_of(first)]
+        words += ["protected"] if first.server.settings.get("protect") == "yes" else []
         if several[first.case.task] > 1:
             load = f"{first.server.workers} workers, {first.case.users} users"
             words += [load, labels.request_of(first)]
@@ -157,7 +158,7 @@ def short_words(task: str) -> str:
 
     It is empty for a user's task, because a file that a record names must not be read.
     """
-    if ":" in task and not task.startswith(catalog.CORPUS):
+    if catalog.is_own(task):
         return ""
     try:
         return catalog.find_task(task).short
@@ -176,6 +177,7 @@ def _comparison_key(r: Record) -> tuple[object, ...]:
     load = (
         r.case.task,
         r.server.workers,
+        r.server.settings.get("protect"),
         r.case.users,
         r.case.keep_alive,
         r.case.asked_rate,

@@ -137,8 +137,9 @@ def _verdicts(run: MeasuredRun) -> tuple[list[Verdict], list[Table]]:
     if run.plan is not None and run.suite == "advise":
         try:
             return _advice(run, run.plan)
-        except UserError as error:  # its question is missing, or written by another version
-            return [Verdict(f"{error.what}.", tone=UNCLEAR)], []
+        except UserError:  # the error names the folder, which is another one for an unpacked run
+            what = "The question of this advice is missing, or was saved by another version."
+            return [Verdict(what, tone=UNCLEAR)], []
     if run.plan is not None and run.plan.gate is not None:
         return [*_gate(run, run.plan)], []
     found = [*_compared(run), *_gil(run)] or [*_effects(run)]

@@ -138,13 +138,13 @@ def latency(rows: Sequence[Row]) -> Picture | None:
         times = {name: value for name, value in known.items() if value}
         if len(times) < len(PERCENTILES):
             return None
+        words = {name: formats.time_or_more(times[name], row.at_least_s) for name in times}
+        case = labels.case_name(row.first)
         marks = [
-            Mark(
-                value, f"{labels.case_name(row.first)}, {name}: {formats.time(value)}", MARKS[name]
-            )
+            Mark(value, f"{case}, {name}: {words[name]}", MARKS[name])
             for name, value in times.items()
         ]
-        figure = f"{formats.time(times['p50'])}, {formats.time(times['p99'])}"
+        figure = f"{words['p50']}, {words['p99']}"
         return Line(tuple(marks), figure, times["p50"], times["p99"])
 
     about = "A dot is the median, a diamond the 99th percentile; strokes are p90 and p95."

@@ -31,6 +31,8 @@ NO_RECORDS = (
     "folder of the run."
 )
 
+NO_PICTURES = "The pictures are not inside this file, because it would be larger than 400 kB."
+
 
 @dataclass(frozen=True)
 class Content:
@@ -61,7 +63,8 @@ def html(runs: Sequence[MeasuredRun]) -> str:
         content = _without_records(content)
         text = _render(content)
     if len(text.encode()) > LIMIT:
-        text = _render(replace(content, pictures=()))
+        notices = (*content.notices, NO_PICTURES)
+        text = _render(replace(content, pictures=(), notices=notices))
     if (size := len(text.encode())) > LIMIT:
         names = " and ".join(run.name for run in runs)
         what = f"the report of {names} would have {size // 1000} kB, more than {LIMIT // 1000}"
@@ -144,7 +147,7 @@ def _finalize(value: object) -> object:
 
 
 def _breakable(text: str) -> Markup:
-    """Allow line breaks in a name after each comma and underscore."""
+    """Allow line breaks in a name after each comma, underscore and slash."""
     return Markup("<wbr>").join(BREAKS.split(printable(text)))
 
 

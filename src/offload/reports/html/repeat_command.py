@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+from offload.bench.advice import question_file
 from offload.bench.analysis.gate import GateTerms
 from offload.bench.analysis.latency_capacity import LatencyTarget
 from offload.bench.experiments import sweep
 from offload.bench.planning.plan import Plan
-from offload.errors import UserError
+from offload.errors import StorageError, UserError
 from offload.registry import application, catalog
 from offload.reports.html.run import MeasuredRun
 from offload.reports.rows import Row
@@ -30,7 +33,7 @@ def of_run(run: MeasuredRun) -> str | None:
             return _capacity(run.plan, run.plan.latency)
         if run.plan.gate is not None:
             return _gate(run.plan, run.plan.gate)
-        return _of_plan(run.plan)
+        return _of_plan(run.plan, run.folder)
     except (UserError, LookupError):  # the server or the suite no longer exists
         return None
 
@@ -48,19 +51,19 @@ def of_cases(run: MeasuredRun, *rows: Row) -> str | None:
         return None
 
 
-def _of_plan(plan: Plan) -> str | None:
+def _of_plan(plan: Plan, folder: Path) -> str | None:
     first = plan.cases[0]
     if plan.suite in catalog.suites():
         return _suite(plan)
     if plan.suite in ("measure", "compare"):
-        return _command(plan.suite, plan.cases, plan.quick)
+        return _command(plan.suite, plan.cases, plan.quick, plan.target)
     if plan.suite == "scale":
         return _scale(plan)
     if plan.suite == "gil":
         return _join("gil", [*_work(first), f"workers={max(_sizes(plan.cases))}"], first)
     if plan.suite == "advise":
         users = [] if first.users == DEFAULT_USERS else [f"users={first.users}"]
-        return _join("advise", [*_work(first), *users], first)
+        return _join("advise", [*_work(first), *users, *_constraints(folder)], first)
     return "fab bench_executors:http=yes" if plan.suite == "executors" else None
 
 
@@ -82,6 +85,7 @@ def _suite(plan: Plan) -> str:
     if own and default not in own:
         options.append(f"rows={own[0]}")
     options += ["quick=yes"] if plan.quick else []
+    options += _target(plan.target)
     is_own = {case.python for case in module.CASES} == {*pythons}
     if not is_own and all(pythons):
         options.append(f"pythons={'+'.join(map(str, pythons))}")
@@ -163,7 +167,23 @@ def _case_of(run: MeasuredRun, row: Row) -> Case | None:
     return next((case for case in candidates if case.key == first.key), None)
 
 
-def _command(name: str, cases: Sequence[Case], is_quick: bool) -> str | None:
+def _constraints(folder: Path) -> Iterator[str]:
+    """Yield the options for the constraints of the advice in a folder."""
+    with suppress(StorageError):  # its question is missing, or is about an application
+        question = question_file.load(folder)
+        if question.memory_mib is not None:
+            yield f"memory={question.memory_mib:g}M"
+        if question.p99_s is not None:
+            yield f"p99={1000 * question.p99_s:g}ms"
+
+
+def _target(target: float | None) -> list[str]:
+    return [] if target is None else [f"target={100 * target:g}"]
+
+
+def _command(
+    name: str, cases: Sequence[Case], is_quick: bool, target: float | None = None
+) -> str | None:
     first, users = cases[0], max(case.users for case in cases)
     spelled = [_case_arguments(case) for case in cases]
     words = [each[0] for each in spelled if each is not None]
@@ -173,6 +193,7 @@ def _command(name: str, cases: Sequence[Case], is_quick: bool) -> str | None:
     options += [] if users == DEFAULT_USERS else [f"users={users}"]
     options += ["keep_alive=yes"] if first.keep_alive else []
     options += ["quick=yes"] if is_quick else []
+    options += _target(target)
     return _join(name, options, first)
 
 
@@ -195,7 +216,11 @@ def _case_arguments(case: Case) -> list[str] | None:
     A case of another checkout or environment has none either.
     """
     server = catalog.find_server(case.server)
-    if {*case.settings} - {server.size, "bind"} or case.origin is not None:
+    settings = {name: value for name, value in case.settings.items() if name != server.size}
+    is_protected = settings.pop("protect", "no") == "yes"  # its name contains this
+    if {*settings} - {"bind"} or case.origin is not None:
+        return None
+    if not is_protected and "protect" in case.settings:
         return None
     first = case.name.partition("/")[0]
     if application.is_application(case.task):

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from offload import files
 from offload.bench.advice import question_file
 from offload.bench.planning import plan_file
 from offload.bench.records import journal
@@ -43,7 +44,10 @@ def pack(folders: Sequence[Path]) -> str:
     runs: list[dict[str, object]] = []
     contents: list[bytes] = []
     for folder in folders:
-        found = {name: _read(folder / name) for name in FILES if (folder / name).is_file()}
+        paths = [path for name in FILES if _is_own(path := folder / name)]
+        if sum(path.stat().st_size for path in paths) > LARGEST_RUNS:
+            return ""
+        found = {path.name: _read(path) for path in paths}
         sizes = {name: len(content) for name, content in found.items()}
         runs.append({"name": folder.name, "files": sizes})
         contents += found.values()
@@ -53,6 +57,11 @@ def pack(folders: Sequence[Path]) -> str:
         return ""
     packed = lzma.compress(content, check=lzma.CHECK_CRC64)
     return base64.b64encode(packed).decode()
+
+
+def _is_own(path: Path) -> bool:
+    """Whether a file is in its folder: a link there may lead to any file of the user."""
+    return path.is_file() and not path.is_symlink()
 
 
 @contextmanager
@@ -97,15 +106,14 @@ def _no_room(where: str, error: OSError) -> StorageError:
 
 def _read(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        return files.read(path)
     except OSError as error:
         raise StorageError(f"{path}: {error.strerror}", "check permissions") from None
 
 
 def _load(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            content = file.read(LARGEST + 1)
+        content = files.read(path, LARGEST + 1)
     except OSError as error:
         raise StorageError(f"{path}: {error.strerror}", REMEDY) from None
     if len(content) > LARGEST:

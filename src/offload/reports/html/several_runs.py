@@ -58,7 +58,7 @@ def _rate(row: Row) -> Value | None:
 
 def _p99(row: Row) -> Value | None:
     value = row.quantile(0.99)
-    return None if value is None else Value(value, formats.time(value))
+    return None if value is None else Value(value, formats.time_or_more(value, row.at_least_s))
 
 
 def _memory(row: Row) -> Value | None:

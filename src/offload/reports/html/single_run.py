@@ -262,8 +262,7 @@ def _spread(values: Sequence[float]) -> tuple[float, float, float]:
 
 
 def _time(value: float | None, bound: float | None) -> Cell:
-    least = "\u2265 " if value is not None and bound is not None and value >= bound else ""
-    return number(f"{least}{formats.time(value)}", value)
+    return number(formats.time_or_more(value, bound), value)
 
 
 def _mib(value: float | None) -> Cell:

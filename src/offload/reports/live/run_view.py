@@ -12,10 +12,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from offload import files
 from offload.bench.experiments.progress import case_rows, progress_file
 from offload.bench.experiments.progress.case_rows import CaseRows
 from offload.bench.experiments.progress.progress_file import RunProgress
 from offload.bench.planning import plan_file, planned_records, time_budget
+from offload.bench.planning.plan import Plan
 from offload.bench.records import journal
 from offload.bench.records.lines import from_line
 from offload.bench.records.record import Record
@@ -33,10 +35,12 @@ class RunView:
     def __init__(self, folder: Path) -> None:
         self.title = folder.name
         self._folder = folder
-        self._plan = plan_file.find(folder)
+        self._plan: Plan | None = None
+        self._plan_stamp: Stamp = None
         self._tail = FileTail(folder / journal.FILE)
-        self._rows = CaseRows(self._plan.cases if self._plan is not None else ())
-        self._records: list[Record] = []
+        self._all: list[Record] = []
+        self._rows = CaseRows(())
+        self._records: list[Record] = []  # those in the plan
         self._progress: RunProgress | None = None
         self._seen: RunProgress | None = None  # the last one that there was
         self._stamp: Stamp = None
@@ -66,8 +70,7 @@ class RunView:
         if not self._has_report():
             return None
         try:
-            with (self._folder / report_file.FILE).open("rb") as file:
-                return file.read(LARGEST_REPORT)
+            return files.read(self._folder / report_file.FILE, LARGEST_REPORT)
         except OSError:
             return None
 
@@ -78,6 +81,12 @@ class RunView:
                 found.append(from_line(line.decode(errors="replace")))
             except ValueError:  # a torn line, or one of another version
                 continue
+        self._all += found
+        if (stamp := _stamp(self._folder / plan_file.FILE)) != self._plan_stamp:
+            self._plan_stamp = stamp  # advice on an application adds cases to its plan
+            self._plan = plan_file.find(self._folder)
+            self._rows = CaseRows(self._plan.cases if self._plan is not None else ())
+            self._records, found = [], self._all
         if self._plan is not None:
             found = planned_records.of_plan(self._plan, found)
         self._records += found

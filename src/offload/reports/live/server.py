@@ -5,7 +5,7 @@
     /TOKEN/        the page
     /TOKEN/events  its content, as server-sent events
     /TOKEN/report  the report of a run that has ended
-    anything else, and any name of the host but 127.0.0.1 and localhost: 403 without a body
+    any other path, or another host name than 127.0.0.1 and localhost: 403 without a body
 """
 
 from __future__ import annotations
@@ -177,6 +177,7 @@ async def serve(source: Source, idle_s: float, on_ready: Callable[[str], None]) 
     server = _Server(
         application,
         idle_connection_timeout=REQUEST_S,
+        body_timeout=REQUEST_S,
         max_header_size=LARGEST_HEAD,
         max_body_size=LARGEST_BODY,
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from offload import files
+
 MOST = 1 << 22  # bytes that are read at once; the rest follows a second later
 LONGEST = 1 << 23  # bytes of a line: a longer one is no record, and is skipped
 
@@ -34,9 +36,7 @@ class FileTail:
     def read(self) -> list[bytes]:
         """Return the lines that are new; none if the file does not exist."""
         try:
-            with self._path.open("rb") as file:
-                file.seek(self._offset)
-                content = file.read(MOST)
+            content = files.read(self._path, MOST, self._offset)
         except OSError:
             return []
         self._offset += len(content)

@@ -15,7 +15,7 @@ LONGEST = 400  # letters of a cell
 
 @dataclass(frozen=True)
 class View:
-    """The content of the page at one moment; two equal ones are sent once.
+    """The content of the page; it is sent only if it differs from the previous content.
 
     `step` describes the current step. The page counts down to the expected end of its `phase` and
     to `ends`, the expected end of the run, both in Unix time in s. `lines` are below the table.

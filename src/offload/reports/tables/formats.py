@@ -63,11 +63,12 @@ def rate(row: Row) -> str:
 
 
 def load_settings(row: Row) -> str:
-    """Format the load settings of a single load test; empty for rows of a benchmark."""
+    """Format the requested rate of a row, and all load settings of a single load test."""
     record = row.first
+    requested = record.case.asked_rate
+    rate = None if requested is None else f"{requested:.4g}/s requested"
     if record.trial.kind != TEST:
-        return ""
-    rate = None if record.case.asked_rate is None else f"{record.case.asked_rate:g}/s requested"
+        return rate or ""
     think = f"think {record.case.think_s:g} s" if record.case.think_s else None
     parts = (record.load.driver, rate, think, "kept" if record.case.keep_alive else None)
     return ", ".join(part for part in parts if part)
@@ -85,6 +86,15 @@ def time(seconds: float | None) -> str:
     if seconds >= 0.1:
         return f"{seconds:.2f} s"
     return f"{seconds * 1000:.{1 if seconds >= MS else 2}f} ms"
+
+
+LEAST = "\u2265 "  # before a lower bound
+
+
+def time_or_more(seconds: float | None, bound: float | None) -> str:
+    """Format a time; from `bound` on, it is a lower bound because requests timed out."""
+    is_bound = seconds is not None and bound is not None and seconds >= bound
+    return f"{LEAST if is_bound else ''}{time(seconds)}"
 
 
 def memory(mib: float | None) -> str:

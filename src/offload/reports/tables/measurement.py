@@ -26,7 +26,7 @@ def where(rows: Sequence[Row]) -> str:
 
 def when(rows: Sequence[Row]) -> str:
     """Return a sentence with the time of the first record and the machine."""
-    day = rows[0].records[0].trial.utc[:16].replace("T", " ")
+    day = min(record.trial.utc for row in rows for record in row.records)[:16].replace("T", " ")
     return f"Measured {day} UTC on {_machine(rows)}."
 
 

@@ -52,9 +52,13 @@ def _detail(found: Finding) -> str:
     parts = [
         f"responses: {_list_counts(found.statuses)}",
         f"faults: {_list_counts(found.faults)}",
-        f"descriptors {_trend(found.descriptors)} per minute",
-        f"threads {_trend(found.threads)} per minute",
     ]
+    for name, count in (
+        ("descriptors", found.open_descriptors),
+        ("threads", found.running_threads),
+    ):
+        if count.verdict != FLAT:
+            parts.append(f"{name} {_trend(count.per_minute)} per minute")
     return "; ".join(parts)
 
 

@@ -17,6 +17,10 @@ DEFINITIONS = {
     "Memory": "the peak memory of all processes of the server (PSS: shared pages count once)",
     "GIL held": "the share of the run time of a single task in which it holds the GIL",
 }
+REQUESTED = (
+    "Requested: the rate at which requests were sent, whether or not others were answered; the "
+    "users of such a row measured the capacity before."
+)
 
 
 def table(rows: Sequence[Row], style: str = "simple") -> str:
@@ -38,6 +42,8 @@ def definitions(rows: Sequence[Row], style: str = "simple") -> str:
     """Define each column of the table in a line."""
     shown = [LABEL, *(column[0] for column in _columns(rows))]
     lines = [f"{name}: {DEFINITIONS[name]}." for name in shown]
+    if any(row.first.case.asked_rate is not None for row in rows):
+        lines.append(REQUESTED)
     return text_table.paragraphs(lines, style)
 
 

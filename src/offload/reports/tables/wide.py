@@ -9,7 +9,6 @@ from tabulate import tabulate
 from offload.reports import warnings
 from offload.reports.rows import Row
 from offload.reports.tables import formats, labels
-from offload.units import percent
 
 HEAD = (
     "Case",
@@ -28,7 +27,8 @@ HEAD = (
 ALIGN = ("left", *("right",) * (len(HEAD) - 1))
 EXPLAINED = """\
 Published tool: the rate of its one contiguous run.
-Availability: the share of the finished requests of that run that succeeded.
+Availability: the share of finished requests that succeeded, in that run or, without one, in all
+rounds.
 Overflows: connections that the listen queue dropped; their users waited to connect again.
 Loop lag: how late a 10 ms timer of the server's event loop was under load, p99.
 Ceiling: the lowest known limit of the rate, and the share of it that was reached. pool: workers or
@@ -76,5 +76,5 @@ def _line(row: Row, literal: str) -> list[str]:
         formats.share(row.gil_hold),
         "-"
         if ceiling is None
-        else f"{ceiling.kind} {formats.number(ceiling.rate)} {percent(row.reached or 0)}",
+        else f"{ceiling.kind} {formats.number(ceiling.rate)} {formats.share(row.reached)}",
     ]
