@@ -57,6 +57,7 @@ def test_a_spelling_becomes_options(words: list[str], expected: list[str]) -> No
         (["run_server:3,a,1,2"], "no parameter for '2'"),
         (["run_server:3,prt=1"], "did you mean port"),
         (["run_server:3,server=4"], "server twice"),
+        (["run_server:server=3,4"], r"'4' after server= has no name: join .* server=3\+4, or"),
         (["run_server", "--prt", "1"], "did you mean port"),
         (["run_all_load_tests:quick=maybe"], "must be yes or no"),
         (["x\ny"], r"no 'x\\ny' in the commands"),

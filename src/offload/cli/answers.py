@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from offload.cli import plan_run
+from offload.cli import plan_run, run_reports
 from offload.errors import DisturbedError, GateError, RunError, UndecidedError
 from offload.registry.application import is_application
 
@@ -56,7 +57,8 @@ def _comparison(plan: Plan, folder: Path, records: Sequence[Record], style: str)
 def _gate(plan: Plan, folder: Path, records: Sequence[Record], style: str) -> None:
     from offload.bench.experiments import gate
 
-    print_gate(gate.evaluate(plan, records, folder), style)
+    with run_reports.records_of_others(folder.name):
+        print_gate(gate.evaluate(plan, records, folder), style)
 
 
 def print_gate(found: GateResult, style: str) -> None:
@@ -155,13 +157,14 @@ def _hops(plan: Plan, folder: Path, records: Sequence[Record], style: str) -> No
 
     windows = RunRecords(records).windows()
     workers = next(int(str(c.settings["workers"])) for c in plan.cases if "workers" in c.settings)
-    found = hops.summarize(windows), hops.missing_servers(windows), host.pool_conditions(workers)
-    if not found[0]:
-        raise RunError(f"no server has figures: {'; '.join(found[1].values())}")
+    figures, missing = hops.summarize(windows), hops.missing_servers(windows)
+    conditions = host.pool_conditions(workers)
+    if not figures:
+        raise RunError(f"no server has figures: {'; '.join(missing.values())}")
     if style == "json":
-        print(json.dumps(report.as_dict(*found), indent=2))
+        print(json.dumps(report.as_dict(figures, missing, conditions), indent=2))
     else:
-        print(report.text(*found, "rst" if style == "rst" else "simple"))
+        print(report.text(figures, missing, conditions, "rst" if style == "rst" else "simple"))
 
 
 def _checks(plan: Plan, folder: Path, records: Sequence[Record], style: str) -> None:
@@ -174,8 +177,10 @@ def _checks(plan: Plan, folder: Path, records: Sequence[Record], style: str) -> 
     if not results:
         command = f"fab check_method:run={folder.name}"
         raise RunError(f"{folder} has no records", f"measure them by {command}")
-    print(method_verdicts.text(results))
-    print(f"records: {folder}")
+    if style == "json":
+        print(json.dumps([asdict(result) for result in results], indent=2))
+    else:
+        print(f"{method_verdicts.text(results)}\nrecords: {folder}")
     failed = [result for result in results if result.passed is not True]
     if failed and all(result.is_disturbed for result in failed):
         names = ", ".join(result.name for result in failed)

@@ -57,20 +57,20 @@ def candidates(line: str, commands: Mapping[str, Defaults], core: Iterable[str])
     """
     *before, word = line.split(" ")
     words = [each for each in before[1:] if each]
-    named = [each.partition(":")[0] for each in words if not each.startswith("-")]
+    named = [each.partition(":")[0].replace("-", "_") for each in words if not each.startswith("-")]
     command = next((name for name in reversed(named) if name in commands), None)
     option = words[-1].lstrip("-").replace("-", "_") if words and words[-1][:2] == "--" else ""
     with contextlib.suppress(UserError):  # a file cannot be read
         if word.startswith("-"):
             flags = core if command is None else map(_flag, commands[command])
             return _matching(flags, word)
-        if command and option in commands[command] and "=" not in option:
+        if command and isinstance(commands[command].get(option), str):
             return _matching(_values(commands[command], option, word), word)
         name, colon, values = word.partition(":")
         if not colon:
             return _matching(sorted(commands), word)
-        if name in commands:
-            return _matching(_arguments(name, values, commands[name]), word)
+        if (parameters := commands.get(name.replace("-", "_"))) is not None:
+            return _matching(_arguments(name, values, parameters), word)
     return []
 
 
@@ -90,11 +90,11 @@ def _arguments(command: str, text: str, parameters: Defaults) -> list[str]:
     if equals:
         return [f"{start}{name}={each}" for each in _values(parameters, name, value)]
     used = {each.partition("=")[0] for each in given if "=" in each}
-    names = list(parameters)
-    positional = names[len(given)] if len(given) < len(names) else ""
+    names = list(parameters)[len(given) - len(used) :]  # the others are given by their position
+    positional = names[0] if names and not used else ""  # none may follow a name
     return [
         *(start + each for each in _values(parameters, positional, part)),
-        *(f"{start}{each}=" for each in names[len(given) :] if each not in used),
+        *(f"{start}{each}=" for each in names if each not in used),
     ]
 
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import threading
-import webbrowser
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -17,6 +16,7 @@ from offload.errors import UserError
 VARIABLE, DEFAULT_MINUTES = "LIVE_MINUTES", "3"
 LONGEST_MINUTES = 24 * 60.0
 BROWSER_S = 2.0  # s until a browser that was found has started or failed; a guess
+OPEN = "import sys, webbrowser; sys.exit(not webbrowser.open(sys.argv[1]))"
 GRAPHICAL = (
     "BROWSER",
     "DISPLAY",
@@ -83,24 +83,30 @@ def start_for_rows(title: str, head: Sequence[str], is_opened: bool) -> Rows:
 def show(url: str) -> None:
     """Print the address of a page, and open it in a browser if this session has one."""
     print(f"live page: {url}", file=sys.stderr, flush=True)
-    is_graphical = sys.platform == "darwin" or any(map(os.environ.get, GRAPHICAL))
-    if not is_graphical or not _open(url):
+    if not open_in_browser(url):
         print("warning: no browser was found: open the address in one", file=sys.stderr)
 
 
-def _open(url: str) -> bool:
-    """Open a browser; return whether it was found.
+def open_in_browser(url: str) -> bool:
+    """Open an address in a browser; return whether one was found that needs no terminal.
 
-    `webbrowser` waits for the end of some browsers, such as BROWSER='chromium %s', and meanwhile
-    this process has a run to measure or the page to serve.
+    `webbrowser` waits for the end of some browsers, such as BROWSER='chromium %s', and a browser
+    inherits its streams: it would keep a pipe of this command open. So a process of its own, in
+    another session, opens it.
     """
-    opened: list[bool] = []
-
-    def run() -> None:
-        with suppress(webbrowser.Error, OSError, ValueError):
-            opened.append(webbrowser.open(url))
-
-    waiting = threading.Thread(target=run, daemon=True)
+    if sys.platform != "darwin" and not any(map(os.environ.get, GRAPHICAL)):
+        return False
+    try:
+        opening = subprocess.Popen(
+            [sys.executable, "-c", OPEN, url],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    except OSError:
+        return False
+    waiting = threading.Thread(target=opening.wait, daemon=True)  # reaps it whenever it ends
     waiting.start()
     waiting.join(BROWSER_S)
-    return waiting.is_alive() or opened == [True]
+    return waiting.is_alive() or opening.returncode == 0

@@ -235,7 +235,7 @@ def check_figures(records: Sequence[Record]) -> None:
     if not any(record.result.completed and record.problem is None for record in last):
         problems = [record.problem for record in last if record.problem]
         fixes = {problem.remedy or problem.message for problem in problems}
-        why = problems[0].text if len(fixes) == 1 else "see the notes below the table"
+        why = problems[0].text if len(fixes) == 1 else "each row has its problem"
         raise RunError(f"no row has figures: {why}")
 
 

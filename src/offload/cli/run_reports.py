@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
-import webbrowser
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from offload.cli import live_page
 from offload.errors import StorageError, UsageError, UserError
 
 FORMATS = ("text", "json", "rst", "svg", "html")
@@ -24,6 +24,7 @@ def folders(names: Sequence[str]) -> Iterator[list[Path]]:
     """
     from offload.reports.html.run_files import MOST_RUNS
 
+    which = "+".join(names) if any(names) else "the newest run"
     with ExitStack() as stack:
         found = [folder for name in names for folder in _find(stack, name)]
         for number, folder in enumerate(found):
@@ -31,14 +32,23 @@ def folders(names: Sequence[str]) -> Iterator[list[Path]]:
                 raise UsageError(f"{folder.name} is named twice", "name each run once")
         if len(found) > MOST_RUNS:
             raise UsageError(f"{len(found)} runs are too many", f"at most {MOST_RUNS} fit")
-        try:
+        with records_of_others(which):
             yield found
-        except (UserError, OSError):
-            raise
-        except Exception as error:
-            which = "+".join(names) if any(names) else str(found[0])
-            what = f"{which} cannot be reported: {type(error).__name__}: {str(error)[:100]!r}"
-            raise StorageError(what, "its records have values that no run has") from error
+
+
+@contextmanager
+def records_of_others(which: str) -> Iterator[None]:
+    """Raise StorageError for an error that is caused by the values in damaged or edited records.
+
+    `which` names the runs that have these records.
+    """
+    try:
+        yield
+    except (UserError, OSError):
+        raise
+    except Exception as error:
+        what = f"{which} cannot be reported: {type(error).__name__}: {str(error)[:100]!r}"
+        raise StorageError(what, "its records have values that no run has") from error
 
 
 def target(names: Sequence[str]) -> Path | None:
@@ -81,7 +91,7 @@ def write(found: Sequence[Path], path: Path | None, is_opened: bool) -> None:
 
     written = report_file.write(found, path)
     print(written)
-    if is_opened and not webbrowser.open(written.absolute().as_uri()):
+    if is_opened and not live_page.open_in_browser(written.absolute().as_uri()):
         print(f"warning: no browser was found: open {written} in one", file=sys.stderr)
 
 

@@ -188,15 +188,19 @@ def _command_or_argument(
 
 
 def _options(command: str, values: list[str], parameters: Defaults) -> list[str]:
-    """Return one `--name=value` for each value; those without a name are positional."""
+    """Return one `--name=value` for each value; those before the first name are positional."""
     given: dict[str, str] = {}
     names = list(parameters)
+    named = ""  # the previous value, if it has a name
     for position, value in enumerate(values):
         key, equals, rest = value.partition("=")
         if equals and key.isidentifier():
             name, text = _parameter(command, key, names), rest
+            named = value
         elif value == "":
             continue
+        elif named:
+            raise _without_name(value, named)
         elif position >= len(names):
             known = ", ".join(names) or "nothing"
             raise UsageError(f"{command} has no parameter for {value!r}: it accepts {known}")
@@ -206,6 +210,14 @@ def _options(command: str, values: list[str], parameters: Defaults) -> list[str]
             raise UsageError(f"{command} has {name} twice: {given[name]!r} and {text!r}")
         given[name] = text
     return [option for name, value in given.items() for option in _option(name, value, parameters)]
+
+
+def _without_name(value: str, named: str) -> UsageError:
+    """Return the error for a positional value after `named`, which is `key=value`."""
+    key, _, first = named.partition("=")
+    several = f"join several values by a plus sign, {key}={first}+{value}"
+    comma = f"give a value with a comma as the option --{key}='{first},{value}'"
+    return UsageError(f"{value!r} after {key}= has no name", f"{several}, or {comma}")
 
 
 def _option(name: str, value: str, parameters: Defaults) -> list[str]:

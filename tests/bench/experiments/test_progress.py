@@ -71,6 +71,16 @@ def test_a_reason_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[3].endswith(f": 3/noop_sync {again}, 4/noop_sync {again}")
 
 
+def test_a_busy_machine_is_a_warning_once(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = Progress(PLAN, [])
+    for others in (0.1, 0.5, 0.6):
+        progress.done([window(2, 7.0, others_cpu=others)])
+    lines = capsys.readouterr().err.splitlines()
+    warnings = [line for line in lines if line.startswith("warning: ")]
+    assert (len(lines), len(warnings)) == (4, 1)
+    assert warnings[0].startswith("warning: other processes used 50 % of the machine's CPU: end ")
+
+
 def test_a_name_is_printed_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     progress = Progress(PLAN, [])
     progress.begin("round 1", "3/[bold]shop.pricing:key")

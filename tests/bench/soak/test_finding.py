@@ -99,6 +99,16 @@ def test_the_table_has_figures_intervals_and_verdicts() -> None:
     assert "``processes``" in soak_table.render(found, "rst")
 
 
+def test_a_slope_of_descriptors_is_shown_only_if_the_verdict_depends_on_it() -> None:
+    slope = Trend(1.0, 0.5, 1.5)
+    flat, growing = (
+        soak_table.render([finding(after=Totals(3, 60_000, after, 7), descriptors=slope)])
+        for after in (40, 41)
+    )
+    assert "descriptors" not in flat
+    assert "descriptors +1.00 (+0.50 to +1.50) per minute" in " ".join(growing.split())
+
+
 def test_findings_and_readings_are_kept(tmp_path: Path) -> None:
     found = [finding(), finding(memory=None, descriptors=None)]
     planned = Plan(600.0, ("threads", "pipes"), "mixed", 7)

@@ -147,10 +147,9 @@ def measure_round(
     requests before the windows.
     """
     phases = Phases(report)
-    records: dict[int, list[Record]] = {}
     with ExitStack() as stack:
         with phases.of("start", 1.0):
-            servers = _start(stack, cases, trial, upstream, with_gil, records)
+            servers, records = _start(stack, cases, trial, upstream, with_gil)
         members: dict[int, ReadyServer] = {}
         with phases.of("baseline", float(len(servers))):
             for place, started in servers.items():
@@ -180,11 +179,14 @@ def _start(
     trial: Trial,
     upstream: Upstream | UserError | None,
     with_gil: bool,
-    records: dict[int, list[Record]],
-) -> dict[int, StartedServer]:
-    """Launch the servers of all cases, then wait for each; add the records of those that fail."""
+) -> tuple[dict[int, StartedServer], dict[int, list[Record]]]:
+    """Launch the servers of all cases, then wait for each.
+
+    Return the started servers, and the records of those that failed, by place.
+    """
     ready_s = handshake.READY + READY_PER_WORKER * sum(map(blocks.workers, cases.values()))
-    servers: dict[int, StartedServer] = {}
+    launched: dict[int, StartedServer] = {}
+    failed: dict[int, list[Record]] = {}
     for place, case in cases.items():
         needed = upstream if needs_upstream(case) else None
         known = None if isinstance(needed, UserError) else needed
@@ -197,19 +199,21 @@ def _start(
                 variables["SERVER_QUEUE_CLOCK"] = "1"
             running = server.launch(case, variables, ready_s)
         except UserError as error:
-            records[place] = [
+            failed[place] = [
                 builder.unavailable(replace(trial, place=place), facts, case.settings, error)
             ]
             continue
         stack.callback(server.stop, running, server.SHORT_DRAIN)
-        servers[place] = StartedServer(place, case, facts, known, running)
-    stack.callback(_request_stops, [started.running for started in servers.values()])
-    for place, started in [*servers.items()]:
+        launched[place] = StartedServer(place, case, facts, known, running)
+    stack.callback(_request_stops, [started.running for started in launched.values()])
+    ready: dict[int, StartedServer] = {}
+    for place, started in launched.items():
         try:
             server.await_ready(started.running, started.case)
+            ready[place] = started
         except UserError as error:
-            records[place] = [servers.pop(place).stop(trial, error)]
-    return servers
+            failed[place] = [started.stop(trial, error)]
+    return ready, failed
 
 
 def _request_stops(servers: Sequence[Server]) -> None:

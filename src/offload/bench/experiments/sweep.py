@@ -78,5 +78,5 @@ def fit(records: Sequence[Record], over: str) -> Sweep:
 def _workers(record: Record) -> int | None:
     """Return the number of workers, or of processes if the server's setting has that name."""
     size = catalog.find_server(record.case.server).size
-    number = record.server.settings.get(size or "")
-    return record.server.workers if record.server.workers or not isinstance(number, int) else number
+    number, workers = record.server.settings.get(size or ""), record.server.workers
+    return number if not workers and isinstance(number, int) else workers

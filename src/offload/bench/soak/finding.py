@@ -79,5 +79,5 @@ class Finding:
 
     @property
     def is_broken(self) -> bool:
-        """Whether the server is worse than promised."""
+        """Whether its resources grow, or it does not serve."""
         return self.verdict in (GROWS, ENDED)

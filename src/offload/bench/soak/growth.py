@@ -15,10 +15,10 @@ KIB_PER_MB = 1e6 / 1024
 class Series:
     """The readings of one server over time.
 
-    `grown_kib` is the sum of the increases of each process since the first reading. A process that
-    ends takes its memory with it, and the start of its replacement is no growth. So increases count
-    only from `start_s` seconds after the first reading of a process. If processes are killed after
-    a short life, the growth is therefore underestimated.
+    `grown_kib` is the sum of the changes of each process's memory since the first reading. A
+    process that ends takes its memory with it, and the start of its replacement is no growth. So
+    increases count only from `start_s` seconds after the first reading of a process. If processes
+    are killed after a short life, the growth is therefore underestimated.
     """
 
     start_s: float

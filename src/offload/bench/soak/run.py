@@ -75,17 +75,18 @@ class _SoakedServer:
                 self.kills += 1
 
 
-def run(plan: Plan, report: Report = lambda line: None) -> tuple[list[Finding], dict[str, Series]]:
-    """Soak servers side by side; return the findings, and the readings by server.
+def run(plan: Plan, series: dict[str, Series], report: Report = lambda line: None) -> list[Finding]:
+    """Soak servers side by side; return the findings.
 
-    `report` is called with a line about the progress. Raise StartError, or the error that a server
-    reported.
+    `series` gets the readings by server, so that an interrupted soak has those until then. `report`
+    is called with a line about the progress. Raise StartError, or the error that a server reported.
     """
     with ExitStack() as stack:
         soaked = [
             _SoakedServer(name, stack.enter_context(_start(name, plan)), plan)
             for name in plan.servers
         ]
+        series |= {each.name: each.series for each in soaked}
         with _load(soaked, plan, "warm-up"):
             _inject(soaked, plan, plan.warm_up_s, plan.warm_up_s / WARM_UP_KILLS)
         before = _settle(soaked)
@@ -100,8 +101,7 @@ def run(plan: Plan, report: Report = lambda line: None) -> tuple[list[Finding], 
                 lambda: report(_progress(soaked, counts)),
             )
         after = _settle(soaked, before)
-        found = [_finding(*one) for one in zip(soaked, counts, before, after, strict=True)]
-    return found, {each.name: each.series for each in soaked}
+        return [_finding(*one) for one in zip(soaked, counts, before, after, strict=True)]
 
 
 def _start(name: str, plan: Plan) -> AbstractContextManager[FaultyServer]:

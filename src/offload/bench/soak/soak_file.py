@@ -37,6 +37,7 @@ def save_readings(folder: Path, series: Mapping[str, Series]) -> None:
             **{key: [asdict(one)[key] for one in each.all] for key in asdict(each.all[0])},
         }
         for name, each in series.items()
+        if each.all
     }
     _write(folder / READINGS, json.dumps(values))
 

@@ -19,6 +19,7 @@ from offload.cli.plan_run import (
     suite_plan,
     with_pythons,
 )
+from offload.cli.run_reports import records_of_others
 from offload.errors import RunError, UsageError
 from offload.registry import catalog
 
@@ -146,7 +147,9 @@ def resume(
                 gates.check_sides(unfinished)
             if open:
                 live_page.start_for_run(folder)
-        print_answer(unfinished, folder, continue_run(unfinished, folder), format)
+        records = continue_run(unfinished, folder)
+        with records_of_others(folder.name):
+            print_answer(unfinished, folder, records, format)
 
 
 def _plan(

@@ -10,6 +10,7 @@ from offload.cli import arguments, case_options, command
 from offload.cli.answers import print_answer
 from offload.cli.plan_run import show, start_run, with_load
 from offload.errors import UsageError
+from offload.registry import catalog
 
 
 @command("Measure")
@@ -184,6 +185,10 @@ def scale(
     user_count = arguments.whole_number("users", users or "25", 1, 20_000) if workers else 1
     user_request = case_options.request_of(request, method, body, header)
     base = case_options.complete(case_options.case(case, app), path, user_request)
+    size = catalog.find_server(base.server).size or ""
+    if workers and size in base.settings:
+        what = f"{case!r} has a number of workers, and workers= varies it"
+        raise UsageError(what, f"leave x{base.settings[size]} out")
     [one] = with_load([base], user_count, keep_alive)
     cases = sweep.cases(one, over, numbers)
     if few := scaling.too_few(numbers):

@@ -71,8 +71,8 @@ def faults(
         partial(faults_table.render, found),
         f"{note}{faults_table.summary(found)}; {folder}",
     )
-    if any(each.is_broken for each in found):
-        raise GateError(faults_table.summary(found))
+    if broken := [f"{each.row} of {each.server}" for each in found if each.is_broken]:
+        raise GateError(f"broken: {', '.join(broken)}", "its line in the table says what failed")
 
 
 @command("Maintain")
@@ -100,6 +100,7 @@ def soak(
     from offload.bench.records import journal
     from offload.bench.soak import plan, run, soak_file
     from offload.bench.soak.finding import UNKNOWN
+    from offload.bench.soak.growth import Series
     from offload.bench.telemetry.host import environment
     from offload.reports.tables import soak_table
 
@@ -112,10 +113,15 @@ def soak(
     )
     plan.check(planned.servers)
     journal.check_writable()
-    found, series = run.run(
-        planned, lambda line: print(f"[soak] {line}", file=sys.stderr, flush=True)
-    )
     folder = journal.new_run("soak")
+    series: dict[str, Series] = {}
+    try:
+        found = run.run(
+            planned, series, lambda line: print(f"[soak] {line}", file=sys.stderr, flush=True)
+        )
+    except KeyboardInterrupt:
+        soak_file.save_readings(folder, series)
+        raise Exit(f"interrupted: the readings so far are in {folder}", code=130) from None
     soak_file.save(folder, planned, environment(), found)
     soak_file.save_readings(folder, series)
     _print(
@@ -124,10 +130,12 @@ def soak(
         partial(soak_table.render, found),
         f"{soak_table.summary(found)}; {folder}",
     )
-    if any(each.is_broken for each in found):
-        raise GateError(soak_table.summary(found))
-    if any(each.verdict == UNKNOWN for each in found):
-        raise UndecidedError(soak_table.summary(found), "run it for longer, on an idle machine")
+    if broken := [each.server for each in found if each.is_broken]:
+        raise GateError(f"not flat: {', '.join(broken)}", "its line in the table has the figures")
+    if unknown := [each.server for each in found if each.verdict == UNKNOWN]:
+        raise UndecidedError(
+            f"no verdict on {', '.join(unknown)}", "run it for longer, on an idle machine"
+        )
 
 
 def _print(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import suppress
 
 from invoke import Context
@@ -22,6 +21,8 @@ def live(context: Context, run: str = "", open: bool = False) -> None:  # noqa: 
     Ctrl-C, or until the run has ended and no browser was connected for 3 minutes (LIVE_MINUTES).
     With open=yes, quick, run_suite, measure, compare and others serve this page in the background.
     """
+    import asyncio
+
     from offload.bench.experiments.progress import progress_file
     from offload.bench.planning import runs
     from offload.bench.records import journal

@@ -33,7 +33,7 @@ def run_load_test(
     port: str = "",
     keep_alive: bool = False,
     rate: str = "",
-    arrivals: str = "uniform",
+    arrivals: str = "",
     think: str = "0",
     processes: str = "1",
     header: str = "",
@@ -76,7 +76,7 @@ def run_load_test(
     from offload.suites import Request
 
     arguments.one_of("format", format, "text", "json")
-    arguments.one_of("arrivals", arrivals, "uniform", "poisson")
+    process = arguments.one_of("arrivals", arrivals or "uniform", "uniform", "poisson")
     for one, other in (
         (("url", url), ("port", port)),
         (("url", url), ("pin", pin)),
@@ -86,6 +86,8 @@ def run_load_test(
         if one[1] and other[1]:
             raise UsageError(f"{one[0]}= and {other[0]}= exclude each other", "use one of them")
     requested_port = arguments.whole_number("port", port, 1, 65535) if port else None
+    if arrivals and not rate:
+        raise UsageError("arrivals= needs rate=, the rate of an open loop", "give both")
     sent = case_options.request_of(request, method, body, header) or Request()
     load = loads.Load(
         url,
@@ -96,7 +98,7 @@ def run_load_test(
         message=sent.message,
         think=arguments.seconds("think", think, 0.0),
         processes=arguments.whole_number("processes", processes, 1, 64),
-        arrivals=loads.Arrivals(arguments.number("rate", rate, 0.001, 1e6), arrivals)
+        arrivals=loads.Arrivals(arguments.number("rate", rate, 0.001, 1e6), process)
         if rate
         else None,
     )

@@ -39,6 +39,8 @@ def report(
         raise UsageError("run= and runs= exclude each other", "use one of them")
     if open and format != "html":
         raise UsageError("open=yes needs format=html", "leave it out")
+    if wide and format not in ("text", "rst"):
+        raise UsageError(f"wide=yes is for text and rst: {format} has every figure", "leave it out")
     names = runs.split("+") if runs else [run]
     with run_reports.folders(names) as found:
         if format == "html":
@@ -124,7 +126,7 @@ def claims(context: Context, suite: str = "", run: str = "", format: str = "text
     """
     from offload.bench.claims import suite_verdicts
     from offload.bench.records import journal
-    from offload.cli import suite_claims
+    from offload.cli import run_reports, suite_claims
     from offload.reports.claims import capacity_checks, sentences
     from offload.reports.claims import verdicts as report
 
@@ -133,7 +135,8 @@ def claims(context: Context, suite: str = "", run: str = "", format: str = "text
         suite_claims.select_suites(suite, run),
         suite_claims.select_suites("", run),
     )
-    found, checks, sources = suite_claims.evaluate_suites(suites, run)
+    with run_reports.records_of_others(run or "the newest run"):
+        found, checks, sources = suite_claims.evaluate_suites(suites, run)
     path = (journal.named(run) if run else journal.RESULTS) / "claims.rst"
     hint = f"claims and their sources: {path}"
     if suites == all_of_them:

@@ -65,7 +65,7 @@ def stay_open(client: socket.socket, _: bytes, response: bytes = OK) -> None:
     ("respond", "data", "expected", "fault"),
     [
         (always(OK), valid.LAST, SERVED, ""),
-        (always(OK, OK), valid.LAST, SERVED, "2 responses to 1 requests"),
+        (always(OK, OK), valid.LAST, SERVED, "2 responses to 1 request"),
         (always(OK, OK), valid.SIMPLE * 2, SERVED, ""),
         (always(OK[:-1]), valid.LAST, SERVED, "an incomplete response"),
         (always(b"ok"), b"GET /\r\n\r\n", REFUSED, "no HTTP response: b'ok'"),

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from offload.bench.analysis import latency_capacity
+from offload.bench.analysis import disturbance, latency_capacity
 from offload.bench.analysis.comparison import rate_of
 from offload.bench.experiments.progress import progress_file
 from offload.bench.experiments.progress.case_rows import CaseRows
@@ -33,8 +33,9 @@ class Progress:
 
     def __init__(self, plan: Plan, records: list[Record], folder: Path | None = None) -> None:
         self._plan, self._records, self._folder = plan, records, folder
-        self._place, self._name, self._retry = "", "", ""
+        self._step, self._title, self._retry = "", "", ""
         self._problems: set[str] = set()  # that were printed
+        self._has_warned = False
         left_s, now = self._expected_s(), time.time()
         self._ends = time.monotonic() + left_s
         self._now = progress_file.own("starting", "start", now, now + left_s)
@@ -59,15 +60,16 @@ class Progress:
             progress_file.remove(self._folder)
 
     def begin(
-        self, place: str, name: str, places: Sequence[int] = (), retry_s: float = 0.0
+        self, step: str, title: str, places: Sequence[int] = (), retry_s: float = 0.0
     ) -> None:
-        """Start a round of a block, or a long run, of the cases at `places` in the plan.
+        """Start a step, such as a round of a block, of the cases at `places` in the plan.
 
-        `retry_s` is the expected time of a retry, which is not one of the rounds that are due.
+        `title` names these cases. `retry_s` is the expected time of a retry, which is not one of
+        the rounds that are due.
         """
-        self._place, self._name = place, name
+        self._step, self._title = step, title
         self._ends = time.monotonic() + self._expected_s(retry_s)
-        self._now = replace(self._now, step=f"{place}: {name}", places=tuple(places))
+        self._now = replace(self._now, step=f"{step}: {title}", places=tuple(places))
         if not self._has_table:
             print(f"{self._line()}", file=sys.stderr, flush=True)
 
@@ -100,9 +102,18 @@ class Progress:
             shown = "no rate" if rate is None else f"{rate:.2f}/s"
             name = f"{self._plan.cases[place or 0].name} " if len(places) > 1 else ""
             rates.append(f"{name}{self._reason(own[-1]) or shown}")
-        if self._has_table and not retry and not any(r.problem for r in found):
-            return
-        line = f"[{self._place}] {self._name}: {', '.join(rates)}{retry}"
+        if not self._has_table or retry or any(r.problem for r in found):
+            self._print(f"[{self._step}] {self._title}: {', '.join(rates)}{retry}")
+        self._warn_of_disturbance(found)
+
+    def _warn_of_disturbance(self, found: Sequence[Record]) -> None:
+        """Warn once, early, that the run may have no verdict because the machine is busy."""
+        flag = None if self._has_warned else disturbance.between(found, [])
+        if flag is not None:
+            self._has_warned = True
+            self._print(f"warning: {flag.message}: {flag.remedy}; or there may be no verdict")
+
+    def _print(self, line: str) -> None:
         self._console.print(line, markup=False, soft_wrap=True)
 
     def _reason(self, record: Record) -> str:
@@ -129,12 +140,12 @@ class Progress:
         return self._now.phase_of(place)
 
     def _line(self) -> str:
-        place = f"[{self._place}] {self._name}"
+        step = f"[{self._step}] {self._title}"
         rest = f"at least {duration(max(0.0, self._ends - time.monotonic()))} left"
         if not self._has_table:
-            return f"{place}; {rest}"
+            return f"{step}; {rest}"
         left = max(0.0, self._now.phase_ends - time.time())
-        return f"{place}: {self._now.phase}, {left:.0f} s; {rest}"
+        return f"{step}: {self._now.phase}, {left:.0f} s; {rest}"
 
     def _write(self) -> None:
         if self._folder is not None:

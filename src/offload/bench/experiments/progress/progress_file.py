@@ -93,7 +93,9 @@ def own(step: str, phase: str, phase_ends: float, ends: float) -> RunProgress:
 
 
 def announce(folder: Path) -> None:
-    """Write the progress of a run that this process starts now."""
+    """Write the progress of a run that this process starts now, unless another one measures it."""
+    if (known := read(folder)) is not None and known.is_running:
+        return
     now = time.time()
     write(folder, own("starting", "start", now, now))
 

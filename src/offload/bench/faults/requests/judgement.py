@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from offload.bench.faults.requests.exchange import Exchange
+from offload.units import counted
 
 SERVED, REFUSED, CLOSED = "served", "refused", "closed"  # what the first response was
 EITHER = "either"
@@ -33,7 +34,7 @@ def _faults(exchange: Exchange, expected: str) -> Iterator[str]:
     if not (exchange.has_ended or exchange.may_stay_open):
         yield "the connection was not closed"
     if len(statuses) > len(requests):
-        yield f"{len(statuses)} responses to {len(requests)} requests"
+        yield f"{len(statuses)} responses to {counted(len(requests), 'request')}"
     if requests and requests[0].is_valid and not statuses:
         yield "no response to a valid request"
     for request, status in zip(requests, statuses, strict=False):

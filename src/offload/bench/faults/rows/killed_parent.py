@@ -57,7 +57,8 @@ def _kill_during(server: str, how: str, size: Size) -> tuple[str, bool]:
 def _describe_end(children: Sequence[psutil.Process], gone_s: float | None) -> str:
     if not children:
         return "no other processes"
-    return f"{len(children)} processes {after('gone', gone_s)}"
+    known = "1 process" if len(children) == 1 else f"{len(children)} processes"
+    return f"{known} {after('gone', gone_s)}"
 
 
 def _is_free(target: FaultyServer) -> bool:
