@@ -155,6 +155,7 @@ dist: .venv/publishing
 readme: .venv/developed
 	$(BIN)/python -m scripts.pages.readme
 	$(BIN)/python -m scripts.pages.gil_table -
+	$(BIN)/python -m scripts.pages.executors_table -
 
 siege:
 	@scripts/install/siege

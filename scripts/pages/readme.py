@@ -62,7 +62,9 @@ def pages() -> Mapping[Path, str]:
             answer=lambda: _answer(found),
             strategies=lambda: _strategies(found, tornado_verdicts),
         ),
-        docs / "claims.rst": _with(docs / "claims.rst", claims=lambda: by_source.rst(evaluated)),
+        docs / "claims.rst": _with(
+            docs / "claims.rst", claims=lambda: by_source.rst(evaluated, _conditions())
+        ),
         docs / "reference.rst": _with(
             docs / "reference.rst",
             commands=reference.commands,
@@ -187,8 +189,8 @@ def _strategies(found: Sequence[Effect], verdicts: Mapping[str, ClaimVerdict]) -
             f"(``{SLEEP}``: {sleep.ratio:.2f}x){memory}.",
             "The task computes in Python: ``processes``. Threads share one GIL, each process has "
             f"its own (``{PARSE}``: {parse.ratio:.2f}x).",
-            "The task takes microseconds: ``loop`` or ``threads``. Passing it to a process takes "
-            f"longer than the task itself (``{SHORT}``: {short.ratio:.2f}x).",
+            "The task takes microseconds: ``loop``. Passing it to a process takes longer than the "
+            f"task itself (``{SHORT}``: {short.ratio:.2f}x).",
         ]
     )
 
@@ -216,6 +218,14 @@ def _claims() -> Mapping[str, Sequence[by_source.Evaluated]]:
             claims = [claim for _, claim in suite_verdicts.published_claims([suite])]
             found[suite] = [*zip(claims, verdicts, strict=True)]
     return found
+
+
+def _conditions() -> dict[str, str]:
+    """Return when, where and with which tools each committed run was measured, by its name."""
+    return {
+        folder.name: measurement.conditions(rows(journal.read(folder)))
+        for folder in RESULTS.glob("example-*")
+    }
 
 
 def main(arguments: list[str]) -> int | str:

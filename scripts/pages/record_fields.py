@@ -54,7 +54,7 @@ def _paragraphs(kind: type) -> Iterator[str]:
 
 
 def _table(hints: Mapping[str, Any]) -> str:
-    rows = [("Field", "Value"), *((f"``{name}``", _json(hint)) for name, hint in hints.items())]
+    rows = [("Field", "Type"), *((f"``{name}``", _json(hint)) for name, hint in hints.items())]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     bar = "  ".join("=" * width for width in widths)
     head, *others = (f"{name:{widths[0]}}  {value}" for name, value in rows)
@@ -67,8 +67,9 @@ def _json(hint: Any) -> str:
         return "object, see below"
     parts = typing.get_args(hint)
     if isinstance(hint, types.UnionType):
-        known = [_json(part) for part in parts if part is not types.NoneType]
-        return " or ".join([*known, "null"])
+        first, *others = (_json(part) for part in parts if part is not types.NoneType)
+        name, comma, more = first.partition(",")  # of "object, see below"
+        return " or ".join([name, *others, f"null{comma}{more}"])
     origin = typing.get_origin(hint)
     if origin is tuple:
         return f"list of {_plural(parts[0])}"

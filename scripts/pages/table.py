@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
@@ -25,9 +24,7 @@ def main(
     """
     after = between(before := document.read_text(), "table", [text()])
     if arguments == ["--check"]:
-        return (
-            f"{document} does not match its figures: run {sys.argv[0]} -" if after != before else 0
-        )
+        return f"{document} does not match its figures: run make readme" if after != before else 0
     measured = [] if arguments == ["-"] else arguments or [*names]
     for name in measured:
         if name not in names:

@@ -8,8 +8,8 @@ task. A simulation (simpy) with these costs is compared with measured rates on t
 Then it simulates clusters whose processes have a core each:
 
 Shortest task  the shortest task that keeps the workers busy for 90 % of the time
-Rate           the tasks per second of a task that does nothing: the limit of the scheduler, or of
-               the server whose event loop submits the tasks
+Limit          tasks/s that the scheduler can pass, or the server whose event loop submits them:
+               the lower one of both
 
 --write updates docs/how_to/machines.rst, with the verdict. The exit code is 1 if a simulated rate
 differs by more than 30 % from the measured one. About 2 minutes; run it alone on the machine.
@@ -25,7 +25,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
@@ -225,14 +225,13 @@ def _table(costs: Costs, style: str = "simple") -> str:
         for batch in BATCHES:
             cluster = Cluster(costs, workers, _submitters(workers, batch), batch)
             shortest = _shortest(cluster)
-            idle = replace(cluster, submitters=_submitters(10, batch)).rate(0.0)
             lines.append(
                 Line(
                     (
                         str(workers),
                         str(batch),
                         "over 7 s" if shortest is None else seconds(shortest),
-                        f"{number(idle)}/s",
+                        f"{number(cluster.limit)}/s",
                     )
                 )
             )
@@ -240,7 +239,7 @@ def _table(costs: Costs, style: str = "simple") -> str:
         "Workers (simulated)",
         "Tasks in a submission",
         f"Shortest task that keeps {percent(BUSY)} busy",
-        "Most tasks",
+        "Limit",
     )
     return text_table.render(head, lines, style)
 

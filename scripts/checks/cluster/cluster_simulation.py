@@ -12,6 +12,7 @@ only adds a fixed delay.
 from __future__ import annotations
 
 import random
+from bisect import bisect_right
 from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +20,7 @@ from typing import Any
 import simpy
 
 WARM = 0.4  # share of the tasks before the measurement
+MIN_BATCHES = 100
 VARIATION = 0.1  # standard deviation of the times of a task, as a share
 Process = Generator[Any, Any, None]
 
@@ -55,6 +57,13 @@ class Cluster:
     batch: int = 1
     cores: int | None = None
 
+    @property
+    def limit(self) -> float:
+        """The tasks/s that the busier loop can pass: the client's or the scheduler's."""
+        costs = self.costs
+        client_s = costs.client_s + costs.client_message_s / self.batch
+        return 1 / max(client_s, costs.scheduler_s + costs.scheduler_message_s / self.batch)
+
     def rate(self, task_s: float, tasks: int = 2000) -> float:
         """Return the simulated rate in tasks/s for tasks that wait for `task_s` in a worker."""
         return _Simulation(self, task_s).rate(tasks)
@@ -73,13 +82,15 @@ class _Simulation:
         self._ends: list[float] = []
 
     def rate(self, tasks: int) -> float:
-        """Submit until `tasks` tasks have a result."""
+        """Submit until at least `tasks` tasks and MIN_BATCHES submissions have a result."""
+        tasks = max(tasks, MIN_BATCHES * self._cluster.batch)
         for _ in range(self._cluster.submitters):
             self._environment.process(self._submitter())
         while len(self._ends) < tasks:
             self._environment.step()
-        first = int(WARM * tasks)
-        return (tasks - 1 - first) / (self._ends[tasks - 1] - self._ends[first])
+        start = self._ends[int(WARM * tasks)]
+        counted = len(self._ends) - bisect_right(self._ends, start)  # a batch ends at one time
+        return counted / (self._ends[-1] - start)
 
     def _submitter(self) -> Process:
         costs, batch = self._cluster.costs, self._cluster.batch
