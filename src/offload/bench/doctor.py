@@ -88,7 +88,7 @@ def _client_ports() -> Iterator[Finding]:
         return
     count = int(bounds[1]) - int(bounds[0]) + 1
     if _read_words("/proc/sys/net/ipv4/tcp_tw_reuse") in (["1"], ["2"]):
-        yield Finding("ports of clients", OK, f"{count}, reused immediately on this machine")
+        yield Finding("ports of clients", OK, f"{count}, reused after 1 s on this machine")
         return
     capacity = f"{count}: enough for {count / TIME_WAIT:.0f} new connections/s"
     fix = "sudo sysctl net.ipv4.tcp_tw_reuse=2, or keep_alive=yes"

@@ -100,7 +100,7 @@ def claims(cases: Sequence[Case]) -> tuple[Claim, ...]:
     known = {f"{case.server} {case.task}": case for case in reversed(cases)}
     known |= {f"{case.server} {case.task} {case.users}": case for case in cases}
 
-    def made(
+    def claims_of(
         rows: Sequence[Row],
         published: tuple[str, str] = (WHERE, CONDITIONS),
         **how: Any,
@@ -113,12 +113,14 @@ def claims(cases: Sequence[Case]) -> tuple[Claim, ...]:
 
     later = _tornado_later.WHERE, _tornado_later.CONDITIONS
     return (
-        *made(DIFFERENT),
-        *made((*_tornado_later.LOOP, *_tornado_later.CROWDS, *_tornado_later.PROCESSES), later),
-        *made(ALIKE, alike=True),
-        *made(FILE, work=BARE_READ),
-        *made(NO_HELP_FILE, alike=True, work=BARE_READ),
-        *made(_tornado_later.ALIKE, later, alike=True),
-        *made(_tornado_later.CPU, later, work=PLAIN_HTTP),
-        *made(MEMORY_OF, later, figure=MEMORY),
+        *claims_of(DIFFERENT),
+        *claims_of(
+            (*_tornado_later.LOOP, *_tornado_later.CROWDS, *_tornado_later.PROCESSES), later
+        ),
+        *claims_of(ALIKE, alike=True),
+        *claims_of(FILE, work=BARE_READ),
+        *claims_of(NO_HELP_FILE, alike=True, work=BARE_READ),
+        *claims_of(_tornado_later.ALIKE, later, alike=True),
+        *claims_of(_tornado_later.CPU, later, work=PLAIN_HTTP),
+        *claims_of(MEMORY_OF, later, figure=MEMORY),
     )

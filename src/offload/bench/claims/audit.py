@@ -19,6 +19,7 @@ LITTLE_TOLERANCE = 0.1  # relative difference between published rate x mean and 
 class _Bound:
     figure: Figure
     ceiling: float
+    kind: str
 
     @property
     def reached(self) -> float:
@@ -70,7 +71,7 @@ def _bounds(one: Audit, processes: int) -> list[_Bound]:
         known = operational_laws.ceilings(
             workers=slots, users=one.users, service_s=figure.service_s
         )
-        found += [_Bound(figure, ceiling.rate) for ceiling in known[:1]]
+        found += [_Bound(figure, ceiling.rate, ceiling.kind) for ceiling in known[:1]]
     return found
 
 
@@ -78,7 +79,9 @@ def _exceeded_ceilings(one: Audit, bounds: list[_Bound]) -> Iterator[str]:
     for bound in bounds:
         if bound.reached > ABOVE:
             figure = bound.figure
-            ceiling = f"{one.processes} x {figure.slots} / {figure.service_s:g} s"
+            ceiling = f"{one.users} users / {figure.service_s:g} s"
+            if bound.kind != operational_laws.USERS:
+                ceiling = f"{one.processes} x {figure.slots} / {figure.service_s:g} s"
             yield f"{figure.name} {figure.rate:g}/s exceeds {ceiling} = {bound.ceiling:g}/s"
     fits = (n for n in range(1, MAX_PROCESSES + 1) if _fits(one, n))
     fewest = next(fits, None)

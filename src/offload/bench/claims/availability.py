@@ -26,7 +26,7 @@ def evaluate_availability(
     runs = [
         r
         for r in records or ()
-        if (r.trial.kind, r.key, r.trial.quick) == keys and r.result.completed
+        if (r.trial.kind, r.key, r.trial.quick) == keys and r.result.completed is not None
     ]
     completed = runs[-1].result.completed or 0 if runs else 0
     finished = completed + (runs[-1].result.failures or 0 if runs else 0)

@@ -44,7 +44,7 @@ class Application:
     """The reports of the `processes` that serve a user's application of a `kind`: asgi or wsgi.
 
     `requests` is the number of requests whose times were measured, at most about 1,000 per second
-    and process; `inside_s` and `cpu_s` are their means as in `Route`. `inside_most` is the maximum
+    and process; `inside_s` and `cpu_s` are their means as in `routes`. `inside_most` is the maximum
     number of concurrent requests in one process. `asyncio_threads` are those of
     `asyncio.to_thread`. `worker_pss_mib` is the memory of the largest process, and
     `worker_private_mib` the largest memory that a process does not share. `error` is the last

@@ -148,7 +148,8 @@ class LoadFacts:
 class Result(Figures):
     """The load tool's figures, and two ratios that the trial adds.
 
-    `little_ratio` is rate x mean / users. `tries_per_request` is the number of upstream requests
+    `little_ratio` is the mean number of concurrent requests over the number of users: that which
+    the tool reports, or else rate x mean. `tries_per_request` is the number of upstream requests
     per request of a retry task.
     """
 

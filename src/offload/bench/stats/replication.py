@@ -10,8 +10,9 @@ TOLERANCE = 1.1  # factor by which intervals are widened; a smaller ratio counts
 def classify_replication(claimed: float | None, alike: bool, low: float, high: float) -> str:
     """Return the verdict on a `claimed` ratio (None: any ratio above 1) for a measured interval.
 
-    holds: the interval, widened by TOLERANCE, contains the claimed ratio, or all of it is on the
-    same side of 1 and farther from 1;
+    holds: the interval is above 1 and, multiplied by TOLERANCE, reaches the claimed ratio; or it
+    contains 1, is narrower than TOLERANCE^2, and contains the claimed ratio if widened by
+    TOLERANCE;
     holds in part: the direction is the same, but the difference is smaller;
     does not hold: the direction is opposite, or the interval contains 1 but no ratio that is closer
     to the claimed one than to 1.
