@@ -91,6 +91,17 @@ def test_a_difference_that_is_not_certain_is_not_ignored() -> None:
     assert "Certainty: Likely. pipes x2 may be faster" in words(found)
 
 
+def test_a_noisy_measurement_counts_less_than_the_prediction() -> None:
+    sizes = {("loop", 1): 42.0, ("prefork", 2): 40.0}  # predicted: half, and one
+    noisy = answered(PYTHON, sizes, factors=WILD)
+    assert (noisy.chosen.strategy, noisy.tie) == ("prefork", ("prefork",))
+    reason = "loop was 5 % faster, which is not certain; its predicted rate is 47 % lower."
+    assert reason in words(noisy)
+    steady = answered(PYTHON, sizes)
+    assert (steady.chosen.strategy, steady.tie) == ("loop", ("loop",))
+    assert "not certain" not in words(steady)
+
+
 def test_a_disturbed_measurement_has_no_verdict() -> None:
     found = answer_of(40.0, 20.0, others_cpu=0.5)
     assert found.disturbed is not None

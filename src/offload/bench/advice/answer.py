@@ -11,6 +11,7 @@ from offload.bench.advice.latency import Percentile
 from offload.bench.advice.model import Prediction
 from offload.bench.advice.question_file import Question
 from offload.bench.advice.strategies import STRATEGIES, size_of
+from offload.bench.advice.weighting import weighted_ratio
 from offload.bench.analysis import comparison, machine_speed, rate
 from offload.bench.analysis.comparison import Comparison
 from offload.bench.planning.plan import Plan
@@ -115,6 +116,7 @@ def predict(question: Question, case: Case) -> Answer:
 def evaluate(question: Question, planned: Plan, records: Sequence[Record]) -> Answer:
     """Choose among the measured candidates or, if there are none, by the prediction.
 
+    Measured ratios of rates are weighted with the predicted ones.
     A candidate that failed in its last rounds is not chosen, whatever its rate was before.
     """
     run = RunRecords(records)
@@ -189,14 +191,31 @@ def _one_per_strategy(
 
 
 def _find_ties(options: Mapping[int, Option], windows: Mapping[int, Sequence[Record]]) -> list[int]:
-    """Return the places of the fastest candidate and of those that may be as fast."""
+    """Return the places of the best candidate and of those that may be as fast.
+
+    Rates are compared by `weighted_ratio`: with few rounds on a noisy machine, the fastest of
+    similar candidates may be fastest by chance.
+    """
     fastest = max(options, key=lambda place: options[place].rate.value or 0.0)
-    found = [fastest]
+    ratios = {place: _weighted_ratio(options, windows, fastest, place) for place in options}
+    best = max(options, key=lambda place: ratios[place])
+    found = [best]
     for place in options:
-        verdict = comparison.compare(windows[fastest], windows[place]).verdict
-        if place != fastest and certainty.is_tie(verdict, verdict.ratio):
+        verdict = comparison.compare(windows[best], windows[place]).verdict
+        if place != best and certainty.is_tie(verdict, ratios[place] / ratios[best]):
             found.append(place)
     return found
+
+
+def _weighted_ratio(
+    options: Mapping[int, Option], windows: Mapping[int, Sequence[Record]], one: int, other: int
+) -> float:
+    """Return the weighted ratio of the rate of `other` to that of `one`; 0 if it is unknown."""
+    if one == other:
+        return 1.0
+    measured = comparison.compare(windows[one], windows[other]).verdict
+    predicted = options[other].prediction.rate / options[one].prediction.rate
+    return weighted_ratio(measured, predicted) or 0.0
 
 
 def _preference(prediction: Prediction) -> tuple[int, int]:

@@ -64,6 +64,7 @@ def sentences(answer: Answer) -> Iterator[str]:
     probe = answer.question.probe
     yield _call(probe)
     yield _limit(answer.chosen, probe)
+    yield from _faster(answer)
     yield from _slower(answer)
     yield from _size(answer)
 
@@ -256,6 +257,20 @@ def _limit(chosen: Option, probe: Probe) -> str:
     cores = f"{probe.cores} core{'s' if probe.cores > 1 else ''}"
     limit = LIMITS[chosen.prediction.limit].format(cores=cores)
     return f"With {option_name(chosen.strategy, chosen.workers)}, {limit}."
+
+
+def _faster(answer: Answer) -> Iterator[str]:
+    """Yield why strategies were not chosen whose measured rate is higher, but not certainly."""
+    chosen = answer.chosen
+    for option in answer.others:
+        ratio = None if option.compared is None else option.compared.verdict.ratio
+        lower = 1 - option.prediction.rate / chosen.prediction.rate
+        if ratio is None or ratio <= 1 + EXACT or option.strategy in answer.tie or lower <= 0:
+            continue
+        yield (
+            f"{option_name(option.strategy, option.workers)} was {percent(ratio - 1)} faster, which "
+            f"is not certain; its predicted rate is {percent(lower)} lower."
+        )
 
 
 def _slower(answer: Answer) -> Iterator[str]:
