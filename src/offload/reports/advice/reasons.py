@@ -267,9 +267,10 @@ def _faster(answer: Answer) -> Iterator[str]:
         lower = 1 - option.prediction.rate / chosen.prediction.rate
         if ratio is None or ratio <= 1 + EXACT or option.strategy in answer.tie or lower <= 0:
             continue
+        name = option_name(option.strategy, option.workers)
         yield (
-            f"{option_name(option.strategy, option.workers)} was {percent(ratio - 1)} faster, which "
-            f"is not certain; its predicted rate is {percent(lower)} lower."
+            f"{name} was {percent(ratio - 1)} faster, which is not certain; its predicted rate is "
+            f"{percent(lower)} lower."
         )
 
 
