@@ -80,18 +80,25 @@ def test_a_file_of_another_version_is_measured_again(text: str, file: Path) -> N
     assert overhead_store.load() == []
 
 
-def test_the_mean_of_rounds_is_taken_at_their_mean_speed() -> None:
+def test_the_median_of_rounds_is_taken_at_their_median_speed() -> None:
     slower = {name: replace(each, python_s=0.06) for name, each in STORED.items()}
-    found = overhead.mean([STORED, slower])["pipes"]
+    found = overhead.median([STORED, slower])["pipes"]
     assert found.python_s == pytest.approx(0.04)
     # scaled to 40 ms of fixed work, the first round is doubled, and the second is 2/3 of itself
     assert found.cpu_s == pytest.approx(ONE.cpu_s * (2 + 2 / 3) / 2)
     assert found.waiting is not None
     assert found.waiting.serial_s == pytest.approx(ONE.serial_s * (2 + 2 / 3) / 2)
-    assert found.idle_s == pytest.approx(0.0003 * (2 + 2 / 3) / 2)
-    assert overhead.mean([STORED]) == STORED
+    assert found.idle_s == pytest.approx(0.0003 * 2 / 3)  # disturbance only increases it
+    assert overhead.median([STORED]) == STORED
     unknown = {**STORED, "pipes": replace(STORED["pipes"], idle_s=None)}
-    assert overhead.mean([STORED, unknown])["pipes"].idle_s is None
+    assert overhead.median([STORED, unknown])["pipes"].idle_s is None
+
+
+def test_one_disturbed_round_of_three_changes_little() -> None:
+    pipes = STORED["pipes"]
+    disturbed = {**STORED, "pipes": replace(pipes, idle_s=0.018, cpu_s=9 * pipes.cpu_s)}
+    assert overhead.median([STORED, disturbed, STORED]) == STORED
+    assert overhead.median([disturbed, STORED])["pipes"].idle_s == pipes.idle_s
 
 
 def test_overheads_are_proportional_to_the_time_of_fixed_work() -> None:

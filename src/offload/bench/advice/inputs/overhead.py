@@ -13,14 +13,15 @@ too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import statistics
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean
-from typing import Any
+from typing import Any, TypeVar
 
 from offload.bench.advice.strategies import STRATEGIES
 from offload.bench.records import lines
 
+T = TypeVar("T")
 LONGEST = 60.0  # limit of a valid figure in s
 MEASURING_CORES = 0.1  # cores that the sampler and the idle servers of a block use [0.07 to 0.13]
 # Numbers of workers that saturate their server although the task waits. More workers change the
@@ -128,36 +129,41 @@ def read(values: Mapping[str, Any]) -> dict[str, Overhead]:
     return found
 
 
-def mean(rounds: Sequence[Mapping[str, Overhead]]) -> dict[str, Overhead]:
-    """Return the mean overhead of each strategy over several rounds, at their mean speed."""
-    return {name: _mean([each[name] for each in rounds]) for name in STRATEGIES}
+def median(rounds: Sequence[Mapping[str, Overhead]]) -> dict[str, Overhead]:
+    """Return the median overhead of each strategy over several rounds, at their median speed.
+
+    A round beside undetected other work may have 20 times the idle time of the others, so of two
+    idle times the smaller one is used.
+    """
+    return {name: _median([each[name] for each in rounds]) for name in STRATEGIES}
 
 
-def _mean(found: Sequence[Overhead]) -> Overhead:
-    python_s = _mean_if_known([each.python_s for each in found])
+def _median(found: Sequence[Overhead]) -> Overhead:
+    speeds = _known([each.python_s for each in found])
+    python_s = statistics.median(speeds) if speeds else None
     same_speed = [each.at(python_s) for each in found]
+    idle_s = _known([each.idle_s for each in same_speed])
     return Overhead(
-        fmean(each.serial_s for each in same_speed),
-        fmean(each.cpu_s for each in same_speed),
-        _mean_part(each.waiting for each in same_speed),
-        _mean_part(each.computing for each in same_speed),
-        _mean_part(each.megabyte for each in same_speed),
-        _mean_if_known([each.idle_s for each in same_speed]),
+        statistics.median(each.serial_s for each in same_speed),
+        statistics.median(each.cpu_s for each in same_speed),
+        _median_part([each.waiting for each in same_speed]),
+        _median_part([each.computing for each in same_speed]),
+        _median_part([each.megabyte for each in same_speed]),
+        statistics.median_low(idle_s) if idle_s else None,
         python_s,
     )
 
 
-def _mean_part(parts: Iterable[Overhead | None]) -> Overhead | None:
-    """Return the mean of one part of several overheads; None if one of them is unknown."""
-    listed = [*parts]
-    known = [part for part in listed if part is not None]
-    return _mean(known) if len(known) == len(listed) else None
+def _median_part(parts: Sequence[Overhead | None]) -> Overhead | None:
+    """Return the median of one part of several overheads; None if one of them is unknown."""
+    known = _known(parts)
+    return _median(known) if known else None
 
 
-def _mean_if_known(values: Sequence[float | None]) -> float | None:
-    """Return the mean of values; None if one of them is unknown."""
+def _known(values: Sequence[T | None]) -> list[T]:
+    """Return the values; an empty list if one of them is unknown."""
     known = [each for each in values if each is not None]
-    return fmean(known) if len(known) == len(values) else None
+    return known if len(known) == len(values) else []
 
 
 def is_complete(found: Mapping[str, Overhead]) -> bool:

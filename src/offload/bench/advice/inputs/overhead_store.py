@@ -1,4 +1,4 @@
-"""The overheads of this machine: the means of the stored rounds.
+"""The overheads of this machine: the medians of the stored rounds.
 
 A round takes 30 s, and its figures differ from those of the next one by 10 to 40 %. Each answer
 measures at most one round, until ROUNDS are stored, so that the first answer is not late.
@@ -35,7 +35,7 @@ class StoredRound:
 
 
 def of_machine(report: Callable[[str], object], rounds: int = ROUNDS) -> MeasuredOverheads:
-    """Return the mean overheads of this machine.
+    """Return the median overheads of this machine.
 
     If fewer than `rounds` rounds are stored, measure and store another one. A round that is
     incomplete or disturbed is not stored, and is used only if there is no other one. `report` is
@@ -44,13 +44,13 @@ def of_machine(report: Callable[[str], object], rounds: int = ROUNDS) -> Measure
     """
     known = load()
     if len(known) >= rounds:
-        return _mean(known)
+        return _median(known)
     report("the strategies' overhead on this machine: 30 s")
     return _with_another(known, report)
 
 
-def _mean(known: Sequence[StoredRound]) -> MeasuredOverheads:
-    return MeasuredOverheads(overhead.mean([each.overheads for each in known]))
+def _median(known: Sequence[StoredRound]) -> MeasuredOverheads:
+    return MeasuredOverheads(overhead.median([each.overheads for each in known]))
 
 
 def _with_another(
@@ -66,15 +66,15 @@ def _with_another(
         if not known:
             raise
         report(f"{error}; an earlier measurement is used")
-        return _mean(known)
+        return _median(known)
     if measured.warning is None:
         known = [*known, StoredRound(time.time(), measured.overheads)]
         _save(known)
-        return _mean(known)
+        return _median(known)
     if not known:
         return measured
     report(f"{measured.warning}; an earlier measurement is used")
-    return _mean(known)
+    return _median(known)
 
 
 def load() -> list[StoredRound]:
