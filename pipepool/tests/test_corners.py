@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import importlib
 import os
+import pickle
 import signal
 import sys
 import time
@@ -16,7 +17,9 @@ from typing import Any
 
 import pytest
 
-from pipepool import BrokenWorker, PipeExecutor, PipePool
+from pipepool import BrokenWorker, PipeExecutor, PipePool, QueueFull
+from pipepool.workers import shared_memory
+from pipepool.workers.protocol import Decoder, Encoder
 from pipepool.workers.worker_connection import DEFAULTS
 from pool_tests import calls
 from pool_tests.helpers import LIMIT, assume_short, in_pool, is_alive, wait_for, wait_until
@@ -364,6 +367,37 @@ def test_cancelled_calls_of_an_executor_leave_its_queue() -> None:
         assert wait_until(lambda: len(executor._engine._scheduler.queue) == 2)
         assert [each.cancel() for each in waiting] == [True, True]
         assert executor.submit(calls.add, 1).result(LIMIT) == 1
+
+
+def test_an_executor_with_max_queue_0_accepts_one_call_for_each_worker_that_starts() -> None:
+    with PipeExecutor(2, max_queue=0) as executor:
+        tasks = [executor.submit(calls.sleep, 0.3) for _ in range(3)]
+        errors = [type(each.exception(LIMIT)) for each in tasks]
+        assert errors == [type(None), type(None), QueueFull]
+        assert executor.submit(calls.add, 1).result(LIMIT) == 1
+
+
+def test_a_failed_copy_frees_all_blocks_of_its_value(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    descriptor, memory = shared_memory.create(1 << 20)
+    os.close(descriptor)
+    arena = memory.arena(shared_memory.RESULTS)
+    buffers = [pickle.PickleBuffer(bytearray(100_000)) for _ in range(3)]
+    kind, payload = Encoder(arena).encode(buffers)
+    assert sum(arena._states) == 3
+    decoder, copied = Decoder(arena), [0]
+
+    def view(offset: int, size: int) -> memoryview:
+        copied[0] += 1
+        if copied[0] == 2:
+            raise MemoryError
+        return memoryview(bytes(size))
+
+    monkeypatch.setattr(arena, "view", view)
+    with pytest.raises(MemoryError):
+        decoder.decode(kind, payload, memoryview(b""))
+    assert not any(arena._states)
 
 
 def test_a_task_submitted_while_another_is_pickled_is_counted_once() -> None:

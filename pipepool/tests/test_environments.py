@@ -31,6 +31,10 @@ async def main():
             n + 1 for n in range(300)
         ]
         assert len(await pool.run(calls.data, 2_000_000)) == 2_000_000
+        five = await pool.run(calls.add, 5, queue_timeout=0)
+        assert five == 5
+        twice = await asyncio.gather(*(pool.run(calls.add, n, queue_timeout=0) for n in range(2)))
+        assert twice == [0, 1]
         try:
             await pool.run(calls.exit_process, 3)
         except BrokenWorker:
@@ -138,6 +142,68 @@ def test_a_worker_without_memory_fails_its_task_alone() -> None:
         assert await pool.run(calls.add, 1) == 1
 
     in_pool(test, 1, initializer=calls.limit_memory, initargs=(600 << 20,))
+
+
+def test_arguments_that_the_application_has_no_memory_to_copy_fail_their_task_alone(
+    tmp_path: Path,
+) -> None:
+    program = """
+import asyncio, pickle, resource
+from pipepool import PipePool
+from pool_tests import calls
+
+async def main():
+    async with PipePool(1) as pool:
+        pid = await pool.run(calls.pid)
+        for _ in range(20):
+            await pool.run(calls.same, 0)  # a short function: its calls share frames
+        large = pickle.PickleBuffer(bytearray(300 << 20))  # does not fit into the shared memory
+        in_use = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (in_use + (100 << 20), -1))
+        tasks = [pool.run(calls.same, each) for each in (1, large, 3)]
+        print(await asyncio.gather(*tasks, return_exceptions=True))
+        print(pid == await asyncio.wait_for(pool.run(calls.pid), 20), pool.stats().failed)
+
+if __name__ == "__main__":
+    asyncio.run(main())
+"""
+    (tmp_path / "program.py").write_text(program)
+    done = subprocess.run(
+        [sys.executable, "program.py"],
+        capture_output=True,
+        text=True,
+        timeout=50,
+        cwd=tmp_path,
+        env=ENVIRONMENT,
+    )
+    text = "[1, MemoryError('the arguments do not fit into the memory'), 3]\nTrue 1\n"
+    assert (done.stdout, done.stderr) == (text, "")
+
+
+def test_the_output_of_an_import_is_printed_once(tmp_path: Path) -> None:
+    (tmp_path / "talks.py").write_text("print('imported')\n")
+    program = """
+import asyncio
+from pipepool import PipePool
+from pool_tests import calls
+
+async def main():
+    async with PipePool(3, preload=["talks"]) as pool:
+        await pool.run(calls.add, 1)
+
+if __name__ == "__main__":
+    asyncio.run(main())
+"""
+    (tmp_path / "program.py").write_text(program)
+    done = subprocess.run(
+        [sys.executable, "program.py"],
+        capture_output=True,
+        text=True,
+        timeout=50,
+        cwd=tmp_path,
+        env=ENVIRONMENT,
+    )
+    assert (done.stdout, done.stderr) == ("imported\n", "")
 
 
 @pytest.mark.slow

@@ -32,7 +32,8 @@ class PipePool:
     * `initializer(*initargs)` runs in each worker before its first task, `finalizer()` at its end.
     * `preload` names modules that are imported once, before the workers are forked.
     * `max_tasks_per_child` is the number of tasks after which a worker is replaced.
-    * `max_queue` is the number of tasks that may wait for a worker.
+    * `max_queue` is the number of tasks that may wait for a worker; while the pool starts, one more
+      may wait for each worker that is not ready.
     * `context` names context variables, "module:name", whose values are sent with each task.
     * `start_timeout` limits the start of each worker, in seconds. If none is ready by then, the
       start fails; later, a worker that exceeds it is killed and started again.

@@ -115,17 +115,23 @@ class Scheduler:
         task = Task(known, args, kwargs, future, options, variables, credit)
         self.accounting.submitted += 1  # first: Ctrl-C may interrupt the next call
         self.queue.append(task)
-        if options.queue_timeout is not None:
-            self._deadlines.limit_wait(task)
         if at_once or not (self._flush_is_scheduled or self.running):
             self.flush()  # there is no other task to share a frame with
         elif not self._flush_is_scheduled:
             self._flush_is_scheduled = True
             self._loop.call_soon(self.flush)
+        is_queued = task.connection is None and not task.is_ended
+        if options.queue_timeout is not None and is_queued:  # after the flush: it may be 0
+            self._deadlines.limit_wait(task)
         return task
 
     def _make_room(self, function: Function, max_queue: int) -> None:
-        """Send and drop queued tasks where possible; raise QueueFull if the queue is still full."""
+        """Send and drop queued tasks where possible; raise QueueFull if the queue is still full.
+
+        While the pool starts, tasks that a starting worker will take at once do not count.
+        """
+        if not self.manager.started.done():
+            max_queue += self.manager.count_starting()
         self.flush()
         has_room = self.manager.idle or self._least_busy(function) is not None
         if len(self.queue) >= max_queue:
@@ -174,11 +180,25 @@ class Scheduler:
             if sent:
                 self.running += sent
                 manager.idle.pop(connection, None)
-                connection.send()
+                try:
+                    connection.send()
+                except MemoryError:
+                    self._take_back(connection)
                 if len(connection.tasks) > 1:
                     self._schedule_check()
+                elif not connection.tasks:
+                    manager.release_if_empty(connection)
                 if connection.tasks_left <= manager.replace_at:
                     manager.prepare_replacement(connection)
+
+    def _take_back(self, connection: WorkerConnection) -> None:
+        """After a frame could not be sent: fail its large tasks, and queue the others again."""
+        large, small = connection.take_unsent()
+        self.running -= len(large) + len(small)
+        if large:
+            self._put_back(small)
+        for task in large or small:
+            self.accounting.fail(task, MemoryError("the arguments do not fit into the memory"))
 
     def _fail_unsent(self, task: Task, error: BaseException) -> None:
         """Fail a task that cannot be pickled. Raise Ctrl-C again, since Python delivers it once."""

@@ -60,6 +60,9 @@ def main(descriptor: int, parent: int, tracker: int) -> NoReturn:
         text = traceback.format_exc().encode()
         control.sendall(REPORT.pack(FAILED, len(text), 0) + text, NO_SIGPIPE)
         os._exit(1)
+    with contextlib.suppress(Exception):  # else each worker would print what the imports printed
+        sys.stdout.flush()
+        sys.stderr.flush()
     _set_death_signal(0)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])  # not the mask of the application
     gc.collect()

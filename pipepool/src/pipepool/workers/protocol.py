@@ -18,7 +18,7 @@ import pickle
 import socket
 import struct
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from pipepool.workers.shared_memory import Arena, keep_freed_pages
@@ -45,16 +45,21 @@ CONNECTION_MODULE = "multiprocessing.connection"
 CREDIT = -1  # in place of a function number: the payload is more credit for a stream; 0 ends it
 
 Place = tuple[int, int, int]
+Places = list[tuple[Place, type[Any]]]  # the type is bytes, bytearray, or memoryview for a view
 Entry = tuple[Any, ...]
 Frame = tuple[list[Entry], memoryview]
 SMALL = frozenset((int, float, bool, type(None)))
 
 
 class Encoder:
-    """Collects entries; `frame` returns the buffers that hold all of them."""
+    """Collects entries; `frame` returns the buffers that hold all of them.
 
-    def __init__(self, arena: Arena) -> None:
+    With `copies_blob` it copies the buffers of the blob, which may change before they are sent.
+    """
+
+    def __init__(self, arena: Arena, copies_blob: bool = False) -> None:
         self._arena = arena
+        self._copies_blob = copies_blob
         self._blob: list[memoryview] = []
         self._blob_size = 0
         self._supports_connections = False
@@ -66,14 +71,33 @@ class Encoder:
         return bool(self._blob)
 
     def frame(self) -> list[bytes | memoryview]:
-        """Return the buffers to send for all entries since the last call."""
+        """Return the buffers to send for all entries since the last call.
+
+        After a MemoryError the entries are still there.
+        """
         envelope = pickle.dumps(self.entries, 5)
         head = HEADER.pack(len(envelope), self._blob_size) + envelope
-        self.entries.clear()
         if not self._blob:
+            self.entries.clear()
             return [head]
-        blob, self._blob, self._blob_size = self._blob, [], 0
+        blob = [_immutable(part) for part in self._blob] if self._copies_blob else self._blob
+        self.entries.clear()
+        self._blob, self._blob_size = [], 0
         return [head, *blob]
+
+    def drop_calls(self) -> dict[int, bool]:
+        """Forget the calls that are not in a frame yet, and free their blocks.
+
+        Return their sequence numbers, each with whether the call has buffers in the blob.
+        """
+        decoder = Decoder(self._arena)
+        dropped: dict[int, bool] = {}
+        for sequence, _, _, kind, payload in self.entries:
+            decoder.discard(kind, payload)
+            dropped[sequence] = any(block < 0 for (block, _, _), _ in _places(kind, payload))
+        self.entries.clear()
+        self._blob, self._blob_size = [], 0
+        return dropped
 
     def encode(self, value: object) -> tuple[int, Any]:
         """Return kind and payload of a value; raise what pickle raises."""
@@ -143,64 +167,81 @@ class Decoder:
         """Return the value; with `as_views` bytes and large buffers are memoryviews."""
         if kind == PLAIN:
             return memoryview(payload) if as_views and type(payload) is bytes else payload
-        if kind == BYTES:
-            return self._borrow(payload, blob) if as_views else self._copy(payload, blob, bytes)
-        if kind == WITH_BYTES:
-            return self._decode_call(payload, blob)
-        body, places = payload
-        if type(body) is tuple:
-            body = self._copy(body, blob, bytes)
-        if as_views or kind == VIEWS:
-            return pickle.loads(body, buffers=[self._borrow(place, blob) for place in places])  # noqa: S301
-        buffers = [self._copy(place, blob, bytearray) for place in places]
-        return pickle.loads(body, buffers=buffers)  # noqa: S301 - from our own child or parent
-
-    def _decode_call(self, payload: Any, blob: memoryview) -> Any:
-        kind, rest, as_views, places = payload
-        large = [
-            (key, self._borrow(place, blob) if as_views else self._copy(place, blob, bytes))
-            for key, place in places
-        ]
-        args, kwargs, extra = (rest, {}, None) if kind == PLAIN else self.decode(kind, rest, blob)
-        args = list(args)
-        for key, data in large:
-            (args if isinstance(key, int) else kwargs)[key] = data
-        return args, kwargs, extra
+        taken: list[Any] = []
+        try:
+            self._take(_places(kind, payload, as_views), blob, taken)
+            return _load(kind, payload, iter(taken))
+        finally:
+            taken.clear()  # else the traceback of an exception keeps copies and views alive
 
     def discard(self, kind: int, payload: Any) -> None:
         """Free the blocks of a value that is not decoded."""
-        places: Sequence[Place] = ()
-        if kind == BYTES:
-            places = [payload]
-        elif kind == WITH_BYTES:
-            inner, rest, _, large = payload
-            self.discard(inner, rest)
-            places = [place for _, place in large]
-        elif kind == ITEM:
-            self.discard(*payload)
-        elif kind in {PICKLED, VIEWS}:
-            body, places = payload
-            places = [*places, body] if type(body) is tuple else places
-        for block, _, _ in places:
+        for (block, _, _), _ in _places(kind, payload):
             if block >= 0:
                 self._arena.free(block)
+
+    def _take(self, places: Places, blob: memoryview, taken: list[Any]) -> None:
+        """Add the buffers of places to `taken`: copies, and views.
+
+        A view frees its block when it is released. All other blocks are freed here, also if a copy
+        fails.
+        """
+        try:
+            for place, make in places:
+                if make is memoryview:
+                    taken.append(self._borrow(place, blob))
+                else:
+                    keep_freed_pages()
+                    taken.append(make(self._view(place, blob)))
+        finally:
+            for number, ((block, _, _), make) in enumerate(places):
+                is_lent = make is memoryview and number < len(taken)
+                if block >= 0 and not is_lent:
+                    self._arena.free(block)
 
     def _view(self, place: Place, blob: memoryview) -> memoryview:
         block, offset, size = place
         return blob[offset : offset + size] if block < 0 else self._arena.view(offset, size)
 
-    def _copy(self, place: Place, blob: memoryview, make: type[Any]) -> Any:
-        keep_freed_pages()
-        try:
-            return make(self._view(place, blob))
-        finally:
-            if place[0] >= 0:
-                self._arena.free(place[0])
-
     def _borrow(self, place: Place, blob: memoryview) -> memoryview:
         if place[0] < 0:
             return self._view(place, blob).toreadonly()
         return self._arena.borrow(*place)
+
+
+def _places(kind: int, payload: Any, as_views: bool = False) -> Places:
+    """Return the places of a value, in the order in which `_load` needs them."""
+    if kind == BYTES:
+        return [(payload, memoryview if as_views else bytes)]
+    if kind == WITH_BYTES:
+        inner, rest, as_views, large = payload
+        of_bytes: Places = [(place, memoryview if as_views else bytes) for _, place in large]
+        return of_bytes + _places(inner, rest)
+    if kind == ITEM:
+        return _places(*payload)
+    if kind not in (PICKLED, VIEWS):
+        return []
+    body, buffers = payload
+    of_body: Places = [(body, bytes)] if type(body) is tuple else []
+    make: type[Any] = memoryview if as_views or kind == VIEWS else bytearray
+    return of_body + [(place, make) for place in buffers]
+
+
+def _load(kind: int, payload: Any, buffers: Iterator[Any]) -> Any:
+    """Return a value from the buffers of its places."""
+    if kind == BYTES:
+        return next(buffers)
+    if kind == WITH_BYTES:
+        inner, rest, _, places = payload
+        large = [(key, next(buffers)) for key, _ in places]
+        args, kwargs, extra = (rest, {}, None) if inner == PLAIN else _load(inner, rest, buffers)
+        args = list(args)
+        for key, data in large:
+            (args if isinstance(key, int) else kwargs)[key] = data
+        return args, kwargs, extra
+    body, _ = payload
+    data = next(buffers) if type(body) is tuple else body
+    return pickle.loads(data, buffers=buffers)  # noqa: S301 - from our own child or parent
 
 
 class FrameReader:
@@ -320,3 +361,8 @@ def _are_plain(values: tuple[Any, ...]) -> bool:
         if kind not in SMALL and ((kind is not str and kind is not bytes) or len(value) >= LARGE):
             return False
     return True
+
+
+def _immutable(part: memoryview) -> memoryview:
+    """Return a view of bytes that cannot change."""
+    return part if type(part.obj) is bytes else memoryview(bytes(part))

@@ -139,6 +139,8 @@ class Arena:
     def borrow(self, block: int, offset: int, size: int) -> memoryview:
         """Return a read-only view that frees its block when its last user releases it."""
         mapping = self._mapping_type.from_buffer(self._memory)
-        mapping.states, mapping.block, mapping.pid = self._states, block, os.getpid()
         begin = self._begin + offset
-        return memoryview(mapping).cast("B")[begin : begin + size].toreadonly()
+        view = memoryview(mapping).cast("B")[begin : begin + size].toreadonly()
+        mapping.block, mapping.pid = block, os.getpid()
+        mapping.states = self._states  # last: from here on its deletion frees the block
+        return view

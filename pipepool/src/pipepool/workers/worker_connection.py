@@ -249,7 +249,7 @@ class WorkerConnection:
             self.worker_socket.close()
             raise
         self.status = memory.status
-        self._encoder = Encoder(memory.arena(shared_memory.ARGUMENTS))
+        self._encoder = Encoder(memory.arena(shared_memory.ARGUMENTS), copies_blob=True)
         self.decoder = Decoder(memory.arena(shared_memory.RESULTS))
         self._reader = FrameReader(self._socket)
         self._socket.setblocking(False)
@@ -277,7 +277,11 @@ class WorkerConnection:
     def grant(self, task: Task, items: int) -> None:
         """Allow the stream of a task to send `items` more items."""
         self._encoder.entries.append((task.sequence, CREDIT, None, PLAIN, items))
-        self.send()
+        try:
+            self.send()
+        except MemoryError:
+            self._encoder.drop_calls()
+            raise
 
     def stop_stream(self, task: Task) -> None:
         """Make the worker end a stream at its next item."""
@@ -291,7 +295,10 @@ class WorkerConnection:
         self.send()
 
     def send(self) -> None:
-        """Send as much of the entries as the socket accepts now, and the rest later."""
+        """Send as much of the entries as the socket accepts now, and the rest later.
+
+        Raise MemoryError if they cannot be copied; then `take_unsent` returns their tasks.
+        """
         if not self._encoder.entries:
             return
         frame = self._encoder.frame()
@@ -309,11 +316,25 @@ class WorkerConnection:
                 return
             frame = [memoryview(head)[sent:]]
         self.last_sent = self.sequence
-        self._unsent.extend(map(_immutable, frame))
+        self._unsent.extend(map(memoryview, frame))
         if not self.has_backlog:
             self.has_backlog = True
             in_empty_context(self._loop.add_writer, self._descriptor, self._write)
             self._write()
+
+    def take_unsent(self) -> tuple[list[Task], list[Task]]:
+        """Take back the tasks that `send` could not send: with buffers to copy, and others."""
+        large: list[Task] = []
+        small: list[Task] = []
+        for sequence, has_blob in self._encoder.drop_calls().items():
+            task = self.tasks.pop(sequence)
+            self.load -= task.cost
+            self.tasks_left += 1
+            if task.function.number:
+                self._known_functions.discard(task.function.number)
+            task.sent = 0
+            (large if has_blob else small).append(task)
+        return large, small
 
     def _write(self) -> None:
         try:
@@ -413,9 +434,3 @@ class WorkerConnection:
         ):  # a forked process may hold it too: close() is not enough
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
-
-
-def _immutable(part: bytes | memoryview) -> memoryview:
-    """Return a view of bytes that cannot change before the socket takes them."""
-    view = memoryview(part)
-    return view if type(view.obj) is bytes else memoryview(bytes(view))
