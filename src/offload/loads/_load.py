@@ -8,8 +8,6 @@ from dataclasses import dataclass, field, replace
 
 from offload.loads._message import Message, split_credentials
 
-SPARE_DESCRIPTORS = 64  # file descriptors of a load tool besides its users' connections
-
 
 @dataclass(frozen=True)
 class Window:

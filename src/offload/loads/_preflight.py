@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import resource
 import shutil
 import socket
 from collections.abc import Sequence
@@ -14,8 +13,7 @@ from urllib.parse import urlsplit
 import psutil
 
 from offload.errors import MachineError, UsageError
-from offload.loads import HERE, Load, Sender
-from offload.loads._load import SPARE_DESCRIPTORS
+from offload.loads import HERE, Load, Sender, _descriptors
 from offload.loads._validation import check_ability, check_numbers
 from offload.registry import catalog
 from offload.registry.bind_address import is_loopback
@@ -34,7 +32,7 @@ def check(load: Load, name: str, sender: Sender = HERE) -> ModuleType:
         fix = f"{driver.INSTALL}, or use driver=builtin"
         raise MachineError(f"{name} is not installed", fix)
     if not sender.hosts:
-        _allow_descriptors(load.users)
+        _descriptors.raise_limit(load.users)
     elif name != "builtin":
         raise UsageError(f"{name} cannot load from several hosts", "use driver=builtin")
     _check_target(load.url, sender.allow)
@@ -46,16 +44,6 @@ def is_installed(driver: ModuleType) -> bool:
     package = getattr(driver, "PACKAGE", None)
     has_tool = driver.TOOL is None or shutil.which(driver.TOOL) is not None
     return has_tool and (package is None or importlib.util.find_spec(package) is not None)
-
-
-def _allow_descriptors(users: int) -> None:
-    """Raise the soft limit of descriptors, which tools inherit; raise MachineError if it cannot."""
-    soft, limit = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = users + SPARE_DESCRIPTORS
-    if limit != resource.RLIM_INFINITY and wanted > limit:
-        raise MachineError(f"users={users} need more than {limit} descriptors", "raise ulimit -n")
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, limit))
 
 
 def _check_target(url: str, allow: Sequence[str]) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Mapping
+from typing import Any
 
 from offload.flags import Flag
 from offload.loads import Command, Figures, Load, LoadResult, Response
@@ -91,12 +93,7 @@ def parse(stdout: str, stderr: str, load: Load) -> LoadResult:
     elapsed = report["elapsed_time"]
     failed = _failures(stderr, failures, transactions - completed)
     finished = transactions + failures
-    has_only_completed = transactions == completed  # siege's times include those of a 4xx
-    mean, how = None, None
-    if has_only_completed:
-        mean, how = _mean(report["response_time"], completed, failures, elapsed, load)
     aborted = failures >= _max_failures(load)
-    longest = report["longest_transaction"] if completed and has_only_completed else None
     problem = f"siege stopped after {failures} failures ({_worst(failed)})" if aborted else None
     if capped := CAPPED.search(stderr + stdout):
         problem = f"siege ran {capped[1]} instead of {load.users} users: its limit is lower"
@@ -109,7 +106,7 @@ def parse(stdout: str, stderr: str, load: Load) -> LoadResult:
             rate=completed / elapsed if elapsed else None,
             rate_how="count / elapsed",
             rate_quantum=quantum_of_count(load.users, completed),
-            response=Response(mean, how, max_s=longest),
+            response=_response(report, load),
         ),
         problem=problem,
         notes=_notes(load),
@@ -150,6 +147,15 @@ def _failures(stderr: str, failures: int, not_found: int) -> dict[str, int | Non
         "other": other,
         "unfinished": None,
     }
+
+
+def _response(report: Mapping[str, Any], load: Load) -> Response:
+    """Return the response times; they are unknown after a 4xx, because siege includes its time."""
+    transactions, failures = report["transactions"], report["failed_transactions"]
+    if not transactions or report["successful_transactions"] < transactions:
+        return Response()
+    mean, how = _mean(report["response_time"], transactions, failures, report["elapsed_time"], load)
+    return Response(mean, how, max_s=report["longest_transaction"])
 
 
 def _mean(

@@ -17,7 +17,7 @@ class Series:
 
     `grown_kib` is the sum of the changes of each process's memory since the first reading. A
     process that ends takes its memory with it, and the start of its replacement is no growth. So
-    increases count only from `start_s` seconds after the first reading of a process. If processes
+    changes count only from `start_s` seconds after the first reading of a process. If processes
     are killed after a short life, the growth is therefore underestimated.
     """
 
@@ -30,15 +30,15 @@ class Series:
 
     def add(self, at: float, readings: Readings) -> None:
         """Add the readings at a time in s."""
-        increase = 0
+        change = 0
         for identity, found in readings.items():
             before = self._before.get(identity)
             if before is not None and self.at[-1] - self._born[identity] >= self.start_s:
-                increase += found.memory_kib - before.memory_kib
+                change += found.memory_kib - before.memory_kib
         self._born = {identity: self._born.get(identity, at) for identity in readings}
         self._before = readings
         self.at.append(at)
-        self.grown_kib.append(increase + (self.grown_kib[-1] if self.grown_kib else 0))
+        self.grown_kib.append(change + (self.grown_kib[-1] if self.grown_kib else 0))
         self.all.append(totals(readings))
 
     def drop_warm_up(self) -> None:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import resource
 from time import monotonic
 
-from offload.loads import Load
-from offload.loads._load import SPARE_DESCRIPTORS
+from offload.loads import Load, _descriptors
 from offload.loads.engine.connections.checked_connection import CheckedConnection, ExpectedBody
 from offload.loads.engine.connections.connection import Connection
 from offload.loads.engine.connections.target import Target, target
@@ -39,7 +37,7 @@ class Clients:
         self._max_failures = max(CONSECUTIVE_FAILURES, FAILURES_PER_USER * load.users)
         self._failing_since = 0.0
         self._completed = -1  # completed requests when the last request failed
-        _allow_descriptors(load.users)
+        _descriptors.raise_limit(load.users)
 
     def start(self, now: float) -> None:
         """Send the first requests, in the running event loop; the load starts at `now`."""
@@ -104,10 +102,3 @@ class Clients:
         for connection in self.connections:
             if connection.started is not None and connection.started < late:
                 connection.time_out()
-
-
-def _allow_descriptors(users: int) -> None:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = users + SPARE_DESCRIPTORS
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
