@@ -23,7 +23,8 @@ from tests.installed import MISSING
 from tests.project.test_readme import PAGES, documents
 
 COMMAND = re.compile(
-    r"(?:fab|offload|make|python3|docker|pytest|eval|\.|scripts/install/\w+|\.venv/bin/\w+)(?: |$)"
+    r"(?:fab|offload|make|python3|docker|pytest|eval|sudo|git|ssh \S|\.|scripts/install/\w+|"
+    r"\.venv/bin/\w+)(?: |$)"
 )
 NOT_RUN = "not run: "
 SHORT = {  # what is added to a command, so that it ends sooner

@@ -28,7 +28,7 @@ def test_every_block_is_run_or_has_a_reason() -> None:
     left_out = [block for block in blocks() if block.reason is not None]
     assert [block.name for block in left_out if len(block.reason or "") < 15] == []
     assert len(RUN) >= 12
-    assert len(RUN) > len(left_out)
+    assert len(RUN) >= len(left_out)
     assert sum(block.is_fast for block in RUN) >= 3
 
 

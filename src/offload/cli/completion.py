@@ -65,7 +65,7 @@ def candidates(line: str, commands: Mapping[str, Defaults], core: Iterable[str])
             flags = core if command is None else map(_flag, commands[command])
             return _matching(flags, word)
         if command and isinstance(commands[command].get(option), str):
-            return _matching(_values(commands[command], option, word), word)
+            return _matching(_values(command, commands[command], option, word), word)
         name, colon, values = word.partition(":")
         if not colon:
             return _matching(sorted(commands), word)
@@ -87,25 +87,28 @@ def _arguments(command: str, text: str, parameters: Defaults) -> list[str]:
     *given, part = text.split(",")
     start = ",".join([f"{command}:{given[0]}", *given[1:]]) + "," if given else f"{command}:"
     name, equals, value = part.partition("=")
+    own = command.replace("-", "_")
     if equals:
-        return [f"{start}{name}={each}" for each in _values(parameters, name, value)]
+        return [f"{start}{name}={each}" for each in _values(own, parameters, name, value)]
     used = {each.partition("=")[0] for each in given if "=" in each}
     names = list(parameters)[len(given) - len(used) :]  # the others are given by their position
     positional = names[0] if names and not used else ""  # none may follow a name
     return [
-        *(start + each for each in _values(parameters, positional, part)),
+        *(start + each for each in _values(own, parameters, positional, part)),
         *(f"{start}{each}=" for each in names if each not in used),
     ]
 
 
-def _values(parameters: Defaults, name: str, text: str) -> Sequence[str]:
-    """Return the possible values of a parameter; `text` is its start, as typed."""
+def _values(command: str, parameters: Defaults, name: str, text: str) -> Sequence[str]:
+    """Return the possible values of a command's parameter; `text` is its start, as typed."""
     if isinstance(parameters.get(name), bool):
         return ("yes", "no")
     if name in ("case", "one", "other"):
         server, slash, _ = text.partition("/")
         tasks = [f"{server}/{task}" for task in catalog.tasks()]
         return tasks if slash else [f"{each}/" for each in _servers()]
+    if name == "format":
+        return _formats(command)
     return KNOWN[name]() if name in KNOWN else ()
 
 
@@ -121,6 +124,18 @@ def _frameworks() -> list[str]:
     return handlers.names()
 
 
+def _formats(command: str) -> Sequence[str]:
+    if command == "report":
+        from offload.cli import run_reports
+
+        return run_reports.FORMATS
+    if command in ("compare_runs", "resume"):
+        from offload.reports.gate import formats
+
+        return [*formats.FORMATS]
+    return ("text", "json")
+
+
 def _runs() -> list[str]:
     from offload.bench.records import journal
 
@@ -134,6 +149,5 @@ KNOWN: Mapping[str, Callable[[], Sequence[str]]] = {
     "suite": lambda: [*catalog.suites(), "all"],
     "run": _runs,
     "code": _frameworks,
-    "format": lambda: ("text", "json"),
     "shell": lambda: list(SCRIPTS),
 }

@@ -53,6 +53,15 @@ def test_each_run_has_its_answer_and_every_figure_of_its_own() -> None:
     assert len(ids) == len(set(ids))
 
 
+def test_each_table_of_several_runs_has_the_commands_that_measure_it_again() -> None:
+    root = example_root(*BOTH)
+    commands = [words(each) for each in root.iter("p") if each.attrib.get("class") == "again"]
+    both = [each for each in commands if "; " in each]
+    assert len(both) == len({"rates", "latency", "memory"})
+    assert all("fab run_suite:graphene_django" in each for each in both)
+    assert all("fab run_suite:requests_aiohttp" in each for each in both)
+
+
 @pytest.mark.usefixtures("without_pictures")
 def test_a_case_that_one_run_lacks_has_a_dash() -> None:
     one = written("one", *windows(RECORD, 10.0, 10.1, 9.9))

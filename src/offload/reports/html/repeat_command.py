@@ -175,6 +175,8 @@ def _constraints(folder: Path) -> Iterator[str]:
             yield f"memory={question.memory_mib:g}M"
         if question.p99_s is not None:
             yield f"p99={1000 * question.p99_s:g}ms"
+        if question.pythons:
+            yield f"pythons={'+'.join(each.name for each in question.pythons)}"
 
 
 def _target(target: float | None) -> list[str]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from offload.reports.gil import effects, effects_svg
-from offload.reports.html import answer
+from offload.reports.html import answer, repeat_command
 from offload.reports.html.parts import Cell, Panel, Section, number, table, text
 from offload.reports.html.run import MeasuredRun
 from offload.reports.pictures import axis, bands
@@ -145,7 +145,15 @@ def _section(
     rows = [(text(case), *(_cell(value) for value in own)) for case, own in values.items()]
     head = ("Case", *(run.name for run in runs))
     own = table(f"{title}, by run", head, rows, [ABOUT])
-    return Section(name, title, (Panel(own, _picture(title, values, runs, is_log, has_one)),))
+    picture = _picture(title, values, runs, is_log, has_one)
+    return Section(name, title, (Panel(own, picture, _commands(runs)),))
+
+
+def _commands(runs: Sequence[MeasuredRun]) -> str | None:
+    """Return the commands that repeat all runs, one after the other; None if one is unknown."""
+    commands = [repeat_command.of_run(run) for run in runs]
+    known = [command for command in commands if command is not None]
+    return "; ".join(dict.fromkeys(known)) if len(known) == len(commands) else None
 
 
 def _cell(value: Value | None) -> Cell:
@@ -174,7 +182,9 @@ def _picture(
     reference = 1.0 if has_one else None
     scale = _axis(ends, is_log, has_one)
     spec = Bands(found, scale, bands.SEVERAL, keys=keys, reference=reference).spec
-    return Picture(spec, f"{title}, by run", "The lines are 95 % intervals.")
+    has_intervals = any(line.low is not None for band in found for line in band.lines)
+    caption = "The lines are 95 % intervals." if has_intervals else ""
+    return Picture(spec, f"{title}, by run", caption)
 
 
 def _axis(values: Sequence[float], is_log: bool, has_one: bool) -> Axis:
