@@ -49,7 +49,15 @@ async def awaited():
     return quote().encode()
 
 price = lambda: quote()
+
+def total(*basket):
+    return str(sum(basket))
+
+async def discounted(basket):
+    await asyncio.sleep(0.01)
+    return str(sum(basket["prices"]) - basket["discount"])
 """
+BASKETS = {"total": [1, 2, 39], "discounted": {"basket": {"prices": [40, 4], "discount": 2}}}
 PRICE = "42 \u20ac".encode()
 Deploy = Callable[..., AbstractContextManager[str]]
 
@@ -98,7 +106,11 @@ def deploy(script: ModuleType, shop: Path, tmp_path: Path) -> Deploy:
 
     def begin(framework: str, strategy: str, function: str) -> AbstractContextManager[str]:
         task = function if ":" in function else f"shop.pricing:{function}"
-        found = _function.find(task, function == "awaited", str(shop))
+        if function in BASKETS:
+            (tmp_path / "basket.json").write_text(json.dumps(BASKETS[function]))
+            task += f"(@{tmp_path}/basket.json)"
+        is_coroutine = function in ("awaited", "discounted")
+        found = _function.find(task, is_coroutine, str(shop))
         handler = handlers.render(framework, Plan(found, strategy, 2, users=4))
         started: AbstractContextManager[str] = script.deployed(
             asdict(handler), tmp_path / "empty", {"PYTHONWARNINGS": "error"}
@@ -146,6 +158,16 @@ def test_it_answers_with_a_coroutine_and_with_a_lambda(
 ) -> None:
     with deploy(framework, strategy, function) as url:
         assert script.get(url) == (200, PRICE)
+
+
+@pytest.mark.parametrize(
+    ("framework", "strategy", "function"), cases("total", "discounted", slow=True)
+)
+def test_it_calls_the_function_with_its_arguments(
+    script: ModuleType, deploy: Deploy, framework: str, strategy: str, function: str
+) -> None:
+    with deploy(framework, strategy, function) as url:
+        assert script.get(url) == (200, b"42")
 
 
 @pytest.mark.parametrize(

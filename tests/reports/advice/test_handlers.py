@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import subprocess
@@ -35,6 +36,8 @@ KINDS = {
     "named-as-the-program": replace(QUOTE, name="app", is_coroutine=True, is_picklable=False),
     "file": replace(QUOTE, module="my-shop"),
     "installed": replace(QUOTE, module="feedparser", name="parse", folder=None),
+    "arguments": replace(QUOTE, arguments='[1, {"a": None}, "x"]'),
+    "named-arguments": replace(QUOTE, is_coroutine=True, arguments='{"basket": [1, 2, 3]}'),
     "standard": replace(QUOTE, module="json", name="dumps", folder=None),
 }
 EVERY = [
@@ -86,6 +89,44 @@ def test_every_program_passes_ruff_with_its_default_rules(tmp_path: Path) -> Non
         ruff += ["--line-length", "100"]
         done = subprocess.run(ruff, cwd=tmp_path, capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize(
+    "value", [[1, 2.5, None, True], {"basket": ["tea", {"x": [1e-9]}]}, ['a"b\n', "é"], [[7] * 90]]
+)
+def test_arguments_are_source_that_returns_them(value: object, shop: Path, tmp_path: Path) -> None:
+    file = tmp_path / "basket.json"
+    file.write_text(json.dumps(value))
+    found = handlers.for_answer("fastapi", predicted(f"shop.pricing:quote(@{file})", str(shop)))
+    assert found is not None and "from shop.pricing import quote" in found.code
+    assert max(map(len, found.code.splitlines())) <= 100
+    source, _, _ = found.code.partition("ARGUMENTS = ")[2].partition("\n\n\n")
+    assert ast.literal_eval(source) == value
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("[1", "cannot be read"),
+        ("[NaN]", "NaN is not a number"),
+        ("[1e999]", "inf is not a number"),
+        ('["\\ud800"]', "cannot be read"),
+        (json.dumps(["x" * 3000]), "too long for a program"),
+        (None, "No such file"),
+    ],
+)
+def test_arguments_that_no_program_can_contain_are_one_line(
+    content: str | None, message: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "basket.json"
+    if content is not None:
+        file.write_text(content)
+    with pytest.raises(UsageError, match=message):
+        handlers.check_arguments("flask", f"shop:quote(@{file})")
+    handlers.check_arguments("", f"shop:quote(@{file})")
+    handlers.check_arguments("flask", "shop:quote")
+    with pytest.raises(UsageError, match="the same arguments in each call"):
+        handlers.check_arguments("flask", "shop:quote(shop:baskets)")
 
 
 @pytest.mark.parametrize("framework", handlers.names())

@@ -18,7 +18,7 @@ from typing import Any
 from offload.bench.advice.answer import Answer
 from offload.bench.advice.strategies import STRATEGIES
 from offload.errors import UsageError
-from offload.registry import catalog, entries, requirements
+from offload.registry import catalog, entries, inputs, requirements
 from offload.reports.advice.handlers import _function, _program
 from offload.reports.advice.handlers._program import Plan
 from offload.reports.tables import text_table
@@ -63,6 +63,13 @@ def check(framework: str) -> None:
     """Raise UsageError for a framework without a module; an empty name is valid."""
     if framework and framework not in names():
         raise catalog.unknown("code=", framework, names())
+
+
+def check_arguments(framework: str, task: str) -> None:
+    """Raise UsageError if a program of a framework cannot contain the arguments of a task."""
+    _, given = inputs.split(task)
+    if framework and given is not None:
+        _function.arguments(given)
 
 
 def for_answer(framework: str, answer: Answer) -> Handler | None:

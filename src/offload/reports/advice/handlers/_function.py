@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ast
+import json
 import keyword
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from offload.errors import UsageError
-from offload.registry import catalog, places, source
+from offload.registry import catalog, inputs, places, source
 
+WIDTH, LONGEST = 80, 2000  # columns and characters of the source of arguments
 ALIAS = "work"  # name of the function in a program that uses its own name for something else
 
 
@@ -19,7 +22,8 @@ class Function:
 
     `folder` is the folder from which the module is imported; None if the module is installed.
     `is_picklable` is true if the module defines the function by a plain `def`: other processes can
-    import it by its name.
+    import it by its name. `arguments` is the source of its arguments, a list or a dictionary of
+    named ones; empty if it has none.
     """
 
     task: str
@@ -29,6 +33,7 @@ class Function:
     is_picklable: bool
     folder: Path | None = None
     local: str = ALIAS
+    arguments: str = ""
 
     @property
     def import_line(self) -> str:
@@ -44,11 +49,13 @@ class Function:
 def find(task: str, is_coroutine: bool, path: str | None) -> Function:
     """Return the function of a task; its module is searched in the folder `path` first.
 
-    The module is parsed but not imported.
+    The module is parsed but not imported. Raise UsageError if the file with its arguments cannot be
+    read, or if their source is too long.
     """
-    entry = catalog.find_task(task, path)
+    word, given = inputs.split(task)
+    entry = catalog.find_task(word, path)
     where, _, own = entry.name.rpartition(":")
-    name, file, folder = own or task, entry.path, None
+    name, file, folder = own or word, entry.path, None
     if not where or file.parent == (catalog.FOLDER / "tasks").resolve():
         module = f"offload.tasks.{file.stem}"
     elif where.endswith(".py"):
@@ -56,7 +63,51 @@ def find(task: str, is_coroutine: bool, path: str | None) -> Function:
     else:
         module, users = where, places.task_folder(path)
         folder = users if source.module_file(where, [str(users)]) else None
-    return Function(task, module, name, is_coroutine, _is_plain(file, name), folder)
+    found = Function(task, module, name, is_coroutine, _is_plain(file, name), folder)
+    return found if given is None else replace(found, arguments=arguments(given))
+
+
+def arguments(given: str) -> str:
+    """Return the source of the arguments in a file, `@path`; raise UsageError.
+
+    The inputs of a generator differ in each call and have no source.
+    """
+    if not inputs.is_file(given):
+        raise UsageError("code= needs the same arguments in each call", "use args=@file.json")
+    path = Path(given.removeprefix(inputs.FILE_MARK))
+    try:
+        text = _source(json.loads(path.read_bytes(), parse_constant=_refuse))
+        text.encode()  # half of a surrogate pair cannot be saved
+    except (OSError, ValueError, RecursionError) as error:
+        raise UsageError(f"{path} cannot be read: {error}", "write a list or an object") from None
+    if len(text) > LONGEST:
+        what = f"the arguments in {path} are too long for a program"
+        raise UsageError(what, "leave out code=, or use a smaller input")
+    return text
+
+
+def _refuse(word: str) -> float:
+    raise ValueError(f"{word} is not a number")
+
+
+def _source(value: object, indent: int = 0) -> str:
+    """Return a value of JSON as Python source, in lines of about WIDTH columns."""
+    if isinstance(value, dict):
+        opening, closing = "{", "}"
+        items = [f"{_source(key)}: {_source(each, indent + 4)}" for key, each in value.items()]
+    elif isinstance(value, list):
+        opening, closing = "[", "]"
+        items = [_source(each, indent + 4) for each in value]
+    else:
+        if isinstance(value, float) and not math.isfinite(value):
+            _refuse(repr(value))
+        return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
+    text = f"{opening}{', '.join(items)}{closing}"
+    if len(text) + indent <= WIDTH and "\n" not in text:
+        return text
+    space = " " * indent
+    lines = "".join(f"{space}    {item},\n" for item in items)
+    return f"{opening}\n{lines}{space}{closing}"
 
 
 def _is_plain(file: Path, name: str) -> bool:

@@ -48,11 +48,12 @@ class Plan:
     def is_wrapped(self) -> bool:
         """Whether the program needs a function `call()`, which runs the function to completion.
 
-        Executors cannot await a coroutine, and pickle finds a function only by its name in its
-        module.
+        Executors get a function without arguments, and cannot await a coroutine. Pickle finds a
+        function only by its name in its module.
         """
         sends = self.strategy in ("processes", "pipes") and not self.function.is_picklable
-        return self.is_executed and (self.function.is_coroutine or sends)
+        is_other = self.function.is_coroutine or bool(self.function.arguments)
+        return self.is_executed and (is_other or sends)
 
     @property
     def is_executed(self) -> bool:
@@ -65,19 +66,34 @@ class Plan:
         return "call" if self.is_wrapped else self.function.local
 
     @property
+    def call(self) -> str:
+        """The expression that calls the function with its arguments."""
+        if not self.function.arguments:
+            return f"{self.function.local}()"
+        stars = "**" if self.function.arguments.startswith("{") else "*"
+        return f"{self.function.local}({stars}ARGUMENTS)"
+
+    @property
+    def constants(self) -> list[str]:
+        """The block with the arguments, if the function has any."""
+        if not self.function.arguments:
+            return []
+        remark = "# The arguments of the measurement: take them from the request instead."
+        return [f"{remark}\nARGUMENTS = {self.function.arguments}"]
+
+    @property
     def on_loop(self) -> str:
         """The line that runs the function on the event loop."""
         if self.function.is_coroutine:
-            return f"body = await {self.function.local}()"
-        return f"body = {self.function.local}()  # on the event loop, which it blocks meanwhile"
+            return f"body = await {self.call}"
+        return f"body = {self.call}  # on the event loop, which it blocks meanwhile"
 
     @property
     def wrapper(self) -> list[str]:
         """The block that defines `call()`, if the program needs it."""
         if not self.is_wrapped:
             return []
-        function = self.function.local
-        body = f"asyncio.run({function}())" if self.function.is_coroutine else f"{function}()"
+        body = f"asyncio.run({self.call})" if self.function.is_coroutine else self.call
         return [f"def call():\n    return {body}"]
 
     def summary(self, framework: str) -> str:
@@ -92,7 +108,7 @@ def program(plan: Plan, framework: str, imports: Iterable[str], *blocks: str) ->
     `asyncio` and `importlib` are imported if a block uses them.
     """
     own = plan.function.import_line
-    text = "\n\n\n".join(blocks)
+    text = "\n\n\n".join([*plan.constants, *blocks])
     needed = {*imports}
     if "asyncio." in text:
         needed.add("import asyncio")

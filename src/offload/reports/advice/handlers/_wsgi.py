@@ -41,13 +41,12 @@ def before(plan: Plan) -> list[str]:
 
 def body(plan: Plan) -> str:
     """Return the lines that run the function to completion."""
-    function = plan.function.local
     remark = f"{REMARKS[plan.strategy]}\n" if plan.strategy in REMARKS else ""
     if _has_loop(plan):
-        return f"body = asyncio.run_coroutine_threadsafe({function}(), loop).result()"
+        return f"body = asyncio.run_coroutine_threadsafe({plan.call}, loop).result()"
     if plan.function.is_coroutine:
-        return f"{remark}body = asyncio.run({function}())"
-    return f"{remark}body = {function}()"
+        return f"{remark}body = asyncio.run({plan.call})"
+    return f"{remark}body = {plan.call}"
 
 
 def _has_loop(plan: Plan) -> bool:
