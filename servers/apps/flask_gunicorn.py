@@ -3,6 +3,7 @@
 from typing import Any
 
 NEEDS = ("flask", "gunicorn")
+STRATEGY = "threads"
 EXTERNAL_WORKERS = "gunicorn"
 
 

@@ -1,6 +1,7 @@
 """granian over ASGI: Rust handles HTTP, and one event loop per process runs the task."""
 
 NEEDS = ("granian", "uvloop")
+STRATEGY = "prefork"
 SERVES = "asgi"
 DEPLOY = "granian --interface asgi --loop uvloop --workers {processes} {app}"
 FACTORY = "--factory {app}"

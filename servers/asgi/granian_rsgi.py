@@ -1,6 +1,7 @@
 """granian over RSGI: Rust handles HTTP, and one event loop per process runs the task."""
 
 NEEDS = ("granian", "uvloop")
+STRATEGY = "prefork"
 EXTERNAL_WORKERS = "granian"
 
 

@@ -1,6 +1,7 @@
 """hypercorn: one process, one event loop, HTTP in Python; the task blocks it until it awaits."""
 
 NEEDS = ("hypercorn", "uvloop")
+STRATEGY = "loop"
 SERVES = "asgi"
 DEPLOY = "hypercorn --worker-class uvloop {app}"
 FACTORY = "'{app}()'"

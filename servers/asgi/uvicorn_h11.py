@@ -1,6 +1,7 @@
 """uvicorn with h11: one process, one event loop; the task blocks it until it awaits."""
 
 NEEDS = ("uvicorn", "h11", "uvloop")
+STRATEGY = "loop"
 SERVES = "asgi"
 DEPLOY = "uvicorn --loop uvloop --http h11 {app}"
 FACTORY = "--factory {app}"

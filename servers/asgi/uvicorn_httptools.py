@@ -1,6 +1,7 @@
 """uvicorn with httptools: one process, one event loop; the task blocks it until it awaits."""
 
 NEEDS = ("uvicorn", "httptools", "uvloop")
+STRATEGY = "loop"
 SERVES = "asgi"
 DEPLOY = "uvicorn --loop uvloop --http httptools {app}"
 FACTORY = "--factory {app}"

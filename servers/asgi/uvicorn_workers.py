@@ -1,6 +1,7 @@
 """uvicorn with workers: spawned processes with one event loop each, which share the socket."""
 
 NEEDS = ("uvicorn", "httptools", "uvloop")
+STRATEGY = "prefork"
 SERVES = "asgi"
 DEPLOY = "uvicorn --workers {processes} --loop uvloop --http httptools {app}"
 FACTORY = "--factory {app}"

@@ -8,6 +8,7 @@ from offload.serving.lifecycle import request_child
 from offload.serving.metrics import task_clock
 from offload.serving.pools import pool_workers
 
+STRATEGY = "processes"
 EXTERNAL_WORKERS = "socketserver"
 
 

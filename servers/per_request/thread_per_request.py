@@ -8,6 +8,8 @@ from offload.serving.applications import http_server, responses
 from offload.serving.metrics import task_clock
 from offload.serving.pools import pool_workers
 
+STRATEGY = "threads"
+
 
 def serve(task: str, port: int, *, workers: int = 40, backlog: int = 1024) -> None:
     """Run each request's task in a new thread, at most `workers` at once (default: 40).

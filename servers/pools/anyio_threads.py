@@ -5,6 +5,7 @@ from typing import Unpack
 from offload.registry.protection import Settings
 
 NEEDS = ("anyio",)
+STRATEGY = "threads"
 
 
 def serve(

@@ -5,6 +5,7 @@ from typing import Unpack
 from offload.registry.protection import Settings
 
 NEEDS = ("pebble",)
+STRATEGY = "processes"
 
 
 def serve(

@@ -1,6 +1,7 @@
 """gunicorn with asgi workers: forked processes with one event loop each, which the task blocks."""
 
 NEEDS = ("gunicorn", "uvloop")
+STRATEGY = "prefork"
 SERVES = "asgi"
 DEPLOY = "gunicorn --workers {processes} --worker-class asgi --asgi-loop uvloop{preload} {app}"
 FACTORY = "'{app}()'"

@@ -3,6 +3,7 @@
 from functools import partial
 
 NEEDS = ("gunicorn",)
+STRATEGY = "processes"
 EXTERNAL_WORKERS = "gunicorn"
 TASKS_ELSEWHERE = True  # than in the processes that accept connections
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 NEEDS = ("gunicorn",)
+STRATEGY = "threads"
 SERVES = "wsgi"
 DEPLOY = "gunicorn --workers {processes} --threads {threads} --worker-class gthread{preload} {app}"
 FACTORY = "'{app}()'"

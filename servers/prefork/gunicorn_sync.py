@@ -3,6 +3,7 @@
 from typing import Any
 
 NEEDS = ("gunicorn",)
+STRATEGY = "prefork"
 SERVES = "wsgi"
 WORKERS_ARE = "processes"
 DEPLOY = "gunicorn --workers {processes} --worker-class sync{preload} {app}"

@@ -1,6 +1,7 @@
 """gunicorn with uvicorn's workers: forked processes, each a uvicorn with its own event loop."""
 
 NEEDS = ("gunicorn", "uvicorn_worker", "httptools", "uvloop")
+STRATEGY = "prefork"
 SERVES = "asgi"
 DEPLOY = "gunicorn --workers {processes} --worker-class uvicorn_worker.UvicornWorker{preload} {app}"
 FACTORY = "'{app}()'"

@@ -1,6 +1,7 @@
 """granian over WSGI: granian's thread pool runs the tasks, under one GIL."""
 
 NEEDS = ("granian",)
+STRATEGY = "threads"
 SERVES = "wsgi"
 DEPLOY = "granian --interface wsgi --workers {processes} --blocking-threads {threads} {app}"
 FACTORY = "--factory {app}"

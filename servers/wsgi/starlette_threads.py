@@ -1,6 +1,7 @@
 """Starlette under uvicorn: a plain `def` endpoint runs the task in one of anyio's threads."""
 
 NEEDS = ("starlette", "uvicorn", "httptools", "uvloop")
+STRATEGY = "threads"
 
 
 def serve(task: str, port: int, *, workers: int = 40, backlog: int = 1024) -> None:

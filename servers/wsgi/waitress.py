@@ -1,6 +1,7 @@
 """waitress: one thread for all connections, and a pool of threads for the tasks; one shared GIL."""
 
 NEEDS = ("waitress",)
+STRATEGY = "threads"
 SERVES = "wsgi"
 DEPLOY = "waitress-serve --threads={threads} {app}"
 FACTORY = "--call {app}"

@@ -217,3 +217,24 @@ def test_a_load_test_of_a_served_application_sends_its_request() -> None:
     [record] = journal.read(journal.RESULTS / journal.LASTING)
     assert record.application.kind == "asgi"
     assert {route.route for route in record.application.routes} == {"POST /echo"}
+
+
+@pytest.mark.server
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize(
+    "words",
+    [
+        "compare:uvicorn_httptools,gunicorn_asgi,app=pure:app,quick=yes",
+        "scale:gunicorn_asgi,app=pure:app,workers=1+2",
+    ],
+)
+def test_two_cases_of_an_application_are_measured_side_by_side(words: str) -> None:
+    require("uvicorn_httptools")
+    require("gunicorn_asgi")
+    said = fab(f"{words},{PATH}", timeout=350)
+    assert said.returncode in (0, 7), said.stderr  # 7: other processes disturbed it
+    records = journal.read(journal.newest())
+    assert {record.case.task for record in records} == {"app=pure:app"}
+    assert len({record.trial.place for record in records}) == 2
+    assert all(record.result.rate for record in records if record.problem is None)

@@ -105,7 +105,7 @@ def test_a_function_that_needs_arguments_reports_how_to_pass_them(shop: str) -> 
         ("args=@{folder}/a(b).json", "without parentheses"),
         ("args=@list.json,inputs=shop:baskets", "both given"),
         ("inputs=baskets", "names no inputs"),
-        ("args=@list.json,code=flask", "without arguments"),
+        ("inputs=shop:baskets,code=flask", "the same arguments in each call"),
     ],
 )
 def test_advice_refuses_them_in_one_line(shop: str, words: str, said: str) -> None:

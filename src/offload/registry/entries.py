@@ -70,6 +70,12 @@ class Entry:
         return kind if isinstance(kind, str) else None
 
     @property
+    def strategy(self) -> str | None:
+        """The strategy of advice that another server has, too; None if it has a different one."""
+        strategy = self.constants.get("STRATEGY")
+        return strategy if isinstance(strategy, str) else None
+
+    @property
     def workers_are(self) -> str | None:
         """The kind of workers of a server of applications: threads, processes or greenlets."""
         if "workers" not in self.settings:

@@ -4,7 +4,8 @@ Each line on stdin is a JSON object {"kind": KIND, "count": N, "seconds": S}; th
 of JSON on stdout. The kinds are `first` (one call) and `alone` (several) in the main thread,
 `threads`, `processes`, `kept_pages` (processes that keep the pages of freed memory) and `loop` (N
 concurrent calls on one event loop). `crowding` compares fixed work in N concurrent processes with
-the same work in one. All output of the task goes to stderr. The environment variables are those of
+the same work in one. `connections` counts the connections that one call opens, and must be the last
+one. All output of the task goes to stderr. The environment variables are those of
 `python -m offload.servers`.
 """
 
@@ -29,7 +30,13 @@ from typing import Any, TextIO
 from offload import tasks
 from offload.errors import UserError
 from offload.serving.lifecycle import calling, readiness
-from offload.serving.metrics import call_statistics, gil_address, gil_state, probe
+from offload.serving.metrics import (
+    call_statistics,
+    connection_count,
+    gil_address,
+    gil_state,
+    probe,
+)
 from offload.serving.metrics.call_statistics import CallStatistics
 from offload.serving.pools import call_pools, pool_workers
 
@@ -126,6 +133,9 @@ class _Probing:
             return self._on_loop(count, seconds)
         if kind == "crowding":
             return {"rate": None, "crowding": self._crowding(count)}
+        if kind == "connections":
+            call_once = partial(call_statistics.calls, self._task, 0.0)
+            return {"rate": None, "connections": connection_count.count_connections(call_once)}
         pool = self._pool(kind, count)
         call = partial(call_statistics.calls, self._task, seconds)
         cpu = call_statistics.cpu_time()

@@ -58,6 +58,7 @@ def probe(wait_s: float, cpu_s: float, hold: float = 0.0, **changed: object) -> 
         "error": None,
         "switches": None,
         "page_faults": None,
+        "connections": None,
         "base_mib": 20.0,
         "leak_mib": 0.0,
         "threads": 0,

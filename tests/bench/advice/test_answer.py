@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from offload.bench.advice import answer, certainty, latency, question_file
+from offload.bench.advice import answer, certainty, latency, question_file, steps
 from offload.bench.advice.answer import Answer
 from offload.bench.advice.inputs.probe import KEPT_PAGES, PROCESSES
+from offload.bench.advice.model import Prediction
+from offload.bench.advice.question_file import OtherPython
 from offload.bench.advice.strategies import STRATEGIES, Size
 from offload.errors import StorageError
 from offload.loads.engine.figures.histogram import histogram
+from offload.registry import catalog
 from offload.reports.advice import answer_json, answer_text, names, reasons, response_times
+from offload.suites import Case
+from tests import ROOT
 from tests.bench.advice.answers import (
     CASE,
     PYTHON,
@@ -169,7 +175,7 @@ def test_an_interrupted_measurement_of_response_times_has_the_loads_so_far() -> 
     assert found.memories_mib == (80.0,)
     again = changed(half, memory_pss_mib=81.0)
     found = answer.evaluate(QUESTION, plan, [*windows, half, most, again])
-    assert found.memories_mib == (81.0, 84.0)
+    assert (found.memories_mib, found.memory_mib) == ((80.0, 84.0, 81.0), 84.0)
 
 
 def test_more_memory_than_the_limit_is_a_warning() -> None:
@@ -233,6 +239,43 @@ def test_a_required_p99_is_met_up_to_a_load() -> None:
     found = answered(PYTHON, {("prefork", 2): 40.0, ("pipes", 2): 20.0}, p99_s=0.1)
     limit = "the limit of 100 ms is met up to 50 % load (20/s)."
     assert f"p99: 79.6 ms at 50 % load and 114 ms at 80 % load: {limit}" in words(found)
+
+
+def test_a_candidate_that_meets_the_required_p99_is_chosen_instead_of_a_faster_one() -> None:
+    question = replace(QUESTION, p99_s=0.1)
+    plan = planned(("prefork", 2), ("pipes", 2), ("threads", 2))
+    records = measured(plan, {0: times(40.0), 1: times(30.0), 2: times(20.0)})
+    records += loads(plan, 0, (0.5, 0.7), (0.6, 0.8))
+    missed = answer.evaluate(question, plan, records)
+    assert (missed.chosen.strategy, missed.chosen.missed_p99_s) == ("prefork", 0.6)
+    assert "the limit of 100 ms is not met." in words(missed)
+    found = answer.evaluate(question, plan, [*records, *loads(plan, 1, (0.04, 0.08), (0.05, 0.1))])
+    assert (found.chosen.strategy, found.tie, found.sure) == ("pipes", ("pipes",), certainty.SURE)
+    assert "prefork x2 misses the required p99: it is 600 ms at 50 % load." in words(found)
+    assert "Certainty: Sure. No other row that may meet the required p99 is faster." in words(found)
+    assert "is met up to" in words(found) and "may be faster" not in words(found)
+    dead = [changed(each, problem="it died") for each in loads(plan, 1, (0.04, 0.08), (0.05, 0.1))]
+    assert answer.evaluate(question, plan, [*records, *dead]).chosen.strategy == "prefork"
+    without = answer.evaluate(
+        QUESTION, plan, [*records, *loads(plan, 1, (0.04, 0.08), (0.05, 0.1))]
+    )
+    assert without.chosen.strategy == "prefork"
+
+
+def test_response_times_of_other_strategies_are_measured_while_the_required_p99_is_missed() -> None:
+    question = replace(QUESTION, p99_s=0.1)
+    plan = planned(("prefork", 2), ("prefork", 4), ("pipes", 2), ("threads", 2))
+    records = measured(plan, {0: times(40.0), 1: times(39.0), 2: times(30.0), 3: times(20.0)})
+    measured_cases: list[Case] = []
+    for place, p99_s in ((0, 0.6), (2, 0.2), (3, 0.3)):
+        found = answer.evaluate(question, plan, records)
+        following = steps._next_for_latency(found, measured_cases)
+        assert following is not None and following.case == plan.cases[place]
+        measured_cases.append(following.case)
+        records += loads(plan, place, (p99_s, p99_s), (p99_s, p99_s))
+    found = answer.evaluate(question, plan, records)
+    assert steps._next_for_latency(found, measured_cases) is None
+    assert found.chosen.strategy == "prefork"  # none of them meets it
 
 
 @pytest.mark.parametrize(
@@ -394,14 +437,79 @@ def test_the_reasons_name_what_limits_the_rivals() -> None:
 def test_json_has_the_documented_keys() -> None:
     found = json.loads(answer_json.as_json(answer_of(40.0, 30.0, 20.0)))
     keys = "strategy workers rate rate_low rate_high p95_s memory_mib tie alternatives "
-    keys += "not_measured predicted_rate sure why flags handler"
+    keys += "not_measured predicted_rate sure why flags handler memory_low_mib pythons"
     assert found.keys() >= {*keys.split()}
     assert found["rate_low"] < found["rate"] < found["rate_high"]
     assert (found["handler"], found["alternatives"][0]["verdict"]) == (None, "slower")
 
 
+def test_other_servers_with_the_same_strategy_are_alternatives() -> None:
+    found = answer_of(20.0, 30.0, 40.0, sizes=(("loop", 1), ("pipes", 2), ("threads", 8)))
+    others = [each for each in answer_json.as_dict(found)["alternatives"] if each["rate"] is None]
+    assert {"waitress", "gunicorn_gthread"} <= {each["server"] for each in others}
+    assert {(each["strategy"], each["workers"]) for each in others} == {("threads", 8)}
+    assert "waitress" in words(found).partition("Other servers with the same strategy: ")[2]
+    assert "Other servers" not in words(answer_of(30.0, 40.0))  # pipes: it has none
+
+
+@pytest.mark.parametrize("strategy", ["loop", "threads", "processes", "prefork"])
+def test_the_documentation_lists_the_other_servers_of_each_strategy(strategy: str) -> None:
+    own = [entry for entry in catalog.servers().values() if entry.strategy == strategy]
+    assert len(own) >= 3
+    for entry in own:
+        assert entry.name not in STRATEGIES
+        assert entry.size is not None or strategy == "loop"
+    text = (ROOT / "docs/advice.rst").read_text().partition("Other servers\n---")[2]
+    row = text.partition(f"\n``{strategy}``  ")[2].partition("\n``")[0].partition("\n===")[0]
+    assert re.findall(r"``(\w+)``", row) == sorted(entry.name for entry in own)
+
+
+def test_a_predicted_answer_lists_the_servers_of_its_strategy() -> None:
+    found = answer.predict(QUESTION, CASE)
+    others = [each for each in answer_json.as_dict(found)["alternatives"] if each["rate"] is None]
+    servers = {each["server"] for each in others} - {*STRATEGIES}
+    chosen = found.chosen
+    assert servers == {
+        entry.name for entry in catalog.servers().values() if entry.strategy == chosen.strategy
+    }
+
+
+def test_predictions_for_other_pythons_are_changes() -> None:
+    best = Prediction("threads", 4, 80.0, None, "cpu")
+    pythons = (
+        OtherPython("3.14t", best, 1.6),
+        OtherPython("3.12", problem="lxml is missing: install it"),
+    )
+    question = replace(QUESTION, pythons=pythons)
+    plan = planned(("prefork", 2), ("pipes", 2))
+    windows = measured(plan, {0: times(40.0), 1: times(20.0)})
+    found = answer.evaluate(question, plan, windows)
+    assert "In Python 3.14t: threads x4 with 80.00/s by the prediction, 1.60x of" in words(found)
+    assert "In Python 3.12: lxml is missing: install it." in words(found)
+    first, second = answer_json.as_dict(found)["pythons"]
+    assert (first["python"], first["strategy"], first["workers"]) == ("3.14t", "threads", 4)
+    assert (first["predicted_rate"], first["ratio"]) == (80.0, 1.6)
+    assert (second["predicted_rate"], second["problem"]) == (None, "lxml is missing: install it")
+
+
+def test_a_call_that_opens_connections_may_keep_them_open() -> None:
+    call = replace(PYTHON.call, connections=1)
+    found = answered(replace(PYTHON, call=call), {("prefork", 2): 40.0, ("pipes", 2): 20.0})
+    assert "Each call opens a network connection" in words(found)
+    kept = replace(PYTHON, call=replace(call, connections=0))
+    assert "network connection" not in words(answered(kept, {("prefork", 2): 40.0}))
+
+
 def test_a_saved_question_is_read_again(tmp_path: Path) -> None:
-    for question in (QUESTION, replace(QUESTION, overhead_warning="it was busy")):
+    pythons = (
+        OtherPython("3.14t", QUESTION.model.ranking()[0], 1.6),
+        OtherPython("3.9", problem="it is too old"),
+    )
+    others = (
+        replace(QUESTION, overhead_warning="it was busy"),
+        replace(QUESTION, pythons=pythons),
+    )
+    for question in (QUESTION, *others):
         question_file.save(question, tmp_path)
         assert question_file.load(tmp_path) == question
 

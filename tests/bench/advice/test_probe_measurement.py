@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+import socket
 from dataclasses import replace
 from pathlib import Path
 
@@ -39,6 +40,21 @@ SQLITE = """
 import sqlite3
 DATABASE = sqlite3.connect(":memory:")
 def quote(): return str(DATABASE.execute("select 42").fetchone())
+"""
+CONNECTS = """
+import socket
+ADDRESS = ("127.0.0.1", {port})
+kept = []
+def opens():
+    with socket.create_connection(ADDRESS): return b"42"
+def keeps():
+    if not kept: kept.append(socket.create_connection(ADDRESS))
+    return b"42"
+def local():
+    one, other = socket.socketpair()
+    one.close(), other.close()
+    return b"42"
+def none(): return b"42"
 """
 KNOWN = probe(wait_s=0.02, cpu_s=0.001, hold=0.05)
 CALL = replace(KNOWN.call, variation=1.5)  # one call in ten waits for 200 ms
@@ -102,6 +118,29 @@ def test_a_coroutine_is_known_by_its_first_call(
     ) as child:
         first = child.request(json.dumps({"kind": FIRST, "count": 1, "seconds": 0.0}), 30.0)
     assert (first["failed"], first["is_coroutine"]) == (0, is_coroutine)
+
+
+@pytest.mark.server
+@pytest.mark.parametrize(
+    ("name", "opened"), [("opens", 1), ("keeps", 0), ("local", 0), ("none", 0)]
+)
+def test_the_connections_that_a_call_opens_are_counted(
+    name: str, opened: int, tmp_path: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        (tmp_path / "shop.py").write_text(CONNECTS.format(port=server.getsockname()[1]))
+        with calling_process.start(
+            "offload.serving.task_probe",
+            f"shop:{name}",
+            python=None,
+            path=str(tmp_path),
+            environment={},
+            ready_s=30.0,
+        ) as child:
+            for kind in (FIRST, probe_measurement.CONNECTIONS):
+                command = {"kind": kind, "count": 1, "seconds": 0.0}
+                found = child.request(json.dumps(command), 30.0)
+    assert found["connections"] == opened
 
 
 @pytest.mark.server

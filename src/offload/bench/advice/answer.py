@@ -29,6 +29,7 @@ class Option:
 
     The ratio of the comparison is its rate over that of the chosen one. `compared` is None for the
     chosen one. `failed` is the share of its requests that failed: its rate is that of the others.
+    `missed_p99_s` is its 99th percentile at the lowest load in s, if that exceeds the required one.
     """
 
     case: Case
@@ -36,6 +37,7 @@ class Option:
     rate: Estimate
     compared: Comparison | None = None
     failed: float = 0.0
+    missed_p99_s: float | None = None
 
     @property
     def strategy(self) -> str:
@@ -62,8 +64,8 @@ class Answer:
 
     `tie` lists the strategies whose rate is not certainly different from that of the chosen one.
     `percentiles` are the 95th percentiles of response times at the loads in `latency.LOADS`, and
-    `memories_mib` is the memory at each of these loads. `is_measured` is False if the answer is
-    only a prediction: then `rate` is unknown, and the memory is predicted. `failures` lists the
+    `memories_mib` is the memory in each load, in their order. `is_measured` is False if the answer
+    is only a prediction: then `rate` is unknown, and the memory is predicted. `failures` lists the
     candidates that could not be measured, and `problems` the problems of all loads. `disturbed`
     is the reason why the measurement is invalid. `is_interrupted` is True if the user interrupted
     the measurement.
@@ -83,16 +85,27 @@ class Answer:
 
     @property
     def memory_mib(self) -> float | None:
-        """The memory at the highest load; None if it is unknown."""
-        return self.memories_mib[-1] if self.memories_mib else None
+        """The highest memory in any load; None if it is unknown."""
+        return max(self.memories_mib, default=None)
 
     @property
     def sure(self) -> str:
         """How sure the answer is: SURE, LIKELY, TIE, PREDICTED or DISTURBED."""
         if not self.is_measured:
             return PREDICTED
-        compared = (option.compared for option in self.others)
+        compared = (option.compared for option in self.rivals)
         return certainty.of_answer(self.tie, compared, self.disturbed)
+
+    @property
+    def rivals(self) -> list[Option]:
+        """The other candidates, without the strategies that miss a p99 which the chosen one meets.
+
+        The response times of other sizes of these strategies are not measured.
+        """
+        if self.chosen.missed_p99_s is not None:
+            return [*self.others]
+        missed = {each.strategy for each in self.others if each.missed_p99_s is not None}
+        return [each for each in self.others if each.strategy not in missed]
 
 
 def predict(question: Question, case: Case) -> Answer:
@@ -117,7 +130,8 @@ def evaluate(question: Question, planned: Plan, records: Sequence[Record]) -> An
     """Choose among the measured candidates or, if there are none, by the prediction.
 
     Measured ratios of rates are weighted with the predicted ones.
-    A candidate that failed in its last rounds is not chosen, whatever its rate was before.
+    A candidate that failed in its last rounds is not chosen, whatever its rate was before. If the
+    best one misses the required p99, the fastest one that meets it is chosen, if there is one.
     """
     run = RunRecords(records)
     question = replace(question, python_s=machine_speed.mean_python_s(records))
@@ -129,7 +143,8 @@ def evaluate(question: Question, planned: Plan, records: Sequence[Record]) -> An
             continue
         prediction = question.model.predict(*size_of(case))
         failed = rate.failed_share(run.at(place).records)
-        options[place] = Option(case, prediction, estimate, failed=failed)
+        missed_s = _missed_p99_s(question.p99_s, run.at(place).long_loads())
+        options[place] = Option(case, prediction, estimate, None, failed, missed_s)
     failures = tuple(_failures(question, planned, records, options))
     problems = tuple(dict.fromkeys(r.problem for r in records if r.problem))
     if not options:
@@ -137,9 +152,15 @@ def evaluate(question: Question, planned: Plan, records: Sequence[Record]) -> An
         return replace(predicted, failures=failures, problems=problems)
     tied = _find_ties(_one_per_strategy(options, windows), windows)
     chosen = min(tied, key=lambda place: _preference(options[place].prediction))
+    by_rate = sorted(options, key=lambda place: -(options[place].rate.value or 0.0))
+    if question.p99_s is not None and options[chosen].missed_p99_s is not None:
+        lowest = {place: _lowest_load(run.at(place).long_loads()) for place in by_rate}
+        meets = [p for p in by_rate if (load := lowest[p]) and load.is_within(question.p99_s)]
+        if meets:
+            chosen, tied = meets[0], meets[:1]
     others = tuple(
         replace(options[place], compared=comparison.compare(windows[chosen], windows[place]))
-        for place in sorted(options, key=lambda place: -(options[place].rate.value or 0.0))
+        for place in by_rate
         if place != chosen
     )
     loads = run.at(chosen).long_loads()
@@ -156,6 +177,19 @@ def evaluate(question: Question, planned: Plan, records: Sequence[Record]) -> An
         failures=failures,
         problems=problems,
     )
+
+
+def _missed_p99_s(limit_s: float | None, loads: Sequence[Record]) -> float | None:
+    """Return the 99th percentile at the lowest load if it exceeds the limit; else None."""
+    lowest = _lowest_load(loads)
+    if limit_s is None or lowest is None or lowest.is_within(limit_s):
+        return None
+    return lowest.p99_s
+
+
+def _lowest_load(loads: Sequence[Record]) -> Percentile | None:
+    """Return the percentiles at the lowest load; None if it was not measured."""
+    return next(iter(latency.percentiles(loads)), None)
 
 
 def _failures(

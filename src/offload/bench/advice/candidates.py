@@ -12,7 +12,9 @@ from offload.bench.planning.blocks import Block
 from offload.bench.planning.plan import Plan
 from offload.suites import Case
 
-WORTH_MEASURING = 0.85  # minimum share of the best predicted rate: the model may be as wrong
+# Minimum share of the best predicted rate. The best strategy was below 0.85 of it in 2 of 152
+# answers about short functions, and never below 0.75.
+WORTH_MEASURING = 0.75
 FEWEST_ROUNDS = 3  # that must fit into the budget, unless only two candidates are left
 # Fixed parts, in s, of the time of a round and of each of its windows; the rest depends on the rate
 FIXED_ROUND_S, FIXED_WINDOW_S = 3.0, 1.0

@@ -23,6 +23,7 @@ from offload.upstream import Upstream
 
 LOADS = (0.5, 0.8)  # shares of the capacity: users notice the queueing delay of higher loads
 QUANTILE = 0.95
+MOST_FAILED = 0.01  # share of failed requests, above which a 99th percentile is not within a limit
 PASSES = 3, 5  # minimum and maximum number of loads at each share
 LOAD_S = 1.3, 2.5  # minimum and maximum duration in s of a load
 RESPONSES = 40  # number of responses in a load at the full capacity, within LOAD_S
@@ -51,6 +52,12 @@ class Percentile:
     def is_bound(self, value: float | None) -> bool:
         """Whether `value`, which is one of the percentiles, is a lower bound."""
         return value is not None and self.at_least_s is not None and value >= self.at_least_s
+
+    def is_within(self, p99_s: float) -> bool:
+        """Whether the 99th percentile is within a limit; a failed request has no response."""
+        if self.p99_s is None or self.is_bound(self.p99_s):
+            return False
+        return self.p99_s <= p99_s and self.failed <= MOST_FAILED
 
 
 def measure(
@@ -145,9 +152,8 @@ def _all_responses(loads: Sequence[Record]) -> dict[str, int]:
 
 
 def memories_mib(loads: Sequence[Record]) -> tuple[float, ...]:
-    """Return the memory of a server in the last load at each of `LOADS`, if it is known."""
-    last = [loads[place :: len(LOADS)][-1:] for place in range(len(LOADS))]
-    return tuple(mib for own in last for each in own if (mib := each.resources.memory.pss_mib))
+    """Return the memory of a server in each load in which it is known."""
+    return tuple(mib for each in loads if (mib := each.resources.memory.pss_mib))
 
 
 def memory_mib(loads: Sequence[Record]) -> float | None:

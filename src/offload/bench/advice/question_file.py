@@ -14,12 +14,25 @@ from offload import files
 from offload.bench.advice.inputs import overhead
 from offload.bench.advice.inputs.overhead import Overhead
 from offload.bench.advice.inputs.probe import Probe
-from offload.bench.advice.model import Model
+from offload.bench.advice.model import Model, Prediction
 from offload.bench.records import journal, lines
 from offload.errors import StorageError
 
 FILE = "advice.json"
 T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class OtherPython:
+    """The best prediction for the same task in another interpreter, or the problem.
+
+    `ratio` is its rate divided by that of the best prediction in this interpreter.
+    """
+
+    name: str
+    prediction: Prediction | None = None
+    ratio: float | None = None
+    problem: str | None = None
 
 
 @dataclass(frozen=True)
@@ -32,7 +45,7 @@ class Question:
     `Probe.busy_processes`. `python_s` is the mean duration of fixed work in Python during the
     rounds (see `machine_speed`); None before them: then that of the probe is used.
     `overhead_warning` is the reason why the overheads are incomplete or uncertain; None if they are
-    neither.
+    neither. `pythons` are predictions for other interpreters.
     """
 
     probe: Probe
@@ -43,6 +56,7 @@ class Question:
     busy_cpu_s: tuple[float, ...] = ()
     python_s: float | None = None
     overhead_warning: str | None = None
+    pythons: tuple[OtherPython, ...] = ()
 
     @property
     def model(self) -> Model:
@@ -83,6 +97,7 @@ def _question(values: Any) -> Question:
         _limit(values, "p99_s"),
         busy_cpu_s,
         overhead_warning=_text(values, "overhead_warning"),
+        pythons=tuple(lines.built(OtherPython, p, "python") for p in values.get("pythons", ())),
     )
     if found.users < 1 or not found.model.ranking():  # which raises an error for times that are 0
         raise ValueError("no strategy is possible")

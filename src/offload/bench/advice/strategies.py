@@ -26,6 +26,11 @@ def settings(size: Size) -> dict[str, object]:
     return {} if setting is None else {setting: workers}
 
 
+def other_servers(strategy: str) -> list[str]:
+    """Return the names of all other servers with a strategy: frameworks and pools in use."""
+    return sorted(e.name for e in catalog.servers().values() if e.strategy == strategy)
+
+
 def saturating_users(users: int, workers: int, is_coroutine: bool) -> int:
     """Return the number of users, at most `users`, that saturate `workers` workers.
 

@@ -18,7 +18,8 @@ def weighted_ratio(measured: Verdict, predicted: float) -> float | None:
     than two pairs, the error of the measurement is unknown, and the result is the measured ratio.
 
     Source: the mean of two independent normal estimates of the same value, weighted by their
-    inverse variances (Cochran 1937, Journal of the Royal Statistical Society 4:1), of log-ratios.
+    inverse variances, of log-ratios (Cochran 1937, Supplement to the Journal of the Royal
+    Statistical Society 4:1).
     """
     if measured.ratio is None or measured.sd is None:
         return measured.ratio

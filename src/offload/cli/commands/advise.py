@@ -38,6 +38,7 @@ def advise(
     p99: str = "",
     budget: str = "120",
     python: str = "",
+    pythons: str = "",
     path: str = "",
     format: str = "text",  # noqa: A002
     code: str = "",
@@ -62,6 +63,7 @@ def advise(
     p99      maximum 99th percentile of response times, such as 50ms; default: unlimited
     budget   seconds until the answer, for a function at least about 80; default: 120
     python   interpreter by its name from fab pythons; default: this one
+    pythons  other interpreters, as 3.13+3.14t: predict the best strategy of a function in each, too
     path     a folder from which your own task or application imports
     format   text (default) or json
     code     a framework, such as fastapi or tornado: also print a program that uses the strategy
@@ -81,6 +83,7 @@ def advise(
     """
     from offload.bench.advice import steps
     from offload.bench.records import journal
+    from offload.bench.target import interpreters
     from offload.reports.advice import answer_json, answer_text, handlers
 
     arguments.one_of("format", format, "text", "json")
@@ -93,7 +96,8 @@ def advise(
     if open:
         live_page.idle_s()  # raises UsageError before anything is measured
     if app:
-        advise_application.check_options(task=task, args=args, inputs=inputs, code=code)
+        functions_only = {"task": task, "args": args, "inputs": inputs, "pythons": pythons}
+        advise_application.check_options(code=code, **functions_only)
         served = advise_application.case(app, users, python, path, sent)
         _use_cpus(cpus)
         advise_application.advise(served, budget_s, format, *limits)
@@ -101,11 +105,14 @@ def advise(
     if sent is not None:
         raise UsageError("request=, method=, body= and header= are for app=", "leave them out")
     case = _case("advise", task, users, python, path, args, inputs, code)
+    others = interpreters.filter_installed(pythons.split("+")) if pythons else []
     _use_cpus(cpus)
     folder = journal.new_run("advise")
     try:
         on_start = live_page.start_for_run if open else None
-        result = steps.advise(case, folder, budget_s, output.print_progress, *limits, on_start)
+        result = steps.advise(
+            case, folder, budget_s, output.print_progress, *limits, on_start, others
+        )
     except (UserError, KeyboardInterrupt):
         journal.remove_without_records(folder)
         raise
@@ -180,6 +187,7 @@ def _case(
 ) -> Case:
     """Return a case of a task; its server is arbitrary."""
     from offload.registry.inputs import join
+    from offload.reports.advice import handlers
     from offload.suites import Case
 
     if not task:
@@ -189,10 +197,9 @@ def _case(
         raise UsageError("args= and inputs= are both given", "use one of them")
     if args and not args.startswith("@"):
         raise UsageError(f"args={args[:100]!r} is not @file.json", "write the arguments to a file")
-    if (args or inputs) and code:
-        raise UsageError("code= needs a function without arguments", "leave out code=")
     if args or inputs:
         task = join(task, args or inputs)
+        handlers.check_arguments(code, task)
     return Case(
         "threads",
         catalog.find_task(task).name,

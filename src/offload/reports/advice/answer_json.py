@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from offload.bench.advice import latency, unmeasured
+from offload.bench.advice import latency, strategies, unmeasured
 from offload.bench.advice.answer import Answer, Option
 from offload.bench.advice.latency import Percentile
+from offload.bench.advice.question_file import OtherPython
 from offload.bench.advice.unmeasured import Unmeasured
 from offload.reports.advice import reasons
 from offload.reports.advice.handlers import Handler
@@ -28,16 +29,33 @@ def as_dict(answer: Answer, handler: Handler | None = None) -> dict[str, Any]:
         **_option(chosen),
         "p95_s": percentiles(answer.percentiles),
         "memory_mib": answer.memory_mib,
+        "memory_low_mib": min(answer.memories_mib, default=None),
         "tie": list(answer.tie),
-        "alternatives": [_option(option) for option in answer.others],
+        "alternatives": [
+            *(_option(option) for option in answer.others),
+            *(_server(name, chosen) for name in strategies.other_servers(chosen.strategy)),
+        ],
         "not_measured": [_unmeasured(each) for each in unmeasured.of_answer(answer)],
         "is_measured": answer.is_measured,
         "sure": answer.sure,
         "why": [*reasons.sentences(answer)],
         "changes": [*reasons.changes(answer)],
+        "pythons": [_python(each) for each in answer.question.pythons],
         "next": " ".join(reasons.next_steps(answer)),
         "flags": [*reasons.warnings(answer), *(problem.text for problem in answer.problems)],
         "handler": handler and handler.values,
+    }
+
+
+def _python(found: OtherPython) -> dict[str, Any]:
+    best = found.prediction
+    return {
+        "python": found.name,
+        "strategy": best and best.strategy,
+        "workers": best and best.workers,
+        "predicted_rate": best and best.rate,
+        "ratio": found.ratio,
+        "problem": found.problem,
     }
 
 
@@ -59,6 +77,7 @@ def _option(option: Option) -> dict[str, Any]:
             "verdict": verdict.outcome,
         }
     return {
+        "server": option.strategy,
         "strategy": option.strategy,
         "workers": option.workers,
         "rate": option.rate.value,
@@ -69,6 +88,13 @@ def _option(option: Option) -> dict[str, Any]:
         "limit": option.prediction.limit,
         **ratio,
     }
+
+
+def _server(name: str, chosen: Option) -> dict[str, Any]:
+    """Return another server with the chosen strategy, which was not measured."""
+    unknown = ("rate", "rate_low", "rate_high", "predicted_rate", "predicted_memory_mib", "limit")
+    size = {"strategy": chosen.strategy, "workers": chosen.workers}
+    return {"server": name, **size, **dict.fromkeys(unknown)}
 
 
 def _unmeasured(found: Unmeasured) -> dict[str, Any]:

@@ -30,6 +30,8 @@ CERTAINTY = {
     DISTURBED: "Unknown, because the measurement was disturbed.",
 }
 
+SURE_WITHIN_P99 = "Sure. No other row that may meet the required p99 is faster."
+
 
 def text(
     answer: Answer,
@@ -123,6 +125,12 @@ def certainty(sure: str, rivals: Sequence[str], tie: Sequence[str], chosen: str)
     return CERTAINTY[sure].format(open=names.listed(rivals), tie=names.listed(tie), chosen=chosen)
 
 
+def _certainty(answer: Answer, rivals: Sequence[str], chosen: str) -> str:
+    if answer.sure == SURE and len(answer.rivals) < len(answer.others):
+        return SURE_WITHIN_P99
+    return certainty(answer.sure, rivals, answer.tie, chosen)
+
+
 def _parts(answer: Answer) -> dict[str, list[str]]:
     """Return the sentences of an answer, by title."""
     rivals, chosen = reasons.open_rivals(answer), f"{answer.chosen.strategy} is the simplest"
@@ -132,7 +140,7 @@ def _parts(answer: Answer) -> dict[str, list[str]]:
         "p99": [*response_times.required_p99(p99_s, rate, answer.percentiles)],
         "Why": [*reasons.sentences(answer)],
         "Warning": [*reasons.warnings(answer)],
-        "Certainty": [certainty(answer.sure, rivals, answer.tie, chosen)],
+        "Certainty": [_certainty(answer, rivals, chosen)],
         "Not measured": [*reasons.not_measured(answer)],
         "Prediction": [*reasons.prediction(answer)],
         "What would change this": [*reasons.changes(answer)],

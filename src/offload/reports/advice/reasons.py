@@ -6,11 +6,12 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from offload.bench.advice import certainty, cluster, model, unmeasured
+from offload.bench.advice import certainty, cluster, latency, model, strategies, unmeasured
 from offload.bench.advice.answer import Answer, Option, predict
 from offload.bench.advice.certainty import LIKELY, PREDICTED, TIE
 from offload.bench.advice.inputs.probe import Probe
 from offload.bench.advice.model import Prediction
+from offload.bench.advice.question_file import OtherPython
 from offload.bench.advice.unmeasured import Unmeasured
 from offload.bench.stats.paired_test import DISTURBED, SLOWER
 from offload.registry import places
@@ -75,8 +76,7 @@ def warnings(answer: Answer) -> Iterator[str]:
     name = option_name(chosen.strategy, chosen.workers)
     yield from of_failed_requests(name, chosen.failed)
     if answer.is_measured:
-        used_mib = max(answer.memories_mib, default=None)
-        yield from of_memory(name, answer.question.memory_mib, used_mib)
+        yield from of_memory(name, answer.question.memory_mib, answer.memory_mib)
     if (doubt := answer.question.overhead_warning) is not None:
         yield f"{doubt[0].upper()}{doubt[1:]}; repeat it at a quieter time."
     listed_below = {each.problem for each in answer.failures}
@@ -84,6 +84,11 @@ def warnings(answer: Answer) -> Iterator[str]:
         yield f"Some loads failed: {shortened(others[0].message)}."
     if probe.differs_in_threads:
         yield "In threads the function returned different results: it is not thread-safe."
+    if chosen.strategy == "threads" and probe.call.results > 1:
+        yield (
+            "Results differ between calls, so it cannot be checked whether threads return wrong "
+            "results."
+        )
     if probe.fails_in_threads:
         yield "In threads the calls failed: the function is not thread-safe."
     if probe.call.failed >= FAILS:
@@ -150,6 +155,25 @@ def changes(answer: Answer) -> Iterator[str]:
         yield "A coroutine that awaits needs no workers."
     if answer.chosen.prediction.limit == model.EXTERNAL:
         yield "Find what the calls wait for: a lock, a pool of connections, or a remote service."
+    if probe.call.connections:
+        yield (
+            "Each call opens a network connection. Keep it open, for example with requests.Session "
+            "or a pool, to save this time."
+        )
+    for other in answer.question.pythons:
+        yield _other_python(other)
+
+
+def _other_python(found: OtherPython) -> str:
+    """Return the best strategy in another Python, or why it is unknown."""
+    best = found.prediction
+    if best is None:
+        return f"In Python {found.name}: {shortened(found.problem or 'unknown')}."
+    name = option_name(best.strategy, best.workers)
+    return (
+        f"In Python {found.name}: {name} with {number(best.rate)}/s by the prediction, "
+        f"{found.ratio or 0.0:.2f}x of the best prediction here."
+    )
 
 
 def _machines() -> str:
@@ -172,8 +196,8 @@ def next_steps(answer: Answer) -> Iterator[str]:
         yield f"Measure it: {advise}"
     else:
         yield f"Serve it: {_command(answer.chosen.case.command.removeprefix('fab '))}"
-    if answer.sure in (LIKELY, TIE) and answer.others:
-        rival = next((o for o in answer.others if certainty.is_open(o.compared)), answer.others[0])
+    if answer.sure in (LIKELY, TIE) and (rivals := answer.rivals):
+        rival = next((each for each in rivals if certainty.is_open(each.compared)), rivals[0])
         pair = f"{answer.chosen.case.name},{rival.case.name}"
         yield f"Measure longer: {_command(f'compare:{pair}', options)}"
 
@@ -191,15 +215,16 @@ def _command(word: str, options: Sequence[str] = ()) -> str:
 
 
 def not_measured(answer: Answer) -> Iterator[str]:
-    """Yield the strategies that were not measured, with their predicted rates and the reason."""
+    """Yield what was not measured: strategies with their predicted rates, and other servers."""
     missing = unmeasured.of_answer(answer)
-    if not missing:
-        return
-    yield f"{listed([_unmeasured(each, answer) for each in missing])}."
-    if answer.is_interrupted:
+    if missing:
+        yield f"{listed([_unmeasured(each, answer) for each in missing])}."
+    if missing and answer.is_interrupted:
         yield "The measurement was interrupted."
     elif any(each.why in (unmeasured.SLOW, unmeasured.BUDGET) for each in missing):
         yield "Only the best predictions are measured."
+    if servers := strategies.other_servers(answer.chosen.strategy):
+        yield f"Other servers with the same strategy: {listed(servers)}."
 
 
 def prediction(answer: Answer) -> Iterator[str]:
@@ -229,7 +254,7 @@ def prediction(answer: Answer) -> Iterator[str]:
 
 def open_rivals(answer: Answer) -> list[str]:
     """Return the names of the candidates that may be faster than the chosen one."""
-    found = [option for option in answer.others if certainty.is_open(option.compared)]
+    found = [option for option in answer.rivals if certainty.is_open(option.compared)]
     return [option_name(option.strategy, option.workers) for option in found]
 
 
@@ -260,9 +285,16 @@ def _limit(chosen: Option, probe: Probe) -> str:
 
 
 def _faster(answer: Answer) -> Iterator[str]:
-    """Yield why strategies were not chosen whose measured rate is higher, but not certainly."""
+    """Yield why strategies were not chosen whose measured rate is higher.
+
+    They miss the required p99, or the difference is not certain.
+    """
     chosen = answer.chosen
+    rivals = answer.rivals
     for option in answer.others:
+        if option.missed_p99_s is not None and option not in rivals:
+            yield _missed_p99(option, answer.question.p99_s or 0.0)
+    for option in rivals:
         ratio = None if option.compared is None else option.compared.verdict.ratio
         lower = 1 - option.prediction.rate / chosen.prediction.rate
         if ratio is None or ratio <= 1 + EXACT or option.strategy in answer.tie or lower <= 0:
@@ -272,6 +304,16 @@ def _faster(answer: Answer) -> Iterator[str]:
             f"{name} was {percent(ratio - 1)} faster, which is not certain; its predicted rate is "
             f"{percent(lower)} lower."
         )
+
+
+def _missed_p99(option: Option, limit_s: float) -> str:
+    """Return why a strategy misses the required p99."""
+    missed_s = option.missed_p99_s or 0.0
+    why = f"it is {seconds(missed_s)}"
+    if missed_s <= limit_s:
+        why = "requests fail or time out"
+    name = option_name(option.strategy, option.workers)
+    return f"{name} misses the required p99: {why} at {percent(latency.LOADS[0])} load."
 
 
 def _slower(answer: Answer) -> Iterator[str]:

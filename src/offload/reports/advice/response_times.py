@@ -10,7 +10,6 @@ from offload.bench.advice.latency import Percentile
 from offload.reports.advice.names import listed
 from offload.units import percent, seconds
 
-SHARE = 0.99  # of the responses that are at least as fast as the p99
 ENOUGH = 100  # responses, of which one is slower than the p99 on average
 
 
@@ -36,7 +35,7 @@ def required_p99(
     if p99_s is None or rate is None or not percentiles:
         return
     known = [*zip(latency.LOADS, percentiles, strict=False)]
-    leading = itertools.takewhile(lambda each: _is_within(p99_s, each[1]), known)
+    leading = itertools.takewhile(lambda each: each[1].is_within(p99_s), known)
     within = [(share, found.responses) for share, found in leading]
     met = [share for share, responses in within if responses >= ENOUGH]
     values = [
@@ -68,13 +67,6 @@ def load(share: float, rate: float) -> str:
     """Render a share of a rate: `50 % load (344/s)`."""
     requests = f"{share * rate:.0f}" if share * rate >= 100 else f"{share * rate:.3g}"
     return f"{percent(share)} load ({requests}/s)"
-
-
-def _is_within(p99_s: float, found: Percentile) -> bool:
-    """Whether the 99th percentile is within a limit; a failed request never has a response."""
-    if found.p99_s is None or found.is_bound(found.p99_s):
-        return False
-    return found.p99_s <= p99_s and found.failed <= 1 - SHARE
 
 
 def _with_interval(found: Percentile) -> str:

@@ -62,6 +62,8 @@ class CallCost:
     the share of the call in which the GIL is locked. `results` is the number of different results.
     `failed` is the share of calls that raised, and `error` the first message. `switches` is how
     often a call got a CPU, and `page_faults` is how often it got a fresh page of memory.
+    `connections` is the number of network connections that a call after many others opens; None
+    for a coroutine.
     """
 
     wall_s: float
@@ -75,6 +77,7 @@ class CallCost:
     error: str | None
     switches: float | None = None
     page_faults: float | None = None
+    connections: int | None = None
 
     @property
     def bursts(self) -> float:

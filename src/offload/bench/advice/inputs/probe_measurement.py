@@ -39,12 +39,12 @@ from offload.upstream import Upstream
 IMPORT_TIMEOUT_S = 30.0  # for the import of the task
 MARGIN_S = 60.0  # added to the expected time of a measurement for its timeout
 ALONE_S, POINT_S = 1.5, 0.7  # duration in s of the calls of one worker, and of several
-PASSES = 2  # measurements of each number of workers
+PASSES = 2  # measurements of each number of workers; one if a call takes longer than POINT_S
 VARIES = 0.5  # `CallCost.variation` from which a mean needs more calls; a guess
 SLOWEST_S = 5.0  # time of one call, above which the probe would take too long
 LONGEST_POINT_S = 30.0  # time in which one call of each thread fits, one after the other; a guess
 CACHES_MIB = 4.0  # growth during the probe up to which caches explain it; a guess
-CROWDING = "crowding"
+CROWDING, CONNECTIONS = "crowding", "connections"
 
 
 def measure(case: Case, upstream: Upstream | None, users: int) -> Probe:
@@ -66,11 +66,14 @@ def measure(case: Case, upstream: Upstream | None, users: int) -> Probe:
         upstream_tree = None if upstream is None else ProcessTree(upstream.pid)
         upstream_start_s = _cpu_s(upstream_tree)
         crowding, points = [], []
-        for _ in range(PASSES):
+        passes = PASSES if call.wall_s < POINT_S else 1
+        for _ in range(passes):
             crowding.append(_call(child, CROWDING, cores.available(), 0.0)["crowding"])
             points.append([*_points(child, call, is_coroutine, users)])
             speeds += [machine_speed.measure().python_s for _ in points[-1]]
         upstream_cpu_s = _cpu_s(upstream_tree) - upstream_start_s
+        # a new loop, in which a coroutine would run here, needs connections of its own
+        opened = None if is_coroutine else _call(child, CONNECTIONS, 1, 0.0)["connections"]
         calls = sum(point.rate * POINT_S for passes in points for point in passes)
     means = tuple(_mean(passes) for passes in zip(*points, strict=True))
     return Probe(
@@ -79,7 +82,7 @@ def measure(case: Case, upstream: Upstream | None, users: int) -> Probe:
         gil_enabled=bool(alone["gil_enabled"]),
         is_coroutine=is_coroutine,
         cores=cores.available(),
-        call=_with_more_calls(call, alone["done"], means),
+        call=replace(_with_more_calls(call, alone["done"], means, passes), connections=opened),
         process=ProcessCost(
             import_s=float(facts["import_s"]),
             first_s=float(first["wall_s"]),
@@ -190,7 +193,9 @@ def _points(
         yield _point(child, LOOP, users)
 
 
-def _with_more_calls(call: CallCost, calls: int, points: Sequence[Point]) -> CallCost:
+def _with_more_calls(
+    call: CallCost, calls: int, points: Sequence[Point], passes: int = PASSES
+) -> CallCost:
     """Return the cost with the mean wait of more calls, if few calls do not show the mean.
 
     The other calls are those of one process for each core, which hardly wait for each other;
@@ -200,7 +205,7 @@ def _with_more_calls(call: CallCost, calls: int, points: Sequence[Point]) -> Cal
     if call.variation < VARIES or not few:
         return call
     waits = [call.wait_s, *(max(0.0, p.wall_s - p.cpu_s - p.queued_s) for p in few)]
-    weights = [calls, *(PASSES * POINT_S * point.rate for point in few)]
+    weights = [calls, *(passes * POINT_S * point.rate for point in few)]
     wall_s = call.wall_s + statistics.fmean(waits, weights) - call.wait_s
     hold = None if call.hold is None else call.held_s / wall_s
     return replace(call, wall_s=wall_s, hold=hold)

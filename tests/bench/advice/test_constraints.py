@@ -1,0 +1,42 @@
+"""Constraints that no strategy can meet end an advice before anything is measured."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from offload.bench.advice import steps
+from offload.errors import RunError
+from tests.bench.advice.answers import QUESTION
+
+
+def test_a_response_time_below_that_of_the_function_alone() -> None:
+    steps._check_constraints(replace(QUESTION, p99_s=0.06))
+    with pytest.raises(RunError) as raised:
+        steps._check_constraints(replace(QUESTION, p99_s=0.005))
+    text = "no strategy reaches a p99 of 5 ms: the function alone takes 50 ms"
+    assert str(raised.value) == f"{text}: make it faster, or increase p99="
+    assert raised.value.exit_code == 5
+
+
+def test_a_memory_limit_that_one_loop_exceeds() -> None:
+    steps._check_constraints(replace(QUESTION, memory_mib=500.0))
+    with pytest.raises(RunError, match=r"no strategy fits into 3 MiB: one loop needs .* MiB"):
+        steps._check_constraints(replace(QUESTION, memory_mib=3.0))
+
+
+def test_cpus_restricts_a_process_and_its_children() -> None:
+    child = "import os; print(len(os.sched_getaffinity(0)))"
+    program = f"""
+import subprocess, sys
+from offload.cli.commands.advise import _use_cpus
+_use_cpus("1")
+subprocess.run([sys.executable, "-c", {child!r}])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=30
+    )
+    assert done.stdout == "1\n", done.stderr
