@@ -6,8 +6,9 @@ ANSWER.json             the output of fab advise:TASK,code=..,format=json
 ANSWER.json --beside    compare it with the strategy's own server instead
 
 The program is saved in an empty folder, started on a free port, loaded with builtin, and stopped by
-SIGTERM. The exit code is 1 if the rate is more than 15 % below that of the answer,
-if a response failed, or if a process or a temporary file is left.
+SIGTERM. The exit code is 1 if the rate is more than 15 % below that of the answer (or of its
+handler, if the framework needs more CPU), if a response failed, or if a process or a temporary file
+is left.
 """
 
 from __future__ import annotations
@@ -114,7 +115,7 @@ def main(words: list[str]) -> int:
     options = _options(words)
     answer = _answer(options.answer)
     case = _case(answer, options.users, options.path)
-    known = answer["rate"] or answer["predicted_rate"]
+    known = answer["handler"].get("rate") or answer["rate"] or answer["predicted_rate"]
     reached = []
     with tempfile.TemporaryDirectory() as folder, hold_for(case) as upstream:
         settings = {} if upstream is None else upstream.environment()

@@ -21,11 +21,12 @@ from offload.errors import UsageError
 from offload.flags import Flag
 from offload.registry import requirements
 from offload.reports.advice import answer_json, answer_text, handlers
-from offload.reports.advice.handlers import _function
+from offload.reports.advice.handlers import _expected_rate, _function
 from offload.reports.advice.handlers._function import Function
 from offload.reports.advice.handlers._program import Plan
+from offload.reports.tables import formats
 from offload.suites import Case
-from tests.bench.advice.probes import OVERHEADS, probe
+from tests.bench.advice.probes import CORES, OVERHEADS, probe
 from tests.commands import fab_here
 
 QUOTE = Function("shop.pricing:quote", "shop.pricing", "quote", False, True, Path("/srv"))
@@ -216,9 +217,10 @@ def test_the_answer_ends_with_the_program_and_its_command(shop: Path) -> None:
     _, heading, rest = text.partition("\nHandler (fastapi), to be saved as app.py:\n\n")
     assert heading
     assert rest.startswith(f"{handler.code}\nStart it: {handler.start}\n")
-    assert handler.note is None
+    assert (handler.note, handler.rate) == (None, None)
     slow = handlers.for_answer("django_async", found)
-    assert slow is not None
+    assert slow is not None and slow.rate is not None
+    assert f"Expect about {formats.number(slow.rate)}/s here." in " ".join(slow.text.split())
     _, note, _ = slow.text.partition("\nNote: Django's ASGI handler itself needs about 1 ms of CPU")
     assert note
     lines = [line for line in slow.text.splitlines() if not line.startswith("Start it: ")]
@@ -232,8 +234,27 @@ def test_the_json_has_the_handler_or_null(shop: Path) -> None:
     assert handlers.for_answer("django", disturbed) is None, "no advice, so no handler"
     handler = handlers.for_answer("django", found)
     values = json.loads(answer_json.as_json(found, handler))["handler"]
-    assert [*values] == ["framework", "file", "code", "start", "packages", "note"]
+    assert [*values] == ["framework", "file", "code", "start", "packages", "note", "rate"]
     assert values["packages"] == requirements.lines_for(["django", "gunicorn"])
+
+
+@pytest.mark.parametrize(
+    ("limit", "factor"), [("cpu", 1 / CORES), ("server", 1.0), ("gil", 1.0), ("workers", 0.0)]
+)
+def test_a_framework_that_needs_more_cpu_has_a_lower_expected_rate(
+    limit: str, factor: float
+) -> None:
+    found = predicted("noop_sync")
+    prediction = replace(found.chosen.prediction, limit=limit, rate=500.0)
+    probe_ = replace(found.question.probe, python_s=2 * _expected_rate.PYTHON_S)  # half as fast
+    question = replace(found.question, probe=probe_)
+    limited = replace(found, question=question, chosen=replace(found.chosen, prediction=prediction))
+    more_s = 2 * (1.29e-3 - _expected_rate.TORNADO_CPU_S) * factor
+    expected = 1 / (1 / 500.0 + more_s)
+    assert _expected_rate.expected_rate(limited, 1.29e-3) == pytest.approx(expected)
+    assert _expected_rate.expected_rate(limited, 0.1e-3) == pytest.approx(
+        500.0
+    )  # less than Tornado
 
 
 @pytest.mark.parametrize("command", ["advise", "predict"])

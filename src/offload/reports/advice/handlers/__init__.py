@@ -3,7 +3,8 @@
 The name of a framework is the file name of its module. Each module defines PACKAGES, the packages
 that the program needs, and `handler(plan)`, which returns the text of the program and the command
 that starts it. The minimum versions of our requirements are added to PACKAGES. A module may define
-NOTE, which is printed below the command. No framework is imported here.
+NOTE, which is printed below the command, and CPU_S, the CPU time in s of an empty request, if it is
+much more than that of Tornado. No framework is imported here.
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ from offload.bench.advice.strategies import STRATEGIES
 from offload.errors import UsageError
 from offload.registry import catalog, entries, inputs, requirements
 from offload.reports.advice.handlers import _function, _program
+from offload.reports.advice.handlers._expected_rate import expected_rate
 from offload.reports.advice.handlers._program import Plan
 from offload.reports.tables import text_table
+from offload.reports.tables.formats import number
 
 PIPEPOOL = "pipepool"  # without a minimum version, because it is not on PyPI
 
@@ -30,7 +33,8 @@ PIPEPOOL = "pipepool"  # without a minimum version, because it is not on PyPI
 class Handler:
     """A program, the file in which to save it, the command that starts it, and its requirements.
 
-    `note` explains how the framework changes the answer; None if it does not.
+    `note` explains how the framework changes the answer, and `rate` is the expected rate in
+    requests/s; None if it does not.
     """
 
     framework: str
@@ -39,6 +43,7 @@ class Handler:
     start: str
     packages: tuple[str, ...]
     note: str | None = None
+    rate: float | None = None
 
     @property
     def values(self) -> dict[str, Any]:
@@ -50,7 +55,9 @@ class Handler:
         """The program with its heading, its command, its requirements and its note."""
         heading = f"Handler ({self.framework}), to be saved as {self.file}:"
         needs = f"It needs: {' '.join(self.packages)}"
-        note = "" if self.note is None else f"\n{text_table.wrapped(f'Note: {self.note}')}"
+        words = [] if self.note is None else [f"Note: {self.note}"]
+        words += [] if self.rate is None else [f"Expect about {number(self.rate)}/s here."]
+        note = f"\n{text_table.wrapped(' '.join(words))}" if words else ""
         return f"{heading}\n\n{self.code}\nStart it: {self.start}\n{needs}{note}"
 
 
@@ -79,14 +86,16 @@ def for_answer(framework: str, answer: Answer) -> Handler | None:
     chosen, probe = answer.chosen, answer.question.probe
     found = _function.find(probe.task, probe.is_coroutine, chosen.case.path)
     plan = Plan(found, chosen.strategy, chosen.workers, answer.question.users)
-    return render(framework, plan)
+    cpu_s = getattr(_module(framework), "CPU_S", None)
+    rate = None if cpu_s is None else expected_rate(answer, cpu_s)
+    return replace(render(framework, plan), rate=rate)
 
 
 def render(framework: str, plan: Plan) -> Handler:
     """Return the handler of a plan; raise UsageError for a strategy without handlers."""
     if plan.strategy not in STRATEGIES:
         raise UsageError(f"no handler for {plan.strategy}", f"use {', '.join(STRATEGIES)}")
-    module = importlib.import_module(f"{__name__}.{framework}")
+    module = _module(framework)
     # Import the function under its own name, unless the program uses this name for something else.
     code, start = module.handler(plan)
     if plan.function.name not in _program.names(code):
@@ -96,6 +105,10 @@ def render(framework: str, plan: Plan) -> Handler:
     packages += (PIPEPOOL,) if _program.imports(code, PIPEPOOL) else ()
     note = getattr(module, "NOTE", None)
     return Handler(framework, f"{plan.app}.py", code, _search_path(plan) + start, packages, note)
+
+
+def _module(framework: str) -> Any:
+    return importlib.import_module(f"{__name__}.{framework}")
 
 
 def _with_minimum(package: str) -> str:

@@ -10,6 +10,7 @@ NOTE = (
     "Django's ASGI handler itself needs about 1 ms of CPU per request, which it passes through "
     "several threads; the rates above are Tornado's. With calls below 5 ms the rate is much lower."
 )
+CPU_S = 1.1e-3
 IMPORTS = (*_django.IMPORTS, "from django.core.asgi import get_asgi_application")
 POOL_IMPORTS = {
     "threads": ("from concurrent.futures import ThreadPoolExecutor",),
