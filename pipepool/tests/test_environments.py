@@ -144,6 +144,18 @@ def test_a_worker_without_memory_fails_its_task_alone() -> None:
     in_pool(test, 1, initializer=calls.limit_memory, initargs=(600 << 20,))
 
 
+def run_program(program: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    (folder / "program.py").write_text(program)
+    return subprocess.run(
+        [sys.executable, "program.py"],
+        capture_output=True,
+        text=True,
+        timeout=50,
+        cwd=folder,
+        env=ENVIRONMENT,
+    )
+
+
 def test_arguments_that_the_application_has_no_memory_to_copy_fail_their_task_alone(
     tmp_path: Path,
 ) -> None:
@@ -167,15 +179,7 @@ async def main():
 if __name__ == "__main__":
     asyncio.run(main())
 """
-    (tmp_path / "program.py").write_text(program)
-    done = subprocess.run(
-        [sys.executable, "program.py"],
-        capture_output=True,
-        text=True,
-        timeout=50,
-        cwd=tmp_path,
-        env=ENVIRONMENT,
-    )
+    done = run_program(program, tmp_path)
     text = "[1, MemoryError('the arguments do not fit into the memory'), 3]\nTrue 1\n"
     assert (done.stdout, done.stderr) == (text, "")
 
@@ -194,15 +198,7 @@ async def main():
 if __name__ == "__main__":
     asyncio.run(main())
 """
-    (tmp_path / "program.py").write_text(program)
-    done = subprocess.run(
-        [sys.executable, "program.py"],
-        capture_output=True,
-        text=True,
-        timeout=50,
-        cwd=tmp_path,
-        env=ENVIRONMENT,
-    )
+    done = run_program(program, tmp_path)
     assert (done.stdout, done.stderr) == ("imported\n", "")
 
 
@@ -230,15 +226,7 @@ async def main():
 if __name__ == "__main__":
     asyncio.run(main())
 """
-    (tmp_path / "program.py").write_text(program)
-    done = subprocess.run(
-        [sys.executable, "program.py"],
-        capture_output=True,
-        text=True,
-        timeout=50,
-        cwd=tmp_path,
-        env=ENVIRONMENT,
-    )
+    done = run_program(program, tmp_path)
     assert (done.stdout, done.stderr) == ("MemoryError\n2\n", "")
 
 

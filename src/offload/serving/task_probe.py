@@ -29,14 +29,9 @@ from typing import Any, TextIO
 
 from offload import tasks
 from offload.errors import UserError
+from offload.serving import connection_count
 from offload.serving.lifecycle import calling, readiness
-from offload.serving.metrics import (
-    call_statistics,
-    connection_count,
-    gil_address,
-    gil_state,
-    probe,
-)
+from offload.serving.metrics import call_statistics, gil_address, gil_state, probe
 from offload.serving.metrics.call_statistics import CallStatistics
 from offload.serving.pools import call_pools, pool_workers
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import platform
 import socket
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from offload import cores
 from offload.bench.advice.inputs import probe_measurement
 from offload.bench.advice.inputs.probe import FIRST, KEPT_PAGES, PROCESSES, THREADS
 from offload.bench.target import calling_process
+from offload.bench.target.calling_process import CallingProcess
 from offload.suites import Case
 from tests.bench.advice.probes import model, point, probe
 
@@ -67,6 +69,18 @@ def points(wall_s: float) -> list[probe_measurement.Point]:
     return [found, *more]  # threads also wait for the GIL
 
 
+def started(name: str, folder: Path) -> AbstractContextManager[CallingProcess]:
+    """Start the probe of a function of `shop`, which is in a folder."""
+    return calling_process.start(
+        "offload.serving.task_probe",
+        f"shop:{name}",
+        python=None,
+        path=str(folder),
+        environment={},
+        ready_s=30.0,
+    )
+
+
 def test_the_wait_of_calls_that_vary_is_the_mean_of_all_calls() -> None:
     calls = probe_measurement.PASSES * probe_measurement.POINT_S * cores.available() / 0.039
     found = probe_measurement._with_more_calls(CALL, round(calls), points(0.039))
@@ -108,14 +122,7 @@ def test_a_coroutine_is_known_by_its_first_call(
     name: str, is_coroutine: bool, tmp_path: Path
 ) -> None:
     (tmp_path / "shop.py").write_text(SHOP)
-    with calling_process.start(
-        "offload.serving.task_probe",
-        f"shop:{name}",
-        python=None,
-        path=str(tmp_path),
-        environment={},
-        ready_s=30.0,
-    ) as child:
+    with started(name, tmp_path) as child:
         first = child.request(json.dumps({"kind": FIRST, "count": 1, "seconds": 0.0}), 30.0)
     assert (first["failed"], first["is_coroutine"]) == (0, is_coroutine)
 
@@ -129,14 +136,7 @@ def test_the_connections_that_a_call_opens_are_counted(
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         (tmp_path / "shop.py").write_text(CONNECTS.format(port=server.getsockname()[1]))
-        with calling_process.start(
-            "offload.serving.task_probe",
-            f"shop:{name}",
-            python=None,
-            path=str(tmp_path),
-            environment={},
-            ready_s=30.0,
-        ) as child:
+        with started(name, tmp_path) as child:
             for kind in (FIRST, probe_measurement.CONNECTIONS):
                 command = {"kind": kind, "count": 1, "seconds": 0.0}
                 found = child.request(json.dumps(command), 30.0)

@@ -129,9 +129,9 @@ def predict(question: Question, case: Case) -> Answer:
 def evaluate(question: Question, planned: Plan, records: Sequence[Record]) -> Answer:
     """Choose among the measured candidates or, if there are none, by the prediction.
 
-    Measured ratios of rates are weighted with the predicted ones.
-    A candidate that failed in its last rounds is not chosen, whatever its rate was before. If the
-    best one misses the required p99, the fastest one that meets it is chosen, if there is one.
+    Measured ratios of rates are weighted with the predicted ones. A candidate that failed in its
+    last rounds is not chosen, whatever its rate was before. If the best one misses the required
+    p99, the fastest one that meets it is chosen, if there is one.
     """
     run = RunRecords(records)
     question = replace(question, python_s=machine_speed.mean_python_s(records))
