@@ -148,7 +148,7 @@ def _gates() -> str:
     table = method_verdicts.text(gate_results.check(finished), text_table.RST)
     days = sorted(found.utc[:10] for found in finished)
     where = "; ".join(sorted({found.machine for found in finished}))
-    return f"{table}\n\nMeasured {days[0]} to {days[-1]} on {where}."
+    return f"{table}\n\nMeasured {' to '.join(dict.fromkeys((days[0], days[-1])))} on {where}."
 
 
 def _faults() -> str:

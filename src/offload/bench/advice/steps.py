@@ -29,9 +29,7 @@ from offload.bench.target.needed_upstream import hold_for
 from offload.bench.trial import builder
 from offload.suites import Case
 
-MOST_WITH_LATENCY = (
-    3  # candidates whose response times are measured while the required p99 is missed
-)
+MOST_WITH_LATENCY = 3  # candidates whose response times are measured if the p99 is missed
 LATENCY_S = 30.0  # s reserved to measure response times of the chosen strategy; a guess
 SHORTEST_S = 30.0  # minimum time in s for rounds, even if less is left
 Report = Callable[[str], object]
