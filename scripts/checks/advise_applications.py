@@ -35,9 +35,9 @@ from tests.applications.seeded import ADVISED, FOLDER, Seeded
 
 BUDGET_S, SHORTEST_S = 120.0, 30.0
 LONGER_S = 120.0  # time beyond the budget after which an advice is stopped
-HEAD = ("Application", "Seeded cause", "Named cause", "Server advised", "Seconds")
+HEAD = ("Application", "Seeded cause", "Named cause", "Server advised", "Prediction", "Seconds")
 DISTURBED = 7
-Row = tuple[str, str, str, str, str]
+Row = tuple[str, ...]
 
 
 def main(words: list[str]) -> int:
@@ -82,11 +82,21 @@ def _advise(seeded: Seeded, budget_s: float) -> tuple[Row, int]:
         return _row(seeded, last[0][:60], seconds=f"{took_s:.0f}"), code
     named = ", ".join(cause["kind"] for cause in found["causes"])
     note = " (disturbed)" if code == DISTURBED else ""
-    return _row(seeded, named, _server(found) + note, f"{took_s:.0f}"), code
+    return _row(seeded, named, _server(found) + note, _prediction(found), f"{took_s:.0f}"), code
 
 
-def _row(seeded: Seeded, named: str, server: str = "", seconds: str = "") -> Row:
-    return seeded.app, seeded.cause, named, server, seconds
+def _row(
+    seeded: Seeded, named: str, server: str = "", prediction: str = "", seconds: str = ""
+) -> Row:
+    return seeded.app, seeded.cause, named, server, prediction, seconds
+
+
+def _prediction(found: dict[str, Any]) -> str:
+    """Return the predicted rate over the measured one, and the predicted limit."""
+    predicted, measured = found["predicted_rate"], found["rate"]
+    if not predicted or not measured:
+        return "unknown"
+    return f"{predicted / measured:.2f}x ({found['limit']})"
 
 
 def _server(found: dict[str, Any]) -> str:

@@ -243,13 +243,18 @@ def prediction(answer: Answer) -> Iterator[str]:
     measured, predicted = answer.chosen.rate.value, answer.chosen.prediction.rate
     if measured is None:
         return
+    name = option_name(answer.chosen.strategy, answer.chosen.workers)
+    yield f"{of_prediction(name, predicted, measured)} Memory with ~ is predicted."
+
+
+def of_prediction(name: str, predicted: float, measured: float) -> str:
+    """Return the predicted rate of the advised server, `name`, and its error."""
     error = predicted / measured - 1
     doubt = ": do not rely on predictions here" if abs(error) > UNRELIABLE else ""
-    name = option_name(answer.chosen.strategy, answer.chosen.workers)
     difference = "as measured"
     if abs(error) >= EXACT:
         difference = f"{percent(abs(error))} {'above' if error > 0 else 'below'} the measured rate"
-    yield f"{number(predicted)}/s for {name}, {difference}{doubt}. Memory with ~ is predicted."
+    return f"{number(predicted)}/s for {name}, {difference}{doubt}."
 
 
 def open_rivals(answer: Answer) -> list[str]:

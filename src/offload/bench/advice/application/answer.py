@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from offload.bench.advice import certainty
 from offload.bench.advice.application import sizes
+from offload.bench.advice.application.prediction import OneProcess, Prediction
 from offload.bench.advice.application.question_file import Question
 from offload.bench.advice.application.sizes import Size
 from offload.bench.advice.latency import Percentile
@@ -25,7 +26,8 @@ class Option:
     `worker_mib` is the memory (PSS) of its largest process. `share` is its rate over that of the
     chosen one. `compared` is None for a server that was not measured in the same rounds as the
     chosen one: then `share` is derived from the ratios of both to a third server. `failed` is the
-    share of its requests that failed: its rate is that of the others.
+    share of its requests that failed: its rate is that of the others. `prediction` is None if the
+    rate of the probe is unknown.
     """
 
     case: Case
@@ -34,6 +36,7 @@ class Option:
     share: float | None = None
     compared: Comparison | None = None
     failed: float = 0.0
+    prediction: Prediction | None = None
 
     @property
     def size(self) -> Size:
@@ -59,12 +62,12 @@ class ApplicationAnswer:
     """The chosen server and the others, the highest rate first.
 
     `tie` lists the servers that are not certainly different from the chosen one. `causes` were
-    found for one process under all users, and `remaining` for the chosen size. `alone_s` is the
-    response time of a single request. `is_largest` is True if no larger size of the chosen server
-    was measured. `percentiles` are measured at the loads in `latency.LOADS`. `memory_mib` is the
-    last known memory of all processes under these loads, `worker` that of one process, and
-    `preloaded` that of one process with the application imported before the fork; None if the
-    server cannot preload, or if the memory is unknown. `disturbed` is the reason why the
+    found for one process under all users, and `remaining` for the chosen size. `probe` has the
+    figures of this process; None if it has no rate. `is_largest` is True if no larger size of the
+    chosen server was measured. `percentiles` are measured at the loads in `latency.LOADS`.
+    `memory_mib` is the last known memory of all processes under these loads, `worker` that of one
+    process, and `preloaded` that of one process with the application imported before the fork; None
+    if the server cannot preload, or if the memory is unknown. `disturbed` is the reason why the
     measurement is invalid, and `problems` are those of all loads. `is_interrupted` is True if the
     user interrupted the measurement.
     """
@@ -75,7 +78,7 @@ class ApplicationAnswer:
     tie: tuple[str, ...]
     causes: tuple[Cause, ...]
     remaining: tuple[Cause, ...]
-    alone_s: float | None
+    probe: OneProcess | None
     is_largest: bool
     percentiles: tuple[Percentile, ...] = ()
     memory_mib: float | None = None

@@ -15,6 +15,7 @@ from offload.bench.advice.application.answer import (
     Option,
     WorkerMemory,
 )
+from offload.bench.advice.application.prediction import OneProcess
 from offload.bench.advice.application.question_file import Question
 from offload.bench.analysis import application_causes, comparison, rate
 from offload.bench.planning.plan import Plan
@@ -36,8 +37,12 @@ def evaluate(question: Question, planned: Plan, records: Sequence[Record]) -> Ap
     if not windows:
         first = problems[0] if problems else Problem("unknown", "nothing was measured")
         raise RunError(first.message, first.remedy)
+    probed = [r for r in run.records if r.trial.block == PROBE_BLOCK]
+    probe = _probe(probed)
     options = {
-        place: _option(planned.cases[place], found, run.at(place).records)
+        place: _predicted(
+            _option(planned.cases[place], found, run.at(place).records), probe, question
+        )
         for place, found in windows.items()
     }
     shares = _shares(windows)
@@ -50,7 +55,6 @@ def evaluate(question: Question, planned: Plan, records: Sequence[Record]) -> Ap
     )
     best, own = options[chosen], run.at(chosen)
     loads = own.long_loads()
-    probed = [r for r in run.records if r.trial.block == PROBE_BLOCK]
     return ApplicationAnswer(
         question,
         best,
@@ -58,7 +62,7 @@ def evaluate(question: Question, planned: Plan, records: Sequence[Record]) -> Ap
         tie=tuple(dict.fromkeys(options[place].case.server for place in [chosen, *tied])),
         causes=tuple(application_causes.of_case(probed)),
         remaining=tuple(application_causes.of_case(own.windows())),
-        alone_s=next((r.baseline.alone_s for r in probed if r.baseline.alone_s), None),
+        probe=probe,
         is_largest=not any(_is_larger(option, best) for option in others),
         percentiles=tuple(latency.percentiles(loads)),
         memory_mib=latency.memory_mib(loads),
@@ -106,6 +110,25 @@ def _windows(planned: Plan, run: RunRecords) -> dict[int, list[Record]]:
 
 def _rates(found: Sequence[Record]) -> Mapping[RoundKey, float]:
     return by_round(found, comparison.rate_of)
+
+
+def _probe(probed: Sequence[Record]) -> OneProcess | None:
+    """Return the figures of the process that was measured alone; None if it has no rate."""
+    for record in probed:
+        if record.problem is None and record.result.rate:
+            cpu_ms = record.resources.cpu_ms_per_request
+            cpu_s = None if cpu_ms is None else cpu_ms / 1000
+            return OneProcess(record.result.rate, record.baseline.alone_s, cpu_s)
+    return None
+
+
+def _predicted(option: Option, probe: OneProcess | None, question: Question) -> Option:
+    """Return an option with its prediction."""
+    if probe is None:
+        return option
+    name, size = option.case.server, option.size
+    found = probe.predict(name, size, question.users, question.cores)
+    return replace(option, prediction=found)
 
 
 def _option(case: Case, found: Sequence[Record], own: Sequence[Record]) -> Option:

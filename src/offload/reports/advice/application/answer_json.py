@@ -10,7 +10,7 @@ from typing import Any
 from offload.bench.advice.application.answer import ApplicationAnswer, Option, WorkerMemory
 from offload.bench.analysis.application_causes import Cause
 from offload.reports.advice.answer_json import percentiles
-from offload.reports.advice.application import answer_text
+from offload.reports.advice.application import answer_text, changes
 
 
 def as_json(answer: ApplicationAnswer) -> str:
@@ -32,7 +32,7 @@ def as_dict(answer: ApplicationAnswer) -> dict[str, Any]:
         "memory_mib": answer.memory_mib,
         "worker_memory_mib": _memory(answer.worker),
         "preloaded_worker_memory_mib": _memory(answer.preloaded),
-        "alone_s": answer.alone_s,
+        "alone_s": answer.probe and answer.probe.alone_s,
         "tie": [*answer.tie],
         "alternatives": [_option(option) for option in answer.others],
         "gains_nothing_beyond": None if answer.is_largest else _size(chosen),
@@ -42,6 +42,7 @@ def as_dict(answer: ApplicationAnswer) -> dict[str, Any]:
         "is_interrupted": answer.is_interrupted,
         "sure": answer.sure,
         "why": answer_text.causes(answer),
+        "changes": [*changes.sentences(answer)],
         "next": answer_text.next_step(answer),
         "flags": [
             *answer_text.warnings(answer),
@@ -68,6 +69,8 @@ def _option(option: Option) -> dict[str, Any]:
         "rate": option.rate.value,
         "rate_low": option.rate.low,
         "rate_high": option.rate.high,
+        "predicted_rate": option.prediction and option.prediction.rate,
+        "limit": option.prediction and option.prediction.limit,
         "python": option.case.python,
         "command": option.case.command,
         **compared,

@@ -8,19 +8,18 @@ from pathlib import Path
 from offload import units
 from offload.bench.advice import certainty, latency
 from offload.bench.advice.application.answer import ApplicationAnswer, Option, WorkerMemory
-from offload.bench.advice.application.sizes import Size
 from offload.bench.advice.certainty import LIKELY, TIE
-from offload.bench.analysis.application_causes import Kind
+from offload.bench.analysis.application_causes import NOT_FIXABLE, Kind
 from offload.registry import catalog, places
 from offload.reports import application
 from offload.reports.advice import answer_text, reasons, response_times
 from offload.reports.advice.answer_text import Document
-from offload.reports.advice.application import deployment
+from offload.reports.advice.application import changes, deployment
+from offload.reports.advice.application.names import option_name, size_name
 from offload.reports.tables import text_table
 from offload.reports.tables.text_table import Line
 
 MOST_OTHERS = 6  # rows of the table, apart from that of the chosen server
-NOT_FIXABLE = {Kind.NOTHING, Kind.CPU_SATURATED}
 UNKNOWN = "Unknown: figures that would show one are missing."
 MEMORY_GAIN = 0.9  # preload is advised if it reduces the memory of a worker below this share
 
@@ -53,7 +52,7 @@ def _first(answer: ApplicationAnswer) -> str:
     what = f"{places.display_name(answer.question.work)}, {sent}"
     if answer.disturbed is not None:
         return f"No advice for {what}: {answer.disturbed.message}."
-    return f"Use {name(answer.chosen)} for {what}."
+    return f"Use {option_name(answer.chosen)} for {what}."
 
 
 def deployment_command(answer: ApplicationAnswer) -> str | None:
@@ -61,11 +60,6 @@ def deployment_command(answer: ApplicationAnswer) -> str | None:
     if answer.disturbed is not None:
         return None
     return deployment.command(answer.question, answer.chosen, _gains_by_preload(answer))
-
-
-def name(option: Option) -> str:
-    """Return a server with its size: `granian_wsgi with 2 processes of 4 threads`."""
-    return f"{option.case.server} with {_counts(option.size)}"
 
 
 def causes(answer: ApplicationAnswer) -> list[str]:
@@ -81,7 +75,7 @@ def causes(answer: ApplicationAnswer) -> list[str]:
 
 def warnings(answer: ApplicationAnswer) -> list[str]:
     """Return warnings about the loads of the advised server."""
-    server = name(answer.chosen)
+    server = option_name(answer.chosen)
     return [
         *reasons.of_failed_requests(server, answer.chosen.failed),
         *reasons.of_memory(server, answer.question.memory_mib, answer.memory_mib),
@@ -98,14 +92,6 @@ def next_step(answer: ApplicationAnswer) -> str:
     if answer.sure in (LIKELY, TIE) and _rival(answer) is not None:
         return "If a small difference matters, measure again with more time: budget=300."
     return "Serve it by the command below."
-
-
-def _counts(size: Size) -> str:
-    """Format a size as words: `2 processes of 4 threads`."""
-    processes = f"{size.processes} process{'' if size.processes == 1 else 'es'}"
-    if size.threads is None:
-        return processes
-    return f"{processes} of {size.threads} thread{'' if size.threads == 1 else 's'}"
 
 
 def _rival(answer: ApplicationAnswer) -> Option | None:
@@ -182,6 +168,8 @@ def _parts(answer: ApplicationAnswer) -> dict[str, list[str]]:
         "p99": [*response_times.required_p99(p99_s, rate, answer.percentiles)],
         "Certainty": [_certainty(answer)],
         "Not measured": list(dict.fromkeys(f"{each.text}." for each in answer.problems[:2])),
+        "Prediction": [*changes.prediction(answer)],
+        "What would change this": [*changes.sentences(answer)],
         "Next": [next_step(answer)],
     }
     if answer.disturbed is None:
@@ -199,7 +187,7 @@ def _capitalize(found: list[str]) -> list[str]:
 
 
 def _certainty(answer: ApplicationAnswer) -> str:
-    rivals = [name(option) for option in answer.others if _is_open(option)][:3]
+    rivals = [option_name(option) for option in answer.others if _is_open(option)][:3]
     why = f"{answer.chosen.case.server} has the fewest processes, or is the most common one"
     return answer_text.certainty(answer.sure, rivals, answer.tie, why)
 
@@ -207,7 +195,7 @@ def _certainty(answer: ApplicationAnswer) -> str:
 def _size(answer: ApplicationAnswer) -> str:
     if answer.is_largest:
         return "A larger one was not measured."
-    return f"More than {_counts(answer.chosen.size)} gain nothing."
+    return f"More than {size_name(answer.chosen.size)} gain nothing."
 
 
 def _memory(answer: ApplicationAnswer) -> Iterator[str]:
