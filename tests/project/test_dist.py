@@ -21,6 +21,7 @@ from tests.project import wheels
 
 FOLDERS = {"offload": ROOT, "pipepool": ROOT / "pipepool"}
 VERSIONS = {"offload": offload.__version__, "pipepool": pipepool.__version__}
+FORMS = sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("*.yml"))
 
 
 @pytest.mark.parametrize("name", FOLDERS)
@@ -44,11 +45,20 @@ def test_both_packages_have_the_same_licence_and_type_information() -> None:
         assert (Path(str(package.__file__)).parent / "py.typed").is_file()
 
 
-def test_the_form_for_problems_asks_for_the_doctor() -> None:
-    form = (ROOT / ".github" / "ISSUE_TEMPLATE" / "problem.yml").read_text()
-    _, _, doctor = form.partition("id: doctor")
+@pytest.mark.parametrize("form", FORMS, ids=lambda path: path.stem)
+def test_each_form_asks_for_the_doctor(form: Path) -> None:
+    _, _, doctor = form.read_text().partition("id: doctor")
     assert "`fab doctor`" in doctor.partition("- type:")[0]
     assert "required: true" in doctor.partition("- type:")[0]
+
+
+@pytest.mark.server
+def test_the_forms_have_the_schema_of_github() -> None:
+    pytest.importorskip("check_jsonschema")
+    words = ["-m", "check_jsonschema", "--builtin-schema", "vendor.github-issue-forms", *FORMS]
+    done = subprocess.run([sys.executable, *words], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(FORMS) >= 2
 
 
 def metadata(wheel: Path) -> Message:
