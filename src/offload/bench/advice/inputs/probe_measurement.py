@@ -42,7 +42,7 @@ ALONE_S, POINT_S = 1.5, 0.7  # duration in s of the calls of one worker, and of 
 PASSES = 2  # measurements of each number of workers; one if a call takes longer than POINT_S
 VARIES = 0.5  # `CallCost.variation` from which a mean needs more calls; a guess
 SLOWEST_S = 5.0  # time of one call, above which the probe would take too long
-LONGEST_POINT_S = 30.0  # time in which one call of each thread fits, one after the other; a guess
+LONGEST_POINT_S = 8.0  # time in which one call of each thread fits, one after the other; a guess
 CACHES_MIB = 4.0  # growth during the probe up to which caches explain it; a guess
 CROWDING, CONNECTIONS = "crowding", "connections"
 
@@ -178,14 +178,16 @@ def _points(
 ) -> Iterator[Point]:
     """Measure threads and processes: one worker for each core, and as many as could be useful.
 
-    A coroutine is measured on one event loop, too, with as many concurrent calls as there are
-    users. If a call has many page faults, processes that keep freed pages are measured, too.
+    If a call takes longer than POINT_S, only one number of each is measured. A coroutine is
+    measured on one event loop, too, with as many concurrent calls as there are users. If a call has
+    many page faults, processes that keep freed pages are measured, too.
     """
-    available = cores.available()
-    for count in thread_counts(call, available, users):
+    available, is_long = cores.available(), call.wall_s >= POINT_S
+    counts = thread_counts(call, available, users)
+    for count in counts[-1:] if is_long else counts:
         yield _point(child, THREADS, count)
     useful = useful_workers(call.wait_s, call.cpu_s, available, users)
-    for count in sorted({available, min(useful, 4 * available)}):
+    for count in [available] if is_long else sorted({available, min(useful, 4 * available)}):
         yield _point(child, PROCESSES, count)
         if count == available and call.has_many_page_faults:
             yield _point(child, KEPT_PAGES, count)
