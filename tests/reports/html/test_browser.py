@@ -1,6 +1,6 @@
 """The report in Chromium, without a network: pictures, sorting, small screens, accessibility.
 
-It needs `pip install playwright`, Debian's chromium, and npm, which fetches axe-core.
+It needs `make browser`: playwright, Debian's chromium, and npm, which fetches axe-core.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import pytest
 
 from tests.reports.html.pages import committed, example, rendered
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="needs pip install playwright")
+sync_api = pytest.importorskip("playwright.sync_api", reason="needs make browser")
 CHROMIUM = shutil.which("chromium")
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.server,
     pytest.mark.timeout(300),
-    pytest.mark.skipif(CHROMIUM is None, reason="needs apt install chromium"),
+    pytest.mark.skipif(CHROMIUM is None, reason="needs make browser"),
 ]
 RUNS = ("example-tornado", "example-free_threading", "example-advise")
 WIDTHS, SCHEMES = (360, 1280), ("light", "dark")
@@ -52,7 +52,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Return the source of axe-core, from the registry of npm."""
     if shutil.which("npm") is None:
-        pytest.skip("needs npm")
+        pytest.skip("needs make browser")
     folder = tmp_path_factory.mktemp("axe")
     command = ["npm", "pack", "--silent", "axe-core@4"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
@@ -174,6 +174,35 @@ def test_rows_are_filtered_by_words(browser: Any, pages: dict[str, str]) -> None
     assert shown == [name for name in everything if "threads" in name and "https" in name]
     assert 0 < len(shown) < len(everything)
     assert page.get_by_text(f"{len(shown)} of {len(everything)} rows").is_visible()
+    page.context.close()
+
+
+def test_the_values_of_a_picture_are_read_by_keyboard_and_pointer(
+    browser: Any, pages: dict[str, str]
+) -> None:
+    page, messages = opened(browser, pages["example-tornado"])
+    titles = page.eval_on_selector_all(
+        "figure:first-of-type svg >> nth=0 >> title", "all => all.map(each => each.textContent)"
+    )
+    picture, values = titles[0], titles[1:]
+    slider = page.get_by_role("slider", name=f"Values in the picture: {picture}", exact=True)
+    line, marked = page.locator("p.reading").first, page.locator("svg").first.locator(".read")
+    slider.focus()
+    read = []
+    for key in ("ArrowRight", "ArrowRight", "Home", "End"):
+        read.append(slider.get_attribute("aria-valuetext"))
+        assert line.inner_text() == read[-1]
+        assert marked.locator("title").all_text_contents() == [read[-1]]
+        page.keyboard.press(key)
+    assert len(values) > 3
+    assert read == [values[0], values[1], values[2], values[0]]
+    assert slider.get_attribute("aria-valuetext") == values[-1]
+    page.evaluate(
+        """() => document.querySelector("svg title:not(svg > title)").parentNode
+            .dispatchEvent(new PointerEvent("pointerenter"))"""
+    )
+    assert (line.inner_text(), slider.input_value()) == (values[0], "0")
+    assert messages == []
     page.context.close()
 
 

@@ -1,5 +1,6 @@
 "use strict";
-// Without this script the page shows the same; with it, tables can be sorted and filtered.
+// Without this script the page shows the same; with it, tables can be sorted and filtered, and the
+// values of pictures can be read one by one.
 
 const UNKNOWN = "-";
 const FILTERED = 12; // rows from which on a table has a filter
@@ -65,6 +66,36 @@ function makeFilterable(region, table) {
   region.before(line);
 }
 
+function makeReadable(figure) {
+  const svg = figure.querySelector("svg");
+  const titles = [...svg.querySelectorAll("title")].filter((each) => each.parentNode !== svg);
+  if (titles.length === 0) return;
+  const line = document.createElement("p");
+  const input = document.createElement("input");
+  const value = document.createElement("span");
+  const show = (place) => {
+    titles.forEach((each, other) => each.parentNode.classList.toggle("read", other === place));
+    value.textContent = titles[place].textContent;
+    input.value = place;
+    input.setAttribute("aria-valuetext", value.textContent);
+  };
+  line.className = "reading";
+  input.type = "range";
+  input.min = input.value = 0;
+  input.max = titles.length - 1;
+  input.setAttribute("aria-label", `Values in the picture: ${svg.querySelector("title").textContent}`);
+  input.setAttribute("aria-valuetext", titles[0].textContent);
+  for (const event of ["input", "focus"]) {
+    input.addEventListener(event, () => show(Number(input.value)));
+  }
+  titles.forEach((each, place) => {
+    each.parentNode.addEventListener("pointerenter", () => show(place));
+  });
+  line.append(input, value);
+  svg.after(line);
+}
+
+document.querySelectorAll("figure").forEach(makeReadable);
 for (const region of document.querySelectorAll(".table")) {
   const table = region.querySelector("table");
   if (table.tBodies[0].rows.length < 2) continue;
