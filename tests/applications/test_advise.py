@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from tests.applications import APPS
 from tests.applications.seeded import FOLDER
 from tests.commands import fab, fab_here
 from tests.installed import MISSING, require
+from tests.reports.live.serving import Events
 from tests.rounds import measure_window
 from tests.waiting import read_line, wait_until
 
@@ -75,14 +77,23 @@ def test_an_application_that_cannot_be_advised_on_is_one_line(
 @pytest.mark.server
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_an_advice_is_one_object_and_names_the_cause() -> None:
+def test_an_advice_is_one_object_that_names_the_cause_and_is_shown_live(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     require("gunicorn_gthread")
-    said = fab(f"advise:app=plain_pool:app,path={FOLDER},users=8,budget=30,format=json")
+    monkeypatch.setenv("BROWSER", "true")
+    monkeypatch.setenv("LIVE_MINUTES", "0.2")
+    said = fab(f"advise:app=plain_pool:app,path={FOLDER},users=8,budget=30,format=json,open=yes")
     assert said.returncode in (0, 7), said  # 7: other tests disturb it
     found = json.loads(said.stdout)
     assert [cause["kind"] for cause in found["causes"]] == ["waits_elsewhere"]
     assert found["rate"] > 0 and found["kinds"] == ["wsgi"] and len(found["p95_s"]) == 2
     assert found["worker_memory_mib"]["pss"] > 5
+    assert found["predicted_rate"] > 0 and found["limit"] in ("process", "workers", "users", "cpu")
+    [url] = re.findall(r"live page: (\S+)", said.stderr)
+    with Events(url) as events:
+        view = events.until(lambda view: view["state"] == "ended")
+    assert any(row[0].startswith("gunicorn_gthread") for row in view["rows"])
 
 
 @pytest.mark.server

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,16 +37,24 @@ def case(app: str, users: str, python: str, path: str, request: Request | None) 
 
 
 def advise(
-    one: Case, budget_s: float, style: str, memory_mib: float | None, p99_s: float | None
+    one: Case,
+    budget_s: float,
+    style: str,
+    memory_mib: float | None,
+    p99_s: float | None,
+    on_start: Callable[[Path], object] | None,
 ) -> None:
-    """Measure and print the answer; the exit code is 130 after Ctrl-C, and 7 without a verdict."""
+    """Measure and print the answer; the exit code is 130 after Ctrl-C, and 7 without a verdict.
+
+    `on_start` is called with the folder of the run before anything is measured.
+    """
     from offload.bench.advice.application import steps
     from offload.bench.records import journal
 
     question = steps.question_of(one, memory_mib, p99_s)
     folder = journal.new_run("advise")
     try:
-        found = steps.advise(one, question, folder, budget_s, output.print_progress)
+        found = steps.advise(one, question, folder, budget_s, output.print_progress, on_start)
     except (UserError, KeyboardInterrupt):
         journal.remove_without_records(folder)
         raise

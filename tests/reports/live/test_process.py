@@ -159,7 +159,7 @@ def test_the_command_serves_the_newest_run_until_nobody_needs_it(
         ("scale:3/noop_sync,workers=1..64,open=yes", "0", 2, "LIVE_MINUTES='0' is not a number"),
         ("gil:noop_sync,open=yes", "0", 2, "LIVE_MINUTES='0' is not a number"),
         ("advise:noop_sync,open=yes", "0", 2, "LIVE_MINUTES='0' is not a number"),
-        ("advise:app=shop.web:app,open=yes", "", 2, "open=yes is for functions"),
+        ("advise:app=shop.web:app,open=yes", "0", 2, "LIVE_MINUTES='0' is not a number"),
         ("compare_runs:main,open=yes", "", 2, "open= needs against=, which measures now"),
     ],
 )

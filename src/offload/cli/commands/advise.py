@@ -74,7 +74,7 @@ def advise(
     method   the request's method; default: GET, with body POST
     body     the request's body, or with @FILE the content of a file
     header   'Name: value' to send, several as 'A: 1; B: 2'
-    open     yes: show the candidates of a function live in a browser: see fab live
+    open     yes: show the measurements live in a browser: see fab live
 
     It calls the function alone and in workers, predicts the rate of each strategy, and measures the
     best ones as servers under load. An application is measured under each server that can serve it.
@@ -91,8 +91,7 @@ def advise(
     budget_s = arguments.number("budget", budget, SHORTEST, LONGEST)
     limits = arguments.mebibytes("memory", memory), arguments.response_time("p99", p99)
     sent = case_options.request_of(request, method, body, header)
-    if open and app:
-        raise UsageError("open=yes is for functions", "leave it out: app= shows its steps here")
+    on_start = live_page.start_for_run if open else None
     if open:
         live_page.idle_s()  # raises UsageError before anything is measured
     if app:
@@ -100,7 +99,7 @@ def advise(
         advise_application.check_options(code=code, **functions_only)
         served = advise_application.case(app, users, python, path, sent)
         _use_cpus(cpus)
-        advise_application.advise(served, budget_s, format, *limits)
+        advise_application.advise(served, budget_s, format, *limits, on_start)
         return
     if sent is not None:
         raise UsageError("request=, method=, body= and header= are for app=", "leave them out")
@@ -109,7 +108,6 @@ def advise(
     _use_cpus(cpus)
     folder = journal.new_run("advise")
     try:
-        on_start = live_page.start_for_run if open else None
         result = steps.advise(
             case, folder, budget_s, output.print_progress, *limits, on_start, others
         )

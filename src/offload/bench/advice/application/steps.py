@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -59,19 +59,26 @@ def question_of(
 
 
 def advise(
-    case: Case, question: Question, folder: Path, budget_s: float, report: Report
+    case: Case,
+    question: Question,
+    folder: Path,
+    budget_s: float,
+    report: Report,
+    on_start: Callable[[Path], object] | None = None,
 ) -> ApplicationAnswer:
     """Advise within `budget_s` how to serve the application of a case; save records in `folder`.
 
-    After an interrupt, the answer uses the records so far. Raise MachineError if no server here can
-    serve the application, and RunError if it does not respond or if no server can meet the
-    constraints.
+    `on_start` is called with the folder before anything is measured. After an interrupt, the answer
+    uses the records so far. Raise MachineError if no server here can serve the application, and
+    RunError if it does not respond or if no server can meet the constraints.
     """
     prctl.adopt_orphans()
     started = time.monotonic()
     names = sizes.servers(question.kinds, case.python)
     folder.mkdir(parents=True, exist_ok=True)
     question_file.save(question, folder)
+    if on_start is not None:
+        on_start(folder)
     run = AdviceRun(question, case, folder, report, started + budget_s)
     try:
         _measure(run, names)
