@@ -20,7 +20,15 @@ from offload.bench.advice.strategies import STRATEGIES, Size
 from offload.errors import StorageError
 from offload.loads.engine.figures.histogram import histogram
 from offload.registry import catalog
-from offload.reports.advice import answer_json, answer_text, names, reasons, response_times
+from offload.reports.advice import (
+    answer_json,
+    answer_text,
+    changes,
+    names,
+    reasons,
+    response_times,
+    warnings,
+)
 from offload.suites import Case
 from tests import ROOT
 from tests.bench.advice.answers import (
@@ -385,20 +393,20 @@ def test_what_is_special_about_the_function_is_a_warning() -> None:
 def test_a_coroutine_that_blocks_its_loop_by_waiting_is_reported() -> None:
     found = SCENARIOS["a coroutine that blocks"]()
     assert "The coroutine blocks its event loop for 19.7 ms" in words(found)
-    assert any("coroutine that awaits" in sentence for sentence in reasons.changes(found))
+    assert any("coroutine that awaits" in sentence for sentence in changes.sentences(found))
     awaits = SCENARIOS["loop is best for a coroutine"]()
-    assert [*reasons.warnings(awaits), *reasons.changes(awaits)] == []
+    assert [*warnings.sentences(awaits), *changes.sentences(awaits)] == []
 
 
 def test_settings_of_malloc_are_named_if_they_save_cpu() -> None:
     found = answer_of(40.0, 39.0, 20.0)
     question = found.question
-    assert not any("MALLOC" in sentence for sentence in reasons.changes(found))
+    assert not any("MALLOC" in sentence for sentence in changes.sentences(found))
     [other, *_] = question.probe.of_kind(PROCESSES)
     kept = replace(other, kind=KEPT_PAGES, cpu_s=0.6 * other.cpu_s)
     probe = replace(question.probe, points=(*question.probe.points, kept))
     found = replace(found, question=replace(question, probe=probe))
-    [sentence] = [each for each in reasons.changes(found) if "MALLOC" in each]
+    [sentence] = [each for each in changes.sentences(found) if "MALLOC" in each]
     assert "MALLOC_MMAP_THRESHOLD_=16777216" in sentence
     assert "a call needs 40 % less CPU" in sentence
 
@@ -431,7 +439,7 @@ def test_the_reasons_name_what_limits_the_rivals() -> None:
     text = " ".join(reasons.sentences(found))
     assert "it holds the GIL for 100 % of that time" in text
     assert "threads x2 is slower: the threads share one GIL." in text
-    assert any("free-threaded" in line for line in reasons.changes(found))
+    assert any("free-threaded" in line for line in changes.sentences(found))
 
 
 def test_json_has_the_documented_keys() -> None:

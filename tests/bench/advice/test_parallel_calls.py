@@ -14,7 +14,7 @@ from offload.bench.advice.inputs import probe_measurement
 from offload.bench.advice.inputs.overhead import MEASURING_CORES
 from offload.bench.advice.inputs.probe import ALONE, FIRST, PARALLEL, CallCost
 from offload.bench.target import calling_process
-from offload.reports.advice import answer_text, reasons
+from offload.reports.advice import answer_text, changes
 from tests.bench.advice.answers import answered
 from tests.bench.advice.probes import model, on_several_cores, probe
 
@@ -99,4 +99,4 @@ def test_the_answer_names_the_cores_and_how_to_use_processes() -> None:
     assert f"pipes x2 and prefork x2 are slower: {cause}" in text
     assert "for example by OPENBLAS_NUM_THREADS=1" in text
     one_core = answered(probe(0.0, 0.05, hold=1.0), {("prefork", 2): 39.0, ("pipes", 2): 38.0})
-    assert not any("OPENBLAS" in sentence for sentence in reasons.changes(one_core))
+    assert not any("OPENBLAS" in sentence for sentence in changes.sentences(one_core))

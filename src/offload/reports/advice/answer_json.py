@@ -12,7 +12,7 @@ from offload.bench.advice.answer import Answer, Option
 from offload.bench.advice.latency import Percentile
 from offload.bench.advice.question_file import OtherPython
 from offload.bench.advice.unmeasured import Unmeasured
-from offload.reports.advice import reasons
+from offload.reports.advice import changes, next_steps, reasons, warnings
 from offload.reports.advice.handlers import Handler
 
 
@@ -39,10 +39,10 @@ def as_dict(answer: Answer, handler: Handler | None = None) -> dict[str, Any]:
         "is_measured": answer.is_measured,
         "sure": answer.sure,
         "why": [*reasons.sentences(answer)],
-        "changes": [*reasons.changes(answer)],
+        "changes": [*changes.sentences(answer)],
         "pythons": [_python(each) for each in answer.question.pythons],
-        "next": " ".join(reasons.next_steps(answer)),
-        "flags": [*reasons.warnings(answer), *(problem.text for problem in answer.problems)],
+        "next": " ".join(next_steps.sentences(answer)),
+        "flags": [*warnings.sentences(answer), *(problem.text for problem in answer.problems)],
         "handler": handler and handler.values,
     }
 

@@ -11,7 +11,15 @@ from offload.bench.advice.answer import Answer, Option
 from offload.bench.advice.certainty import LIKELY, PREDICTED, SURE, TIE
 from offload.bench.stats.paired_test import DISTURBED
 from offload.registry import places
-from offload.reports.advice import names, reasons, response_times
+from offload.reports.advice import (
+    changes,
+    names,
+    next_steps,
+    prediction,
+    reasons,
+    response_times,
+    warnings,
+)
 from offload.reports.advice.handlers import Handler
 from offload.reports.tables import text_table
 from offload.reports.tables.formats import number
@@ -135,16 +143,17 @@ def _parts(answer: Answer) -> dict[str, list[str]]:
     """Return the sentences of an answer, by title."""
     rivals, chosen = reasons.open_rivals(answer), f"{answer.chosen.strategy} is the simplest"
     p99_s, rate = answer.question.p99_s, answer.chosen.rate.value
+    steps = ([step] for step in next_steps.sentences(answer))
     found = {
         "Response time": [*response_times.sentences(rate, answer.percentiles)],
         "p99": [*response_times.required_p99(p99_s, rate, answer.percentiles)],
         "Why": [*reasons.sentences(answer)],
-        "Warning": [*reasons.warnings(answer)],
+        "Warning": [*warnings.sentences(answer)],
         "Certainty": [_certainty(answer, rivals, chosen)],
         "Not measured": [*reasons.not_measured(answer)],
-        "Prediction": [*reasons.prediction(answer)],
-        "What would change this": [*reasons.changes(answer)],
-        **dict(zip(("Next", "Or"), ([step] for step in reasons.next_steps(answer)), strict=False)),
+        "Prediction": [*prediction.sentences(answer)],
+        "What would change this": [*changes.sentences(answer)],
+        **dict(zip(("Next", "Or"), steps, strict=False)),
     }
     if answer.disturbed is None:
         return found

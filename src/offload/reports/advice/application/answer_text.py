@@ -12,7 +12,8 @@ from offload.bench.advice.certainty import LIKELY, TIE
 from offload.bench.analysis.application_causes import NOT_FIXABLE, Kind
 from offload.registry import catalog, places
 from offload.reports import application
-from offload.reports.advice import answer_text, reasons, response_times
+from offload.reports.advice import answer_text, response_times
+from offload.reports.advice import warnings as function_warnings
 from offload.reports.advice.answer_text import Document
 from offload.reports.advice.application import changes, deployment
 from offload.reports.advice.application.names import option_name, size_name
@@ -77,8 +78,8 @@ def warnings(answer: ApplicationAnswer) -> list[str]:
     """Return warnings about the loads of the advised server."""
     server = option_name(answer.chosen)
     return [
-        *reasons.of_failed_requests(server, answer.chosen.failed),
-        *reasons.of_memory(server, answer.question.memory_mib, answer.memory_mib),
+        *function_warnings.of_failed_requests(server, answer.chosen.failed),
+        *function_warnings.of_memory(server, answer.question.memory_mib, answer.memory_mib),
     ]
 
 

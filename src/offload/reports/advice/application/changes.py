@@ -10,7 +10,7 @@ from offload.bench.advice.application.answer import ApplicationAnswer
 from offload.bench.advice.application.prediction import Limit, OneProcess
 from offload.bench.analysis.application_causes import NOT_FIXABLE, Kind
 from offload.registry import catalog
-from offload.reports.advice import reasons
+from offload.reports.advice import prediction as function_prediction
 from offload.reports.advice.application.names import option_name, size_name
 from offload.reports.tables.formats import number
 
@@ -28,7 +28,7 @@ def prediction(answer: ApplicationAnswer) -> Iterator[str]:
     if probe is None or chosen.prediction is None or chosen.rate.value is None:
         return
     predicted, measured = chosen.prediction.rate, chosen.rate.value
-    yield reasons.of_prediction(option_name(chosen), predicted, measured)
+    yield function_prediction.compared(option_name(chosen), predicted, measured)
     alone = f"One process alone reached {number(probe.rate)}/s"
     cpu = "" if probe.cpu_s is None else f", with {probe.cpu_s * 1000:.3g} ms of CPU per request"
     yield f"{alone}{cpu}."

@@ -1,0 +1,69 @@
+"""What would change an answer: the function, the machine, or another Python."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from offload.bench.advice import cluster, model
+from offload.bench.advice.answer import Answer
+from offload.bench.advice.question_file import OtherPython
+from offload.reports.advice.names import option_name, shortened
+from offload.reports.tables.formats import number
+from offload.units import percent, seconds
+
+WAITING = 0.5  # share of its time that a call waits, above which a coroutine is recommended
+LESS_CPU = 0.1  # minimum share of CPU time that kept pages must save; a guess
+MALLOC = "MALLOC_MMAP_THRESHOLD_=16777216 and MALLOC_TRIM_THRESHOLD_=33554432"
+
+
+def sentences(answer: Answer) -> Iterator[str]:
+    """Yield which changes of the function or the machine would change the answer."""
+    probe = answer.question.probe
+    threads = answer.question.model.best_size("threads")
+    if probe.gil_enabled and threads is not None and threads.limit == model.GIL:
+        yield "In a free-threaded Python (see fab pythons), threads do not share a GIL."
+    if (saved := 1 - probe.kept_pages_factor) >= LESS_CPU:
+        others = "other strategies" if answer.chosen.strategy == "pipes" else "the server"
+        yield (
+            f"With {MALLOC} in the environment of {others}, a process keeps the memory that calls "
+            f"free, and a call needs {percent(saved)} less CPU."
+        )
+    if probe.call.parallelism > 1:
+        yield (
+            "With one thread in each call, for example by OPENBLAS_NUM_THREADS=1, more workers may "
+            "be faster: set it and repeat."
+        )
+    if answer.chosen.prediction.limit == model.CPU:
+        more = f"machines ({_machines()})" if cluster.is_worth_it(answer) else "less CPU per call"
+        yield f"More cores or {more} increase the rate."
+    is_blocking = not probe.is_coroutine or answer.question.model.blocks_loop
+    if is_blocking and probe.call.wait_s > WAITING * probe.call.wall_s:
+        yield "A coroutine that awaits needs no workers."
+    if answer.chosen.prediction.limit == model.EXTERNAL:
+        yield "Find what the calls wait for: a lock, a pool of connections, or a remote service."
+    if probe.call.connections:
+        yield (
+            "Each call opens a network connection. Keep it open, for example with requests.Session "
+            "or a pool, to save this time."
+        )
+    for other in answer.question.pythons:
+        yield _other_python(other)
+
+
+def _other_python(found: OtherPython) -> str:
+    """Return the best strategy in another Python, or why it is unknown."""
+    best = found.prediction
+    if best is None:
+        return f"In Python {found.name}: {shortened(found.problem or 'unknown')}."
+    name = option_name(best.strategy, best.workers)
+    return (
+        f"In Python {found.name}: {name} with {number(best.rate)}/s by the prediction, "
+        f"{found.ratio or 0.0:.2f}x of the best prediction here."
+    )
+
+
+def _machines() -> str:
+    """Return the server that uses other machines, and from which duration of a call it gains."""
+    known = cluster.BREAK_EVEN
+    low, high = seconds(known.low), seconds(known.high)
+    return f"dask, from {seconds(known.seconds)} per call on, {low} to {high}"

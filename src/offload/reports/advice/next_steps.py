@@ -1,0 +1,44 @@
+"""What to do next after an answer, as commands."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+
+from offload.bench.advice import certainty
+from offload.bench.advice.answer import Answer
+from offload.bench.advice.certainty import LIKELY, PREDICTED, TIE
+from offload.bench.stats.paired_test import DISTURBED
+from offload.registry import places
+from offload.suites import Case
+
+
+def sentences(answer: Answer) -> Iterator[str]:
+    """Yield the next step, and an alternative if there is one."""
+    task = places.display_name(answer.question.probe.task)
+    options = _options(answer)
+    advise = _command(f"advise:{task}", options)
+    if answer.sure == DISTURBED:
+        yield "End the other processes (fab doctor names them) and repeat the measurement."
+    elif answer.failures and not answer.is_measured:
+        yield f"Find out why the servers failed, and repeat: {advise}"
+    elif answer.sure == PREDICTED:
+        yield f"Measure it: {advise}"
+    else:
+        yield f"Serve it: {_command(answer.chosen.case.command.removeprefix('fab '))}"
+    if answer.sure in (LIKELY, TIE) and (rivals := answer.rivals):
+        rival = next((each for each in rivals if certainty.is_open(each.compared)), rivals[0])
+        pair = f"{answer.chosen.case.name},{rival.case.name}"
+        yield f"Measure longer: {_command(f'compare:{pair}', options)}"
+
+
+def _options(answer: Answer) -> list[str]:
+    """Return the options of the question that commands need to measure the same."""
+    case, users = answer.chosen.case, answer.question.users
+    found = [] if users == Case.users else [f"users={users}"]
+    return [*found, *([f"path={case.path}"] if case.path else [])]
+
+
+def _command(word: str, options: Sequence[str] = ()) -> str:
+    """Return a command, quoted for a shell."""
+    return f"fab {shlex.quote(','.join([word, *options]))}"

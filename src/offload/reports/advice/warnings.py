@@ -1,0 +1,74 @@
+"""Warnings about the loads of the advised server, and about the function itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from offload.bench.advice.answer import Answer
+from offload.reports.advice.names import option_name, shortened, size_name
+from offload.units import percent, seconds
+
+FAILS = 0.001  # minimum share of failed calls or requests that is reported
+LEAKS_MIB = 0.01  # reported growth per call: 1 GiB after 100,000 requests; a guess
+SLOW_START_S = 0.5  # s of the import and the first call, in each process; a guess
+VARIES = 1.0  # standard deviation of the call times over their mean, above which it is reported
+
+
+def sentences(answer: Answer) -> Iterator[str]:
+    """Yield warnings about the loads and about the function itself."""
+    probe, chosen = answer.question.probe, answer.chosen
+    name = option_name(chosen.strategy, chosen.workers)
+    yield from of_failed_requests(name, chosen.failed)
+    if answer.is_measured:
+        yield from of_memory(name, answer.question.memory_mib, answer.memory_mib)
+    if (doubt := answer.question.overhead_warning) is not None:
+        yield f"{doubt[0].upper()}{doubt[1:]}; repeat it at a quieter time."
+    listed_below = {each.problem for each in answer.failures}
+    if others := [each for each in answer.problems if each not in listed_below]:
+        yield f"Some loads failed: {shortened(others[0].message)}."
+    if probe.differs_in_threads:
+        yield "In threads the function returned different results: it is not thread-safe."
+    if chosen.strategy == "threads" and probe.call.results > 1:
+        yield (
+            "Results differ between calls, so it cannot be checked whether threads return wrong "
+            "results."
+        )
+    if probe.fails_in_threads:
+        yield "In threads the calls failed: the function is not thread-safe."
+    if probe.call.failed >= FAILS:
+        error = "" if probe.call.error is None else f": {shortened(probe.call.error)}"
+        yield f"{percent(probe.call.failed)} of the calls failed{error}."
+    if probe.process.leak_mib is not None and probe.process.leak_mib > LEAKS_MIB:
+        yield (
+            f"The process grew by {probe.process.leak_mib * 1000:.0f} MiB per 1,000 calls: it may "
+            "leak memory; restart workers after a number of calls."
+        )
+    if probe.process.import_s + probe.process.first_s > SLOW_START_S + probe.call.wall_s:
+        start_s = probe.process.import_s + probe.process.first_s - probe.call.wall_s
+        yield f"Each new process needs {seconds(start_s)} to import and prepare the function."
+    if probe.process.threads:
+        threads = size_name("threads", probe.process.threads)
+        yield f"The calls started {threads} of their own that still run."
+    if answer.question.model.blocks_loop:
+        blocked_s = seconds(answer.question.model.on_loop_s)
+        yield f"The coroutine blocks its event loop for {blocked_s}, and all other requests wait."
+    if probe.call.variation > VARIES:
+        yield (
+            f"The times of calls vary: their standard deviation is {probe.call.variation:.1f} "
+            "times their mean."
+        )
+
+
+def of_failed_requests(name: str, share: float) -> Iterator[str]:
+    """Yield a warning if requests to the advised server, `name`, failed."""
+    if share >= FAILS:
+        yield (
+            f"{percent(share, 1)} of the requests to {name} failed under load: its rate and "
+            "response times are those of the others."
+        )
+
+
+def of_memory(name: str, limit_mib: float | None, used_mib: float | None) -> Iterator[str]:
+    """Yield a warning if the advised server, `name`, used more memory than the limit allows."""
+    if limit_mib is not None and used_mib is not None and used_mib > limit_mib:
+        yield f"{name} used {used_mib:.0f} MiB, more than the limit of {limit_mib:.0f} MiB."
