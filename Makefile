@@ -31,24 +31,26 @@ PROJECT = $(PIP) --no-deps --no-build-isolation -e ./pipepool -e .
 PICTURES = -r locks/pictures.txt --only-binary vl-convert-python
 REQUIREMENTS = locks/setup.txt locks/pictures.txt pyproject.toml pipepool/pyproject.toml
 # Each lock, and the files whose packages it has; requirements.lock has those of all, without hashes.
-LOCKS = setup pictures dev publish suites corpus
+LOCKS = setup pictures dev publish suites corpus browser
 setup_FILES = requirements.txt requirements-build.txt
 pictures_FILES = requirements-pictures.txt
 dev_FILES = $(setup_FILES) $(pictures_FILES) requirements-dev.txt
 publish_FILES = requirements-publish.txt
 suites_FILES = requirements-suites.txt
 corpus_FILES = requirements-corpus.txt
+browser_FILES = requirements-browser.txt
 COMPILE = $(BIN)/uv pip compile -q --universal --python-version 3.11 --no-header --no-annotate
 SITE = docs/_build
 
 .PHONY: setup demo test test-quick test-all test-peers coverage mutants check security format \
-	readme docs dist siege suites corpus tools lock clean help
+	readme docs dist siege suites corpus browser tools lock clean help
 
 help:
 	@echo "make setup   set up .venv and siege only"
 	@echo "make demo    set up, then measure the 14 rows of the main benchmark (5 minutes)"
 	@echo "make suites  set up for every suite: also servers, load tools and nginx"
 	@echo "make corpus  set up for the functions that the advice is evaluated on"
+	@echo "make browser set up for the tests of reports in a browser"
 	@echo "make test    set up, then run the tests (6 minutes); test-quick: only tests without servers"
 	@echo "make test-all  set up for every suite, then run the slow tests, too"
 	@echo "make test-peers  run the tests of CPython, loky, pebble and anyio on pipepool (10 minutes)"
@@ -72,7 +74,7 @@ test: .venv/developed siege
 test-quick: .venv/developed
 	$(PYTEST) $(PARALLEL) -m "unit and not slow"
 
-test-all: .venv/developed .venv/publishing suites corpus
+test-all: .venv/developed .venv/publishing suites corpus browser
 	$(PYTEST) --all $(PARALLEL) -m "not timing"
 	$(PYTEST) --all $(TIMING) $(TIMING_FILES)
 
@@ -138,10 +140,17 @@ format: .venv/developed
 	$(LOCKED) -r locks/corpus.txt
 	@touch $@
 
+.venv/with-browser: .venv/installed locks/browser.txt
+	$(LOCKED) -r locks/browser.txt
+	@touch $@
+
 suites: .venv/suited siege tools
 	$(BIN)/fab build_octopus_db
 
 corpus: .venv/with-corpus
+
+browser: .venv/with-browser
+	@scripts/install/browser
 
 docs: .venv/publishing
 	$(BIN)/python -m sphinx -q -W --keep-going docs $(SITE)

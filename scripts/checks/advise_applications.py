@@ -1,5 +1,7 @@
 """Advise on small applications with one known cause each, and print the reported causes.
 
+The column Prediction is the predicted rate divided by the measured one, and the predicted limit.
+
 Arguments of python -m scripts.checks.advise_applications:
 
 (none)          all of them, about 2 minutes each

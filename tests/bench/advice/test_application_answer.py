@@ -194,7 +194,10 @@ def test_text_fits_into_30_lines_of_100_columns_whatever_was_measured() -> None:
             application=OWN,
         )
     ] * 2
-    found = choice.evaluate(replace(QUESTION, p99_s=0.1), plan, [*windows, *loads])
+    figures = {"alone_s": 0.001, "cpu_ms_per_request": 0.1, "driver_cpu_s": 0.001}
+    probed = records(plan, {0: 8000.0}, block=0, **figures)
+    found = choice.evaluate(replace(QUESTION, p99_s=0.1), plan, [*probed, *windows, *loads])
+    assert "Prediction: " in answer_text.text(found)
     lines = answer_text.text(found, Path("/home/user/results/20260101-000000-advise")).splitlines()
     assert len(lines) <= 30 and max(map(len, lines)) <= 100
     assert lines[0].startswith("Use ")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import platform
 import socket
+import time
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
@@ -94,14 +95,39 @@ def test_the_wait_of_similar_calls_is_that_of_a_call_alone() -> None:
     assert probe_measurement._with_more_calls(CALL, 70, []) == CALL
 
 
-def test_calls_that_may_wait_for_each_other_end_before_the_timeout() -> None:
-    """25 calls of 3 s in a lock would take 75 s, and the timeout is a minute."""
-    assert probe_measurement.thread_counts(KNOWN.call, 2, 25) == [2, 25]
-    slow = replace(KNOWN.call, wall_s=3.0)
-    assert probe_measurement.thread_counts(slow, 2, 25) == [2, 10]
-    slowest = replace(slow, wall_s=probe_measurement.SLOWEST_S)
-    for count in probe_measurement.thread_counts(slowest, 2, 1000):
-        assert count * slowest.wall_s < probe_measurement.MARGIN_S
+def test_calls_that_may_wait_for_each_other_end_in_time() -> None:
+    """25 calls of 1 s in a lock would take 25 s."""
+    locked = point(THREADS, 2, rate=1.0, cpu_s=0.0)
+    assert probe_measurement.more_threads(locked, 25) == 5
+    assert probe_measurement.more_threads(replace(locked, count=5), 25) == 5  # the last one
+    waiting = replace(locked, rate=2.0)
+    assert probe_measurement.more_threads(waiting, 25) == 10
+    assert probe_measurement.more_threads(replace(waiting, count=10, rate=10.0), 25) == 25
+    assert probe_measurement.more_threads(replace(waiting, rate=0.0), 25) == 0  # all calls fail
+
+
+LOCKED = """
+import threading, time
+LOCK = threading.Lock()
+def locked():
+    with LOCK:
+        time.sleep(0.8)
+def waiting():
+    time.sleep(0.8)
+"""
+
+
+@pytest.mark.server
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize(("name", "most"), [("locked", 6), ("waiting", 25)])
+def test_a_probe_of_long_calls_ends_within_20_s(name: str, most: int, tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(LOCKED)
+    case = Case("threads", f"{tmp_path}/shop.py:{name}")
+    started_s = time.monotonic()
+    found = probe_measurement.measure(case, None, 25)
+    assert time.monotonic() - started_s < 3 * 20
+    assert most - 1 <= found.of_kind(THREADS)[-1].count <= most
 
 
 def test_a_point_is_the_mean_of_its_passes() -> None:

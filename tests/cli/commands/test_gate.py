@@ -23,6 +23,7 @@ from tests.bench.experiments.test_kept_runs import a_run
 from tests.bench.experiments.test_run import Measured
 from tests.bench.gates import THREADS, plan, rates, records
 from tests.commands import fab, fab_here
+from tests.installed import newest_other_python
 
 
 def gate_run(ratio: float, ensure: str = "", rounds: int = 160, sd: float = 0.02) -> str:
@@ -238,32 +239,28 @@ def test_a_version_of_a_package_reaches_the_environment(monkeypatch: pytest.Monk
     assert "3/noop_sync runs the same code on both sides" in said.stderr
 
 
-def other_python() -> str:
-    """Return the path of a Python that is not this one, or skip."""
-    names = (f"python3.{minor}" for minor in range(11, 20))
-    found = [path for name in names if (path := shutil.which(name, path="/usr/bin"))]
-    if not (others := [path for path in found if not Path(path).samefile(sys.executable)]):
-        pytest.skip("no other Python in /usr/bin")
-    return others[0]
-
-
 @pytest.mark.timing
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("kind", ["interpreter", "version"])
 def test_a_real_gate_against_an_interpreter_or_a_version_names_what_differs(kind: str) -> None:
-    against = "tornado==6.4.2" if kind == "version" else other_python()
-    words = "cases=3/noop_sync,users=4,budget=60,gate=60,format=json"
+    against = "tornado==6.4.2"
+    if kind == "interpreter":
+        if (python := newest_other_python()) is None:
+            pytest.skip("needs another Python: see fab pythons")
+        against = python.path
+    words = "cases=3/count_sync,users=4,budget=60,gate=60,format=json"
     done = fab(f"compare_runs:against={against},{words}", timeout=250)
     if "no package index" in done.stderr:
         pytest.skip("no package index is reachable")
+    assert done.returncode in (0, 7), done.stderr
     values = json.loads(done.stdout)
     [case], differences = values["cases"], " ".join(values["differences"])
-    assert case["verdict"] in ("no loss", "disturbed"), done.stderr
-    assert done.returncode == {"no loss": 0, "disturbed": 7}[case["verdict"]]
-    assert 1 / 3 < case["ratio"] < 3
-    assert values["side_by_side"]
     assert ("6.4.2" if kind == "version" else "Python") in differences
+    assert values["side_by_side"]
+    assert 1 / 3 < case["ratio"] < 3
+    assert case["verdict"] in ("no loss", "disturbed")  # others may use this machine now
+    assert done.returncode == (0 if case["verdict"] == "no loss" else 7)
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """The live page in Chromium: text, small screens, accessibility, and the report at the end.
 
-It needs `pip install playwright`, Debian's chromium, and npm, which fetches axe-core.
+It needs `make browser`, Debian's chromium, and npm, which fetches axe-core.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class Kind(StrEnum):
     NOTHING = "nothing"
 
 
-NOT_FIXABLE = {Kind.NOTHING, Kind.CPU_SATURATED}  # by a change of a setting or of a call
+NOT_FIXABLE = {Kind.NOTHING, Kind.CPU_SATURATED}  # neither by a setting nor by another call
 # Limits of each process: more processes than cores may increase the rate.
 PER_PROCESS = (Kind.LOOP_BLOCKED, Kind.THREAD_LIMIT, Kind.WAITS_ELSEWHERE)
 

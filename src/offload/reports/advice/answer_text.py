@@ -28,7 +28,7 @@ from offload.reports.tables.text_table import Line
 LINES = 30  # of an answer, without the code of a handler
 CAUSES = ("Cause", "Causes", "Possible cause", "Possible causes")
 # The paragraphs that are cut in this order if there are more lines: JSON has them whole.
-CUT_FIRST = ("Not measured", "What would change this", "Why", "Warning", *CAUSES)
+CUT_FIRST = ("Not measured", "What would change this", "Prediction", "Why", "Warning", *CAUSES)
 
 CERTAINTY = {
     SURE: "Sure. The measurement shows that no other row is faster.",

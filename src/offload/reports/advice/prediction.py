@@ -36,8 +36,13 @@ def sentences(answer: Answer) -> Iterator[str]:
 def compared(name: str, predicted: float, measured: float) -> str:
     """Return the predicted rate of the advised server, `name`, and its error."""
     error = predicted / measured - 1
-    doubt = ": do not rely on predictions here" if abs(error) > UNRELIABLE else ""
+    doubt = ": do not rely on predictions here" if is_doubtful(predicted, measured) else ""
     difference = "as measured"
     if abs(error) >= EXACT:
         difference = f"{percent(abs(error))} {'above' if error > 0 else 'below'} the measured rate"
     return f"{number(predicted)}/s for {name}, {difference}{doubt}."
+
+
+def is_doubtful(predicted: float, measured: float) -> bool:
+    """Whether a predicted rate differs so much from the measured one that it explains nothing."""
+    return abs(predicted / measured - 1) > UNRELIABLE

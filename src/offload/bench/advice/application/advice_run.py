@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from offload.bench.advice.application import choice, sizes
@@ -35,9 +35,9 @@ class AdviceRun:
     """A run in progress: its cases, its records, and the time at which it must end.
 
     `case` is the application with an arbitrary server, and `cases` are the servers and sizes that
-    were measured. `ends` is in s of time.monotonic(). After the probe, the time that is reserved
-    for the response times is subtracted from it. `report` is called with a short text before each
-    step. `blocks` is the number of the last block.
+    were measured. `ends` is in s of time.monotonic(), and `reserved_s` the part of the time before
+    it that rounds cannot use: it is for the response times. `report` is called with a short text
+    before each step. `blocks` is the number of the last block.
     """
 
     question: Question
@@ -45,6 +45,7 @@ class AdviceRun:
     folder: Path
     report: Report
     ends: float
+    reserved_s: float = 0.0
     seed: int = field(default_factory=plans.new_seed)
     cases: list[Case] = field(default_factory=list)
     records: list[Record] = field(default_factory=list)
@@ -58,9 +59,14 @@ class AdviceRun:
         return Plan(SUITE, tuple(self.cases), self.seed, None, True)
 
     @property
+    def rounds_end(self) -> float:
+        """The time at which rounds must end, in s of time.monotonic()."""
+        return self.ends - self.reserved_s
+
+    @property
     def left_s(self) -> float:
-        """The time left in s until `ends`; below 0 after it."""
-        return self.ends - time.monotonic()
+        """The time left for rounds in s; below 0 after it."""
+        return self.rounds_end - time.monotonic()
 
     def place(self, case: Case) -> int:
         """Return the place of a case in the plan; add a new case to the plan."""
@@ -69,11 +75,12 @@ class AdviceRun:
             plan_file.save(self.plan, self.folder)
         return self.cases.index(case)
 
-    def announce(self, step: str) -> None:
-        """Write the progress for the live page."""
-        now = time.time()
-        ends = now + max(0.0, self.left_s)
-        progress_file.write(self.folder, progress_file.own(step, "load", ends, ends))
+    def announce(self, step: str, cases: Sequence[Case]) -> None:
+        """Write the progress for the live page: the step, and the cases that it measures."""
+        ends = time.time() + max(0.0, self.ends - time.monotonic())
+        progress = progress_file.own(step, "load", ends, ends)
+        places = tuple(self.place(case) for case in cases)
+        progress_file.write(self.folder, replace(progress, places=places))
 
     def keep(self, found: Sequence[Record]) -> None:
         """Save records and add them to the run."""
@@ -106,7 +113,7 @@ def measure_cases(
 ) -> list[Record]:
     """Measure one round of cases side by side, and keep its records."""
     at = {run.place(case): case for case in cases}
-    run.announce(f"round {number} of {len(cases)} server{'s' if len(cases) > 1 else ''}")
+    run.announce(f"round {number} of {len(cases)} server{'s' if len(cases) > 1 else ''}", cases)
     trial = builder.new_trial(
         run.folder.name,
         kind=WINDOW,

@@ -26,8 +26,8 @@ class Option:
     `worker_mib` is the memory (PSS) of its largest process. `share` is its rate over that of the
     chosen one. `compared` is None for a server that was not measured in the same rounds as the
     chosen one: then `share` is derived from the ratios of both to a third server. `failed` is the
-    share of its requests that failed: its rate is that of the others. `prediction` is None if the
-    rate of the probe is unknown.
+    share of its requests that failed: its rate is that of the others. `prediction` is None if there
+    is none: see `OneProcess.predict`.
     """
 
     case: Case
@@ -63,13 +63,13 @@ class ApplicationAnswer:
 
     `tie` lists the servers that are not certainly different from the chosen one. `causes` were
     found for one process under all users, and `remaining` for the chosen size. `probe` has the
-    figures of this process; None if it has no rate. `is_largest` is True if no larger size of the
-    chosen server was measured. `percentiles` are measured at the loads in `latency.LOADS`.
-    `memory_mib` is the last known memory of all processes under these loads, `worker` that of one
-    process, and `preloaded` that of one process with the application imported before the fork; None
-    if the server cannot preload, or if the memory is unknown. `disturbed` is the reason why the
-    measurement is invalid, and `problems` are those of all loads. `is_interrupted` is True if the
-    user interrupted the measurement.
+    figures of this process; None if it has no rate, or was disturbed. `is_largest` is True if no
+    larger size of the chosen server was measured. `percentiles` are measured at the loads in
+    `latency.LOADS`. `memory_mib` is the last known memory of all processes under these loads,
+    `worker` that of one process, and `preloaded` that of one process with the application imported
+    before the fork; None if the server cannot preload, or if the memory is unknown. `disturbed` is
+    the reason why the measurement is invalid, and `problems` are those of all loads.
+    `is_interrupted` is True if the user interrupted the measurement.
     """
 
     question: Question

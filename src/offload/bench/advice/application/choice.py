@@ -17,7 +17,7 @@ from offload.bench.advice.application.answer import (
 )
 from offload.bench.advice.application.prediction import OneProcess
 from offload.bench.advice.application.question_file import Question
-from offload.bench.analysis import application_causes, comparison, rate
+from offload.bench.analysis import application_causes, comparison, disturbance, rate
 from offload.bench.planning.plan import Plan
 from offload.bench.records.record import Record
 from offload.bench.records.run_records import RoundKey, RunRecords, by_round
@@ -38,11 +38,9 @@ def evaluate(question: Question, planned: Plan, records: Sequence[Record]) -> Ap
         first = problems[0] if problems else Problem("unknown", "nothing was measured")
         raise RunError(first.message, first.remedy)
     probed = [r for r in run.records if r.trial.block == PROBE_BLOCK]
-    probe = _probe(probed)
+    probe = _probe(probed, planned, question)
     options = {
-        place: _predicted(
-            _option(planned.cases[place], found, run.at(place).records), probe, question
-        )
+        place: _option(planned.cases[place], found, run.at(place).records, probe)
         for place, found in windows.items()
     }
     shares = _shares(windows)
@@ -112,33 +110,61 @@ def _rates(found: Sequence[Record]) -> Mapping[RoundKey, float]:
     return by_round(found, comparison.rate_of)
 
 
-def _probe(probed: Sequence[Record]) -> OneProcess | None:
-    """Return the figures of the process that was measured alone; None if it has no rate."""
+def _probe(probed: Sequence[Record], planned: Plan, question: Question) -> OneProcess | None:
+    """Return the figures of the process that was measured alone.
+
+    None if it has no rate, or if other processes disturbed it.
+    """
     for record in probed:
-        if record.problem is None and record.result.rate:
-            cpu_ms = record.resources.cpu_ms_per_request
-            cpu_s = None if cpu_ms is None else cpu_ms / 1000
-            return OneProcess(record.result.rate, record.baseline.alone_s, cpu_s)
+        value = record.result.rate
+        if record.problem is None and value and disturbance.between([record], []) is None:
+            case = planned.cases[record.trial.place or 0]
+            return OneProcess(
+                case.server,
+                sizes.size_of(case),
+                question.users,
+                question.cores,
+                value,
+                record.baseline.alone_s,
+                _worker_s(record),
+                _cpu_s(record, with_load_tool=True),
+            )
     return None
 
 
-def _predicted(option: Option, probe: OneProcess | None, question: Question) -> Option:
-    """Return an option with its prediction."""
-    if probe is None:
-        return option
-    name, size = option.case.server, option.size
-    found = probe.predict(name, size, question.users, question.cores)
-    return replace(option, prediction=found)
+def _worker_s(record: Record) -> float | None:
+    """Return for how long a request occupies a thread: its wait in the application, and its CPU."""
+    blocked_s, cpu_s = record.tasks.alone_blocked_s, _cpu_s(record, with_load_tool=False)
+    if blocked_s is None or cpu_s is None:
+        return record.baseline.alone_s
+    return blocked_s + cpu_s
 
 
-def _option(case: Case, found: Sequence[Record], own: Sequence[Record]) -> Option:
+def _cpu_s(record: Record, with_load_tool: bool) -> float | None:
+    """Return the CPU time of a request in s; None if a part of it is unknown."""
+    server_ms, tool_s = record.resources.cpu_ms_per_request, record.load.cpu_s
+    if server_ms is None:
+        return None
+    if not with_load_tool:
+        return server_ms / 1000
+    return None if tool_s is None else server_ms / 1000 + tool_s / (record.result.completed or 1)
+
+
+def _option(
+    case: Case, found: Sequence[Record], own: Sequence[Record], probe: OneProcess | None
+) -> Option:
     """Return an option; `found` are the windows of its server, and `own` are all its records.
 
     It has no share of the best rate yet, and no comparison.
     """
     known = [m for r in found if (m := r.application.worker_pss_mib) is not None]
-    failed = rate.failed_share(own)
-    return Option(case, rate.of_windows(found), max(known, default=None), failed=failed)
+    return Option(
+        case,
+        rate.of_windows(found),
+        max(known, default=None),
+        failed=rate.failed_share(own),
+        prediction=probe and probe.predict(case.server, sizes.size_of(case)),
+    )
 
 
 def _fitting_places(question: Question, options: Mapping[int, Option]) -> list[int]:

@@ -95,7 +95,7 @@ def _measure(run: AdviceRun, names: Sequence[str]) -> None:
     probe = _probe(run, names)
     knee, causes = _knee(run.question, probe), application_causes.of_case([probe])
     run.most_processes = _most_processes(run.question, probe)
-    run.ends -= RESERVED_S
+    run.reserved_s = RESERVED_S
     first = [
         sizes.with_size(run.case, name, size)
         for name, size in sizes.first_sizes(names, run.question.cores, knee, run.most_processes)
@@ -180,7 +180,7 @@ def _compare_sizes(
     cases = affordable(run, cases, probe, run.left_s, rounds=ROUNDS_OF_SIZES)
     if len(cases) > 1:
         run.report(f"{case.server} and other sizes of it: {as_seconds(run.left_s)}")
-        measure_block(run, cases, run.ends, ROUNDS_OF_SIZES)
+        measure_block(run, cases, run.rounds_end, ROUNDS_OF_SIZES)
 
 
 def _try_larger_sizes(run: AdviceRun, probe: Record) -> None:
@@ -193,7 +193,7 @@ def _try_larger_sizes(run: AdviceRun, probe: Record) -> None:
         if ROUNDS_OF_SIZES * round_s(run, pair, probe) > run.left_s:
             break
         run.report(f"a larger size, which may gain, too: {as_seconds(run.left_s)}")
-        measure_block(run, pair, run.ends, ROUNDS_OF_SIZES)
+        measure_block(run, pair, run.rounds_end, ROUNDS_OF_SIZES)
 
 
 def _confirm(run: AdviceRun, probe: Record) -> None:
@@ -203,7 +203,7 @@ def _confirm(run: AdviceRun, probe: Record) -> None:
     cases = [found.chosen.case, *rivals[: sizes.MOST_SERVERS // 2]]
     if len(cases) > 1 and round_s(run, cases, probe) <= run.left_s:
         run.report(f"the choice beside the next best: {as_seconds(run.left_s)}")
-        measure_block(run, cases, run.ends, MOST_ROUNDS)
+        measure_block(run, cases, run.rounds_end, MOST_ROUNDS)
 
 
 def _next_size(run: AdviceRun) -> Size | None:
@@ -235,6 +235,7 @@ def _load(
 ) -> None:
     known: Mapping[str, object] = {"kind": LONG, "suite": SUITE, "seed": run.seed, "quick": True}
     trial = builder.new_trial(run.folder.name, place=run.place(case), **known)
+    run.announce(f"response times of {short_name(case)}", [case])
     with closing(latency.measure(case, rate, trial, None, shares, most)) as loads:
         for record in loads:  # each is saved at once: an interrupted answer has those before
             run.keep([record])

@@ -42,7 +42,7 @@ ALONE_S, POINT_S = 1.5, 0.7  # duration in s of the calls of one worker, and of 
 PASSES = 2  # measurements of each number of workers; one if a call takes longer than POINT_S
 VARIES = 0.5  # `CallCost.variation` from which a mean needs more calls; a guess
 SLOWEST_S = 5.0  # time of one call, above which the probe would take too long
-LONGEST_POINT_S = 8.0  # time in which one call of each thread fits, one after the other; a guess
+LONGEST_POINT_S = 5.0  # expected time of one call of each worker: limits their number; a guess
 CACHES_MIB = 4.0  # growth during the probe up to which caches explain it; a guess
 CROWDING, CONNECTIONS = "crowding", "connections"
 
@@ -65,11 +65,16 @@ def measure(case: Case, upstream: Upstream | None, users: int) -> Probe:
         after_mib = _memory_mib(child.pid)
         upstream_tree = None if upstream is None else ProcessTree(upstream.pid)
         upstream_start_s = _cpu_s(upstream_tree)
-        crowding, points = [], []
+        crowding: list[float] = []
+        points: list[list[Point]] = []
         passes = PASSES if call.wall_s < POINT_S else 1
         for _ in range(passes):
             crowding.append(_call(child, CROWDING, cores.available(), 0.0)["crowding"])
-            points.append([*_points(child, call, is_coroutine, users)])
+            points.append(
+                [_point(child, each.kind, each.count) for each in points[0]]
+                if points
+                else [*_points(child, call, is_coroutine, users)]
+            )
             speeds += [machine_speed.measure().python_s for _ in points[-1]]
         upstream_cpu_s = _cpu_s(upstream_tree) - upstream_start_s
         # a new loop, in which a coroutine would run here, needs connections of its own
@@ -178,21 +183,38 @@ def _points(
 ) -> Iterator[Point]:
     """Measure threads and processes: one worker for each core, and as many as could be useful.
 
-    If a call takes longer than POINT_S, only one number of each is measured. A coroutine is
-    measured on one event loop, too, with as many concurrent calls as there are users. If a call has
-    many page faults, processes that keep freed pages are measured, too.
+    A coroutine is measured on one event loop, too, with as many concurrent calls as there are
+    users. If a call has many page faults, processes that keep freed pages are measured, too.
     """
-    available, is_long = cores.available(), call.wall_s >= POINT_S
-    counts = thread_counts(call, available, users)
-    for count in counts[-1:] if is_long else counts:
-        yield _point(child, THREADS, count)
+    available = cores.available()
     useful = useful_workers(call.wait_s, call.cpu_s, available, users)
-    for count in [available] if is_long else sorted({available, min(useful, 4 * available)}):
+    yield from _thread_points(child, available, min(useful, MOST_WORKERS[THREADS]))
+    fitting = int(LONGEST_POINT_S * available / call.cpu_s) if call.cpu_s else useful
+    for count in sorted({available, min(useful, 4 * available, max(available, fitting))}):
         yield _point(child, PROCESSES, count)
         if count == available and call.has_many_page_faults:
             yield _point(child, KEPT_PAGES, count)
     if is_coroutine:
         yield _point(child, LOOP, users)
+
+
+def _thread_points(child: CallingProcess, first: int, most: int) -> Iterator[Point]:
+    """Measure `first` threads, then more of them, up to `most`."""
+    count = first
+    while True:
+        yield (point := _point(child, THREADS, count))
+        if (following := more_threads(point, most)) <= count:
+            return
+        count = following
+
+
+def more_threads(point: Point, most: int) -> int:
+    """Return the next number of threads to measure after a point, at most `most`.
+
+    Calls may wait for each other, such as for a lock. So one call of each thread must fit into
+    LONGEST_POINT_S at the rate of this point.
+    """
+    return min(most, int(LONGEST_POINT_S * point.rate))
 
 
 def _with_more_calls(
@@ -229,17 +251,6 @@ def useful_workers(wait_s: float, cpu_s: float, available: int, users: int) -> i
     """
     wall_s = wait_s + cpu_s
     return max(2, min(users, math.ceil(2 * available * wall_s / max(cpu_s, wall_s / users))))
-
-
-def thread_counts(call: CallCost, available: int, users: int) -> list[int]:
-    """Return the numbers of threads to measure: one for each core, and as many as are useful.
-
-    Each thread calls at least once. Calls that wait for each other, such as for a lock, run one
-    after the other, so all of them must fit into LONGEST_POINT_S.
-    """
-    useful = useful_workers(call.wait_s, call.cpu_s, available, users)
-    most = max(available, int(LONGEST_POINT_S / call.wall_s))
-    return sorted({available, min(useful, MOST_WORKERS[THREADS], most)})
 
 
 def _point(child: CallingProcess, kind: str, count: int) -> Point:

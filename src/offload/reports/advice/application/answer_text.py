@@ -196,7 +196,8 @@ def _certainty(answer: ApplicationAnswer) -> str:
 def _size(answer: ApplicationAnswer) -> str:
     if answer.is_largest:
         return "A larger one was not measured."
-    return f"More than {size_name(answer.chosen.size)} gain nothing."
+    chosen = answer.chosen
+    return f"More than {size_name(chosen.case.server, chosen.size)} gain nothing."
 
 
 def _memory(answer: ApplicationAnswer) -> Iterator[str]:

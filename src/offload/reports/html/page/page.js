@@ -69,8 +69,9 @@ function makeFilterable(region, table) {
 function makeReadable(figure) {
   const svg = figure.querySelector("svg");
   const titles = [...svg.querySelectorAll("title")].filter((each) => each.parentNode !== svg);
-  if (titles.length === 0) return;
+  if (titles.length < 2) return;
   const line = document.createElement("p");
+  const label = document.createElement("label");
   const input = document.createElement("input");
   const value = document.createElement("span");
   const show = (place) => {
@@ -80,10 +81,11 @@ function makeReadable(figure) {
     input.setAttribute("aria-valuetext", value.textContent);
   };
   line.className = "reading";
+  label.append("Read values", input);
   input.type = "range";
   input.min = input.value = 0;
   input.max = titles.length - 1;
-  input.setAttribute("aria-label", `Values in the picture: ${svg.querySelector("title").textContent}`);
+  input.setAttribute("aria-label", `Read values: ${svg.querySelector("title").textContent}`);
   input.setAttribute("aria-valuetext", titles[0].textContent);
   for (const event of ["input", "focus"]) {
     input.addEventListener(event, () => show(Number(input.value)));
@@ -91,7 +93,7 @@ function makeReadable(figure) {
   titles.forEach((each, place) => {
     each.parentNode.addEventListener("pointerenter", () => show(place));
   });
-  line.append(input, value);
+  line.append(label, value);
   svg.after(line);
 }
 
