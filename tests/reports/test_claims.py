@@ -43,7 +43,7 @@ def test_an_audit_shows_its_ceiling() -> None:
 def test_json_has_the_documented_fields() -> None:
     [row] = json.loads(verdicts.as_json([AUDIT]))
     first = ["suite", "claim", "published", "here", "low", "high", "verdict", "reason"]
-    assert list(row) == [*first, "unit", "figure", "says", "run"]
+    assert list(row) == [*first, "unit", "figure", "statement", "run"]
 
 
 def test_fab_claims_evaluates_every_claim_and_saves_the_verdicts() -> None:
@@ -53,7 +53,7 @@ def test_fab_claims_evaluates_every_claim_and_saves_the_verdicts() -> None:
     assert {row["suite"] for row in found} >= {"tornado", "fastapi_strawberry"}
     assert all(row["verdict"] and row["reason"] for row in found)
     saved = (journal.RESULTS / "claims.rst").read_text()
-    assert all(row["claim"] in saved and row["says"] in saved for row in found)
+    assert all(row["claim"] in saved and row["statement"] in saved for row in found)
     assert {row["unit"] for row in found} == {"x", "x time", "x memory", " %", "/s"}
     assert {row["run"] for row in found} == {None}
 

@@ -47,7 +47,7 @@ def test_a_claim_is_about_two_cases_of_its_suite(suite: ModuleType) -> None:
         assert claim.ratio is None or 0 < claim.ratio < 1000
         assert claim.who
         assert claim.where
-        assert claim.says
+        assert claim.statement
         assert claim.conditions
 
 
@@ -57,7 +57,7 @@ def test_an_availability_is_of_a_case_of_its_suite(suite: ModuleType) -> None:
         assert one.case in suite.CASES, one.name
         assert one.who
         assert one.where
-        assert one.says
+        assert one.statement
         assert one.conditions
 
 

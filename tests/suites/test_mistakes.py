@@ -21,7 +21,7 @@ from offload.suites import Case, Claim
 ONE, OTHER = Case("loop", "noop_sync"), Case("threads", "noop_sync")
 CASES = (ONE, OTHER)
 GROUPS = {"both": CASES}
-SAID = dict(who="me", where="here", says="it is four", conditions="none")
+SAID = dict(who="me", where="here", statement="it is four", conditions="none")
 CLAIMS = (
     Claim("four", one=ONE, other=OTHER, ratio=4.0, **SAID),
 )

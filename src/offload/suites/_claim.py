@@ -25,18 +25,18 @@ FIGURES = {
 class Claim:
     """`other` has `ratio` times the `figure` of `one`, as claimed by `who` in `where`.
 
-    `says` is the claim in one sentence. Without a `ratio` it claims only that the figure is larger.
-    With `alike` it claims that there is no relevant difference, and `ratio` is the published ratio.
-    `figure` is one of FIGURES. The responses of both cases must have the same content; `differs`
-    explains an exception. `work` is set if the published work differed between the two cases, or
-    from the work here: then the ratios are not comparable. `conditions` describes how the published
-    ratio was measured.
+    `statement` is the claim in one sentence. Without a `ratio` it claims only that the figure is
+    larger. With `alike` it claims that there is no relevant difference, and `ratio` is the
+    published ratio. `figure` is one of FIGURES. The responses of both cases must have the same
+    content; `differs` explains an exception. `work` is set if the published work differed between
+    the two cases, or from the work here: then the ratios are not comparable. `conditions` describes
+    how the published ratio was measured.
     """
 
     name: str
     who: str
     where: str
-    says: str
+    statement: str
     one: Case
     other: Case
     ratio: float | None
@@ -82,7 +82,7 @@ class Audit:
     name: str
     who: str
     where: str
-    says: str
+    statement: str
     figures: tuple[Figure, ...]
     users: int
     processes: int = 1
@@ -99,7 +99,7 @@ class Availability:
     name: str
     who: str
     where: str
-    says: str
+    statement: str
     case: Case
     share: float
     conditions: str

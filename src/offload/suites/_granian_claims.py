@@ -105,15 +105,15 @@ def claims(
 
 
 def _published(cases: Mapping[str, Case]) -> Iterator[Claim]:
-    for name, says, (one, other), ratios in PUBLISHED:
+    for name, statement, (one, other), ratios in PUBLISHED:
         for (python, mark), ratio in zip(IN.items(), ratios, strict=True):
-            which = f"{name}{mark}", WHO, f"{WHERE} {python}", says
+            which = f"{name}{mark}", WHO, f"{WHERE} {python}", statement
             yield Claim(*which, cases[one], cases[other], ratio, conditions=CONDITIONS)
 
 
 def _compared(versions: Mapping[tuple[str, str], Case]) -> Iterator[Claim]:
-    for name, says, server, ratio in PYTHONS:
-        which = name, WHO, f"{WHERE} 3.10 and 3.11", says
+    for name, statement, server, ratio in PYTHONS:
+        which = name, WHO, f"{WHERE} 3.10 and 3.11", statement
         one, other = (versions[server, python] for python in IN)
         yield Claim(*which, one, other, ratio, conditions=CONDITIONS)
 

@@ -8,7 +8,7 @@ from offload.suites import Availability, Case, _tornado_claims, _tornado_later
 
 FIRST = _tornado_claims.WHERE, _tornado_claims.CONDITIONS
 LATER = _tornado_later.WHERE, _tornado_later.CONDITIONS
-SAYS = "in the table some requests of this row were not completed"
+STATEMENT = "in the table some requests of this row were not completed"
 
 # Name, source and conditions, server and task, share, and how the published work differs.
 PUBLISHED = (
@@ -28,6 +28,8 @@ def availabilities(cases: Sequence[Case]) -> tuple[Availability, ...]:
     """Create the claims about these cases; the first case of a server and task counts."""
     known = {f"{case.server} {case.task}": case for case in reversed(cases)}
     return tuple(
-        Availability(name, _tornado_claims.WHO, where, SAYS, known[case], share, conditions, work)
+        Availability(
+            name, _tornado_claims.WHO, where, STATEMENT, known[case], share, conditions, work
+        )
         for name, (where, conditions), case, share, work in PUBLISHED
     )

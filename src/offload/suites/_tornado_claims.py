@@ -107,8 +107,8 @@ def claims(cases: Sequence[Case]) -> tuple[Claim, ...]:
     ) -> list[Claim]:
         where, how["conditions"] = published
         return [
-            Claim(name, WHO, where, says, known[one], known[other], ratio, **how)
-            for name, says, one, other, ratio in rows
+            Claim(name, WHO, where, statement, known[one], known[other], ratio, **how)
+            for name, statement, one, other, ratio in rows
         ]
 
     later = _tornado_later.WHERE, _tornado_later.CONDITIONS

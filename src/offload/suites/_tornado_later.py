@@ -77,9 +77,9 @@ LOOP: tuple[Row, ...] = (
 # simplehash with more users: the rates of loop, threads and processes.
 MORE_USERS = {254: (1407, 1036, 894), 512: (1390, 982, 865)}
 CROWDS: tuple[Row, ...] = tuple(
-    (f"{name}, {users} users", says, f"{one} {users}", f"{other} {users}", ratio)
+    (f"{name}, {users} users", statement, f"{one} {users}", f"{other} {users}", ratio)
     for users, (loop, threads, processes) in MORE_USERS.items()
-    for name, says, one, other, ratio in (
+    for name, statement, one, other, ratio in (
         (
             "loop, simplehash",
             DEFAULT,

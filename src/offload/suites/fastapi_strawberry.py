@@ -50,8 +50,10 @@ CONDITIONS = "one process, ab -c 10 -n 100, 1 s of sleep; ratios of medians"
 DOCUMENTED = "fastapi/fastapi", "docs/en/docs/async.md, on routes in plain def"
 
 
-def _claim(name: str, says: str, other: Case, ratio: float, alike: bool = True) -> Claim:
-    return Claim(name, WHO, WHERE, says, PLAIN, other, ratio, P50, alike, conditions=CONDITIONS)
+def _claim(name: str, statement: str, other: Case, ratio: float, alike: bool = True) -> Claim:
+    return Claim(
+        name, WHO, WHERE, statement, PLAIN, other, ratio, P50, alike, conditions=CONDITIONS
+    )
 
 
 # Ratios of medians; the median of a plain GET was 1009 ms.

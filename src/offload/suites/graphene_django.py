@@ -68,24 +68,24 @@ BODIES = "async: 10 rows by one join, 974 bytes; sync: 500 rows by a query each,
 
 
 def _published(name: str, workers: int, ratio: float) -> Claim:
-    says = "async wins"
+    statement = "async wins"
     one, other = SYNC[workers], ASYNC
-    return Claim(name, WHO, WHERE, says, one, other, ratio, work=BODIES, conditions=CONDITIONS)
+    return Claim(name, WHO, WHERE, statement, one, other, ratio, work=BODIES, conditions=CONDITIONS)
 
 
 def _equal(count: int, processes: int) -> Claim:
     name = f"async, {count} rows, {processes} process{'es' if processes > 1 else ''} each"
     one, other = (EQUAL[server, count, processes] for server in (WSGI, ASGI))
-    says = "async wins, on equal work"
-    return Claim(name, WHO, WHERE, says, one, other, HEADLINE, conditions=CONDITIONS)
+    statement = "async wins, on equal work"
+    return Claim(name, WHO, WHERE, statement, one, other, HEADLINE, conditions=CONDITIONS)
 
 
 def _strawberry(count: int) -> Claim:
-    says = "async wins on equal work with strawberry-django's own async view, too"
+    statement = "async wins on equal work with strawberry-django's own async view, too"
     one, other = EQUAL[WSGI, count, 1], OTHER[count]
     name = f"async by strawberry, {count} rows"
     none = "no published figure"
-    return Claim(name, "this project", NEW, says, one, other, None, conditions=none)
+    return Claim(name, "this project", NEW, statement, one, other, None, conditions=none)
 
 
 CLAIMS = (

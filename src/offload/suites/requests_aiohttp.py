@@ -58,13 +58,13 @@ def _claims(
             f"{name}, {at}",
             WHO,
             WHERE,
-            says,
+            statement,
             cases[one],
             cases[other],
             ratio,
             conditions=f"{CONDITIONS} {at}",
         )
-        for name, says, one, other, ratio in claims
+        for name, statement, one, other, ratio in claims
     )
 
 
@@ -73,8 +73,8 @@ def _audit(rates: tuple[tuple[float, float], ...], seconds: float, at: str) -> A
         Figure(route, rate, seconds, slots, mean_s)
         for route, (rate, mean_s), slots in zip(ROUTES, rates, SLOTS, strict=True)
     )
-    says = "each round had 2 workers"
-    return Audit(f"2 workers, {at}", WHO, WHERE, says, figures, USERS, PROCESSES)
+    statement = "each round had 2 workers"
+    return Audit(f"2 workers, {at}", WHO, WHERE, statement, figures, USERS, PROCESSES)
 
 
 CLAIMS = _claims(ROUND_1, RATES_1, "0.3 s", "20 %") + _claims(ROUND_2, RATES_2, "0.05 s", "10 %")

@@ -112,7 +112,11 @@ def test_a_claim_may_be_about_another_figure_than_the_rate() -> None:
     records += [changed(r, response_p50_s=0.5) for r in windows(OTHER, 1.0, 1.0, 1.0)]
     found = verdict_on(records, claim=claim)
     assert (found.here, found.verdict) == (0.5, HOLDS)
-    assert (found.unit, found.figure, found.says) == ("x time", "response_p50_s", CLAIM.says)
+    assert (found.unit, found.figure, found.statement) == (
+        "x time",
+        "response_p50_s",
+        CLAIM.statement,
+    )
 
 
 def test_a_rate_above_its_ceiling_is_reported() -> None:

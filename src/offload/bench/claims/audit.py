@@ -60,7 +60,7 @@ def audit_figures(suite: str, one: Audit) -> ClaimVerdict:
         verdict,
         "; ".join(reasons) or otherwise,
         "/s",
-        says=one.says,
+        statement=one.statement,
     )
 
 

@@ -43,7 +43,7 @@ def evaluate_availability(
         reason,
         unit=PERCENT,
         figure="availability",
-        says=one.says,
+        statement=one.statement,
     )
 
 

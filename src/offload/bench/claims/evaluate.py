@@ -25,8 +25,8 @@ class ClaimVerdict:
 
     `unit` is x for ratios of rates, "x time" and "x memory" for ratios of another `figure`, % for
     shares of requests and /s for rates. In an audit, `here` is the highest rate that arithmetic
-    allows. `says` is the claim as a sentence, and `run` the folder of the records. Unknown values
-    are None.
+    allows. `statement` is the claim as a sentence, and `run` the folder of the records. Unknown
+    values are None.
     """
 
     suite: str
@@ -39,7 +39,7 @@ class ClaimVerdict:
     reason: str
     unit: str = "x"
     figure: str = RATE
-    says: str = ""
+    statement: str = ""
     run: str | None = None
 
 
@@ -74,7 +74,7 @@ def evaluate_claim(
         reason + suffix,
         unit=f"x {FIGURES[claim.figure]}".rstrip(),
         figure=claim.figure,
-        says=claim.says,
+        statement=claim.statement,
     )
 
 

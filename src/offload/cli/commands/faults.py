@@ -72,7 +72,7 @@ def faults(
         f"{note}{faults_table.summary(found)}; {folder}",
     )
     if broken := [f"{each.row} of {each.server}" for each in found if each.is_broken]:
-        raise GateError(f"broken: {', '.join(broken)}", "its line in the table says what failed")
+        raise GateError(f"broken: {', '.join(broken)}", "its row of the table states what failed")
 
 
 @command("Maintain")

@@ -57,7 +57,7 @@ def _table(found: Sequence[Evaluated]) -> str:
     lines += _row(HEAD)
     for claim, verdict in found:
         cases = _cases(claim) if isinstance(claim, Claim) else ""
-        words = f"**{_plain(verdict.claim)}**: {_plain(claim.says + cases)}"
+        words = f"**{_plain(verdict.claim)}**: {_plain(claim.statement + cases)}"
         cells = (*verdicts.figures(verdict), verdict.verdict, verdict.reason)
         lines += _row([words, *map(_plain, cells)])
     return "\n".join(lines)

@@ -15,6 +15,6 @@ def rst(claims: Sequence[tuple[str, Claim | Availability | Audit]]) -> str:
     for suite, one in claims:
         conditions = getattr(one, "conditions", "")
         source = f"{suite}: {one.who}, {one.where}" + (f" ({conditions})" if conditions else "")
-        sources.setdefault(source, []).append(f"  * {one.name}: {one.says}")
+        sources.setdefault(source, []).append(f"  * {one.name}: {one.statement}")
     parts = ["\n".join([f"* {source}", "", *lines]) for source, lines in sources.items()]
     return "\n\n".join([f"{TITLE}\n{'-' * len(TITLE)}", *parts])

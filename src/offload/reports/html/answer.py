@@ -214,7 +214,7 @@ def _claims(run: MeasuredRun, with_each: bool) -> Iterator[Verdict]:
         yield Verdict(by_source.counted(found), f"Claims about {suite}")
         for verdict in found if with_each else ():
             here = verdicts.figures(verdict)[1].removeprefix("-")
-            words = _sentence(f"{verdict.says}: {verdict.verdict}; {verdict.reason}")
+            words = _sentence(f"{verdict.statement}: {verdict.verdict}; {verdict.reason}")
             yield Verdict(words, verdict.claim, here, CLAIM_TONES.get(verdict.verdict, UNCLEAR))
 
 

@@ -9,8 +9,8 @@ from offload.reports.html.run import MeasuredRun
 from offload.reports.tables import labels
 
 ABOUT = (
-    "Rates are in requests/s, times in s unless the name says ms, memory in MiB, shares from 0 to "
-    "1. A dash is unknown.",
+    "Rates are in requests/s, times in s unless the name contains ms, memory in MiB, shares from 0 "
+    "to 1. A dash is unknown.",
 )
 LISTS = ("flags", "causes")  # texts and nested objects, which other sections show
 

@@ -35,7 +35,7 @@ TIMES = {"Mean": None, **charts.PERCENTILES, "p99.9": 0.999}
 WORK = {"python_s": "a loop in Python", "memory_s": "copies in memory"}
 LOSSES = {"others_cpu": "CPU of other processes", "steal": "CPU that the hypervisor used"}
 
-CLAIM_HEAD = ("Claim", "Verdict", "Published", "Here", "Says", "Reason")
+CLAIM_HEAD = ("Claim", "Verdict", "Published", "Here", "Statement", "Reason")
 
 
 def sections(run: MeasuredRun) -> list[Section]:
@@ -244,7 +244,7 @@ def _claims(run: MeasuredRun) -> Iterator[Panel]:
                     text(verdict.verdict),
                     number(published, verdict.published),
                     number(here, verdict.here),
-                    text(verdict.says),
+                    text(verdict.statement),
                     text(verdict.reason),
                 )
             )

@@ -9,7 +9,7 @@ run(job) -- key, worker's address -->  granted once for each key; kept until das
 
 The scheduler outlives the worker, so a second start is refused. A new scheduler does not know the
 key, and refuses. A worker that dies between the token and the task's end has used the token: the
-request ends with an error which says that the task may have run.
+request ends with an error which states that the task may have run.
 """
 
 from __future__ import annotations
