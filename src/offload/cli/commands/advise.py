@@ -211,6 +211,9 @@ def _use_cpus(text: str) -> None:
     """Restrict this process and its future children to a number of CPUs."""
     if not text:
         return
+    if arguments.NUMBER.fullmatch(text) and "." in text:
+        what = f"cpus={text} is a quota, and not a number of CPUs"
+        raise UsageError(what, "run the command in a container: docs/how_to/container.rst")
     usable = sorted(os.sched_getaffinity(0))
     count = arguments.whole_number("cpus", text, 1, len(usable))
     os.sched_setaffinity(0, usable[:count])
