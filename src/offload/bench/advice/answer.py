@@ -18,7 +18,7 @@ from offload.bench.planning.plan import Plan
 from offload.bench.records.record import Record
 from offload.bench.records.run_records import RunRecords
 from offload.bench.stats.estimate import Estimate
-from offload.bench.stats.paired_test import FASTER, SAME, TINY
+from offload.bench.stats.paired_test import SAME, TINY
 from offload.flags import Flag, Problem
 from offload.suites import Case
 
@@ -207,9 +207,10 @@ def _one_per_strategy(
 ) -> dict[int, Option]:
     """Return one size of each strategy that was measured in the last round.
 
-    It is the size that the model prefers. A size that is certainly faster replaces it, and so does
-    a smaller one that is as fast. The fastest of several sizes would be fastest partly by chance:
-    a strategy with several sizes would seem to be faster than one with a single size.
+    It is the size that the model prefers. A size whose weighted ratio to it is clearly higher
+    replaces it, and so does a smaller one that is as fast. The size with the highest measured rate
+    would be the fastest partly by chance: a strategy with several sizes would seem to be faster
+    than one with a single size.
     """
     last = max(windows[place][-1].trial.round or 0 for place in options)
     current = [place for place in options if windows[place][-1].trial.round == last]
@@ -218,8 +219,9 @@ def _one_per_strategy(
         option = options[place]
         known = found.setdefault(option.strategy, place)
         verdict = comparison.compare(windows[known], windows[place]).verdict
+        is_faster = _weighted_ratio(options, windows, known, place) > 1 + certainty.WORSE
         is_smaller = option.workers < options[known].workers
-        if verdict.outcome == FASTER or (is_smaller and verdict.outcome in (SAME, TINY)):
+        if is_faster or (is_smaller and verdict.outcome in (SAME, TINY)):
             found[option.strategy] = place
     return {place: options[place] for place in found.values()}
 
