@@ -22,6 +22,8 @@ from offload.bench.stats.paired_test import SAME, TINY
 from offload.flags import Flag, Problem
 from offload.suites import Case
 
+CLEARLY_FASTER = 1.05  # ratio from which another size of a strategy is preferred; a guess
+
 
 @dataclass(frozen=True)
 class Option:
@@ -207,10 +209,10 @@ def _one_per_strategy(
 ) -> dict[int, Option]:
     """Return one size of each strategy that was measured in the last round.
 
-    It is the size that the model prefers. A size whose weighted ratio to it is clearly higher
-    replaces it, and so does a smaller one that is as fast. The size with the highest measured rate
-    would be the fastest partly by chance: a strategy with several sizes would seem to be faster
-    than one with a single size.
+    It is the size that the model prefers. A size whose weighted ratio to it is CLEARLY_FASTER or
+    more replaces it, and so does a smaller one that is as fast. The size with the highest measured
+    rate would be the fastest partly by chance: a strategy with several sizes would seem to be
+    faster than one with a single size.
     """
     last = max(windows[place][-1].trial.round or 0 for place in options)
     current = [place for place in options if windows[place][-1].trial.round == last]
@@ -219,7 +221,7 @@ def _one_per_strategy(
         option = options[place]
         known = found.setdefault(option.strategy, place)
         verdict = comparison.compare(windows[known], windows[place]).verdict
-        is_faster = _weighted_ratio(options, windows, known, place) > 1 + certainty.WORSE
+        is_faster = _weighted_ratio(options, windows, known, place) >= CLEARLY_FASTER
         is_smaller = option.workers < options[known].workers
         if is_faster or (is_smaller and verdict.outcome in (SAME, TINY)):
             found[option.strategy] = place

@@ -163,7 +163,7 @@ def _option(
         rate.of_windows(found),
         max(known, default=None),
         failed=rate.failed_share(own),
-        prediction=probe and probe.predict(case.server, sizes.size_of(case)),
+        prediction=None if probe is None else probe.predict(case.server, sizes.size_of(case)),
     )
 
 
