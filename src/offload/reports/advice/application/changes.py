@@ -50,7 +50,6 @@ def sentences(answer: ApplicationAnswer) -> Iterator[str]:
     if fixable := [kind for kind in causes if kind not in NOT_FIXABLE]:
         yield from _without_causes(fixable, chosen, probe)
         yield from _without_gil(causes, chosen, probe)
-        return
     predicted = chosen.prediction
     if predicted is None or function_prediction.is_doubtful(predicted.rate, chosen.rate.value):
         return
