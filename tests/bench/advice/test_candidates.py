@@ -23,11 +23,14 @@ def test_the_best_strategy_is_measured_with_the_next_strategies_and_other_sizes(
     assert found[1:] == [("pipes", 2), ("processes", 2), ("prefork", 4)]
 
 
-def test_the_next_smaller_sizes_of_the_best_two_strategies_are_measured() -> None:
-    found = names(candidates.candidates(MIXED, PLENTY))
-    (best, size), (second, other), *_ = found
+def test_the_best_of_the_next_smaller_sizes_are_measured() -> None:
+    found = candidates.candidates(MIXED, PLENTY)
     assert len(found) == candidates.MOST
-    assert {(best, size // 2), (second, other // 2)} <= {*found[2:]}
+    *strategies, one, other = found
+    assert len({each.strategy for each in strategies}) == 3
+    assert one.rate >= other.rate
+    sizes = {each.strategy: each.workers for each in strategies}
+    assert {one.workers, other.workers} == {sizes[one.strategy] // 2, sizes[other.strategy] // 2}
 
 
 def test_a_strategy_far_from_the_best_is_not_measured() -> None:

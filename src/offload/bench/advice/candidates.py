@@ -26,7 +26,7 @@ def candidates(model: Model, budget_s: float) -> list[Prediction]:
     """Return the best strategy at its best size, then others that may be as good.
 
     The others are at most two strategies whose predicted rates are near the best one, or the next
-    best strategy if there is none; then other sizes of the best two strategies. The list has at
+    best strategy if there is none; then other sizes of these strategies. The list has at
     most MOST candidates. It is shortened, to two candidates at least, until FEWEST_ROUNDS rounds
     fit into `budget_s`. At least one strategy must fit into the memory limit of the model.
     """
@@ -44,13 +44,15 @@ def _is_near(found: Prediction, best: Prediction) -> bool:
 
 
 def _other_sizes(model: Model, best: Prediction, others: Sequence[Prediction]) -> list[Prediction]:
-    """Return the next smaller sizes of the best two strategies, then the next larger one.
+    """Return the next smaller size of each strategy, the best first, then the next larger one.
 
     The best size is the smallest one that reaches nearly the highest predicted rate. In exhaustive
     measurements, the next smaller one was more often clearly faster than the next larger one.
     """
-    found = [_neighbour(model, each, -1) for each in (best, *others[:1])]
-    return [each for each in (*found, _neighbour(model, best, 1)) if each is not None]
+    smaller = [_neighbour(model, each, -1) for each in (best, *others)]
+    known = sorted((each for each in smaller if each is not None), key=lambda each: -each.rate)
+    larger = _neighbour(model, best, 1)
+    return known if larger is None else [*known, larger]
 
 
 def _neighbour(model: Model, of: Prediction, step: int) -> Prediction | None:

@@ -1,4 +1,4 @@
-"""The overheads of this machine: the medians of the stored rounds.
+"""The overheads of this machine: the medians of the stored rounds, weighted with typical ones.
 
 A round takes 30 s, and its figures differ from those of the next one by 10 to 40 %. Each answer
 measures at most one round, until ROUNDS are stored, so that the first answer is not late.
@@ -12,11 +12,11 @@ import platform
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from offload import cores, files
-from offload.bench.advice.inputs import overhead, overhead_measurement
+from offload.bench.advice.inputs import overhead, overhead_measurement, typical_overhead
 from offload.bench.advice.inputs.overhead import Overhead
 from offload.bench.advice.inputs.overhead_measurement import MeasuredOverheads
 from offload.errors import RunError
@@ -35,7 +35,7 @@ class StoredRound:
 
 
 def of_machine(report: Callable[[str], object], rounds: int = ROUNDS) -> MeasuredOverheads:
-    """Return the median overheads of this machine.
+    """Return the median overheads of this machine, weighted with typical ones.
 
     If fewer than `rounds` rounds are stored, measure and store another one. A round that is
     incomplete or disturbed is not stored, and is used only if there is no other one. `report` is
@@ -50,7 +50,8 @@ def of_machine(report: Callable[[str], object], rounds: int = ROUNDS) -> Measure
 
 
 def _median(known: Sequence[StoredRound]) -> MeasuredOverheads:
-    return MeasuredOverheads(overhead.median([each.overheads for each in known]))
+    found = overhead.median([each.overheads for each in known])
+    return MeasuredOverheads(typical_overhead.weighted(found, len(known)))
 
 
 def _with_another(
@@ -72,7 +73,7 @@ def _with_another(
         _save(known)
         return _median(known)
     if not known:
-        return measured
+        return replace(measured, overheads=typical_overhead.weighted(measured.overheads, 1))
     report(f"{measured.warning}; an earlier measurement is used")
     return _median(known)
 

@@ -1,0 +1,46 @@
+"""Uncertain parts of a measured overhead are weighted with typical ones; certain parts are not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from offload.bench.advice.inputs import typical_overhead
+from offload.bench.advice.inputs.overhead import Overhead
+from offload.bench.advice.strategies import STRATEGIES
+
+NOOP_S = 0.001
+MEASURED = Overhead(0.0008, NOOP_S, Overhead(0.001, 0.002), Overhead(0.003, 0.004), idle_s=0.005)
+TYPICAL = typical_overhead.TYPICAL["pipes"]
+
+
+def weighted(rounds: int, found: Overhead = MEASURED) -> Overhead:
+    return typical_overhead.weighted({"pipes": found}, rounds)["pipes"]
+
+
+def test_there_are_typical_overheads_of_every_strategy() -> None:
+    assert set(typical_overhead.TYPICAL) == set(STRATEGIES)
+
+
+@pytest.mark.parametrize(("rounds", "weight"), [(1, 0.25), (3, 0.5)])
+def test_typical_values_count_as_three_rounds(rounds: int, weight: float) -> None:
+    found = weighted(rounds)
+    assert found.computing is not None and found.idle_s is not None
+    expected = weight * 0.004 + (1 - weight) * TYPICAL.cpu * NOOP_S
+    assert found.computing.cpu_s == pytest.approx(expected)
+    expected = weight * 0.003 + (1 - weight) * TYPICAL.serial * NOOP_S
+    assert found.computing.serial_s == pytest.approx(expected)
+    expected = weight * 0.005 + (1 - weight) * (TYPICAL.idle or 0.0) * NOOP_S
+    assert found.idle_s == pytest.approx(expected)
+
+
+def test_certain_parts_do_not_change() -> None:
+    found = weighted(1)
+    same = replace(found, computing=MEASURED.computing, idle_s=MEASURED.idle_s)
+    assert same == MEASURED
+
+
+def test_unknown_parts_stay_unknown() -> None:
+    unknown = replace(MEASURED, computing=None, idle_s=None)
+    assert weighted(1, unknown) == unknown
