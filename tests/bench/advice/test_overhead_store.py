@@ -13,7 +13,12 @@ from typing import Any
 
 import pytest
 
-from offload.bench.advice.inputs import overhead, overhead_measurement, overhead_store
+from offload.bench.advice.inputs import (
+    overhead,
+    overhead_measurement,
+    overhead_store,
+    typical_overhead,
+)
 from offload.bench.advice.inputs.overhead import WAITING_WORKERS, Overhead
 from offload.bench.advice.inputs.overhead_measurement import (
     COMPUTES,
@@ -36,6 +41,7 @@ from tests.records import changed, new_record
 ONE = OVERHEADS["threads"]
 STORED = {name: replace(ONE, computing=ONE, megabyte=ONE, python_s=0.02) for name in STRATEGIES}
 STORED |= {name: replace(STORED[name], waiting=ONE, idle_s=0.0003) for name in WAITING_WORKERS}
+WEIGHTED = typical_overhead.weighted(STORED, rounds=1)
 
 
 @pytest.fixture(autouse=True)
@@ -254,7 +260,7 @@ def test_a_disturbed_round_is_not_stored_and_used_only_if_there_is_no_other(
     assert disturbed.warning == warning
     assert overhead_store.load() == []
     overhead_store._save([StoredRound(time.time(), STORED)])
-    assert overhead_store.of_machine(reports.append) == MeasuredOverheads(STORED)
+    assert overhead_store.of_machine(reports.append) == MeasuredOverheads(WEIGHTED)
     assert len(overhead_store.load()) == 1
     assert reports[-1] == f"{warning}; an earlier measurement is used"
 
@@ -269,7 +275,7 @@ def test_a_round_that_fails_is_an_error_only_if_there_is_no_other(
     with pytest.raises(RunError):
         overhead_store.of_machine(_ignore)
     overhead_store._save([StoredRound(time.time(), STORED)])
-    assert overhead_store.of_machine(_ignore) == MeasuredOverheads(STORED)
+    assert overhead_store.of_machine(_ignore) == MeasuredOverheads(WEIGHTED)
 
 
 def _ignore(_: str) -> None:
