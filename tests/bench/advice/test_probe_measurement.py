@@ -97,13 +97,14 @@ def test_the_wait_of_similar_calls_is_that_of_a_call_alone() -> None:
 
 def test_calls_that_may_wait_for_each_other_end_in_time() -> None:
     """25 calls of 1 s in a lock would take 25 s."""
-    locked = point(THREADS, 2, rate=1.0, cpu_s=0.0)
-    assert probe_measurement.more_threads(locked, 25) == 5
-    assert probe_measurement.more_threads(replace(locked, count=5), 25) == 5  # the last one
-    waiting = replace(locked, rate=2.0)
-    assert probe_measurement.more_threads(waiting, 25) == 10
-    assert probe_measurement.more_threads(replace(waiting, count=10, rate=10.0), 25) == 25
-    assert probe_measurement.more_threads(replace(waiting, rate=0.0), 25) == 0  # all calls fail
+    more, two = probe_measurement.more_threads, point(THREADS, 2, rate=2.0, cpu_s=0.0)
+    locked = replace(two, wall_s=1.5)  # the mean of 1 and 2 s
+    assert more(locked, 1.0, 25) == 5
+    assert more(replace(locked, count=5, wall_s=3.0), 1.0, 25) == 5  # the last one
+    waiting = replace(two, wall_s=1.05)
+    assert more(waiting, 1.0, 25) == 10
+    assert more(replace(waiting, count=10), 1.0, 25) == 25
+    assert more(replace(locked, wall_s=0.015), 0.01, 25) == 25
 
 
 LOCKED = """

@@ -43,6 +43,7 @@ PASSES = 2  # measurements of each number of workers; one if a call takes longer
 VARIES = 0.5  # `CallCost.variation` from which a mean needs more calls; a guess
 SLOWEST_S = 5.0  # time of one call, above which the probe would take too long
 LONGEST_POINT_S = 5.0  # expected time of one call of each worker: limits their number; a guess
+AT_ONCE = 0.8  # time alone over that of concurrent calls, above which they ran at once; a guess
 CACHES_MIB = 4.0  # growth during the probe up to which caches explain it; a guess
 CROWDING, CONNECTIONS = "crowding", "connections"
 
@@ -188,7 +189,8 @@ def _points(
     """
     available = cores.available()
     useful = useful_workers(call.wait_s, call.cpu_s, available, users)
-    yield from _thread_points(child, available, min(useful, MOST_WORKERS[THREADS]))
+    most = min(useful, MOST_WORKERS[THREADS])
+    yield from _thread_points(child, call.wall_s, available, most)
     fitting = int(LONGEST_POINT_S * available / call.cpu_s) if call.cpu_s else useful
     for count in sorted({available, min(useful, 4 * available, max(available, fitting))}):
         yield _point(child, PROCESSES, count)
@@ -198,23 +200,25 @@ def _points(
         yield _point(child, LOOP, users)
 
 
-def _thread_points(child: CallingProcess, first: int, most: int) -> Iterator[Point]:
-    """Measure `first` threads, then more of them, up to `most`."""
+def _thread_points(child: CallingProcess, alone_s: float, first: int, most: int) -> Iterator[Point]:
+    """Measure `first` threads, then more of them, up to `most`; a call alone takes `alone_s`."""
     count = first
     while True:
         yield (point := _point(child, THREADS, count))
-        if (following := more_threads(point, most)) <= count:
+        if (following := more_threads(point, alone_s, most)) <= count:
             return
         count = following
 
 
-def more_threads(point: Point, most: int) -> int:
+def more_threads(point: Point, alone_s: float, most: int) -> int:
     """Return the next number of threads to measure after a point, at most `most`.
 
-    Calls may wait for each other, such as for a lock. So one call of each thread must fit into
-    LONGEST_POINT_S at the rate of this point.
+    One call of each thread must fit into LONGEST_POINT_S. If the calls took hardly longer than
+    alone, at least as many run at the same time as in this point. Otherwise they may run one after
+    the other, such as with a lock.
     """
-    return min(most, int(LONGEST_POINT_S * point.rate))
+    at_once = point.count if alone_s >= AT_ONCE * point.wall_s else 1
+    return min(most, int(at_once * LONGEST_POINT_S / alone_s))
 
 
 def _with_more_calls(
