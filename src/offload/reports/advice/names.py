@@ -20,6 +20,11 @@ def size_name(strategy: str, workers: int) -> str:
     return f"{workers} {'threads' if strategy == 'threads' else 'processes'}"
 
 
+def cores_name(count: int) -> str:
+    """Return a number of cores in words: `1 core`, `2 cores`."""
+    return f"{count} core{'' if count == 1 else 's'}"
+
+
 def listed(names: Sequence[str]) -> str:
     """Render names as `a, b and c`."""
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))

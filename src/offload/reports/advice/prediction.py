@@ -10,7 +10,7 @@ from offload.reports.advice.names import option_name
 from offload.reports.tables.formats import number
 from offload.units import percent
 
-EXACT, UNRELIABLE = 0.005, 0.15  # relative errors of a prediction
+EXACT, UNRELIABLE = 0.005, 0.15  # relative differences of two rates
 
 
 def sentences(answer: Answer) -> Iterator[str]:
@@ -44,5 +44,5 @@ def compared(name: str, predicted: float, measured: float) -> str:
 
 
 def is_doubtful(predicted: float, measured: float) -> bool:
-    """Whether a predicted rate differs so much from the measured one that it explains nothing."""
+    """Whether a predicted rate differs from the measured one by more than UNRELIABLE."""
     return abs(predicted / measured - 1) > UNRELIABLE

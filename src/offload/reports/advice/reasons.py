@@ -11,11 +11,17 @@ from offload.bench.advice.inputs.probe import Probe
 from offload.bench.advice.model import Prediction
 from offload.bench.advice.unmeasured import Unmeasured
 from offload.bench.stats.paired_test import SLOWER
-from offload.reports.advice.names import listed, option_name, shortened, size_name
+from offload.reports.advice.names import (
+    cores_name,
+    listed,
+    option_name,
+    shortened,
+    size_name,
+)
+from offload.reports.advice.prediction import EXACT
 from offload.reports.tables.formats import number
 from offload.units import percent, seconds
 
-EXACT = 0.005  # difference of two rates that is reported as none
 LITTLE = 0.005  # minimum share of a call for which a part of it is reported
 
 COMPETE = "compete"  # the CPU is the limit of a function that uses several cores in each call
@@ -98,8 +104,7 @@ def _call(probe: Probe) -> str:
 
 
 def _limit(chosen: Option, probe: Probe) -> str:
-    cores = f"{probe.cores} core{'s' if probe.cores > 1 else ''}"
-    limit = LIMITS[chosen.prediction.limit].format(cores=cores)
+    limit = LIMITS[chosen.prediction.limit].format(cores=cores_name(probe.cores))
     return f"With {option_name(chosen.strategy, chosen.workers)}, {limit}."
 
 

@@ -71,11 +71,10 @@ def measure(case: Case, upstream: Upstream | None, users: int) -> Probe:
         passes = PASSES if call.wall_s < POINT_S else 1
         for _ in range(passes):
             crowding.append(_call(child, CROWDING, cores.available(), 0.0)["crowding"])
-            points.append(
-                [_point(child, each.kind, each.count) for each in points[0]]
-                if points
-                else [*_points(child, call, is_coroutine, users)]
-            )
+            if points:  # the same numbers of workers again
+                points.append([_point(child, each.kind, each.count) for each in points[0]])
+            else:
+                points.append([*_points(child, call, is_coroutine, users)])
             speeds += [machine_speed.measure().python_s for _ in points[-1]]
         upstream_cpu_s = _cpu_s(upstream_tree) - upstream_start_s
         # a new loop, in which a coroutine would run here, needs connections of its own

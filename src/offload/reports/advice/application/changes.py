@@ -13,7 +13,7 @@ from offload.bench.analysis.application_causes import NOT_FIXABLE, Kind
 from offload.registry import catalog
 from offload.reports.advice import prediction as function_prediction
 from offload.reports.advice.application.names import option_name, size_name
-from offload.reports.advice.names import listed
+from offload.reports.advice.names import cores_name, listed
 from offload.reports.tables.formats import number
 
 LEAST_GAIN = 1.1  # predicted rate over the measured one from which a change is reported
@@ -64,8 +64,7 @@ def _without_causes(causes: Sequence[Kind], chosen: Option, probe: OneProcess) -
     best = probe.without_own_limit(chosen.case.server, chosen.size)
     if best is not None and best.rate >= LEAST_GAIN * (chosen.rate.value or 0.0):
         what = listed([NAMES[kind] for kind in causes])
-        cores = f"{probe.cores} core{'' if probe.cores == 1 else 's'}"
-        limit = LIMITS[best.limit].format(cores=cores)
+        limit = LIMITS[best.limit].format(cores=cores_name(probe.cores))
         yield f"Without {what}, at most {number(best.rate)}/s: then {limit} is the limit."
 
 
