@@ -30,9 +30,9 @@ from offload.bench.experiments import run as running
 from offload.bench.planning import plan_file, round_times
 from offload.bench.records import journal
 from offload.errors import GateError, StorageError, UndecidedError
-from offload.registry import places
+from offload.registry import catalog, places
 from offload.reports.tables import method_verdicts
-from offload.suites import Case, _case_syntax
+from offload.suites import Case
 from scripts.checks import gate_results
 from scripts.checks.gate_results import BUDGET, KINDS, LIMIT, FinishedGate, Kind
 from scripts.script import ROOT, run
@@ -84,9 +84,9 @@ def main(arguments: list[str]) -> int:
 
 
 def measure(kind: Kind, number: int) -> FinishedGate:
-    """Measure a gate, or continue it."""
+    """Measure a gate, or continue it; raise StorageError if another version started it."""
     folder = journal.RESULTS / f"gate_check-{kind.name}-{number:03}"
-    with started(kind) as other:
+    with change_to_gate_folder(kind) as other:
         terms = GateTerms(LIMIT, against=str(other))
         if not (folder / plan_file.FILE).exists():
             folder.mkdir(parents=True, exist_ok=True)
@@ -105,13 +105,12 @@ def measure(kind: Kind, number: int) -> FinishedGate:
 def case_of(kind: Kind, number: int) -> Case:
     """Return the case of a gate: one of TASKS, or the seeded function in the current folder."""
     if kind.loss:
-        case = _case_syntax.case("3/quote.py:quote")
-        return Case(case.server, case.task, users=USERS)
+        return Case("threads", catalog.find_task("quote.py:quote").name, users=USERS)
     return Case("threads", TASKS[number % len(TASKS)], users=USERS)
 
 
 @contextlib.contextmanager
-def started(kind: Kind) -> Iterator[Path]:
+def change_to_gate_folder(kind: Kind) -> Iterator[Path]:
     """Change to the folder in which a gate is started; yield the folder of the other side.
 
     Without a loss, the other side is a copy of this checkout. With a loss, both folders have a
@@ -120,7 +119,7 @@ def started(kind: Kind) -> Iterator[Path]:
     base = places.cache() / "gate_check"
     if not kind.loss:
         with contextlib.chdir(ROOT):
-            yield copied(base)
+            yield copy_checkout(base)
         return
     now, before = (base / kind.name / side for side in ("now", "before"))
     for folder, steps in ((now, STEPS), (before, round(STEPS * (1 - kind.loss)))):
@@ -130,7 +129,7 @@ def started(kind: Kind) -> Iterator[Path]:
         yield before
 
 
-def copied(base: Path) -> Path:
+def copy_checkout(base: Path) -> Path:
     """Return a copy of this checkout; each version is copied once."""
     files = [path for part in PARTS for path in (ROOT / part).rglob("*.py")]
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(files)))

@@ -6,10 +6,9 @@ in alternation on one machine.
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 from offload.bench.analysis.comparison import rate_of
@@ -17,7 +16,7 @@ from offload.bench.analysis.expression import Measured
 from offload.bench.experiments import gate as gates
 from offload.bench.experiments.gate import GateResult
 from offload.bench.experiments.method_check import CheckResult
-from offload.bench.records import lines
+from offload.bench.records import json_lines
 from offload.bench.records.run_records import RunRecords, pairs_by_round
 from offload.bench.stats import resampling, student_t
 from offload.bench.telemetry import host
@@ -31,7 +30,7 @@ LIMIT, BUDGET = 0.05, 600.0  # the loss that a gate allows, a share; s of measur
 FOUND = 28 / 30  # share of the gates with a loss of 12 % that must be red
 AT_LIMIT = 0.9  # share of the gates with a loss of 5 % whose interval must contain it
 RESAMPLED = 5  # gates that are resampled for each gate of a case against itself
-AT_LIMIT_TIMES = 5  # as many with a loss of exactly the limit, where 1 % are red
+AT_LIMIT_FACTOR = 5  # times as many resampled gates with a loss of exactly LIMIT: 1 % are red
 MIN_PAIRS = 20  # rounds of a case: resamples of fewer rounds do not follow a t distribution
 
 
@@ -39,7 +38,7 @@ MIN_PAIRS = 20  # rounds of a case: resamples of fewer rounds do not follow a t 
 class Kind:
     """A kind of gates: A/A (`loss` 0), or with a seeded loss, as a share.
 
-    `share` is their number divided by the number of gates of a case against itself.
+    `share` is the number of these gates divided by the number of A/A gates.
     """
 
     name: str
@@ -120,31 +119,15 @@ def of_result(kind: Kind, number: int, result: GateResult, seconds: float) -> Fi
 
 def load(file: Path = FILE) -> list[FinishedGate]:
     """Read the stored gates; raise StorageError if the file is damaged."""
-    try:
-        text = file.read_text()
-        return [_from_line(line) for line in text.splitlines()]
-    except FileNotFoundError:
-        return []
-    except (OSError, ValueError) as error:
-        raise StorageError(f"{file} cannot be read: {error}", "remove its damaged line") from error
-
-
-def _from_line(line: str) -> FinishedGate:
-    """Return the gate of a line; raise ValueError."""
-    found: FinishedGate = lines.built(FinishedGate, json.loads(line), "gate")
-    if any(len(pair) != 2 for pair in found.pairs):
-        raise ValueError("a round has not two rates")
+    found: list[FinishedGate] = json_lines.load(file, FinishedGate, "gate")
+    if any(len(pair) != 2 for gate in found for pair in gate.pairs):
+        raise StorageError(f"{file}: a round has not two rates", "remove its damaged line")
     return found
 
 
 def append(found: FinishedGate, file: Path = FILE) -> None:
     """Store a gate; raise StorageError."""
-    try:
-        with file.open("a") as stored:
-            stored.write(json.dumps(asdict(found)) + "\n")
-    except OSError as error:
-        what = f"{file}: {error.strerror}"
-        raise StorageError(what, "check permissions and disk space") from error
+    json_lines.append(file, found)
 
 
 def missing(kinds: Sequence[Kind], finished: Sequence[FinishedGate]) -> list[CheckResult]:
@@ -195,7 +178,7 @@ def check_resampled(own: Sequence[FinishedGate]) -> list[CheckResult]:
     results = []
     for cases in (1, 10):
         for loss in (0.0, LIMIT):
-            trials = AT_LIMIT_TIMES * count if loss else count
+            trials = AT_LIMIT_FACTOR * count if loss else count
             tested = resampling.gate_test(known, loss, LIMIT, trials, cases, rng)
             name = f"resampled, {cases} case{'s' if cases > 1 else ''}, loss {percent(loss)}"
             most = percent(resampling.MAX_RED)

@@ -30,7 +30,7 @@ SCRIPT = "scripts.checks.gate_check"
 def script(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
     """Import the script; the other side is a small folder instead of a copy of this checkout."""
     found = importlib.import_module(SCRIPT)
-    monkeypatch.setattr(found, "copied", lambda base: base / "checkout")
+    monkeypatch.setattr(found, "copy_checkout", lambda base: base / "checkout")
     monkeypatch.setattr(gate_results, "FILE", tmp_path / "gates.jsonl")
     monkeypatch.setattr(places, "cache", lambda: tmp_path)
     monkeypatch.setattr(gates.origins, "differences", lambda *_: ["a instead of b"])
@@ -151,11 +151,11 @@ def test_a_copy_is_created_once_for_each_version(
     (root / "src" / "a.py").write_text("one")
     monkeypatch.setattr(script, "ROOT", root)
     monkeypatch.setattr(script, "PARTS", ("src",))
-    first = script.copied(tmp_path)
+    first = script.copy_checkout(tmp_path)
     assert (first / "src" / "a.py").read_text() == "one"
-    assert script.copied(tmp_path) == first
+    assert script.copy_checkout(tmp_path) == first
     (root / "src" / "a.py").write_text("two")
-    second = script.copied(tmp_path)
+    second = script.copy_checkout(tmp_path)
     assert second != first
     assert (second / "src" / "a.py").read_text() == "two"
 
@@ -165,12 +165,12 @@ def test_a_gate_of_another_version_is_not_continued(
 ) -> None:
     measured = faked(monkeypatch)
     folder = journal.RESULTS / "gate_check-AA-001"
-    with script.started(script.KINDS[0]) as other:
+    with script.change_to_gate_folder(script.KINDS[0]) as other:
         terms = script.GateTerms(0.05, against=str(other))
         made = gates.gate_plan([script.case_of(script.KINDS[0], 1)], terms, 600.0)
     folder.mkdir()
     plan_file.save(made, folder)
-    monkeypatch.setattr(script, "copied", lambda base: base / "newer")
+    monkeypatch.setattr(script, "copy_checkout", lambda base: base / "newer")
     with pytest.raises(StorageError, match="was started by another version of this project: rem"):
         script.main(["--gates", "1", "--only", "AA"])
     assert measured.rounds == []

@@ -34,7 +34,7 @@ def meter_effect(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 @pytest.mark.server
-@pytest.mark.parametrize("name", [*MEASURING, "checks.live_effect"])
+@pytest.mark.parametrize("name", [*MEASURING, "checks.live_effect", "checks.typical_overheads"])
 def test_help_is_the_docstring(name: str) -> None:
     said = script(name, "--help")
     first = (ROOT / "scripts" / f"{name.replace('.', '/')}.py").read_text().partition("\n")[0]

@@ -25,19 +25,19 @@ def check_options(**options: str) -> None:
             raise UsageError(f"{what} and app= exclude each other", "leave one of them out")
 
 
-def case(app: str, users: str, python: str, path: str, request: Request | None) -> Case:
+def application_case(app: str, users: str, python: str, path: str, request: Request | None) -> Case:
     """Return a case of an application; its server is arbitrary."""
     from offload.registry import catalog
     from offload.suites import Case
 
     work = case_options.work(app)
     count = arguments.whole_number("users", users, 1, 1000)
-    one = Case(catalog.servers_of()[0], work, users=count, python=python or None)
-    return case_options.complete(one, path, request)
+    case = Case(catalog.servers_of()[0], work, users=count, python=python or None)
+    return case_options.complete(case, path, request)
 
 
 def advise(
-    one: Case,
+    case: Case,
     budget_s: float,
     style: str,
     memory_mib: float | None,
@@ -51,10 +51,10 @@ def advise(
     from offload.bench.advice.application import steps
     from offload.bench.records import journal
 
-    question = steps.question_of(one, memory_mib, p99_s)
+    question = steps.inspect_application(case, memory_mib, p99_s)
     folder = journal.new_run("advise")
     try:
-        found = steps.advise(one, question, folder, budget_s, output.print_progress, on_start)
+        found = steps.advise(case, question, folder, budget_s, output.print_progress, on_start)
     except (UserError, KeyboardInterrupt):
         journal.remove_without_records(folder)
         raise

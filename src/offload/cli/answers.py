@@ -90,14 +90,14 @@ def _advice(plan: Plan, folder: Path, records: Sequence[Record], style: str) -> 
 
 def check_advice(found: Answer) -> None:
     """Raise RunError if no server was measured, DisturbedError if the measurement is invalid."""
-    from offload.reports.advice.names import shortened
+    from offload.reports.advice.names import shorten
 
     if found.disturbed is not None:
         raise DisturbedError("no verdict", found.disturbed.remedy)
     if not found.is_measured:
         reason = next((each.problem.message for each in found.failures), "there are no records")
         remedy = "find the cause and repeat; the advice is only a prediction"
-        raise RunError(f"no server was measured ({shortened(reason)})", remedy)
+        raise RunError(f"no server was measured ({shorten(reason)})", remedy)
 
 
 def _application_advice(plan: Plan, folder: Path, records: Sequence[Record], style: str) -> None:

@@ -17,6 +17,7 @@ from offload.bench.advice.inputs.probe import KEPT_PAGES, PROCESSES
 from offload.bench.advice.model import Prediction
 from offload.bench.advice.question_file import OtherPython
 from offload.bench.advice.strategies import STRATEGIES, Size
+from offload.cli import arguments
 from offload.errors import StorageError
 from offload.loads.engine.figures.histogram import histogram
 from offload.registry import catalog
@@ -25,6 +26,7 @@ from offload.reports.advice import (
     answer_text,
     changes,
     names,
+    next_steps,
     reasons,
     response_times,
     warnings,
@@ -204,9 +206,9 @@ def test_a_load_that_failed_is_a_warning_even_if_its_server_has_a_rate() -> None
 
 
 def test_a_shortened_message_is_marked() -> None:
-    assert names.shortened("it died.") == "it died"
-    assert names.shortened("word " * 100).endswith(" word ...")
-    assert len(names.shortened("word " * 100)) <= names.LONGEST
+    assert names.shorten("it died.") == "it died"
+    assert names.shorten("word " * 100).endswith(" word ...")
+    assert len(names.shorten("word " * 100)) <= names.LONGEST
 
 
 def test_if_no_candidate_started_the_prediction_reports_why() -> None:
@@ -255,7 +257,9 @@ def test_a_candidate_that_meets_the_required_p99_is_chosen_instead_of_a_faster_o
     records = measured(plan, {0: times(40.0), 1: times(30.0), 2: times(20.0)})
     records += loads(plan, 0, (0.5, 0.7), (0.6, 0.8))
     missed = answer.evaluate(question, plan, records)
-    assert (missed.chosen.strategy, missed.chosen.missed_p99_s) == ("prefork", 0.6)
+    missed_p99 = missed.chosen.missed_p99
+    assert missed.chosen.strategy == "prefork"
+    assert missed_p99 is not None and missed_p99.p99_s == 0.6
     assert "the limit of 100 ms is not met." in words(missed)
     found = answer.evaluate(question, plan, [*records, *loads(plan, 1, (0.04, 0.08), (0.05, 0.1))])
     assert (found.chosen.strategy, found.tie, found.sure) == ("pipes", ("pipes",), certainty.SURE)
@@ -268,6 +272,55 @@ def test_a_candidate_that_meets_the_required_p99_is_chosen_instead_of_a_faster_o
         QUESTION, plan, [*records, *loads(plan, 1, (0.04, 0.08), (0.05, 0.1))]
     )
     assert without.chosen.strategy == "prefork"
+
+
+@pytest.mark.parametrize(
+    "values", [{"problem": "it died"}, {"response_p95_s": None, "response_p99_s": None}]
+)
+def test_a_candidate_without_response_times_misses_the_required_p99(
+    values: dict[str, object],
+) -> None:
+    question = replace(QUESTION, p99_s=0.1)
+    plan = planned(("prefork", 2), ("pipes", 2))
+    records = measured(plan, {0: times(40.0), 1: times(30.0)})
+    records += [changed(each, **values) for each in loads(plan, 0, (0.04, 0.04), (0.05, 0.05))]
+    found = answer.evaluate(question, plan, records)
+    assert "is not met" in words(found)
+    following = steps._next_for_latency(found, [plan.cases[0]])
+    assert following is not None and following.strategy == "pipes"
+    records += loads(plan, 1, (0.04, 0.08), (0.05, 0.09))
+    found = answer.evaluate(question, plan, records)
+    assert (found.chosen.strategy, found.sure) == ("pipes", certainty.SURE)
+    assert "prefork x2 misses the required p99: requests fail or time out" in words(found)
+    assert "Certainty: Sure. No other row that may meet the required p99" in words(found)
+
+
+def test_loads_without_a_response_have_failed_completely() -> None:
+    plan = planned(("prefork", 2))
+    records = [
+        changed(each, response_p95_s=None, completed=0, failed={"timeout": 9})
+        for each in loads(plan, 0, (0.04, 0.04), (0.05, 0.05))
+    ]
+    assert [each.failed for each in latency.percentiles(records)] == [1.0, 1.0]
+
+
+def test_a_larger_size_that_may_be_faster_is_not_said_to_gain_nothing() -> None:
+    sizes = {("prefork", 2): 40.0, ("prefork", 4): 38.0}
+    clear, noisy = answered(PYTHON, sizes), answered(PYTHON, sizes, factors=WILD)
+    assert "More than 2 processes gained nothing" in words(clear)
+    assert noisy.chosen.workers == 2 and "prefork x4 may be faster" in words(noisy)
+    assert "gained nothing" not in words(noisy)
+
+
+def test_the_next_command_asks_the_same_question() -> None:
+    case = replace(CASE, python="3.14t")
+    found = answer.predict(replace(QUESTION, p99_s=0.0525, memory_mib=512.0), case)
+    [following] = next_steps.sentences(found)
+    options = following.partition("advise:quote,")[2]
+    assert options == "python=3.14t,memory=512M,p99=52.5ms"
+    values = dict(option.split("=") for option in options.split(","))
+    assert arguments.mebibytes("memory", values["memory"]) == 512.0
+    assert arguments.response_time("p99", values["p99"]) == pytest.approx(0.0525)
 
 
 def test_response_times_of_other_strategies_are_measured_while_the_required_p99_is_missed() -> None:
@@ -378,7 +431,7 @@ def test_a_strategy_that_was_not_measured_has_its_prediction_and_the_reason() ->
         SCENARIOS["a limit of memory"]()
     )
     assert "The measurement was interrupted." in words(SCENARIOS["interrupted"]())
-    warning = "Warning: The overhead is not certain: it was busy; repeat it at a quieter time."
+    warning = "The overhead is not certain: it was busy; repeat the measurement at a quieter time."
     assert warning in words(SCENARIOS["predicted on a busy machine"]())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shlex
 from collections.abc import Mapping, Sequence
@@ -73,7 +74,8 @@ def names(found: Sequence[Option]) -> list[tuple[str, int]]:
 def test_the_fastest_is_chosen_and_a_larger_size_gains_nothing() -> None:
     found = answered({ONE: 50.0, TWO: 100.0, FOUR: 100.5, GRANIAN: 80.0})
     assert names([found.chosen]) == [("uvicorn_workers", 2)]
-    assert (found.sure, found.is_largest, found.tie) == ("sure", False, ("uvicorn_workers",))
+    assert (found.sure, found.tie) == ("sure", ("uvicorn_workers",))
+    assert found.gains_nothing_beyond
     assert names(found.others) == [("uvicorn_workers", 4), ("granian_asgi", 2), (ONE[0], 1)]
     said = answer_text.text(found)
     assert "Size: More than 2 processes gain nothing." in said
@@ -97,7 +99,7 @@ def test_servers_of_different_blocks_are_compared_by_way_of_a_common_one() -> No
     shares = {each.case.server + str(each.size.processes): each for each in found.others}
     assert shares["uvicorn_httptools1"].compared is None
     assert shares["uvicorn_httptools1"].share == pytest.approx(0.25, rel=0.01)
-    assert found.is_largest and "A larger one was not measured" in answer_text.text(found)
+    assert not found.larger and "A larger one was not measured" in answer_text.text(found)
 
 
 def test_without_compared_rounds_the_probe_is_the_answer() -> None:
@@ -168,7 +170,8 @@ def test_a_server_that_needs_too_much_memory_is_not_chosen() -> None:
     windows = records(plan, {0: 50.0, 1: 100.0})
     found = choice.evaluate(replace(QUESTION, memory_mib=40.0), plan, windows)
     assert names([found.chosen]) == [("uvicorn_httptools", 1)]
-    with pytest.raises(RunError, match=r"no server fits into 20 MiB: uvicorn_httptools needs 30"):
+    smallest = r"no measured server fits into 20 MiB: uvicorn_httptools needs 30"
+    with pytest.raises(RunError, match=smallest):
         choice.evaluate(replace(QUESTION, memory_mib=20.0), plan, windows)
 
 
@@ -293,3 +296,17 @@ def test_a_machine_without_any_server_reports_what_to_install(
     monkeypatch.setattr(sizes.importlib.util, "find_spec", lambda _: None)  # type: ignore[attr-defined]
     with pytest.raises(MachineError, match="no server here can serve WSGI: gunicorn missing"):
         sizes.servers(["wsgi"], None)
+
+
+def test_a_larger_size_that_may_be_faster_is_not_said_to_gain_nothing() -> None:
+    plan = planned(TWO, FOUR)
+    noisy = [
+        changed(each, rate=(each.result.rate or 0.0) * factor)
+        for each, factor in zip(
+            records(plan, {0: 100.0, 1: 97.0}), itertools.cycle((0.7, 1.3, 1.0, 1.2)), strict=False
+        )
+    ]
+    found = choice.evaluate(QUESTION, plan, noisy)
+    assert found.chosen.size.processes == 2 and not found.gains_nothing_beyond
+    assert answer_json.as_dict(found)["gains_nothing_beyond"] is None
+    assert "It is not certain that more than 2 processes gain nothing." in answer_text.text(found)

@@ -13,6 +13,7 @@ from offload.bench.advice.strategies import Size
 from offload.bench.planning import plan_file
 from offload.bench.records import journal
 from offload.bench.records.record import WINDOW
+from offload.errors import StorageError
 from tests.records import changed, new_record
 
 CALM, WILD = (1.0, 1.01, 0.99, 1.0, 1.0), (0.8, 1.2, 1.0, 0.9, 1.1)
@@ -88,3 +89,12 @@ def test_what_was_not_measured_or_was_disturbed_is_no_tie(tmp_path: Path) -> Non
 def test_answers_that_agree_need_no_measurement(tmp_path: Path) -> None:
     disagreement.measure(given(("pipes", 4), ("pipes", 2)), 25, tmp_path / "none")
     assert not (tmp_path / "none").exists()
+
+
+def test_a_plan_that_is_older_than_an_answer_is_not_used(tmp_path: Path) -> None:
+    both = given(("pipes", 4), ("prefork", 2), task=OTHER)
+    plan_file.save(disagreement.plan(disagreement.find(both), 25), tmp_path)
+    with pytest.raises(StorageError, match=r"does not measure .*, which was answered later"):
+        disagreement.measure([*both, *given(("pipes", 4), ("prefork", 2))], 25, tmp_path)
+    with pytest.raises(StorageError, match="which was answered later"):
+        disagreement.check_plan(plan_file.load(tmp_path), {TASK}, tmp_path)

@@ -204,6 +204,8 @@ def test_a_function_without_an_answer_counts_against_the_advice() -> None:
         [one] = [each for each in found if each.name == name]
         assert one.measured.startswith("1 of 2 (")
         assert one.passed is False
+    best, *_ = judgement.requirements(truths, [], {})
+    assert (best.measured.partition(" (")[0], best.passed) == ("0 of 2", False)
 
 
 def test_each_requirement_shows_its_interval() -> None:

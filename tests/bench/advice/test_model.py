@@ -288,7 +288,7 @@ def test_wake_ups_are_ignored_if_they_were_measured_with_fewer_processes_than_co
 def test_cores_are_idle_until_a_worker_has_its_next_request() -> None:
     idle = {name: replace(each, idle_s=0.01) for name, each in OVERHEADS.items()}
     overhead_s = OVERHEADS["pipes"].cpu_s
-    for workers, idle_s in ((2, 0.01), (4, models.FURTHER_IDLE * 0.01)):
+    for workers, idle_s in ((2, 0.01), (4, models.IDLE_WITH_MORE_WORKERS * 0.01)):
         found = model(PYTHON, overheads=idle).predict("pipes", workers).rate
         assert found == pytest.approx(FREE / (0.05 + overhead_s + idle_s), rel=0.01)
     for known, size in ((PYTHON, ("pipes", 1)), (PYTHON, ("loop", 1)), (SLEEP, ("pipes", 8))):

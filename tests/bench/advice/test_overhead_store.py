@@ -41,7 +41,7 @@ from tests.records import changed, new_record
 ONE = OVERHEADS["threads"]
 STORED = {name: replace(ONE, computing=ONE, megabyte=ONE, python_s=0.02) for name in STRATEGIES}
 STORED |= {name: replace(STORED[name], waiting=ONE, idle_s=0.0003) for name in WAITING_WORKERS}
-WEIGHTED = typical_overhead.weighted(STORED, rounds=1)
+WEIGHTED = typical_overhead.weight_with_typical(STORED, rounds=1)
 
 
 @pytest.fixture(autouse=True)
@@ -242,10 +242,12 @@ def test_each_answer_measures_one_round_until_enough_are_stored(
         return _round(0.0, *arguments, **options)
 
     monkeypatch.setattr(overhead_measurement, "measure_round", measure_round)
-    assert overhead_store.of_machine(_ignore, rounds=1) == overhead_store.of_machine(_ignore, 1)
+    assert overhead_store.load_or_measure(_ignore, rounds=1) == overhead_store.load_or_measure(
+        _ignore, 1
+    )
     assert len(measured) == 1
     for _ in range(3):
-        overhead_store.of_machine(_ignore)
+        overhead_store.load_or_measure(_ignore)
     assert len(measured) == len(overhead_store.load()) == overhead_store.ROUNDS
 
 
@@ -254,13 +256,13 @@ def test_a_disturbed_round_is_not_stored_and_used_only_if_there_is_no_other(
 ) -> None:
     reports: list[str] = []
     monkeypatch.setattr(overhead_measurement, "measure_round", partial(_round, 0.5))
-    disturbed = overhead_store.of_machine(reports.append)
+    disturbed = overhead_store.load_or_measure(reports.append)
     assert disturbed.overheads["pipes"].waiting is not None
     warning = "the overhead is not certain: other processes used 50 % of the machine's CPU"
     assert disturbed.warning == warning
     assert overhead_store.load() == []
     overhead_store._save([StoredRound(time.time(), STORED)])
-    assert overhead_store.of_machine(reports.append) == MeasuredOverheads(WEIGHTED)
+    assert overhead_store.load_or_measure(reports.append) == MeasuredOverheads(WEIGHTED)
     assert len(overhead_store.load()) == 1
     assert reports[-1] == f"{warning}; an earlier measurement is used"
 
@@ -273,9 +275,9 @@ def test_a_round_that_fails_is_an_error_only_if_there_is_no_other(
 
     monkeypatch.setattr(overhead_measurement, "measure", fail)
     with pytest.raises(RunError):
-        overhead_store.of_machine(_ignore)
+        overhead_store.load_or_measure(_ignore)
     overhead_store._save([StoredRound(time.time(), STORED)])
-    assert overhead_store.of_machine(_ignore) == MeasuredOverheads(WEIGHTED)
+    assert overhead_store.load_or_measure(_ignore) == MeasuredOverheads(WEIGHTED)
 
 
 def _ignore(_: str) -> None:

@@ -9,6 +9,7 @@ import pytest
 from offload.bench.advice.inputs import typical_overhead
 from offload.bench.advice.inputs.overhead import Overhead
 from offload.bench.advice.strategies import STRATEGIES
+from scripts.checks import typical_overheads
 
 NOOP_S = 0.001
 MEASURED = Overhead(0.0008, NOOP_S, Overhead(0.001, 0.002), Overhead(0.003, 0.004), idle_s=0.005)
@@ -16,7 +17,7 @@ TYPICAL = typical_overhead.TYPICAL["pipes"]
 
 
 def weighted(rounds: int, found: Overhead = MEASURED) -> Overhead:
-    return typical_overhead.weighted({"pipes": found}, rounds)["pipes"]
+    return typical_overhead.weight_with_typical({"pipes": found}, rounds)["pipes"]
 
 
 def test_there_are_typical_overheads_of_every_strategy() -> None:
@@ -44,3 +45,21 @@ def test_certain_parts_do_not_change() -> None:
 def test_unknown_parts_stay_unknown() -> None:
     unknown = replace(MEASURED, computing=None, idle_s=None)
     assert weighted(1, unknown) == unknown
+
+
+def test_the_script_that_measures_them_again_prints_medians_as_multiples() -> None:
+    rounds = [
+        {
+            name: replace(
+                MEASURED,
+                computing=Overhead(0.3 * factor * NOOP_S, 0.4 * factor * NOOP_S),
+                idle_s=None if name == "loop" else 0.5 * factor * NOOP_S,
+            )
+            for name in STRATEGIES
+        }
+        for factor in (1.0, 1.1, 20.0)
+    ]
+    found = typical_overheads.lines(rounds)
+    assert found[0] == '"loop": TypicalOverhead(serial=0.33, cpu=0.44, idle=None),'
+    assert found[-1] == '"prefork": TypicalOverhead(serial=0.33, cpu=0.44, idle=0.55),'
+    assert (len(found), typical_overheads.lines([])) == (len(STRATEGIES), [])

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from offload.bench.advice import certainty, latency
-from offload.bench.advice.certainty import PREDICTED
+from offload.bench.advice.certainty import PREDICTED, SURE
 from offload.bench.advice.latency import Percentile
 from offload.bench.advice.model import Prediction
 from offload.bench.advice.question_file import Question
@@ -14,6 +14,7 @@ from offload.bench.advice.strategies import STRATEGIES, size_of
 from offload.bench.advice.weighting import weighted_ratio
 from offload.bench.analysis import comparison, machine_speed, rate
 from offload.bench.analysis.comparison import Comparison
+from offload.bench.planning.decision import MUCH_FASTER
 from offload.bench.planning.plan import Plan
 from offload.bench.records.record import Record
 from offload.bench.records.run_records import RunRecords
@@ -22,8 +23,6 @@ from offload.bench.stats.paired_test import SAME, TINY
 from offload.flags import Flag, Problem
 from offload.suites import Case
 
-CLEARLY_FASTER = 1.05  # ratio from which another size of a strategy is preferred; a guess
-
 
 @dataclass(frozen=True)
 class Option:
@@ -31,7 +30,7 @@ class Option:
 
     The ratio of the comparison is its rate over that of the chosen one. `compared` is None for the
     chosen one. `failed` is the share of its requests that failed: its rate is that of the others.
-    `missed_p99_s` is its 99th percentile at the lowest load in s, if that exceeds the required one.
+    `missed_p99` has its response times at the lowest load if they miss the required p99.
     """
 
     case: Case
@@ -39,7 +38,7 @@ class Option:
     rate: Estimate
     compared: Comparison | None = None
     failed: float = 0.0
-    missed_p99_s: float | None = None
+    missed_p99: Percentile | None = None
 
     @property
     def strategy(self) -> str:
@@ -95,6 +94,8 @@ class Answer:
         """How sure the answer is: SURE, LIKELY, TIE, PREDICTED or DISTURBED."""
         if not self.is_measured:
             return PREDICTED
+        if self.others and not self.rivals and self.disturbed is None:
+            return SURE  # all others miss the required p99
         compared = (option.compared for option in self.rivals)
         return certainty.of_answer(self.tie, compared, self.disturbed)
 
@@ -104,9 +105,9 @@ class Answer:
 
         The response times of other sizes of these strategies are not measured.
         """
-        if self.chosen.missed_p99_s is not None:
+        if self.chosen.missed_p99 is not None:
             return [*self.others]
-        missed = {each.strategy for each in self.others if each.missed_p99_s is not None}
+        missed = {each.strategy for each in self.others if each.missed_p99 is not None}
         return [each for each in self.others if each.strategy not in missed]
 
 
@@ -145,8 +146,8 @@ def evaluate(question: Question, planned: Plan, records: Sequence[Record]) -> An
             continue
         prediction = question.model.predict(*size_of(case))
         failed = rate.failed_share(run.at(place).records)
-        missed_s = _missed_p99_s(question.p99_s, run.at(place).long_loads())
-        options[place] = Option(case, prediction, estimate, None, failed, missed_s)
+        missed = _missed_p99(question.p99_s, run.at(place).long_loads())
+        options[place] = Option(case, prediction, estimate, None, failed, missed)
     failures = tuple(_failures(question, planned, records, options))
     problems = tuple(dict.fromkeys(r.problem for r in records if r.problem))
     if not options:
@@ -155,7 +156,7 @@ def evaluate(question: Question, planned: Plan, records: Sequence[Record]) -> An
     tied = _find_ties(_one_per_strategy(options, windows), windows)
     chosen = min(tied, key=lambda place: _preference(options[place].prediction))
     by_rate = sorted(options, key=lambda place: -(options[place].rate.value or 0.0))
-    if question.p99_s is not None and options[chosen].missed_p99_s is not None:
+    if question.p99_s is not None and options[chosen].missed_p99 is not None:
         lowest = {place: _lowest_load(run.at(place).long_loads()) for place in by_rate}
         meets = [p for p in by_rate if (load := lowest[p]) and load.is_within(question.p99_s)]
         if meets:
@@ -181,12 +182,13 @@ def evaluate(question: Question, planned: Plan, records: Sequence[Record]) -> An
     )
 
 
-def _missed_p99_s(limit_s: float | None, loads: Sequence[Record]) -> float | None:
-    """Return the 99th percentile at the lowest load if it exceeds the limit; else None."""
+def _missed_p99(limit_s: float | None, loads: Sequence[Record]) -> Percentile | None:
+    """Return the response times at the lowest load if they miss the limit; else None.
+
+    They also miss it if the server failed or no request had a response.
+    """
     lowest = _lowest_load(loads)
-    if limit_s is None or lowest is None or lowest.is_within(limit_s):
-        return None
-    return lowest.p99_s
+    return None if limit_s is None or lowest is None or lowest.is_within(limit_s) else lowest
 
 
 def _lowest_load(loads: Sequence[Record]) -> Percentile | None:
@@ -209,7 +211,7 @@ def _one_per_strategy(
 ) -> dict[int, Option]:
     """Return one size of each strategy that was measured in the last round.
 
-    It is the size that the model prefers. A size whose weighted ratio to it is CLEARLY_FASTER or
+    It is the size that the model prefers. A size whose weighted ratio to it is MUCH_FASTER or
     more replaces it, and so does a smaller one that is as fast. The size with the highest measured
     rate would be the fastest partly by chance: a strategy with several sizes would seem to be
     faster than one with a single size.
@@ -221,7 +223,7 @@ def _one_per_strategy(
         option = options[place]
         known = found.setdefault(option.strategy, place)
         verdict = comparison.compare(windows[known], windows[place]).verdict
-        is_faster = _weighted_ratio(options, windows, known, place) >= CLEARLY_FASTER
+        is_faster = _weighted_ratio(options, windows, known, place) >= MUCH_FASTER
         is_smaller = option.workers < options[known].workers
         if is_faster or (is_smaller and verdict.outcome in (SAME, TINY)):
             found[option.strategy] = place

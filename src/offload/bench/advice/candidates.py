@@ -22,7 +22,7 @@ FIXED_ROUND_S, FIXED_WINDOW_S = 3.0, 1.0
 SUITE = "advise"
 
 
-def candidates(model: Model, budget_s: float) -> list[Prediction]:
+def select(model: Model, budget_s: float) -> list[Prediction]:
     """Return the best strategy at its best size, then others that may be as good.
 
     The others are at most two strategies whose predicted rates are near the best one, or the next
@@ -55,11 +55,11 @@ def _other_sizes(model: Model, best: Prediction, others: Sequence[Prediction]) -
     return known if larger is None else [*known, larger]
 
 
-def _neighbour(model: Model, of: Prediction, step: int) -> Prediction | None:
+def _neighbour(model: Model, prediction: Prediction, step: int) -> Prediction | None:
     """Return the prediction of the next smaller (-1) or larger size (1); None at the end."""
-    sizes = model.sizes(of.strategy)
-    place = sizes.index(of.workers) + step
-    return model.predict(of.strategy, sizes[place]) if 0 <= place < len(sizes) else None
+    sizes = model.sizes(prediction.strategy)
+    place = sizes.index(prediction.workers) + step
+    return model.predict(prediction.strategy, sizes[place]) if 0 <= place < len(sizes) else None
 
 
 def users(model: Model, predictions: Sequence[Prediction]) -> int:

@@ -24,9 +24,9 @@ from offload.upstream import Upstream
 LOADS = (0.5, 0.8)  # shares of the capacity: users notice the queueing delay of higher loads
 QUANTILE = 0.95
 MOST_FAILED = 0.01  # share of failed requests, above which a 99th percentile is not within a limit
-PASSES = 3, 5  # minimum and maximum number of loads at each share
-LOAD_S = 1.3, 2.5  # minimum and maximum duration in s of a load
-RESPONSES = 40  # number of responses in a load at the full capacity, within LOAD_S
+MIN_PASSES, MAX_PASSES = 3, 5  # number of loads at each share
+MIN_LOAD_S, MAX_LOAD_S = 1.3, 2.5  # duration of a load in s
+RESPONSES = 40  # number of responses in a load at the full capacity, within MAX_LOAD_S
 CAPACITY_S = 0.5  # duration in s of a measurement of the capacity
 FIXED_LOAD_S = 0.7  # s of a load besides its duration and CAPACITY_S; measured
 TOTAL_S = 26.0  # duration in s of all loads, if the minimum number of passes permits it
@@ -66,7 +66,7 @@ def measure(
     trial: Trial,
     upstream: Upstream | None,
     shares: Sequence[float] = LOADS,
-    most: int = PASSES[1],
+    most: int = MAX_PASSES,
 ) -> Generator[Record]:
     """Start one server and load it with random arrivals at each of `shares` of its capacity.
 
@@ -74,9 +74,9 @@ def measure(
     record is yielded after each load, in the order of `shares`, repeated for each pass, at most
     `most` times. If the server does not start or a load fails, the last record has the problem.
     """
-    duration_s = min(max(RESPONSES / rate, LOAD_S[0]), LOAD_S[1])
+    duration_s = min(max(RESPONSES / rate, MIN_LOAD_S), MAX_LOAD_S)
     passes = int(TOTAL_S / len(shares) / (duration_s + CAPACITY_S + FIXED_LOAD_S))
-    passes = min(max(passes, PASSES[0]), most)
+    passes = min(max(passes, MIN_PASSES), most)
     arrivals = [Arrivals(share * rate, "poisson") for share in shares] * passes
     trial = replace(trial, kind=LONG)
     capacity = open_loop.Capacity(rate, CAPACITY_S)
@@ -105,7 +105,7 @@ def _percentile(all_loads: Sequence[Record]) -> Percentile:
     values = [each.result.response.p95_s for each in loads]
     known = [value for value in values if value is not None]
     if not known:
-        return Percentile(None, None, None, None, at_least_s)
+        return Percentile(None, None, None, at_least_s=at_least_s, failed=failed_share(loads))
     counts = _all_responses(loads)
     p99_s = loads[0].result.response.p99_s
     if len(loads) > 1:

@@ -20,20 +20,24 @@ from offload.bench.advice.strategies import MOST_WORKERS, STRATEGIES
 SHARPNESS = 8.0
 SATURATED = 0.8  # share of the rate that workers and cores allow; below, something else limits it
 QUEUED_SHARE = 0.25  # share of a call spent waiting for a CPU, above which cores limit the rate
-FURTHER_IDLE = 0.6  # share of the idle time that is left with more workers than cores [0.4 to 0.9]
+IDLE_WITH_MORE_WORKERS = (
+    0.6  # share of the idle time that is left with more workers than cores [0.4 to 0.9]
+)
 # How much the calls of several workers run in step (see `in_step_rate`), from 0 to 1: one event
 # loop passes calls to all workers of a pool; processes of prefork accept connections independently.
 IN_STEP, IN_STEP_PREFORK = 0.5, 0.25
 IN_STEP_EXPONENT = 4.0  # of the busy share of the cores: idle cores keep short calls apart; a guess
 SLICE_S = 0.0025  # s from which calls share cores and the GIL by time slices: half of CPython's
 # switch interval, and about a slice of Linux; calls of 1 ms do not share, calls of 4.5 ms do
-GIL_SHARE = 0.5  # share of the serial time: a call that holds the GIL for less has another limit
+GIL_SHARE = 0.5  # of the serial time: if a call holds the GIL for less, the limit is another one
 BLOCKING = 0.5  # share of a call, above which a coroutine counts as blocking its event loop
-ENOUGH = 0.97  # share of a strategy's highest rate: beyond it, workers are not worth their memory
+NEARLY_HIGHEST = (
+    0.97  # share of a strategy's highest rate: beyond it, workers are not worth their memory
+)
 SERVER_MIB = 12.0  # Tornado and the application, in addition to the task
 FORK_SERVER_MIB = 9.0  # of the process that starts the workers
 THREAD_MIB = 0.1
-PREFORK_MIB = 6.5  # per process: imports before the fork are shared [25 processes: 189]
+PREFORK_MIB = 6.5  # per process: modules imported before the fork are shared [189 for 25]
 USERS, WORKERS, CPU, GIL, SERVER, EXTERNAL, TASK = (
     "users",
     "workers",
@@ -96,7 +100,7 @@ class Model:
         if not found:
             return None
         highest = max(each.rate for each in found)
-        return next(each for each in found if each.rate >= ENOUGH * highest)
+        return next(each for each in found if each.rate >= NEARLY_HIGHEST * highest)
 
     def ranking(self) -> list[Prediction]:
         """Return the best size of each strategy that fits, the highest rate first."""
@@ -161,7 +165,7 @@ class Model:
             if name == GIL and serial_s / probe.call.bursts >= SLICE_S:
                 busy, free_s = min(workers, self.users), max(0.0, probe.call.wall_s - serial_s)
                 capacities[GIL] = in_step_rate(busy, 1, free_s, serial_s + overhead.serial_s)
-        elif strategy != "loop" and (limit := self._saturated(PROCESSES)) is not None:
+        elif strategy != "loop" and (limit := self._limited_elsewhere(PROCESSES)) is not None:
             capacities[EXTERNAL] = limit.rate
         return capacities
 
@@ -177,7 +181,7 @@ class Model:
         if workers < self.probe.cores or known.waits(wait_s) or is_awaited:
             idle_s = 0.0  # while a call waits, another one uses the core
         elif workers > self.probe.cores:
-            idle_s *= FURTHER_IDLE
+            idle_s *= IDLE_WITH_MORE_WORKERS
         return own.plus(Overhead(0.0, self.probe.upstream_cpu_s + idle_s))
 
     def _wake_ups(self, processes: int) -> float:
@@ -245,12 +249,12 @@ class Model:
         The limit is the GIL, or external, such as a lock.
         """
         held_s = self.probe.call.held_s
-        if (limit := self._saturated(THREADS)) is None:
+        if (limit := self._limited_elsewhere(THREADS)) is None:
             return GIL, held_s
         serial_s = 1 / limit.rate
         return (GIL if held_s >= GIL_SHARE * serial_s else EXTERNAL), serial_s
 
-    def _saturated(self, kind: str) -> Point | None:
+    def _limited_elsewhere(self, kind: str) -> Point | None:
         """Return the point with the highest rate if neither workers nor cores limited it."""
         points = self.probe.of_kind(kind)
         if not points:

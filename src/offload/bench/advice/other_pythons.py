@@ -30,9 +30,9 @@ def predict(
         except UserError as error:
             yield OtherPython(name, problem=str(error))
             continue
-        asked = replace(question, probe=found)
-        if not asked.model.ranking():
+        other_question = replace(question, probe=found)
+        if not other_question.model.ranking():
             yield OtherPython(name, problem="no strategy fits into the memory")
             continue
-        best = answer.predict(asked, other).chosen.prediction
+        best = answer.predict(other_question, other).chosen.prediction
         yield OtherPython(name, best, best.rate / here)

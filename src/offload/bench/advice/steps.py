@@ -62,7 +62,7 @@ def advise(
     question = replace(question, pythons=others)
     left_s = budget_s - (time.monotonic() - started) - LATENCY_S
     left_s = max(SHORTEST_S, (1 - calls_between_rounds.SHARE) * left_s)
-    found = candidates.candidates(question.model, left_s)
+    found = candidates.select(question.model, left_s)
     planned = candidates.plan(question.model, case, found, left_s)
     folder.mkdir(parents=True, exist_ok=True)
     plan_file.save(planned, folder)
@@ -88,7 +88,7 @@ def prepare(
     report("calls of the function alone and in workers: 10 s")
     with hold_for(case) as upstream:
         found = probe_measurement.measure(case, upstream, case.users)
-    measured = overhead_store.of_machine(report, overhead_rounds)
+    measured = overhead_store.load_or_measure(report, overhead_rounds)
     question = Question(
         found,
         measured.overheads,
@@ -128,8 +128,8 @@ def measure(question: Question, planned: Plan, folder: Path, report: Report) -> 
                 calls.measure()
         measured: list[Case] = []
         while (option := _next_for_latency(found := evaluate(), measured)) is not None:
-            name = "best one" if option is found.chosen else f"next one, {option.case.server},"
-            report(f"response times of the {name} below its capacity: 25 s")
+            name = "the best one" if option is found.chosen else option.strategy
+            report(f"response times of {name} below its capacity: 25 s")
             _measure_latency(option.case, option.rate.value or 0.0, planned, folder)
             measured.append(option.case)
     except KeyboardInterrupt:
@@ -146,7 +146,7 @@ def _next_for_latency(found: Answer, measured: Sequence[Case]) -> Option | None:
     chosen = found.chosen
     if chosen.case not in measured:
         return None if chosen.rate.value is None else chosen
-    if chosen.missed_p99_s is None or len(measured) == MOST_WITH_LATENCY:
+    if chosen.missed_p99 is None or len(measured) == MOST_WITH_LATENCY:
         return None
     known = {case.server for case in measured}
     return next((each for each in found.others if each.strategy not in known), None)

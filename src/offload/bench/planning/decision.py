@@ -17,7 +17,7 @@ from offload.bench.stats.paired_test import DISTURBED, SLOWER, UNRESOLVED
 MAX_LOAD_S = 60.0  # s of load of one case, after which its block ends even if unresolved
 MAX_LOAD_SLOW_S = 180.0  # the same for cases below SLOW requests/s
 WIDE = 0.10  # half-width of a ratio's interval, above which left-over time is used to narrow it
-MUCH_FASTER = 1.05  # ratio from which another size of a server is measured further; a guess
+MUCH_FASTER = 1.05  # ratio from which another size of a server is preferred; a guess
 STEADY = 0.02  # if the two windows of a case in a round differ by less, one window is enough
 
 

@@ -55,7 +55,7 @@ def advise(
     fab advise:app=shop.web:app,request=/quote/7.
 
     task     a task name, package.module:function or path/to/file.py:function
-    args     its arguments, as @file.json: a list, or an object of named arguments
+    args     its arguments, such as @file.json: a list, or an object of named arguments
     inputs   module:function that yields the arguments of successive calls
     users    concurrent users; default: 25
     cpus     number of CPUs that everything may use, the load tool too; default: all
@@ -63,14 +63,14 @@ def advise(
     p99      maximum 99th percentile of response times, such as 50ms; default: unlimited
     budget   seconds until the answer, for a function at least about 80; default: 120
     python   interpreter by its name from fab pythons; default: this one
-    pythons  other interpreters, as 3.13+3.14t: predict the best strategy of a function in each, too
+    pythons  other interpreters, such as 3.13+3.14t: also predict the best strategy in each
     path     a folder from which your own task or application imports
     format   text (default) or json
     code     a framework, such as fastapi or tornado: also print a program that uses the strategy
     app      your own ASGI or WSGI application, served unchanged, instead of a function:
              package.module:name, its factory as package.module:create_app(), or the settings
              module of Django
-    request  the path to request, as /quote/7?size=2; default: /
+    request  the path to request, such as /quote/7?size=2; default: /
     method   the request's method; default: GET, with body POST
     body     the request's body, or with @FILE the content of a file
     header   'Name: value' to send, several as 'A: 1; B: 2'
@@ -97,7 +97,7 @@ def advise(
     if app:
         functions_only = {"task": task, "args": args, "inputs": inputs, "pythons": pythons}
         advise_application.check_options(code=code, **functions_only)
-        served = advise_application.case(app, users, python, path, sent)
+        served = advise_application.application_case(app, users, python, path, sent)
         _use_cpus(cpus)
         advise_application.advise(served, budget_s, format, *limits, on_start)
         return
@@ -148,7 +148,7 @@ def predict(
     """Predict the best strategy for a function in 20 s, without a server: fab predict:TASK.
 
     task     a task name, package.module:function or path/to/file.py:function
-    args     its arguments, as @file.json: a list, or an object of named arguments
+    args     its arguments, such as @file.json: a list, or an object of named arguments
     inputs   module:function that yields the arguments of successive calls
     users    concurrent users; default: 25
     python   interpreter by its name from fab pythons; default: this one

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,9 +26,6 @@ from offload.reports.tables.formats import number
 from offload.reports.tables.text_table import Line
 
 LINES = 30  # of an answer, without the code of a handler
-CAUSES = ("Cause", "Causes", "Possible cause", "Possible causes")
-# The paragraphs that are cut in this order if there are more lines: JSON has them whole.
-CUT_FIRST = ("Not measured", "What would change this", "Prediction", "Why", "Warning", *CAUSES)
 
 CERTAINTY = {
     SURE: "Sure. The measurement shows that no other row is faster.",
@@ -50,20 +47,35 @@ def text(
     """Render an answer; `folder` is where its records are."""
     first = _first(answer)
     table = text_table.render(_headers(answer), [Line(cells) for cells in _rows(answer)])
-    lines = layout(first, table, _parts(answer), folder, width)
+    lines = layout(first, table, _paragraphs(answer), folder, width)
     if handler is not None:
         lines += ["", handler.text]
     return "\n".join(lines)
 
 
 @dataclass(frozen=True)
+class Paragraph:
+    """A titled paragraph of an answer.
+
+    If an answer has too many lines, its paragraphs are cut in the order of `cut_order`; JSON has
+    them whole. None means that it is never cut. `is_kept` is True if the paragraph is also part of
+    an answer whose measurement was disturbed.
+    """
+
+    title: str
+    sentences: Sequence[str]
+    cut_order: int | None = None
+    is_kept: bool = False
+
+
+@dataclass(frozen=True)
 class Document:
-    """The parts of an answer: the advice, its table, and the sentences for each title."""
+    """The parts of an answer: the advice, its table, and its paragraphs."""
 
     first: str
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
-    parts: Mapping[str, Sequence[str]]
+    paragraphs: Sequence[Paragraph]
     is_disturbed: bool
 
 
@@ -71,7 +83,7 @@ def document(answer: Answer) -> Document:
     """Return the parts of an answer, for reports with another layout."""
     is_disturbed = answer.disturbed is not None
     return Document(
-        _first(answer), _headers(answer), [*_rows(answer)], _parts(answer), is_disturbed
+        _first(answer), _headers(answer), [*_rows(answer)], _paragraphs(answer), is_disturbed
     )
 
 
@@ -86,32 +98,37 @@ def _first(answer: Answer) -> str:
 def layout(
     first: str,
     table: str,
-    parts: Mapping[str, Sequence[str]],
+    paragraphs: Sequence[Paragraph],
     folder: Path | None,
     width: int,
     following: int = 0,
 ) -> list[str]:
-    """Return the lines of an answer: the advice, its table, and the sentences of each title.
+    """Return the lines of an answer: the advice, its table, and its paragraphs.
 
-    The caller adds `following` lines. If all lines together are more than LINES, the paragraphs in
-    CUT_FIRST are cut in this order.
+    The caller adds `following` lines. If all lines together are more than LINES, paragraphs are
+    cut.
     """
     head = [text_table.wrapped(first, width), "", table, ""]
-    paragraphs = {
-        title: text_table.wrapped(f"{title}: {' '.join(sentences)}", width).splitlines()
-        for title, sentences in parts.items()
-        if sentences
+    wrapped = {
+        each.title: text_table.wrapped(f"{each.title}: {' '.join(each.sentences)}", width)
+        for each in paragraphs
     }
     last = [] if folder is None else [f"Records: {folder}"]
-    count = sum(len(lines) for lines in paragraphs.values()) + len(last) + following
+    count = sum(len(text.splitlines()) for text in wrapped.values()) + len(last) + following
     over = len("\n".join(head).split("\n")) + count - LINES
-    for title in CUT_FIRST:
-        lines = paragraphs.get(title, [])
+    orders = {each.title: each.cut_order for each in paragraphs if each.cut_order is not None}
+    for title in sorted(orders, key=lambda title: orders[title]):
+        lines = wrapped[title].splitlines()
         kept = max(1, len(lines) - max(0, over))
         if kept < len(lines):
             over -= len(lines) - kept
-            paragraphs[title] = [*lines[: kept - 1], _cut(lines[kept - 1], width)]
-    return [*head, *("\n".join(lines) for lines in paragraphs.values()), *last]
+            wrapped[title] = "\n".join([*lines[: kept - 1], _cut(lines[kept - 1], width)])
+    return [*head, *wrapped.values(), *last]
+
+
+def filter_paragraphs(found: Sequence[Paragraph], is_disturbed: bool) -> list[Paragraph]:
+    """Return the paragraphs that have sentences; if the measurement was disturbed, only some."""
+    return [each for each in found if each.sentences and (each.is_kept or not is_disturbed)]
 
 
 def _cut(line: str, width: int) -> str:
@@ -130,7 +147,9 @@ def certainty(sure: str, rivals: Sequence[str], tie: Sequence[str], chosen: str)
     """
     if sure == LIKELY and not rivals:
         return "Likely. It could not be compared: nothing else was measured in the same rounds."
-    return CERTAINTY[sure].format(open=names.listed(rivals), tie=names.listed(tie), chosen=chosen)
+    return CERTAINTY[sure].format(
+        open=names.join_names(rivals), tie=names.join_names(tie), chosen=chosen
+    )
 
 
 def _certainty(answer: Answer, rivals: Sequence[str], chosen: str) -> str:
@@ -139,25 +158,24 @@ def _certainty(answer: Answer, rivals: Sequence[str], chosen: str) -> str:
     return certainty(answer.sure, rivals, answer.tie, chosen)
 
 
-def _parts(answer: Answer) -> dict[str, list[str]]:
-    """Return the sentences of an answer, by title."""
+def _paragraphs(answer: Answer) -> list[Paragraph]:
+    """Return the paragraphs of an answer."""
     rivals, chosen = reasons.open_rivals(answer), f"{answer.chosen.strategy} is the simplest"
     p99_s, rate = answer.question.p99_s, answer.chosen.rate.value
-    steps = ([step] for step in next_steps.sentences(answer))
-    found = {
-        "Response time": [*response_times.sentences(rate, answer.percentiles)],
-        "p99": [*response_times.required_p99(p99_s, rate, answer.percentiles)],
-        "Why": [*reasons.sentences(answer)],
-        "Warning": [*warnings.sentences(answer)],
-        "Certainty": [_certainty(answer, rivals, chosen)],
-        "Not measured": [*reasons.not_measured(answer)],
-        "Prediction": [*prediction.sentences(answer)],
-        "What would change this": [*changes.sentences(answer)],
-        **dict(zip(("Next", "Or"), steps, strict=False)),
-    }
-    if answer.disturbed is None:
-        return found
-    return {title: found[title] for title in ("Warning", "Certainty", "Prediction", "Next")}
+    steps = [*next_steps.sentences(answer)]
+    found = [
+        Paragraph("Response time", [*response_times.sentences(rate, answer.percentiles)]),
+        Paragraph("p99", [*response_times.required_p99(p99_s, rate, answer.percentiles)]),
+        Paragraph("Why", [*reasons.sentences(answer)], cut_order=3),
+        Paragraph("Warning", [*warnings.sentences(answer)], cut_order=4, is_kept=True),
+        Paragraph("Certainty", [_certainty(answer, rivals, chosen)], is_kept=True),
+        Paragraph("Not measured", [*reasons.not_measured(answer)], cut_order=0),
+        Paragraph("Prediction", [*prediction.sentences(answer)], cut_order=2, is_kept=True),
+        Paragraph("What would change this", [*changes.sentences(answer)], cut_order=1),
+        Paragraph("Next", steps[:1], is_kept=True),
+        Paragraph("Or", steps[1:]),
+    ]
+    return filter_paragraphs(found, answer.disturbed is not None)
 
 
 def _what(option: Option) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from offload.bench.advice import cluster, model
 from offload.bench.advice.answer import Answer
 from offload.bench.advice.question_file import OtherPython
-from offload.reports.advice.names import option_name, shortened
+from offload.reports.advice.names import option_name, shorten
 from offload.reports.tables.formats import number
 from offload.units import percent, seconds
 
@@ -54,7 +54,7 @@ def _other_python(found: OtherPython) -> str:
     """Return the best strategy in another Python, or why it is unknown."""
     best = found.prediction
     if best is None:
-        return f"In Python {found.name}: {shortened(found.problem or 'unknown')}."
+        return f"In Python {found.name}: {shorten(found.problem or 'unknown')}."
     name = option_name(best.strategy, best.workers)
     return (
         f"In Python {found.name}: {name} with {number(best.rate)}/s by the prediction, "

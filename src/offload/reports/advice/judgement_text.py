@@ -66,10 +66,10 @@ def _repeated(answers: Sequence[RecordedAnswer], truths: Mapping[str, Truth], st
         own = [each for each in answers if each.task == task]
         counts = Counter(each.strategy for each in own).most_common()
         best = _best_strategy(truths[task]) if task in truths else "unknown"
-        given = ", ".join(f"{strategy} {count} of {len(own)}" for strategy, count in counts)
+        shares = ", ".join(f"{strategy} {count} of {len(own)}" for strategy, count in counts)
         seconds = [each.seconds for each in own]
         times = f"{min(seconds):.0f} to {max(seconds):.0f} s"
-        lines.append(Line((short_name(task), best, given, times)))
+        lines.append(Line((short_name(task), best, shares, times)))
     return text_table.render(("Function", "Best strategy", "Answers", "Time"), lines, style)
 
 

@@ -25,11 +25,11 @@ def cores_name(count: int) -> str:
     return f"{count} core{'' if count == 1 else 's'}"
 
 
-def listed(names: Sequence[str]) -> str:
+def join_names(names: Sequence[str]) -> str:
     """Render names as `a, b and c`."""
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
-def shortened(message: str) -> str:
+def shorten(message: str) -> str:
     """Shorten a message to one line of LONGEST characters, without a full stop."""
     return textwrap.shorten(message.rstrip("."), LONGEST, placeholder=" ...")

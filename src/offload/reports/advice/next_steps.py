@@ -12,14 +12,16 @@ from offload.bench.stats.paired_test import DISTURBED
 from offload.registry import places
 from offload.suites import Case
 
+REPEAT_UNDISTURBED = "End the other processes (fab doctor names them) and repeat the measurement."
+
 
 def sentences(answer: Answer) -> Iterator[str]:
     """Yield the next step, and an alternative if there is one."""
     task = places.display_name(answer.question.probe.task)
     options = _options(answer)
-    advise = _command(f"advise:{task}", options)
+    advise = _command(f"advise:{task}", [*options, *_constraints(answer)])
     if answer.sure == DISTURBED:
-        yield "End the other processes (fab doctor names them) and repeat the measurement."
+        yield REPEAT_UNDISTURBED
     elif answer.failures and not answer.is_measured:
         yield f"Find out why the servers failed, and repeat: {advise}"
     elif answer.sure == PREDICTED:
@@ -37,6 +39,14 @@ def _options(answer: Answer) -> list[str]:
     case, users = answer.chosen.case, answer.question.users
     found = [] if users == Case.users else [f"users={users}"]
     return [*found, *([f"path={case.path}"] if case.path else [])]
+
+
+def _constraints(answer: Answer) -> list[str]:
+    """Return the interpreter and the limits of the question, as options of advise."""
+    question, python = answer.question, answer.chosen.case.python
+    found = [f"python={python}"] if python else []
+    found += [] if question.memory_mib is None else [f"memory={question.memory_mib:.0f}M"]
+    return found + ([] if question.p99_s is None else [f"p99={1000 * question.p99_s:g}ms"])
 
 
 def _command(word: str, options: Sequence[str] = ()) -> str:

@@ -30,19 +30,19 @@ def sentences(answer: Answer) -> Iterator[str]:
     if measured is None:
         return
     name = option_name(answer.chosen.strategy, answer.chosen.workers)
-    yield f"{compared(name, predicted, measured)} Memory with ~ is predicted."
+    yield f"{compare_with_measured(name, predicted, measured)} Memory with ~ is predicted."
 
 
-def compared(name: str, predicted: float, measured: float) -> str:
+def compare_with_measured(name: str, predicted: float, measured: float) -> str:
     """Return the predicted rate of the advised server, `name`, and its error."""
     error = predicted / measured - 1
-    doubt = ": do not rely on predictions here" if is_doubtful(predicted, measured) else ""
+    warning = ": do not rely on predictions here" if is_unreliable(predicted, measured) else ""
     difference = "as measured"
     if abs(error) >= EXACT:
         difference = f"{percent(abs(error))} {'above' if error > 0 else 'below'} the measured rate"
-    return f"{number(predicted)}/s for {name}, {difference}{doubt}."
+    return f"{number(predicted)}/s for {name}, {difference}{warning}."
 
 
-def is_doubtful(predicted: float, measured: float) -> bool:
+def is_unreliable(predicted: float, measured: float) -> bool:
     """Whether a predicted rate differs from the measured one by more than UNRELIABLE."""
     return abs(predicted / measured - 1) > UNRELIABLE

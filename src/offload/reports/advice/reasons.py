@@ -8,14 +8,15 @@ from dataclasses import replace
 from offload.bench.advice import certainty, latency, model, strategies, unmeasured
 from offload.bench.advice.answer import Answer, Option
 from offload.bench.advice.inputs.probe import Probe
+from offload.bench.advice.latency import Percentile
 from offload.bench.advice.model import Prediction
 from offload.bench.advice.unmeasured import Unmeasured
 from offload.bench.stats.paired_test import SLOWER
 from offload.reports.advice.names import (
     cores_name,
-    listed,
+    join_names,
     option_name,
-    shortened,
+    shorten,
     size_name,
 )
 from offload.reports.advice.prediction import EXACT
@@ -68,13 +69,13 @@ def not_measured(answer: Answer) -> Iterator[str]:
     """Yield what was not measured: strategies with their predicted rates, and other servers."""
     missing = unmeasured.of_answer(answer)
     if missing:
-        yield f"{listed([_unmeasured(each, answer) for each in missing])}."
+        yield f"{join_names([_unmeasured(each, answer) for each in missing])}."
     if missing and answer.is_interrupted:
         yield "The measurement was interrupted."
     elif any(each.why in (unmeasured.SLOW, unmeasured.BUDGET) for each in missing):
         yield "Only the best predictions are measured."
     if servers := strategies.other_servers(answer.chosen.strategy):
-        yield f"Other servers with the same strategy: {listed(servers)}."
+        yield f"Other servers with the same strategy: {join_names(servers)}."
 
 
 def open_rivals(answer: Answer) -> list[str]:
@@ -116,8 +117,8 @@ def _faster(answer: Answer) -> Iterator[str]:
     chosen = answer.chosen
     rivals = answer.rivals
     for option in answer.others:
-        if option.missed_p99_s is not None and option not in rivals:
-            yield _missed_p99(option, answer.question.p99_s or 0.0)
+        if option.missed_p99 is not None and option not in rivals:
+            yield _missed_p99(option, option.missed_p99, answer.question.p99_s)
     for option in rivals:
         ratio = None if option.compared is None else option.compared.verdict.ratio
         lower = 1 - option.prediction.rate / chosen.prediction.rate
@@ -130,12 +131,11 @@ def _faster(answer: Answer) -> Iterator[str]:
         )
 
 
-def _missed_p99(option: Option, limit_s: float) -> str:
-    """Return why a strategy misses the required p99."""
-    missed_s = option.missed_p99_s or 0.0
-    why = f"it is {seconds(missed_s)}"
-    if missed_s <= limit_s:
-        why = "requests fail or time out"
+def _missed_p99(option: Option, found: Percentile, limit_s: float | None) -> str:
+    """Return why a strategy misses the required p99; `found` has its response times."""
+    why = "requests fail or time out"
+    if found.p99_s is not None and limit_s is not None and found.p99_s > limit_s:
+        why = f"it is {seconds(found.p99_s)}"
     name = option_name(option.strategy, option.workers)
     return f"{name} misses the required p99: {why} at {percent(latency.LOADS[0])} load."
 
@@ -153,7 +153,7 @@ def _slower(answer: Answer) -> Iterator[str]:
         by_cause.setdefault(cause, []).append(option_name(option.strategy, option.workers))
     for cause, names in by_cause.items():
         if cause:
-            yield f"{listed(names)} {'is' if len(names) == 1 else 'are'} slower: {cause}."
+            yield f"{join_names(names)} {'is' if len(names) == 1 else 'are'} slower: {cause}."
 
 
 def _causes(found: Prediction, answer: Answer) -> tuple[str, str]:
@@ -178,12 +178,14 @@ def _size(answer: Answer) -> Iterator[str]:
         return
     size = size_name(chosen.strategy, chosen.workers)
     larger = [
-        option.workers
+        option
         for option in answer.others
         if option.strategy == chosen.strategy and option.workers > chosen.workers
     ]
     if chosen.workers >= question.users:
         yield f"More than {size} gain nothing with {question.users} users."
+    elif answer.is_measured and any(certainty.is_open(each.compared) for each in larger):
+        return  # the certainty of the answer names the larger size
     elif larger and answer.is_measured:
         yield f"More than {size} gained nothing in this measurement."
     elif best.workers > chosen.workers:
@@ -203,7 +205,7 @@ def _unmeasured(found: Unmeasured, answer: Answer) -> str:
         return f"{found.strategy} (needs more than {memory})"
     name = option_name(found.strategy, found.prediction.workers)
     if found.problem is not None:
-        return f"{name} (failed: {shortened(found.problem.message)})"
+        return f"{name} (failed: {shorten(found.problem.message)})"
     _, cause = _causes(found.prediction, answer) if found.why == unmeasured.SLOW else ("", "")
     if _is_limited_by_memory(answer, found.strategy, found.prediction.workers):
         cause = f"more need more than {memory}"

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 
 from offload.bench.advice import latency
 from offload.bench.advice.latency import Percentile
-from offload.reports.advice.names import listed
+from offload.reports.advice.names import join_names
 from offload.units import percent, seconds
 
-ENOUGH = 100  # responses, of which one is slower than the p99 on average
+MIN_RESPONSES = 100  # responses, of which one is slower than the p99 on average
 
 
 def sentences(rate: float | None, percentiles: Sequence[Percentile]) -> Iterator[str]:
@@ -21,7 +21,7 @@ def sentences(rate: float | None, percentiles: Sequence[Percentile]) -> Iterator
         f"{_with_interval(each)} at {load(share, rate)}"
         for share, each in zip(latency.LOADS, percentiles, strict=False)
     ]
-    yield f"p95 is {listed(found)}."
+    yield f"p95 is {join_names(found)}."
 
 
 def required_p99(
@@ -29,26 +29,26 @@ def required_p99(
 ) -> Iterator[str]:
     """Yield the highest load at which a required p99 is met; nothing if none is required.
 
-    With fewer than ENOUGH responses it is unknown whether the p99 is met: on average, less than one
-    of them is slower than the 99th percentile.
+    With fewer than MIN_RESPONSES responses it is unknown whether the p99 is met: on average, less
+    than one of them is slower than the 99th percentile.
     """
     if p99_s is None or rate is None or not percentiles:
         return
     known = [*zip(latency.LOADS, percentiles, strict=False)]
     leading = itertools.takewhile(lambda each: each[1].is_within(p99_s), known)
     within = [(share, found.responses) for share, found in leading]
-    met = [share for share, responses in within if responses >= ENOUGH]
+    met = [share for share, responses in within if responses >= MIN_RESPONSES]
     values = [
         f"{percentile(found, found.p99_s)} at {percent(share)} load" for share, found in known
     ]
     limit = f"the limit of {seconds(p99_s)} is"
     if met:
-        yield f"{listed(values)}: {limit} met up to {load(met[-1], rate)}."
+        yield f"{join_names(values)}: {limit} met up to {load(met[-1], rate)}."
     elif within:
-        few = f"of fewer than {ENOUGH} responses"
-        yield f"{listed(values)}, {few}: it is not known whether {limit} met."
+        few = f"of fewer than {MIN_RESPONSES} responses"
+        yield f"{join_names(values)}, {few}: it is not known whether {limit} met."
     else:
-        yield f"{listed(values)}: {limit} not met. Reduce the load per machine."
+        yield f"{join_names(values)}: {limit} not met. Reduce the load per machine."
 
 
 def percentile(found: Percentile, value: float | None) -> str:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from offload.bench.advice.answer import Answer
-from offload.reports.advice.names import option_name, shortened, size_name
+from offload.reports.advice.names import option_name, shorten, size_name
 from offload.units import percent, seconds
 
 FAILS = 0.001  # minimum share of failed calls or requests that is reported
 LEAKS_MIB = 0.01  # reported growth per call: 1 GiB after 100,000 requests; a guess
 SLOW_START_S = 0.5  # s of the import and the first call, in each process; a guess
-VARIES = 1.0  # standard deviation of the call times over their mean, above which it is reported
+REPORTED_VARIATION = (
+    1.0  # standard deviation of the call times over their mean, above which it is reported
+)
 
 
 def sentences(answer: Answer) -> Iterator[str]:
@@ -21,11 +23,11 @@ def sentences(answer: Answer) -> Iterator[str]:
     yield from of_failed_requests(name, chosen.failed)
     if answer.is_measured:
         yield from of_memory(name, answer.question.memory_mib, answer.memory_mib)
-    if (doubt := answer.question.overhead_warning) is not None:
-        yield f"{doubt[0].upper()}{doubt[1:]}; repeat it at a quieter time."
+    if (warning := answer.question.overhead_warning) is not None:
+        yield f"{warning[0].upper()}{warning[1:]}; repeat the measurement at a quieter time."
     listed_below = {each.problem for each in answer.failures}
     if others := [each for each in answer.problems if each not in listed_below]:
-        yield f"Some loads failed: {shortened(others[0].message)}."
+        yield f"Some loads failed: {shorten(others[0].message)}."
     if probe.differs_in_threads:
         yield "In threads the function returned different results: it is not thread-safe."
     if chosen.strategy == "threads" and probe.call.results > 1:
@@ -36,7 +38,7 @@ def sentences(answer: Answer) -> Iterator[str]:
     if probe.fails_in_threads:
         yield "In threads the calls failed: the function is not thread-safe."
     if probe.call.failed >= FAILS:
-        error = "" if probe.call.error is None else f": {shortened(probe.call.error)}"
+        error = "" if probe.call.error is None else f": {shorten(probe.call.error)}"
         yield f"{percent(probe.call.failed)} of the calls failed{error}."
     if probe.process.leak_mib is not None and probe.process.leak_mib > LEAKS_MIB:
         yield (
@@ -52,7 +54,7 @@ def sentences(answer: Answer) -> Iterator[str]:
     if answer.question.model.blocks_loop:
         blocked_s = seconds(answer.question.model.on_loop_s)
         yield f"The coroutine blocks its event loop for {blocked_s}, and all other requests wait."
-    if probe.call.variation > VARIES:
+    if probe.call.variation > REPORTED_VARIATION:
         yield (
             f"The times of calls vary: their standard deviation is {probe.call.variation:.1f} "
             "times their mean."

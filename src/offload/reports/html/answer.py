@@ -238,11 +238,7 @@ def _advice(run: MeasuredRun, planned: Plan) -> tuple[list[Verdict], list[Table]
         own = answer_text.document(advice.evaluate(question, planned, run.records))
     tone = UNCLEAR if own.is_disturbed else GOOD
     found = [Verdict(own.first, tone=tone)]
-    found += [
-        Verdict(" ".join(sentences), name=title)
-        for title, sentences in own.parts.items()
-        if sentences
-    ]
+    found += [Verdict(" ".join(each.sentences), name=each.title) for each in own.paragraphs]
     cells = [tuple(text(cell) for cell in row) for row in own.rows]
     return found, [table(f"Candidates of {run.name}", own.head, cells)]
 

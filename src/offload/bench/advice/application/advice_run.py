@@ -68,8 +68,8 @@ class AdviceRun:
         """The time left for rounds in s; below 0 after it."""
         return self.rounds_end - time.monotonic()
 
-    def place(self, case: Case) -> int:
-        """Return the place of a case in the plan; add a new case to the plan."""
+    def add_case(self, case: Case) -> int:
+        """Add a case to the plan unless it is there; return its place."""
         if case not in self.cases:
             self.cases.append(case)
             plan_file.save(self.plan, self.folder)
@@ -79,7 +79,7 @@ class AdviceRun:
         """Write the progress for the live page: the step, and the cases that it measures."""
         ends = time.time() + max(0.0, self.ends - time.monotonic())
         progress = progress_file.own(step, "load", ends, ends)
-        places = tuple(self.place(case) for case in cases)
+        places = tuple(self.add_case(case) for case in cases)
         progress_file.write(self.folder, replace(progress, places=places))
 
     def keep(self, found: Sequence[Record]) -> None:
@@ -112,7 +112,7 @@ def measure_cases(
     run: AdviceRun, cases: Sequence[Case], block: int, number: int, with_gil: bool
 ) -> list[Record]:
     """Measure one round of cases side by side, and keep its records."""
-    at = {run.place(case): case for case in cases}
+    at = {run.add_case(case): case for case in cases}
     run.announce(f"round {number} of {len(cases)} server{'s' if len(cases) > 1 else ''}", cases)
     trial = builder.new_trial(
         run.folder.name,
@@ -146,7 +146,7 @@ def _rates(run: AdviceRun, cases: Sequence[Case], block: int) -> str:
 
 
 def _windows(run: AdviceRun, case: Case, block: int) -> list[Record]:
-    found = RunRecords(run.records).at(run.place(case)).windows()
+    found = RunRecords(run.records).at(run.add_case(case)).windows()
     return [record for record in found if record.trial.block == block]
 
 

@@ -44,6 +44,13 @@ class Option:
         return sizes.size_of(self.case)
 
     @property
+    def may_be_faster(self) -> bool:
+        """Whether it may be faster than the chosen one; if not compared, whether it is as fast."""
+        if self.compared is None:
+            return certainty.is_near(self.share)
+        return certainty.is_open(self.compared)
+
+    @property
     def memory_mib(self) -> float | None:
         """An estimate of the memory of all its processes: their number times the largest one."""
         return None if self.worker_mib is None else self.worker_mib * self.size.processes
@@ -63,12 +70,11 @@ class ApplicationAnswer:
 
     `tie` lists the servers that are not certainly different from the chosen one. `causes` were
     found for one process under all users, and `remaining` for the chosen size. `probe` has the
-    figures of this process; None if it has no rate, or was disturbed. `is_largest` is True if no
-    larger size of the chosen server was measured. `percentiles` are measured at the loads in
-    `latency.LOADS`. `memory_mib` is the last known memory of all processes under these loads,
-    `worker` that of one process, and `preloaded` that of one process with the application imported
-    before the fork; None if the server cannot preload, or if the memory is unknown. `disturbed` is
-    the reason why the measurement is invalid, and `problems` are those of all loads.
+    figures of this process; None if it has no rate, or was disturbed. `percentiles` are measured at
+    the loads in `latency.LOADS`. `memory_mib` is the last known memory of all processes under these
+    loads, `worker` that of one process, and `preloaded` that of one process with the application
+    imported before the fork; None if the server cannot preload, or if the memory is unknown.
+    `disturbed` is the reason why the measurement is invalid, and `problems` are those of all loads.
     `is_interrupted` is True if the user interrupted the measurement.
     """
 
@@ -79,7 +85,6 @@ class ApplicationAnswer:
     causes: tuple[Cause, ...]
     remaining: tuple[Cause, ...]
     probe: OneProcess | None
-    is_largest: bool
     percentiles: tuple[Percentile, ...] = ()
     memory_mib: float | None = None
     worker: WorkerMemory | None = None
@@ -93,3 +98,18 @@ class ApplicationAnswer:
         """How sure the answer is: SURE, LIKELY, TIE or DISTURBED."""
         compared = (option.compared for option in self.others)
         return certainty.of_answer(self.tie, compared, self.disturbed)
+
+    @property
+    def larger(self) -> list[Option]:
+        """The measured options with the chosen server and more workers."""
+        chosen = self.chosen
+        return [
+            option
+            for option in self.others
+            if option.case.server == chosen.case.server and option.size.total > chosen.size.total
+        ]
+
+    @property
+    def gains_nothing_beyond(self) -> bool:
+        """Whether a larger size of the chosen server was measured, and none may be faster."""
+        return bool(self.larger) and not any(option.may_be_faster for option in self.larger)

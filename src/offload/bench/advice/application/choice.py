@@ -61,7 +61,6 @@ def evaluate(question: Question, planned: Plan, records: Sequence[Record]) -> Ap
         causes=tuple(application_causes.of_case(probed)),
         remaining=tuple(application_causes.of_case(own.windows())),
         probe=probe,
-        is_largest=not any(_is_larger(option, best) for option in others),
         percentiles=tuple(latency.percentiles(loads)),
         memory_mib=latency.memory_mib(loads),
         worker=_worker_memory(loads),
@@ -69,10 +68,6 @@ def evaluate(question: Question, planned: Plan, records: Sequence[Record]) -> Ap
         disturbed=certainty.find_disturbance((option.compared for option in others), own.windows()),
         problems=problems,
     )
-
-
-def _is_larger(option: Option, best: Option) -> bool:
-    return option.case.server == best.case.server and option.size.total > best.size.total
 
 
 def _preloaded(best: Case, planned: Plan, run: RunRecords) -> list[Record]:
@@ -168,7 +163,7 @@ def _option(
 
 
 def _fitting_places(question: Question, options: Mapping[int, Option]) -> list[int]:
-    """Return the places that fit into the memory; raise RunError if there is none."""
+    """Return the places that fit into the memory; raise RunError if no measured one does."""
     limit = question.memory_mib
     if limit is None:
         return [*options]
@@ -177,7 +172,7 @@ def _fitting_places(question: Question, options: Mapping[int, Option]) -> list[i
         return found
     least = min(options.values(), key=lambda o: o.memory_mib or math.inf)
     needed_mib = least.memory_mib or math.inf
-    raise constraints.too_little_memory(limit, "server", least.case.server, needed_mib)
+    raise constraints.too_little_memory(limit, "measured server", least.case.server, needed_mib)
 
 
 def _shares(windows: Mapping[int, Sequence[Record]]) -> dict[int, float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -30,7 +30,6 @@ from offload.bench.analysis import application_causes
 from offload.bench.analysis.application_causes import PER_PROCESS, Cause
 from offload.bench.experiments.progress import progress_file
 from offload.bench.records.record import LONG, Record
-from offload.bench.records.run_records import RunRecords
 from offload.bench.stats import sequential
 from offload.bench.target import application_kind
 from offload.bench.trial import builder
@@ -48,7 +47,7 @@ PRELOAD_S = 6.0
 RESERVED_S = latency.TOTAL_S + PRELOAD_S + 2 * FIXED_ROUND_S
 
 
-def question_of(
+def inspect_application(
     case: Case, memory_mib: float | None = None, p99_s: float | None = None
 ) -> Question:
     """Return the question about the application of a case; raise the error of its import."""
@@ -93,12 +92,15 @@ def advise(
 
 def _measure(run: AdviceRun, names: Sequence[str]) -> None:
     probe = _probe(run, names)
-    knee, causes = _knee(run.question, probe), application_causes.of_case([probe])
+    saturating = _saturating_requests(run.question, probe)
+    causes = application_causes.of_case([probe])
     run.most_processes = _most_processes(run.question, probe)
     run.reserved_s = RESERVED_S
     first = [
         sizes.with_size(run.case, name, size)
-        for name, size in sizes.first_sizes(names, run.question.cores, knee, run.most_processes)
+        for name, size in sizes.first_sizes(
+            names, run.question.cores, saturating, run.most_processes
+        )
     ]
     if len(first) > 1:
         whole_s = run.left_s
@@ -107,7 +109,7 @@ def _measure(run: AdviceRun, names: Sequence[str]) -> None:
         measure_block(
             run, first, time.monotonic() + SERVERS_SHARE * whole_s, most_rounds=ROUNDS_OF_SIZES
         )
-    _compare_sizes(run, first, probe, knee, causes)
+    _compare_sizes(run, first, probe, saturating, causes)
     _try_larger_sizes(run, probe)
     _confirm(run, probe)
     _measure_latency(run)
@@ -145,7 +147,7 @@ def _most_processes(question: Question, probe: Record) -> int:
     return int(question.memory_mib / each_mib)
 
 
-def _knee(question: Question, probe: Record) -> int:
+def _saturating_requests(question: Question, probe: Record) -> int:
     """Return how many concurrent requests use all cores, but at most the number of users.
 
     It is cores x (1 + wait / CPU). The response time of a single request is wait + CPU.
@@ -159,10 +161,14 @@ def _knee(question: Question, probe: Record) -> int:
 
 
 def _compare_sizes(
-    run: AdviceRun, first: Sequence[Case], probe: Record, knee: int, causes: Sequence[Cause]
+    run: AdviceRun,
+    first: Sequence[Case],
+    probe: Record,
+    saturating: int,
+    causes: Sequence[Cause],
 ) -> None:
     """Compare the best server of `first` with other sizes of it, and with the next best server."""
-    if RunRecords(run.records).at(run.place(first[0])).windows() and len(first) > 1:
+    if len(first) > 1:
         known = run.evaluate()
         best = known.chosen
         rivals = [o.case for o in known.others if o.case.server != best.case.server][:1]
@@ -173,7 +179,7 @@ def _compare_sizes(
     needs_processes = any(cause.kind in PER_PROCESS for cause in causes)
     needs_processes |= catalog.find_server(case.server).workers_are == "processes"
     run.useful_processes = sizes.MOST_PROCESSES if needs_processes else run.question.cores
-    around = sizes.sizes_around(case.server, size, knee, needs_processes)
+    around = sizes.sizes_around(case.server, size, saturating, needs_processes)
     fitting = [each for each in around if each.processes <= run.most_processes]
     others = [sizes.with_size(run.case, case.server, each) for each in fitting]
     cases = [case, *others[:1], *rivals, *others[1:]]
@@ -209,7 +215,7 @@ def _confirm(run: AdviceRun, probe: Record) -> None:
 def _next_size(run: AdviceRun) -> Size | None:
     """Return a larger size if the chosen one is the largest so far and clearly the fastest."""
     found = run.evaluate()
-    if not found.is_largest:
+    if found.larger:
         return None
     same = [o for o in found.others if o.case.server == found.chosen.case.server]
     if any(o.share is not None and GROWS * o.share > 1 for o in same):
@@ -231,10 +237,11 @@ def _measure_latency(run: AdviceRun) -> None:
 
 
 def _load(
-    run: AdviceRun, case: Case, rate: float, shares: Sequence[float], most: int = latency.PASSES[1]
+    run: AdviceRun, case: Case, rate: float, shares: Sequence[float], most: int = latency.MAX_PASSES
 ) -> None:
-    known: Mapping[str, object] = {"kind": LONG, "suite": SUITE, "seed": run.seed, "quick": True}
-    trial = builder.new_trial(run.folder.name, place=run.place(case), **known)
+    trial = builder.new_trial(
+        run.folder.name, kind=LONG, suite=SUITE, place=run.add_case(case), seed=run.seed, quick=True
+    )
     run.announce(f"response times of {short_name(case)}", [case])
     with closing(latency.measure(case, rate, trial, None, shares, most)) as loads:
         for record in loads:  # each is saved at once: an interrupted answer has those before

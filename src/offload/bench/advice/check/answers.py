@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import itertools
-import json
 import shutil
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 from offload.bench.advice import steps
@@ -15,7 +14,7 @@ from offload.bench.advice.answer import Answer
 from offload.bench.advice.check.recorded_answer import RecordedAnswer, RecordedRatio
 from offload.bench.advice.check.truth import short_name
 from offload.bench.advice.steps import Report
-from offload.bench.records import lines
+from offload.bench.records import json_lines
 from offload.errors import StorageError, UserError
 from offload.suites import Case
 
@@ -76,16 +75,7 @@ def _remove(folder: Path) -> None:
 
 def read(folder: Path) -> list[RecordedAnswer]:
     """Read the saved answers; raise StorageError if the file is damaged."""
-    path = folder / FILE
-    try:
-        text = path.read_text()
-        return [
-            lines.built(RecordedAnswer, json.loads(line), "answer") for line in text.splitlines()
-        ]
-    except FileNotFoundError:
-        return []
-    except (OSError, ValueError, TypeError) as error:
-        raise StorageError(f"{path} cannot be read: {error}", "remove its damaged line") from error
+    return json_lines.load(folder / FILE, RecordedAnswer, "answer")
 
 
 def _record(task: str, found: Answer, seconds: float) -> RecordedAnswer:
@@ -115,9 +105,4 @@ def _record(task: str, found: Answer, seconds: float) -> RecordedAnswer:
 
 def append(folder: Path, answer: RecordedAnswer) -> None:
     """Save an answer; raise StorageError."""
-    try:
-        with (folder / FILE).open("a") as file:
-            file.write(json.dumps(asdict(answer)) + "\n")
-    except OSError as error:
-        what = f"{folder / FILE}: {error.strerror}"
-        raise StorageError(what, "check permissions and disk space") from error
+    json_lines.append(folder / FILE, answer)

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from offload.bench.advice import latency
+from offload.bench.advice.check.disagreement import check_plan
 from offload.bench.advice.check.judgement import Confirmation
 from offload.bench.advice.check.recorded_answer import RecordedAnswer
 from offload.bench.advice.check.truth import Truth, case_of, short_name
@@ -54,11 +55,15 @@ def measure(
     folder: Path,
     report: Report,
 ) -> dict[str, Confirmation]:
-    """Measure what is missing in `folder`, and return the confirmation of each choice by task."""
+    """Measure what is missing in `folder`, and return the confirmation of each choice by task.
+
+    Raise StorageError if its plan is older than an answer.
+    """
     if not plan_file.exists(folder):
         folder.mkdir(exist_ok=True)
         plan_file.save(plan(truths, answers, users), folder)
     planned = plan_file.load(folder)
+    check_plan(planned, truths.keys() & {answer.task for answer in answers}, folder)
     for _ in run(planned, folder):
         pass
     _measure_response_times(planned, answers, folder, report)

@@ -7,11 +7,11 @@ function name several strategies, these are measured again, side by side and in 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from offload.bench.advice.check.recorded_answer import RecordedAnswer
-from offload.bench.advice.check.truth import case_of
+from offload.bench.advice.check.truth import case_of, short_name
 from offload.bench.advice.strategies import Size
 from offload.bench.analysis import comparison
 from offload.bench.experiments.run import run
@@ -23,6 +23,7 @@ from offload.bench.records.record import Record
 from offload.bench.records.run_records import RunRecords
 from offload.bench.stats import sequential
 from offload.bench.stats.paired_test import DISTURBED, SLOWER
+from offload.errors import StorageError
 from offload.suites import Case
 
 SUITE = "disagreement"
@@ -55,14 +56,27 @@ def plan(found: Mapping[str, Sequence[Size]], users: int) -> Plan:
 
 
 def measure(answers: Sequence[RecordedAnswer], users: int, folder: Path) -> None:
-    """Measure what is missing in `folder`; nothing if all answers agree."""
+    """Measure what is missing in `folder`; nothing if all answers agree.
+
+    Raise StorageError if its plan is older than an answer that disagrees.
+    """
+    found = find(answers)
+    if not found:
+        return
     if not plan_file.exists(folder):
-        if not (found := find(answers)):
-            return
         folder.mkdir(exist_ok=True)
         plan_file.save(plan(found, users), folder)
-    for _ in run(plan_file.load(folder), folder):
+    planned = plan_file.load(folder)
+    check_plan(planned, found, folder)
+    for _ in run(planned, folder):
         pass
+
+
+def check_plan(planned: Plan, tasks: Collection[str], folder: Path) -> None:
+    """Raise StorageError if a plan, saved in `folder`, does not measure each of the tasks."""
+    if missing := {*tasks} - {case.task for case in planned.cases}:
+        what = f"{folder} does not measure {short_name(min(missing))}, which was answered later"
+        raise StorageError(what, "remove it, and repeat the command")
 
 
 def read_ties(folder: Path) -> set[str]:

@@ -47,7 +47,7 @@ class Evaluation:
 
 
 def read(folder: Path) -> Evaluation:
-    """Read the evaluation of a check_advice from its folder; raise StorageError.
+    """Read what check_advice measured from its folder; raise StorageError.
 
     It has no confirmations until the last step of check_advice, which measures the choices again.
     """

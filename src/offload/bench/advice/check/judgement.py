@@ -140,7 +140,7 @@ def _best(choices: Sequence[Choice], missing: int) -> Requirement:
     """Count the best choices; `missing` is the number of functions without a choice."""
     found, total = sum(each.is_best is True for each in choices), len(choices) + missing
     required = f"{percent(BEST_SHARE)}, interval to {percent(BEST_UPPER_END)}"
-    if not choices:
+    if not total:
         return Requirement("best choice, or tied", "unknown", required, None)
     _, high = student_t.binomial_interval(found, total)
     passed = found >= BEST_SHARE * total and high >= BEST_UPPER_END

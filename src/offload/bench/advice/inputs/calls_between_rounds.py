@@ -40,7 +40,7 @@ class CallsBetweenRounds:
         with suppress(UserError):  # without these calls, the figures of the probe are used
             upstream = self._stack.enter_context(hold_for(self._case))
             processes = self.question.probe.busy_processes
-            times = probe_measurement.busy_cpu_s(self._case, upstream, processes)
+            times = probe_measurement.measure_busy_cpu_s(self._case, upstream, processes)
             self._times = self._stack.enter_context(closing(times))
         return self
 

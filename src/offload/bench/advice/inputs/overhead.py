@@ -117,7 +117,7 @@ class Overhead:
 def read(values: Mapping[str, Any]) -> dict[str, Overhead]:
     """Return the overheads of all strategies from their JSON; raise ValueError.
 
-    Parts are unknown if an older version saved them.
+    Parts that an older version did not save are unknown.
     """
     found = {name: lines.built(Overhead, parts, "overhead") for name, parts in values.items()}
     if missing := {*STRATEGIES} - found.keys():

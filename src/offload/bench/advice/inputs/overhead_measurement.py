@@ -62,7 +62,7 @@ def measure() -> MeasuredOverheads:
     }
     found, problem = _of_windows(windows, count)
     if problem is not None:
-        warning = f"the overhead of calls that wait or compute is unknown ({problem})"
+        warning = f"only the overhead of calls that do nothing is known ({problem})"
         return MeasuredOverheads(found, warning)
     disturbed = disturbance.between([record for each in windows.values() for record in each], [])
     if disturbed is not None:
@@ -146,10 +146,9 @@ def _quietly(*_: object) -> None:
 
 def _case(strategy: str, task: str, workers: int) -> Case:
     settings = strategies.settings((strategy, workers))
-    # As many users as advice has for a task that computes: more users mean more overhead. Advice
-    # also measures the next larger size, with twice the workers.
+    # As many users as advice has for a task that computes, because more users increase the
+    # overhead: advice also measures twice the workers. At least USERS_PER_WORKER: none is idle.
     computing_users = strategies.saturating_users(USERS, 2 * workers, is_coroutine=False)
-    # no worker is idle for lack of requests
     computing_users = max(computing_users, strategies.USERS_PER_WORKER * workers)
     users = computing_users if task == _computing_task(strategy) else USERS
     return Case(strategy, task, users, settings=settings)

@@ -34,7 +34,7 @@ class StoredRound:
     overheads: Mapping[str, Overhead]
 
 
-def of_machine(report: Callable[[str], object], rounds: int = ROUNDS) -> MeasuredOverheads:
+def load_or_measure(report: Callable[[str], object], rounds: int = ROUNDS) -> MeasuredOverheads:
     """Return the median overheads of this machine, weighted with typical ones.
 
     If fewer than `rounds` rounds are stored, measure and store another one. A round that is
@@ -51,7 +51,7 @@ def of_machine(report: Callable[[str], object], rounds: int = ROUNDS) -> Measure
 
 def _median(known: Sequence[StoredRound]) -> MeasuredOverheads:
     found = overhead.median([each.overheads for each in known])
-    return MeasuredOverheads(typical_overhead.weighted(found, len(known)))
+    return MeasuredOverheads(typical_overhead.weight_with_typical(found, len(known)))
 
 
 def _with_another(
@@ -73,13 +73,18 @@ def _with_another(
         _save(known)
         return _median(known)
     if not known:
-        return replace(measured, overheads=typical_overhead.weighted(measured.overheads, 1))
+        return replace(
+            measured, overheads=typical_overhead.weight_with_typical(measured.overheads, 1)
+        )
     report(f"{measured.warning}; an earlier measurement is used")
     return _median(known)
 
 
 def load() -> list[StoredRound]:
-    """Return the stored rounds of this machine, without those that are outdated or damaged."""
+    """Return the stored rounds of this machine, without outdated or incomplete ones.
+
+    It is empty if the file is missing or damaged.
+    """
     try:
         values = json.loads(_file().read_bytes())
         if values["machine"] != _machine():

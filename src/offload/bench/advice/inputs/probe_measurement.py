@@ -40,7 +40,7 @@ IMPORT_TIMEOUT_S = 30.0  # for the import of the task
 MARGIN_S = 60.0  # added to the expected time of a measurement for its timeout
 ALONE_S, POINT_S = 1.5, 0.7  # duration in s of the calls of one worker, and of several
 PASSES = 2  # measurements of each number of workers; one if a call takes longer than POINT_S
-VARIES = 0.5  # `CallCost.variation` from which a mean needs more calls; a guess
+NEEDS_MORE_CALLS = 0.5  # `CallCost.variation` from which a mean needs more calls; a guess
 SLOWEST_S = 5.0  # time of one call, above which the probe would take too long
 LONGEST_POINT_S = 5.0  # expected time of one call of each worker: limits their number; a guess
 AT_ONCE = 0.8  # time alone over that of concurrent calls, above which they ran at once; a guess
@@ -79,8 +79,8 @@ def measure(case: Case, upstream: Upstream | None, users: int) -> Probe:
         upstream_cpu_s = _cpu_s(upstream_tree) - upstream_start_s
         # a new loop, in which a coroutine would run here, needs connections of its own
         opened = None if is_coroutine else _call(child, CONNECTIONS, 1, 0.0)["connections"]
-        calls = sum(point.rate * POINT_S for passes in points for point in passes)
-    means = tuple(_mean(passes) for passes in zip(*points, strict=True))
+        calls = sum(point.rate * POINT_S for each_pass in points for point in each_pass)
+    means = tuple(_mean(same_point) for same_point in zip(*points, strict=True))
     return Probe(
         task=case.task,
         python=str(facts["python"]),
@@ -102,7 +102,7 @@ def measure(case: Case, upstream: Upstream | None, users: int) -> Probe:
     )
 
 
-def busy_cpu_s(case: Case, upstream: Upstream | None, processes: int) -> Generator[float]:
+def measure_busy_cpu_s(case: Case, upstream: Upstream | None, processes: int) -> Generator[float]:
     """Yield the CPU time of a call in s while `processes` processes call the task; raise UserError.
 
     Each value is measured when it is requested; meanwhile the processes wait. Close the generator
@@ -229,7 +229,7 @@ def _with_more_calls(
     threads also wait for the GIL.
     """
     few = [p for p in points if p.count == cores.available() and p.kind == PROCESSES]
-    if call.variation < VARIES or not few:
+    if call.variation < NEEDS_MORE_CALLS or not few:
         return call
     waits = [call.wait_s, *(max(0.0, p.wall_s - p.cpu_s - p.queued_s) for p in few)]
     weights = [calls, *(passes * POINT_S * point.rate for point in few)]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from offload.bench.advice.inputs.overhead import Overhead
 
-ROUNDS = 3  # measured rounds that have the same weight as the typical values; a guess
+TYPICAL_ROUNDS = 3  # measured rounds that have the same weight as the typical values; a guess
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,8 @@ class TypicalOverhead:
     idle: float | None
 
 
-# Medians of 15 sets of one to three rounds, Tornado, 2 cores, Python 3.11, 2026-11-24 to 2026-11-26
+# Medians of 15 sets of one to three rounds, Tornado, 2 cores, Python 3.11, 2026-11-24 to
+# 2026-11-26; `python -m scripts.checks.typical_overheads` measures them again
 TYPICAL = {
     "loop": TypicalOverhead(0.17, 0.22, None),
     "threads": TypicalOverhead(0.04, 0.05, 0.52),
@@ -39,7 +40,7 @@ TYPICAL = {
 }
 
 
-def weighted(found: Mapping[str, Overhead], rounds: int) -> dict[str, Overhead]:
+def weight_with_typical(found: Mapping[str, Overhead], rounds: int) -> dict[str, Overhead]:
     """Return overheads, measured in some `rounds`, weighted with the typical ones.
 
     Unknown parts stay unknown.
@@ -50,7 +51,7 @@ def weighted(found: Mapping[str, Overhead], rounds: int) -> dict[str, Overhead]:
 def _weighted(found: Overhead, typical: TypicalOverhead, rounds: int) -> Overhead:
     def mean_s(measured_s: float, share: float) -> float:
         typical_s = share * found.cpu_s
-        return (rounds * measured_s + ROUNDS * typical_s) / (rounds + ROUNDS)
+        return (rounds * measured_s + TYPICAL_ROUNDS * typical_s) / (rounds + TYPICAL_ROUNDS)
 
     computing, idle_s = found.computing, found.idle_s
     if computing is not None:

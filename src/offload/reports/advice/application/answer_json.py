@@ -35,7 +35,7 @@ def as_dict(answer: ApplicationAnswer) -> dict[str, Any]:
         "alone_s": answer.probe and answer.probe.alone_s,
         "tie": [*answer.tie],
         "alternatives": [_option(option) for option in answer.others],
-        "gains_nothing_beyond": None if answer.is_largest else _size(chosen),
+        "gains_nothing_beyond": _size(chosen) if answer.gains_nothing_beyond else None,
         "causes": _causes(answer.causes),
         "remaining_causes": _causes(answer.remaining),
         "is_measured": True,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from offload import units
-from offload.bench.advice import certainty, latency
+from offload.bench.advice import latency
 from offload.bench.advice.application.answer import ApplicationAnswer, Option, WorkerMemory
 from offload.bench.advice.certainty import LIKELY, TIE
 from offload.bench.analysis.application_causes import NOT_FIXABLE, Kind
@@ -14,9 +14,10 @@ from offload.registry import catalog, places
 from offload.reports import application
 from offload.reports.advice import answer_text, response_times
 from offload.reports.advice import warnings as function_warnings
-from offload.reports.advice.answer_text import Document
+from offload.reports.advice.answer_text import Document, Paragraph
 from offload.reports.advice.application import changes, deployment
 from offload.reports.advice.application.names import option_name, size_name
+from offload.reports.advice.next_steps import REPEAT_UNDISTURBED
 from offload.reports.tables import text_table
 from offload.reports.tables.text_table import Line
 
@@ -34,17 +35,17 @@ def text(
     following: list[str] = []
     if answer.disturbed is None and (command := deployment_command(answer)) is not None:
         following = ["", *deployment.wrap(command, width).splitlines()]
-    lines = answer_text.layout(first, table, _parts(answer), folder, width, len(following))
+    lines = answer_text.layout(first, table, _paragraphs(answer), folder, width, len(following))
     return "\n".join([*lines, *following])
 
 
 def document(answer: ApplicationAnswer) -> Document:
     """Return the parts of an answer, with the command that serves the application as advised."""
-    parts = _parts(answer)
+    found = _paragraphs(answer)
     if (command := deployment_command(answer)) is not None:
-        parts |= {"Command": [command]}
+        found.append(Paragraph("Command", [command]))
     is_disturbed = answer.disturbed is not None
-    return Document(_first(answer), _headers(), [*_rows(answer)], parts, is_disturbed)
+    return Document(_first(answer), _headers(), [*_rows(answer)], found, is_disturbed)
 
 
 def _first(answer: ApplicationAnswer) -> str:
@@ -86,7 +87,7 @@ def warnings(answer: ApplicationAnswer) -> list[str]:
 def next_step(answer: ApplicationAnswer) -> str:
     """Return what to do next."""
     if answer.disturbed is not None:
-        return "End the other processes (fab doctor names them) and repeat the measurement."
+        return REPEAT_UNDISTURBED
     limits = {cause.kind for cause in answer.remaining or answer.causes}
     if limits - NOT_FIXABLE:
         return "Fix the cause first, then repeat the measurement: the advice will change."
@@ -97,14 +98,7 @@ def next_step(answer: ApplicationAnswer) -> str:
 
 def _rival(answer: ApplicationAnswer) -> Option | None:
     """Return the next best candidate that may be faster than the chosen one."""
-    return next((option for option in answer.others if _is_open(option)), None)
-
-
-def _is_open(option: Option) -> bool:
-    """Whether an option may be faster than the chosen one; untested, whether it is as fast."""
-    if option.compared is None:
-        return certainty.is_near(option.share)
-    return certainty.is_open(option.compared)
+    return next((option for option in answer.others if option.may_be_faster), None)
 
 
 def _headers() -> list[str]:
@@ -158,24 +152,24 @@ def _ratio(option: Option) -> str:
     return units.ratio(verdict.ratio, verdict.low, verdict.high)
 
 
-def _parts(answer: ApplicationAnswer) -> dict[str, list[str]]:
-    """Return the sentences of an answer, by title."""
+def _paragraphs(answer: ApplicationAnswer) -> list[Paragraph]:
+    """Return the paragraphs of an answer."""
     p99_s, rate = answer.question.p99_s, answer.chosen.rate.value
-    found = {
-        _title(answer): _capitalize(causes(answer)) or [UNKNOWN],
-        "Size": [_size(answer)],
-        "Memory": [*_memory(answer)],
-        "Warning": warnings(answer),
-        "p99": [*response_times.required_p99(p99_s, rate, answer.percentiles)],
-        "Certainty": [_certainty(answer)],
-        "Not measured": list(dict.fromkeys(f"{each.text}." for each in answer.problems[:2])),
-        "Prediction": [*changes.prediction(answer)],
-        "What would change this": [*changes.sentences(answer)],
-        "Next": [next_step(answer)],
-    }
-    if answer.disturbed is None:
-        return found
-    return {title: found[title] for title in (_title(answer), "Warning", "Certainty", "Next")}
+    found_causes = _capitalize(causes(answer)) or [UNKNOWN]
+    failures = [*dict.fromkeys(f"{each.text}." for each in answer.problems[:2])]
+    found = [
+        Paragraph(_title(answer), found_causes, cut_order=5, is_kept=True),
+        Paragraph("Size", [_size(answer)]),
+        Paragraph("Memory", [*_memory(answer)]),
+        Paragraph("Warning", warnings(answer), cut_order=4, is_kept=True),
+        Paragraph("p99", [*response_times.required_p99(p99_s, rate, answer.percentiles)]),
+        Paragraph("Certainty", [_certainty(answer)], is_kept=True),
+        Paragraph("Not measured", failures, cut_order=0),
+        Paragraph("Prediction", [*changes.prediction(answer)], cut_order=2),
+        Paragraph("What would change this", [*changes.sentences(answer)], cut_order=1),
+        Paragraph("Next", [next_step(answer)], is_kept=True),
+    ]
+    return answer_text.filter_paragraphs(found, answer.disturbed is not None)
 
 
 def _title(answer: ApplicationAnswer) -> str:
@@ -188,16 +182,18 @@ def _capitalize(found: list[str]) -> list[str]:
 
 
 def _certainty(answer: ApplicationAnswer) -> str:
-    rivals = [option_name(option) for option in answer.others if _is_open(option)][:3]
+    rivals = [option_name(option) for option in answer.others if option.may_be_faster][:3]
     why = f"{answer.chosen.case.server} has the fewest processes, or is the most common one"
     return answer_text.certainty(answer.sure, rivals, answer.tie, why)
 
 
 def _size(answer: ApplicationAnswer) -> str:
-    if answer.is_largest:
+    if not answer.larger:
         return "A larger one was not measured."
-    chosen = answer.chosen
-    return f"More than {size_name(chosen.case.server, chosen.size)} gain nothing."
+    name = size_name(answer.chosen.case.server, answer.chosen.size)
+    if answer.gains_nothing_beyond:
+        return f"More than {name} gain nothing."
+    return f"It is not certain that more than {name} gain nothing."
 
 
 def _memory(answer: ApplicationAnswer) -> Iterator[str]:

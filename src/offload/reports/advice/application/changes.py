@@ -13,7 +13,7 @@ from offload.bench.analysis.application_causes import NOT_FIXABLE, Kind
 from offload.registry import catalog
 from offload.reports.advice import prediction as function_prediction
 from offload.reports.advice.application.names import option_name, size_name
-from offload.reports.advice.names import cores_name, listed
+from offload.reports.advice.names import cores_name, join_names
 from offload.reports.tables.formats import number
 
 LEAST_GAIN = 1.1  # predicted rate over the measured one from which a change is reported
@@ -37,7 +37,7 @@ def prediction(answer: ApplicationAnswer) -> Iterator[str]:
     if probe is None or chosen.prediction is None or not chosen.rate.value or not answer.others:
         return
     name, predicted = option_name(chosen), chosen.prediction.rate
-    yield function_prediction.compared(name, predicted, chosen.rate.value)
+    yield function_prediction.compare_with_measured(name, predicted, chosen.rate.value)
     yield f"It is calculated from one process of {probe.server}, with {number(probe.rate)}/s."
 
 
@@ -51,7 +51,7 @@ def sentences(answer: ApplicationAnswer) -> Iterator[str]:
         yield from _without_causes(fixable, chosen, probe)
         yield from _without_gil(causes, chosen, probe)
     predicted = chosen.prediction
-    if predicted is None or function_prediction.is_doubtful(predicted.rate, chosen.rate.value):
+    if predicted is None or function_prediction.is_unreliable(predicted.rate, chosen.rate.value):
         return
     if predicted.limit is Limit.CPU:
         yield from _on_more_cores(answer, probe)
@@ -63,7 +63,7 @@ def _without_causes(causes: Sequence[Kind], chosen: Option, probe: OneProcess) -
     """Yield the highest possible rate of the chosen size if the causes were fixed."""
     best = probe.without_own_limit(chosen.case.server, chosen.size)
     if best is not None and best.rate >= LEAST_GAIN * (chosen.rate.value or 0.0):
-        what = listed([NAMES[kind] for kind in causes])
+        what = join_names([NAMES[kind] for kind in causes])
         limit = LIMITS[best.limit].format(cores=cores_name(probe.cores))
         yield f"Without {what}, at most {number(best.rate)}/s: then {limit} is the limit."
 

@@ -19,7 +19,7 @@ INDENT = "    "
 
 
 def command(question: Question, option: Option, preload: bool = False) -> str | None:
-    """Return the command in one line; None for a server without the constant DEPLOY."""
+    """Return the command in one line; None for a server without DEPLOY and FACTORY."""
     server = catalog.find_server(option.case.server)
     form, factory_form = server.constants.get("DEPLOY"), server.constants.get("FACTORY")
     if not isinstance(form, str) or not isinstance(factory_form, str):

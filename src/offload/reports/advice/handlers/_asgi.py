@@ -62,7 +62,7 @@ def before(plan: Plan) -> list[str]:
     if plan.strategy not in ENTERED:
         return []
     entered = ENTERED[plan.strategy].format(workers=plan.workers, cleanup=CLEANUP)
-    entered = _program.indented(entered, 4)
+    entered = _program.indent(entered, 4)
     pool = [_program.START_POOL.format(workers=plan.workers)] * (plan.strategy == "processes")
     return [*plan.wrapper, *pool, LIFESPAN.format(entered=entered)]
 
@@ -75,11 +75,11 @@ def lifespan(plan: Plan) -> str:
 def route(plan: Plan, parameter: str = "") -> str:
     """Return the function of the route; its response is 500 if the task raises."""
     if plan.strategy == "threads":
-        return THREADS_ROUTE.format(parameter=parameter, sent=plan.sent)
+        return THREADS_ROUTE.format(parameter=parameter, sent=plan.executor_function)
     if plan.strategy == "pipes":
-        body = f"body = await app.state.pool.run({plan.sent})"
+        body = f"body = await app.state.pool.run({plan.executor_function})"
     elif plan.strategy == "processes":
-        body = _program.IN_POOL.format(pool="app.state.pool", sent=plan.sent)
+        body = _program.IN_POOL.format(pool="app.state.pool", sent=plan.executor_function)
     else:
         body = plan.on_loop
-    return ROUTE.format(parameter=parameter, body=_program.indented(body, 4))
+    return ROUTE.format(parameter=parameter, body=_program.indent(body, 4))

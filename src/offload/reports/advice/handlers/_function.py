@@ -61,8 +61,8 @@ def find(task: str, is_coroutine: bool, path: str | None) -> Function:
     elif where.endswith(".py"):
         module, folder = file.stem, file.parent
     else:
-        module, users = where, places.task_folder(path)
-        folder = users if source.module_file(where, [str(users)]) else None
+        module, task_folder = where, places.task_folder(path)
+        folder = task_folder if source.module_file(where, [str(task_folder)]) else None
     found = Function(task, module, name, is_coroutine, _is_plain(file, name), folder)
     return found if given is None else replace(found, arguments=arguments(given))
 

@@ -61,7 +61,7 @@ class Plan:
         return self.strategy in ("threads", "processes", "pipes")
 
     @property
-    def sent(self) -> str:
+    def executor_function(self) -> str:
         """The name of the function that is passed to an executor."""
         return "call" if self.is_wrapped else self.function.local
 
@@ -124,7 +124,7 @@ def program(plan: Plan, framework: str, imports: Iterable[str], *blocks: str) ->
     return f'"""{plan.summary(framework)}"""\n\n{head}{gap}{text}\n'
 
 
-def indented(text: str, columns: int) -> str:
+def indent(text: str, columns: int) -> str:
     """Return lines indented by a number of columns, apart from the first one."""
     return text.replace("\n", "\n" + " " * columns)
 

@@ -15,7 +15,7 @@ def answer(request):
 
 def handler(plan: Plan) -> tuple[str, str]:
     """Return the program and the command that starts it."""
-    body = _program.indented(_wsgi.body(plan), 4)
+    body = _program.indent(_wsgi.body(plan), 4)
     blocks = [
         "\n\n".join([*_wsgi.before(plan), _django.SETTINGS]),
         VIEW.format(body=body, response=_django.RESPONSE),

@@ -57,7 +57,7 @@ def handler(plan: Plan) -> tuple[str, str]:
     blocks = ["\n\n".join(filter(None, [_django.SETTINGS, pool])), *plan.wrapper]
     if plan.strategy == "processes":
         blocks.append(_program.START_POOL.format(workers=plan.workers))
-    blocks.append(VIEW.format(body=_program.indented(_body(plan), 4), response=_django.RESPONSE))
+    blocks.append(VIEW.format(body=_program.indent(_body(plan), 4), response=_django.RESPONSE))
     blocks.append(_application(plan))
     imports = [*IMPORTS, *POOL_IMPORTS.get(plan.strategy, ())]
     # Otherwise uvicorn would serve requests even if the pool does not start.
@@ -67,13 +67,13 @@ def handler(plan: Plan) -> tuple[str, str]:
 
 def _body(plan: Plan) -> str:
     if plan.strategy == "processes":
-        return "global pool\n" + _program.IN_POOL.format(pool="pool", sent=plan.sent)
-    return RUN.get(plan.strategy, plan.on_loop).format(sent=plan.sent)
+        return "global pool\n" + _program.IN_POOL.format(pool="pool", sent=plan.executor_function)
+    return RUN.get(plan.strategy, plan.on_loop).format(sent=plan.executor_function)
 
 
 def _application(plan: Plan) -> str:
     if not plan.is_executed:
         return f"{_django.URLS}\napp = get_asgi_application()"
-    opened = _program.indented(OPENED[plan.strategy], 4)
-    closed = _program.indented(CLOSED[plan.strategy], 4)
+    opened = _program.indent(OPENED[plan.strategy], 4)
+    closed = _program.indent(CLOSED[plan.strategy], 4)
     return APPLICATION.format(urls=_django.URLS, opened=opened, closed=closed)

@@ -17,5 +17,5 @@ def handler(plan: Plan) -> tuple[str, str]:
     """Return the program and the command that starts it."""
     imports = ["from flask import Flask, Response", *_wsgi.imports(plan)]
     application = "\n\n".join([*_wsgi.before(plan), "app = Flask(__name__)"])
-    route = ROUTE.format(body=_program.indented(_wsgi.body(plan), 4))
+    route = ROUTE.format(body=_program.indent(_wsgi.body(plan), 4))
     return _program.program(plan, "Flask", imports, application, route), _wsgi.start(plan)

@@ -45,31 +45,34 @@ RUN = {
     "threads": f"body = await asyncio.get_running_loop().run_in_executor({POOL}, {{sent}})",
     "pipes": f"body = await {POOL}.run({{sent}})",
 }
+WAIT = "await stopped.wait()"
 STOP = """\
-await stopped.wait()
 server.stop()
 while Answer.running:  # requests in progress are answered
     await asyncio.sleep(0.05)"""
 LISTEN = f"""\
 server = application.listen(8000, "127.0.0.1", backlog=1024)
+{WAIT}
 {STOP}"""
 SERVE = {
     "loop": LISTEN,
     "threads": f"""\
 with ThreadPoolExecutor({{workers}}) as application.settings["pool"]:
-    {_program.indented(LISTEN, 4)}""",
+    {_program.indent(LISTEN, 4)}""",
     "processes": f"""\
 application.settings["pool"] = start_pool()
 {LISTEN}
 application.settings["pool"].shutdown()""",
     "pipes": f"""\
 async with PipePool({{workers}}) as application.settings["pool"]:
-    {_program.indented(LISTEN, 4)}""",
+    {_program.indent(LISTEN, 4)}""",
     "prefork": f"""\
 loop.add_reader(parent, stopped.set)
 server = HTTPServer(application)
 server.add_sockets(sockets)
-{STOP.replace("stopped.wait()", "stopped.wait()" + chr(10) + "loop.remove_reader(parent)")}""",
+{WAIT}
+loop.remove_reader(parent)
+{STOP}""",
 }
 MAIN = """\
 async def {signature}:
@@ -93,10 +96,10 @@ GUARD = 'if __name__ == "__main__":\n    {run}'
 def handler(plan: Plan) -> tuple[str, str]:
     """Return the program and the command that starts it."""
     forks = plan.strategy == "prefork"
-    blocks = [*plan.wrapper, HANDLER.format(body=_program.indented(_body(plan), 12))]
+    blocks = [*plan.wrapper, HANDLER.format(body=_program.indent(_body(plan), 12))]
     if plan.strategy == "processes":
         blocks.insert(0, _program.START_POOL.format(workers=plan.workers))
-    serve = _program.indented(SERVE[plan.strategy].format(workers=plan.workers), 4)
+    serve = _program.indent(SERVE[plan.strategy].format(workers=plan.workers), 4)
     signature = "serve(sockets, parent)" if forks else "main()"
     blocks.append(MAIN.format(signature=signature, serve=serve))
     if forks:
@@ -108,5 +111,5 @@ def handler(plan: Plan) -> tuple[str, str]:
 
 def _body(plan: Plan) -> str:
     if plan.strategy == "processes":
-        return _program.IN_POOL.format(pool=POOL, sent=plan.sent)
-    return RUN.get(plan.strategy, plan.on_loop).format(sent=plan.sent)
+        return _program.IN_POOL.format(pool=POOL, sent=plan.executor_function)
+    return RUN.get(plan.strategy, plan.on_loop).format(sent=plan.executor_function)
