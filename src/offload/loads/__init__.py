@@ -3,20 +3,10 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
 
 from offload.loads._load import Arrivals, Command, Load, Window
 from offload.loads._message import MASK, Message, parse_headers, request_target, split_credentials
-from offload.loads._result import (
-    Figures,
-    HostRun,
-    LoadResult,
-    LoadRun,
-    Response,
-    SlicedLoad,
-    SlicedLoads,
-    SlicedRun,
-)
+from offload.loads._result import Figures, HostRun, LoadResult, LoadRun, Response
 from offload.loads._sender import HERE, Sender
 
 __all__ = [
@@ -32,9 +22,6 @@ __all__ = [
     "Message",
     "Response",
     "Sender",
-    "SlicedLoad",
-    "SlicedLoads",
-    "SlicedRun",
     "Window",
     "check",
     "default_driver",
@@ -42,7 +29,6 @@ __all__ = [
     "parse_headers",
     "request_target",
     "run",
-    "run_slices",
     "split_credentials",
     "version",
 ]
@@ -57,16 +43,6 @@ def run(load: Load, driver: str, sender: Sender = HERE) -> LoadRun:
     from offload.loads import _run
 
     return _run.run(load, driver, sender)
-
-
-def run_slices(loads: Sequence[Load], order: Sequence[int]) -> SlicedRun:
-    """Run several loads with builtin in slices; raise the errors of `check`.
-
-    `order` has the places of the loads. Each load has one process and a window.
-    """
-    from offload.loads import _run
-
-    return _run.run_slices(loads, order)
 
 
 def check(load: Load, driver: str, sender: Sender = HERE) -> None:

@@ -94,27 +94,6 @@ class LoadResult:
 
 
 @dataclass(frozen=True)
-class SlicedLoad:
-    """The result of one of several loads that were sent in slices.
-
-    Its window lasts from its first to its last slice, and its figures describe the windows of all
-    slices. `received` is the number of all responses, also of those between these windows.
-    """
-
-    result: LoadResult
-    received: int
-
-
-@dataclass(frozen=True)
-class SlicedLoads:
-    """The results of all loads in slices, and the time in s that they took, with its CPU time."""
-
-    loads: tuple[SlicedLoad, ...]
-    cpu_s: float
-    elapsed_s: float
-
-
-@dataclass(frozen=True)
 class HostRun:
     """The part of one host in a load that several hosts sent.
 
@@ -150,10 +129,10 @@ class LoadRun:
     reports that. `driver_busy` is the CPU time as a share of the time that its threads can use;
     None for a short load. With `hung` the tool was killed and has no figures.
 
-    If several `hosts` sent the load, or if it was sent in slices, `received` is the number of
-    responses that the server should have counted, from the start of the load to its end.
-    `unanswered` is the number of requests without a response; the server may have counted these,
-    too. Both are None if they are unknown.
+    If several `hosts` sent the load, `received` is the number of responses that the server should
+    have counted, from the start of the load to its end. `unanswered` is the number of requests
+    without a response; the server may have counted these, too. Both are None if the requests of a
+    host are unknown.
     """
 
     driver: str
@@ -168,14 +147,3 @@ class LoadRun:
     hosts: tuple[HostRun, ...] = ()
     received: int | None = None
     unanswered: int | None = None
-
-
-@dataclass(frozen=True)
-class SlicedRun:
-    """A finished run of several loads in slices, in one process of the load tool.
-
-    `cpu_s` is the CPU time in s of this process from the first slice to the last one.
-    """
-
-    runs: tuple[LoadRun, ...]
-    cpu_s: float

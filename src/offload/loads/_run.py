@@ -19,7 +19,7 @@ from typing import IO
 from offload import cores
 from offload.errors import MachineError
 from offload.flags import Flag
-from offload.loads import HERE, Command, Load, LoadResult, LoadRun, Sender, SlicedRun, builtin
+from offload.loads import HERE, Command, Load, LoadResult, LoadRun, Sender
 from offload.loads._figures import check_figures
 from offload.loads._preflight import check
 from offload.registry import places
@@ -29,13 +29,11 @@ WARM_UP = 90.0  # maximum in s of a warm-up, which waits for every user
 LONGEST = 3600.0  # maximum in s of a load with a fixed number of requests
 TIMEOUTS = 2.0  # of such a request: a tool may apply its timeout to connecting and to reading
 POLL = 0.01  # s
-SLOW_SLICE = 4.0  # time of a slow slice over that of its warm-up and window; a guess
 SHORT = 0.5  # s of load: in a shorter one, a tool uses most of its CPU time to start
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 VERSION = re.compile(r"\d+(\.\d+)+\S*")
 CLOCK = 1.0  # s by which the time that a tool reports may exceed the time for which it ran
 EARLY = 1.5  # s before the requested end, at which a tool ended early; siege may by 1 s
-BUILTIN = "builtin"
 OUTPUT = 1_000_000  # characters of a tool's output that are kept; siege prints fewer
 
 
@@ -55,16 +53,27 @@ def run(load: Load, name: str, sender: Sender = HERE) -> LoadRun:
     """Run a load once; a tool that hangs is killed, and its output is kept."""
     driver = check(load, name, sender)
     command: Command = driver.command(load)
-    ran = _run_command(command, name, _deadline(load), sender.cpus)
-    argv, exited, output = ran.argv, ran.exited, load.message.mask(ran.output)
+    with tempfile.TemporaryDirectory(prefix=f"{name}-") as folder:
+        for file, text in command.files.items():
+            path = Path(folder, file)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, "utf-8", "surrogateescape")  # keeps bytes that are not UTF-8
+        argv = tuple(argument.replace("{folder}", folder) for argument in command.argv)
+        added = {k: v.replace("{folder}", folder) for k, v in command.environment.items()}
+        with Path(folder, "stdout").open("w+b") as out, Path(folder, "stderr").open("w+b") as err:
+            exited = _wait_for_exit(argv, added, out, err, _deadline(load), sender.cpus)
+            stdout, stderr = _text(out), _text(err)
+    output = "\n".join(text for text in (_printable(stderr), _printable(stdout)) if text)
+    output = load.message.mask(output)
     if exited is None:
-        result = LoadResult(problem=f"{name} hung and was killed after {_deadline(load):.0f} s")
+        problem = f"{name} hung and was killed after {_deadline(load):.0f} s"
+        result = LoadResult(problem=problem)
     else:
-        parsed = check_figures(driver.parse(ran.stdout, ran.stderr, load), name)
+        parsed = check_figures(driver.parse(stdout, stderr, load), name)
         result = _with_ending(parsed, exited, load, name)
     if load.message.headers:  # without the secrets
         shown = driver.command(replace(load, message=load.message.masked()))
-        argv = tuple(argument.replace("{folder}", ran.folder) for argument in shown.argv)
+        argv = tuple(argument.replace("{folder}", folder) for argument in shown.argv)
     model = "open" if load.arrivals else "closed"
     cpu_s = None if exited is None else exited.cpu_s
     used_s = cpu_s if result.driver_cpu_s is None else result.driver_cpu_s
@@ -79,70 +88,6 @@ def run(load: Load, name: str, sender: Sender = HERE) -> LoadRun:
         hung=exited is None,
         driver_busy=busy_share(command, load, result, used_s, len(sender.cpus)),
     )
-
-
-def run_slices(loads: Sequence[Load], order: Sequence[int]) -> SlicedRun:
-    """Run several loads with builtin in slices."""
-    for load in loads:
-        check(load, BUILTIN)
-    deadline = max(map(_deadline, loads)) + sum(map(_slice_s, (loads[place] for place in order)))
-    command = builtin.command_of_slices(loads, order)
-    ran = _run_command(command, BUILTIN, deadline)
-    found = builtin.parse_slices(ran.stdout, ran.stderr, loads)
-    runs = []
-    for load, each in zip(loads, found.loads, strict=True):
-        result = check_figures(each.result, BUILTIN)
-        if ran.exited is None:
-            result = LoadResult(problem=f"{BUILTIN} hung and was killed after {deadline:.0f} s")
-        runs.append(
-            LoadRun(
-                BUILTIN,
-                version(builtin),
-                builtin.command(replace(load, message=load.message.masked())).argv,
-                result,
-                result.driver_cpu_s,
-                load.message.mask(_printable(ran.stderr)),
-                hung=ran.exited is None,
-                driver_busy=result.driver_busy,
-                received=each.received,
-            )
-        )
-    return SlicedRun(tuple(runs), found.cpu_s)
-
-
-@dataclass(frozen=True)
-class _CommandRun:
-    """A finished command: its arguments, how it ended (None: killed), and what it printed.
-
-    `folder` was its folder, which was removed.
-    """
-
-    argv: tuple[str, ...]
-    folder: str
-    exited: _Exit | None
-    stdout: str
-    stderr: str
-
-    @property
-    def output(self) -> str:
-        """All printed text, without colours and control characters."""
-        return "\n".join(filter(None, (_printable(self.stderr), _printable(self.stdout))))
-
-
-def _run_command(
-    command: Command, name: str, deadline: float, cpus: Sequence[int] = ()
-) -> _CommandRun:
-    """Run a command in its own folder, and kill it after its deadline in s."""
-    with tempfile.TemporaryDirectory(prefix=f"{name}-") as folder:
-        for file, text in command.files.items():
-            path = Path(folder, file)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, "utf-8", "surrogateescape")  # keeps bytes that are not UTF-8
-        argv = tuple(argument.replace("{folder}", folder) for argument in command.argv)
-        added = {k: v.replace("{folder}", folder) for k, v in command.environment.items()}
-        with Path(folder, "stdout").open("w+b") as out, Path(folder, "stderr").open("w+b") as err:
-            exited = _wait_for_exit(argv, added, out, err, deadline, cpus)
-            return _CommandRun(argv, folder, exited, _text(out), _text(err))
 
 
 def _with_ending(result: LoadResult, exited: _Exit, load: Load, name: str) -> LoadResult:
@@ -232,11 +177,6 @@ def _die_with_parent() -> tuple[str, ...]:
     """Return a prefix of argv, with which the kernel kills the tool when this process ends."""
     found = shutil.which("setpriv")
     return () if found is None else (found, "--pdeathsig", "KILL", "--")
-
-
-def _slice_s(load: Load) -> float:
-    """Return the time in s that a slice takes at most, unless its server is much too slow."""
-    return SLOW_SLICE * (load.window.warm + (load.seconds or 0.0))
 
 
 def _deadline(load: Load) -> float:

@@ -5,24 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from offload.flags import Flag
-from offload.loads import (
-    Arrivals,
-    Command,
-    Figures,
-    Load,
-    LoadResult,
-    Message,
-    Response,
-    SlicedLoad,
-    SlicedLoads,
-    Window,
-)
+from offload.loads import Arrivals, Command, Figures, Load, LoadResult, Message, Response, Window
 from offload.loads.engine.figures.summary import counted_time, summary
 from offload.loads.engine.shared_state import SharedState
 from offload.loads.engine.worker import work
@@ -33,59 +22,29 @@ MAX_USERS = 20_000
 LONGEST_ARGUMENT = 100_000  # characters; Linux allows less than 128 KiB
 FILE, FILE_MARK = "load.json", "@"
 NESTED = ("figures", "response")  # in a result
-MALFORMED = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
 def command(load: Load) -> Command:
     """Run this module as a program, so that the load has its own process."""
-    return _command(asdict(load), load.processes)
-
-
-def command_of_slices(loads: Sequence[Load], order: Sequence[int]) -> Command:
-    """Run several loads in slices; `order` has the places of the loads."""
-    return _command({"loads": [asdict(load) for load in loads], "order": [*order]}, 1)
-
-
-def _command(values: Mapping[str, Any], threads: int) -> Command:
-    program, text = (sys.executable, "-P", "-m", __name__), json.dumps(values)
+    program, text = (sys.executable, "-P", "-m", __name__), json.dumps(asdict(load))
     if len(text) <= LONGEST_ARGUMENT:
-        return Command((*program, text), threads=threads)
+        return Command((*program, text), threads=load.processes)
     argv = (*program, f"{FILE_MARK}{{folder}}/{FILE}")
-    return Command(argv, files={FILE: text}, threads=threads)
+    return Command(argv, files={FILE: text}, threads=load.processes)
 
 
 def parse(stdout: str, stderr: str, load: Load) -> LoadResult:
     """Parse the JSON that `main` printed."""
     try:
-        return _result(json.loads(stdout))
-    except MALFORMED:
-        return LoadResult(problem=_problem(stderr))
-
-
-def parse_slices(stdout: str, stderr: str, loads: Sequence[Load]) -> SlicedLoads:
-    """Parse the JSON that `main` printed for several loads; a problem is that of each load."""
-    try:
         values = json.loads(stdout)
-        found = tuple(
-            SlicedLoad(_result(each["result"]), int(each["received"])) for each in values["loads"]
-        )
-        return SlicedLoads(found, float(values["cpu_s"]), float(values["elapsed_s"]))
-    except MALFORMED:
-        failed = SlicedLoad(LoadResult(problem=_problem(stderr)), 0)
-        return SlicedLoads((failed,) * len(loads), 0.0, 0.0)
-
-
-def _result(values: Mapping[str, Any]) -> LoadResult:
-    figures = values["figures"]
-    response = Response(**figures.get("response", {}))
-    notes = tuple(Flag(**note) for note in values.get("notes", ()))
-    known = {"figures": Figures(**{**figures, "response": response}), "notes": notes}
-    return LoadResult(**{**values, **known})
-
-
-def _problem(stderr: str) -> str:
-    last = (stderr.strip().splitlines() or ["its output is empty"])[-1]
-    return f"builtin printed no result: {last}"
+        figures = values["figures"]
+        response = Response(**figures.get("response", {}))
+        notes = tuple(Flag(**note) for note in values.get("notes", ()))
+        known = {"figures": Figures(**{**figures, "response": response}), "notes": notes}
+        return LoadResult(**{**values, **known})
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        last = (stderr.strip().splitlines() or ["its output is empty"])[-1]
+        return LoadResult(problem=f"builtin printed no result: {last}")
 
 
 def version() -> str:
@@ -104,14 +63,7 @@ def main(arguments: list[str]) -> None:
     [text] = arguments
     if text.startswith(FILE_MARK):
         text = Path(text.removeprefix(FILE_MARK)).read_text()
-    values = json.loads(text)
-    if "order" in values:
-        from offload.loads.engine import slices
-
-        found = slices.run([*map(parse_load, values["loads"])], values["order"])
-        print(json.dumps(asdict(found)))
-        return
-    load = parse_load(values)
+    load = parse_load(json.loads(text))
     state = SharedState(load.processes)
     if load.processes == 1:
         parts = [work(load, load, state, 0)]

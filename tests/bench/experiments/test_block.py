@@ -14,12 +14,11 @@ import pytest
 
 from offload import upstream
 from offload.bench.analysis.comparison import rate_of
-from offload.bench.experiments import block, ready_server
+from offload.bench.experiments import block
 from offload.bench.records.record import Record
 from offload.bench.records.run_records import by_round
 from offload.bench.target import server
 from offload.bench.telemetry.sampler import ResourceSampler
-from offload.bench.trial import workload
 from offload.errors import StartError
 from offload.flags import LOAD
 from offload.suites import Case
@@ -50,7 +49,7 @@ class Loads:
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.seen: list[tuple[str, Sequence[int], bool]] = []
-        run = ready_server.load_phase.run
+        run = block.load_phase.run
 
         def watched(
             load: Any, driver: str, facts: Any, up: Any, neighbours: Sequence[int], *more: Any
@@ -59,7 +58,7 @@ class Loads:
             self.seen.append((load.url, neighbours, alive))
             return run(load, driver, facts, up, neighbours, *more)
 
-        patch.setattr(ready_server.load_phase, "run", watched)
+        patch.setattr(block.load_phase, "run", watched)
 
 
 @pytest.fixture(scope="module")
@@ -177,13 +176,13 @@ def test_a_server_that_failed_is_stopped_before_the_first_window(
     bad = Case("threads", own_task(tmp_path, "def work():\n    raise ValueError('no')\n"))
     loads = Loads(monkeypatch)
     alive: list[int] = []
-    load_phase_run = ready_server.load_phase.run
+    load_phase_run = block.load_phase.run
 
     def counted(*words: Any) -> Any:
         alive.append(len([p for p in mark() if "offload.servers" in p.cmdline()]))
         return load_phase_run(*words)
 
-    monkeypatch.setattr(ready_server.load_phase, "run", counted)
+    monkeypatch.setattr(block.load_phase, "run", counted)
     measure_cases(bad, LOOP, round=2)
     assert alive == [1]
     assert [neighbours for _, neighbours, _ in loads.seen] == [[]]
@@ -326,41 +325,3 @@ def test_the_same_server_on_two_pythons_is_two_cases() -> None:
     assert [r.problem for r in records] == [None] * 4
     versions = {str(r.server.interpreter["python"]) for r in records}
     assert len(versions) == len({r.key for r in records}) == 2
-
-
-def test_fast_servers_are_loaded_in_two_slices_by_one_load_tool() -> None:
-    own = {"users": 4}
-    fast = [Case("threads", "noop_sync", **own), Case("loop", "noop_sync", **own)]
-    records = measure_cases(*fast, design=block.SLICES)
-    assert [record.trial.place for record in records] == [0, 1]
-    assert sorted(record.trial.order or 0 for record in records) == [1, 2]
-    spans = []
-    for record in records:
-        result = record.result
-        assert record.problem is None and (result.rate or 0) > 0
-        assert 2 * workload.SLICE <= (result.elapsed_s or 0) < 3
-        assert result.window_began is not None and result.window_ended is not None
-        spans.append((result.window_began, result.window_ended))
-        assert record.gil.why == "the GIL is not sampled in slices"
-        assert record.resources.cpu_ms_per_request is not None
-        assert record.resources.cores_used is not None and record.resources.cores_used < 1.3
-        assert record.resources.host.others_cpu is not None
-        assert record.tasks.slots or record.case.server == "loop"
-    (first, last) = sorted(spans)
-    assert first[0] < last[0] < last[1] < first[1]  # A B B A
-
-
-def test_servers_that_are_too_slow_for_slices_have_windows() -> None:
-    slow = Case("loop", "sleep_short_sync", users=8)  # 8 users wait for calls of 50 ms
-    records = measure_cases(slow, Case("threads", "noop_sync", users=8), design=block.SLICES)
-    assert all(record.gil.why != "the GIL is not sampled in slices" for record in records)
-    assert all(record.problem is None for record in records)
-
-
-def test_a_server_that_dies_in_a_slice_does_not_affect_the_others(tmp_path: Path) -> None:
-    body = "calls = []\ndef work():\n    calls.append(1)\n"
-    body += "    return os._exit(3) if len(calls) > 40 else b'x'\n"
-    dies = Case("loop", own_task(tmp_path, body), users=4)
-    dead, alive = measure_cases(dies, Case("loop", "noop_sync", users=4), design=block.SLICES)
-    assert dead.problem is not None and "exit" in dead.problem.message
-    assert alive.problem is None and (alive.result.rate or 0) > 0

@@ -7,11 +7,11 @@ import re
 import pytest
 
 from offload.bench.experiments import ad_hoc_load
-from offload.bench.records.record import Baseline, CaseFacts, HostUse, Resources
+from offload.bench.records.record import Baseline, CaseFacts, HostUse, LoadFacts, Resources
 from offload.bench.telemetry import host_counters
 from offload.bench.trial import flags, load_phase, trial, workload
 from offload.bench.trial.warmup import FirstResponses
-from offload.loads import Load
+from offload.loads import Figures, Load
 from offload.suites import Request
 from tests.loads.conftest import Server
 from tests.records import changed, record_of
@@ -26,8 +26,9 @@ def four_cores(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_cpu_of_all_load_processes_is_not_that_of_others(four_cores: None) -> None:
     used = Resources(cpu_s=1.0, host=HostUse(busy_s=3.2, own_cpu_s=0.1))
-    # the four processes of the load tool used 1.9 s
-    assert load_phase.others_cpu(used, 1.0, 1.9) == pytest.approx(0.05)  # 0.2 of 4 s
+    tool = LoadFacts(cpu_s=1.9, busy=0.5)  # four processes, of which the busiest used 0.5 s
+    shown = load_phase._resources(used, Figures(elapsed_s=1.0, completed=9), tool)
+    assert shown.host.others_cpu == pytest.approx(0.05)  # 0.2 of 4 s
 
 
 @pytest.mark.parametrize(

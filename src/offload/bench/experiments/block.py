@@ -11,26 +11,31 @@ starts of the same server. While one server is loaded, the others are idle and u
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
-from offload.bench.experiments import slices
-from offload.bench.experiments.ready_server import ReadyServer, StartedServer
 from offload.bench.planning import blocks
 from offload.bench.records.record import (
+    Baseline,
+    CaseFacts,
+    Memory,
     Record,
+    ServerFacts,
     Trial,
 )
 from offload.bench.target import handshake, server
 from offload.bench.target.needed_upstream import needs_upstream
 from offload.bench.target.server import Server
-from offload.bench.trial import builder, single_request, workload
+from offload.bench.telemetry import machine_speed
+from offload.bench.trial import builder, load_phase, single_request, workload
+from offload.bench.trial.load_phase import LoadOutcome
 from offload.bench.trial.single_request import SingleRequest
-from offload.bench.trial.trial import Phases, Report, measure_baseline
+from offload.bench.trial.trial import Phases, Report, build_record, measure_baseline
 from offload.errors import UserError
-from offload.flags import TOO_SLOW
-from offload.suites import Case
+from offload.flags import TOO_SLOW, Flag, Problem
+from offload.suites import Case, Request
 from offload.upstream import Upstream
 
 READY_PER_WORKER = 0.5  # s that are added to the start timeout for each worker of the block
@@ -40,17 +45,91 @@ READY_PER_WORKER = 0.5  # s that are added to the start timeout for each worker 
 class WindowDesign:
     """The windows of each case in a round: one instead of two, and their length.
 
-    `beside_s` is the minimum length in s of a window in a block of several servers. With
-    `has_slices`, each window consists of two slices if all servers are fast enough for them.
+    `beside_s` is the minimum length in s of a window in a block of several servers.
     """
 
     has_one: bool = False
     beside_s: float = workload.SHORT_WINDOW
-    has_slices: bool = False
 
 
 MANY_ROUNDS = WindowDesign(has_one=True)  # if the time budget is too short for second windows
-SLICES = WindowDesign(has_one=True, has_slices=True)
+
+
+@dataclass(frozen=True)
+class StartedServer:
+    """A case of the round and its started server, which may not be ready yet."""
+
+    place: int
+    case: Case
+    facts: CaseFacts
+    upstream: Upstream | None
+    running: Server
+
+    @property
+    def request(self) -> Request:
+        """The request that the users of the case send."""
+        return self.case.request or Request()
+
+    def stop(self, trial: Trial, error: UserError) -> Record:
+        """Stop a server that cannot be measured; return the record of its error."""
+        server.stop(self.running, server.SHORT_DRAIN)
+        trial = replace(trial, place=self.place)
+        return builder.unavailable(trial, self.facts, self.case.settings, error)
+
+
+@dataclass(frozen=True)
+class ReadyServer:
+    """A server that has responded to its first requests."""
+
+    started: StartedServer
+    url: str
+    facts: ServerFacts
+    before: Baseline
+    alone: SingleRequest
+    flags: tuple[Flag, ...]
+
+    def window(self, trial: Trial, neighbours: Sequence[int], window_s: float) -> Record:
+        """Load the server once; with other servers in the block, for at least `window_s`.
+
+        `neighbours` are the pids of the other servers.
+        """
+        speed = machine_speed.measure()
+        case, running = self.started.facts, self.started.running
+        sent, beside_s = self.started.request, window_s if neighbours else None
+        load = workload.window(self.url, case, self.facts, self.before, sent, running, beside_s)
+        placement = self.started.case.placement
+        if placement.hosts:
+            load = workload.of_fixed_length(load, workload.cycle_s(case, self.facts, self.before))
+        started = time.monotonic()
+        loaded = load_phase.run(
+            load,
+            "builtin",
+            running.facts,
+            self.started.upstream,
+            neighbours,
+            placement.sender,
+        )
+        loaded = load_phase.with_pin(loaded, placement.pin)
+        load_s = round(time.monotonic() - started, 3)
+        loaded = self._with_explanation(loaded)
+        trial = replace(trial, place=self.started.place, phases={"load": load_s})
+        facts = builder.with_gil(self.facts, loaded.gil_state)
+        resources = loaded.resources
+        host = replace(resources.host, python_s=speed.python_s, memory_s=speed.memory_s)
+        memory = Memory() if neighbours else resources.memory  # servers of a block share pages
+        loaded = replace(loaded, resources=replace(resources, host=host, memory=memory))
+        return build_record(trial, case, facts, self.before, self.alone, loaded, self.flags)
+
+    def _with_explanation(self, loaded: LoadOutcome) -> LoadOutcome:
+        """Explain a failed load if its users waited for each other until the timeout."""
+        case, problem = self.started.facts, loaded.problem
+        is_slow = workload.waited_too_long(case, self.before, loaded.result.failed)
+        if problem is None or not is_slow:
+            return loaded
+        takes = f"a request takes {self.before.alone_s:.3g} s alone, and there are {case.users}"
+        what = f"{problem.text} ({takes} users)"
+        fix = "use fewer users (users=1), or a shorter task"
+        return replace(loaded, problem=Problem(TOO_SLOW, what, fix))
 
 
 def measure_round(
@@ -78,13 +157,7 @@ def measure_round(
                     members[place] = _make_ready(started, trial, with_gil)
                 except UserError as error:
                     records[place] = [started.stop(trial, error)]
-        order = _order(members, trial, design.has_one)
-        if design.has_slices and slices.are_possible(members):
-            with phases.of("load", slices.expected_s(members)):
-                found = slices.measure(members, order, trial)
-            records |= {place: [record] for place, record in found.items()}
-            order = []
-        for number, place in enumerate(order, start=1):
+        for number, place in enumerate(_order(members, trial, design.has_one), start=1):
             if _is_too_slow(records.get(place, ())):
                 continue
             pids = [m.started.running.process.pid for p, m in members.items() if p != place]

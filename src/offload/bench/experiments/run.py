@@ -11,7 +11,7 @@ from pathlib import Path
 from offload import files, prctl
 from offload.bench.analysis import latency_capacity
 from offload.bench.analysis.latency_capacity import LatencyTarget
-from offload.bench.experiments.block import MANY_ROUNDS, SLICES, WindowDesign, measure_round
+from offload.bench.experiments.block import MANY_ROUNDS, WindowDesign, measure_round
 from offload.bench.experiments.progress.display import Progress
 from offload.bench.planning import (
     decision,
@@ -186,7 +186,7 @@ class ActiveRun:
         is_steady = decision.is_steady(self.plan, trial.block or 0, self.records)
         design = WindowDesign(is_steady, workload.LONGER_WINDOW)
         if time_budget.limits_rounds(self.plan):
-            design = SLICES if self.plan.selects else MANY_ROUNDS
+            design = MANY_ROUNDS
         report = self.progress.phase
         found: list[Record] = []
         for part in parts:

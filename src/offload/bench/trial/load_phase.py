@@ -23,7 +23,7 @@ from offload.bench.records.record import (
 from offload.bench.stats.models import operational_laws
 from offload.bench.target import server
 from offload.bench.telemetry import host_counters
-from offload.bench.telemetry.gil_sampler import GilSampler, Utilisation
+from offload.bench.telemetry.gil_sampler import GilSampler
 from offload.bench.telemetry.host import load_average
 from offload.bench.telemetry.sampler import ResourceSampler
 from offload.bench.trial import gils, server_report
@@ -72,33 +72,17 @@ def run(
         sampled = _run_sampled(load, driver, facts, upstream, neighbours, sender)
         flags = (Flag("hung", f"{driver} was killed and run again"),)
     ran, sampler, gil_sampler, tries, served = sampled
-    measured = ran.result.figures
-    window = (measured.window_began, measured.window_ended)
-    used = sampler.between(*window)
-    used = with_others(used, others_cpu(used, measured.elapsed_s or 0.0, _cpu_here(ran)))
-    found = outcome(load, ran, facts, used, gil_sampler.between(*window), tries, served)
-    return replace(found, flags=flags + found.flags)
-
-
-def outcome(
-    load: Load,
-    ran: LoadRun,
-    facts: Facts | None,
-    used: Resources,
-    gil: Utilisation,
-    tries: int | None,
-    served: int | None,
-) -> LoadOutcome:
-    """Return the outcome of a load from the result of its tool and the resources of its server."""
     problem = ran.result.problem
     if facts is not None:  # requests that a server completed before it ended are not a rate
-        problem = server.exit_reason(server_pid(facts)) or problem
+        problem = server.exit_reason(_pid(facts)) or problem
     measured = ran.result.figures
     fix = ""
     if problem is None and load.arrivals is None and measured.completed == 0:
         problem, fix = f"no request was completed ({_failures(measured)})", "check the responses"
-    report = _request_report(facts, load.url, measured.window_began, measured.window_ended)
+    window = (measured.window_began, measured.window_ended)
+    report = _request_report(facts, load.url, *window)
     application = report.get("application") or {}
+    gil = gil_sampler.between(*window)
     tool = LoadFacts(
         load.url,
         ran.driver,
@@ -121,7 +105,7 @@ def outcome(
             # The upstream counts all tries of a load, not only those of its window.
             tries_per_request=None if load.has_window else _per(tries, measured.completed),
         ),
-        _resources(used, measured),
+        _resources(sampler.between(*window), measured, tool),
         _tasks(report),
         GilFacts(
             utilisation=Share(gil.share, gil.low, gil.high),
@@ -131,7 +115,7 @@ def outcome(
         ),
         lines.built(Application, application, "application"),
         {key: report["facts"][key] for key in GIL if key in report.get("facts", {})},
-        ran.result.notes,
+        flags + ran.result.notes,
         None if problem is None else Problem(LOAD, problem, fix),
     )
 
@@ -147,20 +131,21 @@ def _failures(measured: Figures) -> str:
     return ", ".join(known) or "none failed"
 
 
-def _resources(used: Resources, measured: Figures) -> Resources:
+def _resources(used: Resources, measured: Figures, tool: LoadFacts) -> Resources:
     """Add the figures that are derived from CPU times; for a short load they are unknown."""
-    cpu_s = None if (measured.elapsed_s or 0.0) < SHORT else used.cpu_s
+    elapsed_s = measured.elapsed_s or 0.0
+    cpu_s = None if elapsed_s < SHORT else used.cpu_s
+    host = replace(
+        used.host,
+        others_cpu=_others_cpu(used, elapsed_s, tool),
+        load_average=load_average(),
+    )
     return replace(
         used,
         cpu_ms_per_request=_per(cpu_s, measured.completed, 1000.0),
         cores_used=_per(cpu_s, measured.elapsed_s),
+        host=host,
     )
-
-
-def with_others(used: Resources, others_cpu: float | None) -> Resources:
-    """Add the share of the machine's CPU that other processes took, and the load average."""
-    host = replace(used.host, others_cpu=others_cpu, load_average=load_average())
-    return replace(used, host=host)
 
 
 def _tasks(report: Facts) -> Tasks:
@@ -189,15 +174,15 @@ def _run_sampled(
     These are the number of tries in the upstream, and of tasks that the server completed: the
     latter only for a load from several hosts.
     """
-    tries = count_tries(upstream)
+    tries = _tries(upstream)
     completed = _completed(load.url, sender)
-    pid = None if facts is None else server_pid(facts)
+    pid = None if facts is None else _pid(facts)
     ours = [*neighbours, *([] if upstream is None else [upstream.pid])]
     sampler = ResourceSampler(pid, ours, urlsplit(load.url).port, load.keep_alive)
     with sampler, GilSampler(gils.with_gils(facts or {})) as gil_sampler:
         ran = loads.run(load, driver, sender)
     served = None if completed is None else _increase(completed, _completed(load.url, sender))
-    return ran, sampler, gil_sampler, growth(tries, count_tries(upstream)), served
+    return ran, sampler, gil_sampler, _growth(tries, _tries(upstream)), served
 
 
 def _output(ran: LoadRun, served: int | None) -> str:
@@ -220,8 +205,7 @@ def _completed(url: str, sender: Sender) -> int | None:
     return server_report.completed(url) if sender.hosts else None
 
 
-def server_pid(facts: Facts) -> int:
-    """Return the pid of a server from its ready line."""
+def _pid(facts: Facts) -> int:
     return int(str(facts["pid"]))
 
 
@@ -234,12 +218,9 @@ def _request_report(
     return server_report.in_window(facts, url, began, ended)
 
 
-def others_cpu(used: Resources, elapsed_s: float, tool_s: float | None) -> float | None:
-    """Return the share of the machine's CPU that other processes took during the load.
-
-    `tool_s` is the CPU time of the load tool on this machine.
-    """
-    parts = (used.host.busy_s, used.cpu_s, used.host.own_cpu_s, tool_s)
+def _others_cpu(used: Resources, elapsed_s: float, tool: LoadFacts) -> float | None:
+    """Return the share of the machine's CPU that other processes took during the load."""
+    parts = (used.host.busy_s, used.cpu_s, used.host.own_cpu_s, _cpu_here(tool))
     if None in parts or elapsed_s < SHORT:
         return None
     busy, served, own, driver = (float(str(part)) for part in parts)
@@ -247,11 +228,11 @@ def others_cpu(used: Resources, elapsed_s: float, tool_s: float | None) -> float
     return round(max(0.0, busy - served - own - driver) / available_s, 4)
 
 
-def _cpu_here(ran: LoadRun) -> float | None:
+def _cpu_here(tool: LoadFacts) -> float | None:
     """Return the CPU time that the load tool used on this machine."""
-    if not ran.hosts:
-        return ran.driver_cpu_s
-    used = [host.cpu_s for host in ran.hosts if host.is_here]
+    if not tool.hosts:
+        return tool.cpu_s
+    used = [host.cpu_s for host in tool.hosts if host.is_here]
     return None if None in used else math.fsum(each or 0.0 for each in used)
 
 
@@ -279,12 +260,12 @@ def _increase(before: int, after: int | None) -> int | None:
     return None if after is None or after < before else after - before
 
 
-def growth(before: int | None, after: int | None) -> int | None:
+def _growth(before: int | None, after: int | None) -> int | None:
     """Return the increase of a count; None if it is 0, because then the task has no retries."""
     return None if after is None or before is None or after == before else after - before
 
 
-def count_tries(upstream: Upstream | None) -> int | None:
+def _tries(upstream: Upstream | None) -> int | None:
     """Request the number of tries that the upstream counted; None if it does not respond."""
     if upstream is None:
         return None

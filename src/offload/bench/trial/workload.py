@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
-from offload import cores
 from offload.bench.records.record import Baseline, CaseFacts, ServerFacts
 from offload.bench.stats.estimate import SLOW
 from offload.bench.target.server import Server
@@ -24,8 +23,6 @@ CYCLES = 2.0  # responses per user
 # usual: one longer window takes less time than short windows in two rounds, and is as precise.
 # SHORT_WINDOW is for runs with little time (`time_budget.limits_rounds`).
 SHORT_WARM, SHORT_WINDOW, LONGER_WINDOW = 0.15, 0.5, 1.0
-# A slice in s (see `bench/experiments/slices.py`), its warm-up, and the longest cycle for slices
-SLICE, SLICE_WARM, LONGEST_CYCLE = 0.25, 0.05, 0.2
 MANY, FEW = 20, 5  # responses in a window; FEW if a block has several cases, or below SLOW
 
 
@@ -63,21 +60,6 @@ def window(
     completions = FEW if is_slow else MANY
     full = Window(warm=WARM, cycles=CYCLES, completions=completions, **options)
     return replace(load(url, case, before, sent), seconds=WINDOW, window=full)
-
-
-def as_slice(load: Load) -> Load:
-    """Return the load of a slice: each user stops after its response, so no backlog remains."""
-    window = replace(load.window, warm=SLICE_WARM, refills=False)
-    return replace(load, seconds=SLICE, window=window)
-
-
-def busy_cycle_s(case: CaseFacts, server: ServerFacts, before: Baseline) -> float:
-    """Return the time until every user has a response, if a worker per core is busy.
-
-    It is too long for calls that wait, and `cycle_s` too short for calls that compute.
-    """
-    at_once = min(_workers(server), cores.available())
-    return (before.alone_s or 0.0) * max(1.0, case.users / at_once)
 
 
 def of_fixed_length(load: Load, cycle_s: float) -> Load:

@@ -50,7 +50,7 @@ def counted_time(load: Load, state: SharedState, parts: Sequence[Samples]) -> Co
 
 def summary(load: Load, window: CountedTime, parts: Sequence[Samples]) -> LoadResult:
     """Summarize the samples of a load's processes within its window."""
-    times, failed = count(load, window, parts)
+    times, failed = _count(load, window, parts)
     late, waited = (_delays(window, parts, kind) for kind in ("late", "waited"))
     finished = len(times) + failed.total() - failed["unfinished"]
     figures = Figures(
@@ -62,7 +62,7 @@ def summary(load: Load, window: CountedTime, parts: Sequence[Samples]) -> LoadRe
         window_s=round(window.length, 6),
         window_began=window.started,
         window_ended=window.ended,
-        response=response(times, [load.timeout] * failed["timeout"], late, waited),
+        response=_response(times, [load.timeout] * failed["timeout"], late, waited),
         **_rates(load, window, parts, len(times)),
     )
     problem = next((part.problem for part in parts if part.problem), None)
@@ -78,7 +78,7 @@ def summary(load: Load, window: CountedTime, parts: Sequence[Samples]) -> LoadRe
     )
 
 
-def count(
+def _count(
     load: Load, window: CountedTime, parts: Sequence[Samples]
 ) -> tuple[array[float], Counter[str]]:
     """Return the response times of the completed requests in a window, and the failures by kind.
@@ -114,11 +114,11 @@ def _delays(window: CountedTime, parts: Sequence[Samples], kind: str) -> list[fl
     )
 
 
-def response(
+def _response(
     times: Sequence[float],
     timeouts: Sequence[float],
-    late: Sequence[float] = (),
-    waited: Sequence[float] = (),
+    late: Sequence[float],
+    waited: Sequence[float],
 ) -> Response:
     """Return the mean of `times`, and the quantiles of `times` and `timeouts` together."""
     found: dict[str, Any] = {}
