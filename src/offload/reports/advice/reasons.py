@@ -185,7 +185,7 @@ def _size(answer: Answer) -> Iterator[str]:
     if chosen.workers >= question.users:
         yield f"More than {size} gain nothing with {question.users} users."
     elif answer.is_measured and any(certainty.is_open(each.compared) for each in larger):
-        return  # the certainty of the answer names the larger size
+        yield f"It is not certain that more than {size} gain nothing."
     elif larger and answer.is_measured:
         yield f"More than {size} gained nothing in this measurement."
     elif best.workers > chosen.workers:

@@ -96,36 +96,37 @@ def probe_size(server: str, users: int) -> Size:
 
 
 def first_sizes(
-    found: Sequence[str], cores: int, knee: int, most: int = MOST_PROCESSES
+    found: Sequence[str], cores: int, saturating: int, most: int = MOST_PROCESSES
 ) -> list[tuple[str, Size]]:
-    """Return one size of each server: a process for each core, and threads up to the knee.
+    """Return one size of each server: a process for each core, and `saturating` threads in total.
 
-    If each process of a server handles one request at a time, it has as many processes as the knee
-    instead. Each size has at most `most` processes. The list has at most MOST_SERVERS sizes.
+    `saturating` is the number of concurrent requests that use all cores. If each process of a
+    server handles one request at a time, it has as many processes instead. Each size has at most
+    `most` processes. The list has at most MOST_SERVERS sizes.
     """
     sizes = []
     for name in found:
         entry = catalog.find_server(name)
         processes = cores if has_processes(entry) else 1
         if entry.workers_are == "processes":
-            processes = min(MOST_PROCESSES, max(cores, knee))
+            processes = min(MOST_PROCESSES, max(cores, saturating))
         processes = min(processes, most)
-        sizes.append((name, Size(processes, _threads(entry, math.ceil(knee / processes)))))
+        sizes.append((name, Size(processes, _threads(entry, math.ceil(saturating / processes)))))
     return sizes[:MOST_SERVERS]
 
 
-def sizes_around(server: str, best: Size, knee: int, needs_processes: bool) -> list[Size]:
+def sizes_around(server: str, best: Size, saturating: int, needs_processes: bool) -> list[Size]:
     """Return other sizes of a server: one process, and half and twice the processes or threads.
 
     With `needs_processes`, each process has a limit of its own, such as one request at a time: more
-    processes than cores, up to the knee, may increase the rate. The nearest size is first.
+    processes than cores, up to `saturating`, may increase the rate. The nearest size is first.
     """
     entry = catalog.find_server(server)
     processes = {best.processes}
     if has_processes(entry):
         processes |= {1, max(1, best.processes // 2), 2 * best.processes}
         if needs_processes:
-            processes |= {4 * best.processes, knee}
+            processes |= {4 * best.processes, saturating}
     threads: set[int | None] = {best.threads}
     if best.threads is not None and entry.workers_are == "threads":
         threads |= {max(1, best.threads // 2), 2 * best.threads}

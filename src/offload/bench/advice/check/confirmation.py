@@ -63,7 +63,9 @@ def measure(
         folder.mkdir(exist_ok=True)
         plan_file.save(plan(truths, answers, users), folder)
     planned = plan_file.load(folder)
-    check_plan(planned, truths.keys() & {answer.task for answer in answers}, folder)
+    measured = {(case.task, size_of(case)) for case in planned.cases}
+    chosen = {(answer.task, answer.size) for answer in answers if answer.task in truths}
+    check_plan(chosen - measured, folder)
     for _ in run(planned, folder):
         pass
     _measure_response_times(planned, answers, folder, report)

@@ -67,15 +67,17 @@ def measure(answers: Sequence[RecordedAnswer], users: int, folder: Path) -> None
         folder.mkdir(exist_ok=True)
         plan_file.save(plan(found, users), folder)
     planned = plan_file.load(folder)
-    check_plan(planned, found, folder)
+    measured = {(case.task, case.server) for case in planned.cases}
+    named = {(task, strategy) for task, sizes in found.items() for strategy, _ in sizes}
+    check_plan(named - measured, folder)
     for _ in run(planned, folder):
         pass
 
 
-def check_plan(planned: Plan, tasks: Collection[str], folder: Path) -> None:
-    """Raise StorageError if a plan, saved in `folder`, does not measure each of the tasks."""
-    if missing := {*tasks} - {case.task for case in planned.cases}:
-        what = f"{folder} does not measure {short_name(min(missing))}, which was answered later"
+def check_plan(missing: Collection[tuple[str, object]], folder: Path) -> None:
+    """Raise StorageError if choices, by task, are missing in the plan in `folder`."""
+    for task, _ in missing:
+        what = f"{folder} does not measure a choice for {short_name(task)}, which was made later"
         raise StorageError(what, "remove it, and repeat the command")
 
 
