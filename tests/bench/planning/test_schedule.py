@@ -220,6 +220,22 @@ def test_a_selection_leaves_out_sizes_that_are_not_faster() -> None:
     assert counts_of_selection(rates, cases=(CASES[0], *sizes)) == {1: 14, 3: 14}  # one server
 
 
+def test_a_selection_leaves_out_cases_that_are_hardly_the_fastest_by_rate_and_prediction() -> None:
+    rates = {0: WILD, 1: CALM, 2: [rate / 2 for rate in WILD]}
+    without = counts_of_selection(rates)
+    equal = counts_of_selection(rates, predicted=(1.0, 1.0, 1.0))
+    slower = counts_of_selection(rates, predicted=(1.0, 1.0, 0.5))
+    assert (without[2], equal[2], slower[2]) == (3, 3, 2)
+    assert slower[0] == slower[1] == 14
+
+
+def test_a_selection_keeps_a_rival_with_another_server() -> None:
+    sizes = [Case("processes", "sleep_sync", settings={"workers": n}) for n in (4, 8)]
+    rates = {0: [rate / 2 for rate in WILD], 1: WILD, 2: WILD}
+    found = counts_of_selection(rates, cases=(CASES[0], *sizes), predicted=(0.5, 1.0, 1.0))
+    assert found[0] > 2
+
+
 def test_a_selection_of_a_single_case_measures_it() -> None:
     assert counts_of_selection({0: CALM}) == {0: 3}
 

@@ -11,9 +11,9 @@ from offload.bench.advice.latency import Percentile
 from offload.bench.advice.model import Prediction
 from offload.bench.advice.question_file import Question
 from offload.bench.advice.strategies import STRATEGIES, size_of
-from offload.bench.advice.weighting import weighted_ratio
 from offload.bench.analysis import comparison, machine_speed, rate
 from offload.bench.analysis.comparison import Comparison
+from offload.bench.analysis.weighting import weighted_ratio
 from offload.bench.planning.decision import MUCH_FASTER
 from offload.bench.planning.plan import Plan
 from offload.bench.records.record import Record

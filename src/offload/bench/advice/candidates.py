@@ -90,5 +90,14 @@ def plan(model: Model, case: Case, found: Sequence[Prediction], budget_s: float)
     )
     pairs = tuple((0, place) for place in range(1, len(cases)))
     block = Block(tuple(range(len(cases))), pairs)
-    seed = plans.new_seed()
-    return Plan(SUITE, cases, seed, None, True, blocks=(block,), budget_s=budget_s, selects=True)
+    return Plan(
+        SUITE,
+        cases,
+        plans.new_seed(),
+        None,
+        quick=True,
+        blocks=(block,),
+        budget_s=budget_s,
+        selects=True,
+        predicted=tuple(each.rate for each in found),
+    )

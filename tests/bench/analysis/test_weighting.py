@@ -8,7 +8,7 @@ import statistics
 
 import pytest
 
-from offload.bench.advice.weighting import MODEL_SD, weighted_ratio
+from offload.bench.analysis.weighting import MODEL_SD, chance_of_being_faster, weighted_ratio
 from offload.bench.stats import paired_test
 
 
@@ -45,3 +45,28 @@ def test_the_weighted_ratio_is_nearer_to_the_truth_than_each_of_its_parts() -> N
         errors["weighted"].append(math.log(weighted) - truth)
     spread = {name: statistics.pstdev(found) for name, found in errors.items()}
     assert spread["weighted"] < 0.9 * min(spread["measured"], spread["predicted"])
+
+
+def test_the_chance_of_being_faster_has_the_share_of_true_ratios_above_one() -> None:
+    noise, source = 0.2, random.Random(19)
+    chances, shares = [], []
+    for _ in range(4000):
+        predicted = source.gauss(0.0, 0.2)
+        truth = source.gauss(predicted, MODEL_SD)
+        logs = [source.gauss(truth, noise) for _ in range(3)]
+        measured = paired_test.compare([(1.0, math.exp(value)) for value in logs])
+        chance = chance_of_being_faster(measured, math.exp(predicted), noise)
+        assert chance is not None
+        chances.append(chance)
+        shares.append(truth > 0)
+    for low, high in ((0.0, 0.1), (0.1, 0.5), (0.5, 0.9), (0.9, 1.0)):
+        inside = [(c, s) for c, s in zip(chances, shares, strict=True) if low <= c < high]
+        expected, found = (statistics.fmean(column) for column in zip(*inside, strict=True))
+        assert found == pytest.approx(expected, abs=4 * math.sqrt(0.25 / len(inside)))
+
+
+def test_the_chance_without_noise_is_certain() -> None:
+    measured = paired_test.compare([(10.0, 20.0)] * 3)
+    assert chance_of_being_faster(measured, 0.5, 0.0) == 1.0
+    assert chance_of_being_faster(paired_test.compare([(20.0, 10.0)] * 3), 2.0, 0.0) == 0.0
+    assert chance_of_being_faster(paired_test.compare([]), 2.0, 0.1) is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 
 from offload.bench.stats.paired_test import Verdict
 
@@ -23,6 +24,26 @@ def weighted_ratio(measured: Verdict, predicted: float) -> float | None:
     """
     if measured.ratio is None or measured.sd is None:
         return measured.ratio
-    variance = measured.sd**2 / measured.pairs
-    weight = MODEL_SD**2 / (MODEL_SD**2 + variance)  # of the measurement
+    weight = _weight(measured.sd**2 / measured.pairs)
     return math.exp(weight * math.log(measured.ratio) + (1 - weight) * math.log(predicted))
+
+
+def chance_of_being_faster(measured: Verdict, predicted: float, sd: float) -> float | None:
+    """Return the probability that the true ratio of two rates is above 1; None if not measured.
+
+    `sd` is the standard deviation of a measured log-ratio of one round. The weighted log-ratio has
+    a normal error with the variance 1 / (1 / MODEL_SD^2 + rounds / sd^2).
+    """
+    if measured.ratio is None:
+        return None
+    variance = sd**2 / measured.pairs
+    weight = _weight(variance)
+    mean = weight * math.log(measured.ratio) + (1 - weight) * math.log(predicted)
+    if not variance:
+        return float(mean > 0)
+    return statistics.NormalDist().cdf(mean / math.sqrt(weight * variance))
+
+
+def _weight(variance: float) -> float:
+    """Return the weight of a measured log-ratio, whose error has this variance."""
+    return MODEL_SD**2 / (MODEL_SD**2 + variance)
