@@ -436,3 +436,17 @@ def test_a_folder_without_a_plan_has_none_and_a_damaged_plan_counts(tmp_path: Pa
     assert plan_file.exists(tmp_path)
     plan_file.save(PLAN, tmp_path)
     assert plan_file.exists(tmp_path)
+
+
+def test_a_round_without_some_cases_is_expected_to_be_shorter() -> None:
+    block = Block((0, 1, 2), ((0, 1), (0, 2)))
+    predicted = (1.0, 1.0, 0.5)
+    plan = replace(PLAN, blocks=(block,), budget_s=500.0, selects=True, predicted=predicted)
+    rates = {0: WILD, 1: CALM, 2: [rate / 2 for rate in WILD]}
+    records: list[Record] = []
+    for number, expected in ((1, 9.0), (2, 6.0)):
+        records += [
+            changed(r, rate=rates[r.trial.place or 0][number], phases={"load": 3.0})
+            for r in windows(plan, Round(0, number), records)
+        ]
+        assert round_times.expected(plan, records) == [expected]

@@ -4,19 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from offload.bench.planning import decision
 from offload.bench.planning.plan import Plan
-from offload.bench.records.record import WINDOW, Record
+from offload.bench.records.record import WINDOW, Record, Trial
 
 GUESS = 4.0  # s per case of a round, until one round of its block was measured
 
 
 def expected(plan: Plan, records: Sequence[Record]) -> list[float]:
-    """Return the expected time in s of a round of each block: that of its last one, or a guess."""
+    """Return the expected time in s of a round of each block: that of its last one, or a guess.
+
+    If some of its cases are left out of the next round, the time is proportional to the others.
+    """
     times = [GUESS * len(block.cases) for block in plan.blocks]
-    for (block, _, _), seconds in measured(plan, records).items():
+    last: dict[int, int | None] = {}
+    for (block, number, _), seconds in measured(plan, records).items():
         if block is not None and 0 <= block < len(times):
-            times[block] = seconds
+            times[block], last[block] = seconds, number
+    if plan.selects:
+        for block, number in last.items():
+            before = {r.trial.place for r in records if _is_round(r.trial, block, number)}
+            times[block] *= len(decision.places_of(plan, block, records)) / len(before)
     return times
+
+
+def _is_round(trial: Trial, block: int, number: int | None) -> bool:
+    return (trial.kind, trial.block, trial.round) == (WINDOW, block, number)
 
 
 def measured(
