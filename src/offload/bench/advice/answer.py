@@ -11,9 +11,8 @@ from offload.bench.advice.latency import Percentile
 from offload.bench.advice.model import Prediction
 from offload.bench.advice.question_file import Question
 from offload.bench.advice.strategies import STRATEGIES, size_of
-from offload.bench.analysis import comparison, machine_speed, rate
+from offload.bench.analysis import comparison, machine_speed, rate, weighting
 from offload.bench.analysis.comparison import Comparison
-from offload.bench.analysis.weighting import weighted_ratio
 from offload.bench.planning.decision import MUCH_FASTER
 from offload.bench.planning.plan import Plan
 from offload.bench.records.record import Record
@@ -95,7 +94,7 @@ class Answer:
         if not self.is_measured:
             return PREDICTED
         if self.others and not self.rivals and self.disturbed is None:
-            return SURE  # all others miss the required p99
+            return SURE  # the strategies of all others miss the required p99
         compared = (option.compared for option in self.rivals)
         return certainty.of_answer(self.tie, compared, self.disturbed)
 
@@ -253,9 +252,8 @@ def _weighted_ratio(
     """Return the weighted ratio of the rate of `other` to that of `one`; 0 if it is unknown."""
     if one == other:
         return 1.0
-    measured = comparison.compare(windows[one], windows[other]).verdict
     predicted = options[other].prediction.rate / options[one].prediction.rate
-    return weighted_ratio(measured, predicted) or 0.0
+    return weighting.ratio_of_windows(windows[one], windows[other], predicted) or 0.0
 
 
 def _preference(prediction: Prediction) -> tuple[int, int]:

@@ -20,9 +20,8 @@ from offload.bench.advice.strategies import MOST_WORKERS, STRATEGIES
 SHARPNESS = 8.0
 SATURATED = 0.8  # share of the rate that workers and cores allow; below, something else limits it
 QUEUED_SHARE = 0.25  # share of a call spent waiting for a CPU, above which cores limit the rate
-IDLE_WITH_MORE_WORKERS = (
-    0.6  # share of the idle time that is left with more workers than cores [0.4 to 0.9]
-)
+# Share of the idle time that is left with more workers than cores [0.4 to 0.9]
+IDLE_WITH_MORE_WORKERS = 0.6
 # How much the calls of several workers run in step (see `in_step_rate`), from 0 to 1: one event
 # loop passes calls to all workers of a pool; processes of prefork accept connections independently.
 IN_STEP, IN_STEP_PREFORK = 0.5, 0.25
@@ -31,9 +30,8 @@ SLICE_S = 0.0025  # s from which calls share cores and the GIL by time slices: h
 # switch interval, and about a slice of Linux; calls of 1 ms do not share, calls of 4.5 ms do
 GIL_SHARE = 0.5  # of the serial time: if a call holds the GIL for less, the limit is another one
 BLOCKING = 0.5  # share of a call, above which a coroutine counts as blocking its event loop
-NEARLY_HIGHEST = (
-    0.97  # share of a strategy's highest rate: beyond it, workers are not worth their memory
-)
+# Share of a strategy's highest rate: beyond it, workers are not worth their memory
+NEARLY_HIGHEST = 0.97
 SERVER_MIB = 12.0  # Tornado and the application, in addition to the task
 FORK_SERVER_MIB = 9.0  # of the process that starts the workers
 THREAD_MIB = 0.1

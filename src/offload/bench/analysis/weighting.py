@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections.abc import Sequence
 
+from offload.bench.analysis import comparison
+from offload.bench.records.record import Record
 from offload.bench.stats.paired_test import Verdict
 
 # Standard deviation of the error of a predicted log-ratio of two close strategies. Measured: 0.14
@@ -26,6 +29,13 @@ def weighted_ratio(measured: Verdict, predicted: float) -> float | None:
         return measured.ratio
     weight = _weight(measured.sd**2 / measured.pairs)
     return math.exp(weight * math.log(measured.ratio) + (1 - weight) * math.log(predicted))
+
+
+def ratio_of_windows(
+    one: Sequence[Record], other: Sequence[Record], predicted: float
+) -> float | None:
+    """Return the weighted ratio of the rate of `other` to that of `one`; None if not measured."""
+    return weighted_ratio(comparison.compare(one, other).verdict, predicted)
 
 
 def chance_of_being_faster(measured: Verdict, predicted: float, sd: float) -> float | None:

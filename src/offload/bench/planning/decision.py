@@ -157,7 +157,8 @@ def _selected(plan: Plan, number: int, own: Sequence[Record]) -> dict[int, list[
 
     These are the measurable cases. With `plan.selects` they are the cases of the last round, except
     those that are certainly slower than the fastest one, and sizes that may gain little, from the
-    first analysis on. With predicted rates, cases that are hardly the fastest are left out earlier.
+    first analysis on. With predicted rates, cases that are improbable to be the fastest are left
+    out earlier.
     """
     known = _measurable(plan, number, own)
     last = max((record.trial.round or 0 for record in own), default=0)
@@ -165,7 +166,7 @@ def _selected(plan: Plan, number: int, own: Sequence[Record]) -> dict[int, list[
         return known
     known = {place: found for place, found in known.items() if found[-1].trial.round == last}
     if known and plan.predicted:
-        known = _with_a_chance(plan, known)
+        known = _without_improbable(plan, known)
     if not known or last < plan.counts[0]:
         return known
     fastest = known[_fastest(known)]
@@ -173,15 +174,19 @@ def _selected(plan: Plan, number: int, own: Sequence[Record]) -> dict[int, list[
     return _without_equal_sizes(plan, known)
 
 
-def _with_a_chance(plan: Plan, known: dict[int, list[Record]]) -> dict[int, list[Record]]:
-    """Return the windows of the case that is most probably the fastest, and of its rivals.
+def _without_improbable(plan: Plan, known: dict[int, list[Record]]) -> dict[int, list[Record]]:
+    """Return the windows without those of cases that are improbable to be the fastest.
 
-    These have a chance of at least LEAST_CHANCE to be faster; the most probable one with another
-    server is always among them.
+    The case with the highest weighted ratio stays, and so do those with a chance of at least
+    LEAST_CHANCE to be faster than it. The best case with another server stays in any case.
     """
     first = next(iter(known))
-    ratios = {place: _compare_with(plan, known, first, place) for place in known}
-    best = max(known, key=lambda place: ratios[place] or 0.0)
+    ratios = {first: 1.0}
+    for place in [*known][1:]:
+        predicted = plan.predicted[place] / plan.predicted[first]
+        ratio = weighting.ratio_of_windows(known[first], known[place], predicted)
+        ratios[place] = ratio or 0.0
+    best = max(known, key=lambda place: ratios[place])
     verdicts = {
         place: comparison.compare(known[best], known[place]).verdict
         for place in known
@@ -204,16 +209,6 @@ def _with_a_chance(plan: Plan, known: dict[int, list[Record]]) -> dict[int, list
         for place, found in known.items()
         if chances[place] >= LEAST_CHANCE or place == rival
     }
-
-
-def _compare_with(
-    plan: Plan, known: Mapping[int, Sequence[Record]], one: int, other: int
-) -> float | None:
-    """Return the weighted ratio of the rate of `other` to that of `one`; None if it is unknown."""
-    if one == other:
-        return 1.0
-    verdict = comparison.compare(known[one], known[other]).verdict
-    return weighting.weighted_ratio(verdict, plan.predicted[other] / plan.predicted[one])
 
 
 def _without_equal_sizes(plan: Plan, known: dict[int, list[Record]]) -> dict[int, list[Record]]:

@@ -35,8 +35,8 @@ class Plan:
     loops.
     With `selects` only the fastest case matters: cases that are certainly slower, and other sizes
     of a server that are not faster than its first one, are left out of the further rounds. So there
-    is more time for the others. With `predicted`, the predicted rate of each case, those are left
-    out, too, that are hardly the fastest by their measured and predicted rates.
+    is more time for the others. With `predicted`, the predicted rate of each case, cases that are
+    improbable to be the fastest by their measured and predicted rates are left out, too.
     `missing` is the reason why `driver` is not the published tool; None if it is, or if the user
     chose it.
     """

@@ -55,7 +55,7 @@ def advise(
     fab advise:app=shop.web:app,request=/quote/7.
 
     task     a task name, package.module:function or path/to/file.py:function
-    args     its arguments, such as @file.json: a list, or an object of named arguments
+    args     its arguments: @FILE with JSON, a list or an object of named arguments
     inputs   module:function that yields the arguments of successive calls
     users    concurrent users; default: 25
     cpus     number of CPUs that everything may use, the load tool too; default: all
@@ -148,7 +148,7 @@ def predict(
     """Predict the best strategy for a function in 20 s, without a server: fab predict:TASK.
 
     task     a task name, package.module:function or path/to/file.py:function
-    args     its arguments, such as @file.json: a list, or an object of named arguments
+    args     its arguments: @FILE with JSON, a list or an object of named arguments
     inputs   module:function that yields the arguments of successive calls
     users    concurrent users; default: 25
     python   interpreter by its name from fab pythons; default: this one

@@ -11,9 +11,8 @@ from offload.units import percent, seconds
 FAILS = 0.001  # minimum share of failed calls or requests that is reported
 LEAKS_MIB = 0.01  # reported growth per call: 1 GiB after 100,000 requests; a guess
 SLOW_START_S = 0.5  # s of the import and the first call, in each process; a guess
-REPORTED_VARIATION = (
-    1.0  # standard deviation of the call times over their mean, above which it is reported
-)
+# Standard deviation of the call times over their mean, above which it is reported
+REPORTED_VARIATION = 1.0
 
 
 def sentences(answer: Answer) -> Iterator[str]:
