@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
 from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from functools import partial
-from multiprocessing import active_children, connection, get_context
+from multiprocessing import active_children, get_context
 from multiprocessing.process import BaseProcess
 from threading import Barrier
 from typing import TypeVar
@@ -39,15 +40,27 @@ def results(pool: Executor, call: Callable[[], T], count: int, task: str) -> lis
 
 def _exit_reason(pool: Executor, workers: Sequence[BaseProcess]) -> str:
     """Return how the first workers of a broken pool ended, in parentheses; end the others."""
-    ended = connection.wait([worker.sentinel for worker in workers], 0)
+    ended = [worker for worker in workers if not _exists(worker)]
     for worker in workers:
-        if worker.sentinel not in ended:
+        if worker not in ended:
             worker.kill()  # it ignores the signal of the pool
     pool.shutdown()  # before reading the exit codes, which the pool's thread reads, too
-    code = min((w.exitcode or 0 for w in workers if w.sentinel in ended), default=0)
+    code = min((worker.exitcode or 0 for worker in ended), default=0)
     if code < 0:
         return f" (signal {-code}, {signal.strsignal(-code)})"
     return f" (exit code {code})" if code else ""
+
+
+def _exists(worker: BaseProcess) -> bool:
+    """Whether a worker's process exists.
+
+    Its sentinel does not show that it ended: the pool's thread may have read the exit code there.
+    """
+    try:
+        os.kill(worker.pid or 0, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def _processes(
