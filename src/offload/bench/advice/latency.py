@@ -24,12 +24,12 @@ from offload.upstream import Upstream
 LOADS = (0.5, 0.8)  # shares of the capacity: users notice the queueing delay of higher loads
 QUANTILE = 0.95
 MOST_FAILED = 0.01  # share of failed requests, above which a 99th percentile is not within a limit
-MIN_PASSES, MAX_PASSES = 3, 5  # number of loads at each share
+MIN_PASSES, MAX_PASSES = 3, 4  # number of loads at each share
 MIN_LOAD_S, MAX_LOAD_S = 1.3, 2.5  # duration of a load in s
 RESPONSES = 40  # number of responses in a load at the full capacity, within MAX_LOAD_S
 CAPACITY_S = 0.5  # duration in s of a measurement of the capacity
 FIXED_LOAD_S = 0.7  # s of a load besides its duration and CAPACITY_S; measured
-TOTAL_S = 26.0  # duration in s of all loads, if the minimum number of passes permits it
+TOTAL_S = 20.0  # duration in s of all loads, if the minimum number of passes permits it
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def percentiles(records: Sequence[Record], shares: Sequence[float] = LOADS) -> l
     """Return the percentiles of the response times at each of `shares`, from all loads there.
 
     The 95th percentile is the median of the loads. Its interval is from the smallest to the largest
-    of them; it contains the true median with a probability of 1 - 2^(1 - n), 94 % for 5 loads
+    of them; it contains the true median with a probability of 1 - 2^(1 - n), 88 % for 4 loads
     (Conover 1999, Practical Nonparametric Statistics). The interval of a single load is that of its
     order statistics. The 99th percentile is that of all responses. Loads with a problem do not
     count: their percentiles are those of the responses until their server died.

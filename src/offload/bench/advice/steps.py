@@ -30,7 +30,7 @@ from offload.bench.trial import builder
 from offload.suites import Case
 
 MOST_WITH_LATENCY = 3  # candidates whose response times are measured if the p99 is missed
-LATENCY_S = 30.0  # s reserved to measure response times of the chosen strategy; a guess
+LATENCY_S = 24.0  # s reserved to measure response times of the chosen strategy; a guess
 SHORTEST_S = 30.0  # minimum time in s for rounds, even if less is left
 Report = Callable[[str], object]
 
@@ -129,7 +129,7 @@ def measure(question: Question, planned: Plan, folder: Path, report: Report) -> 
         measured: list[Case] = []
         while (option := _next_for_latency(found := evaluate(), measured)) is not None:
             name = "the best one" if option is found.chosen else option.strategy
-            report(f"response times of {name} below its capacity: 25 s")
+            report(f"response times of {name} below its capacity: 20 s")
             _measure_latency(option.case, option.rate.value or 0.0, planned, folder)
             measured.append(option.case)
     except KeyboardInterrupt:

@@ -227,7 +227,7 @@ def _measure_latency(run: AdviceRun) -> None:
     """Measure response times of the chosen server below its capacity, and its memory."""
     chosen = run.evaluate().chosen
     rate = chosen.rate.value or 0.0
-    run.report(f"response times of {short_name(chosen.case)} below its capacity: 25 s")
+    run.report(f"response times of {short_name(chosen.case)} below its capacity: 20 s")
     _load(run, chosen.case, rate, latency.LOADS)
     if catalog.find_server(chosen.case.server).can_preload:
         what = "its memory with the application imported before the fork"

@@ -20,7 +20,7 @@ from offload.bench.target.needed_upstream import hold_for
 from offload.errors import UserError
 from offload.suites import Case
 
-SHARE = 0.15  # maximum share of the time that is spent on these calls; a guess
+SHARE = 0.1  # maximum share of the time that is spent on these calls; a guess
 
 
 class CallsBetweenRounds:
