@@ -11,8 +11,9 @@ import pytest
 from offload.bench.advice import certainty, strategies
 from offload.bench.advice.check import answers as kept
 from offload.bench.advice.check import baselines, confirmation, judgement, truth
+from offload.bench.advice.check.choice import Confirmation, compare_size
 from offload.bench.advice.check.evaluation import Evaluation
-from offload.bench.advice.check.judgement import Confirmation, Requirement
+from offload.bench.advice.check.judgement import Requirement
 from offload.bench.advice.check.recorded_answer import RecordedAnswer, RecordedRatio
 from offload.bench.advice.check.truth import Truth
 from offload.bench.advice.strategies import Size
@@ -110,7 +111,7 @@ def test_the_best_size_and_the_nearest_measured_one() -> None:
 
 def test_a_choice_is_the_best_if_it_is_not_slower_for_certain() -> None:
     found = truth_of({("pipes", 2): 40.0, ("pipes", 4): 39.8, ("threads", 2): 20.0})
-    tied, slower = (judgement.choice(found, size) for size in (("pipes", 4), ("threads", 2)))
+    tied, slower = (compare_size(found, size) for size in (("pipes", 4), ("threads", 2)))
     assert tied is not None and slower is not None
     assert (tied.is_best, slower.is_best) == (True, False)
     assert (tied.share, slower.share) == (pytest.approx(0.995), pytest.approx(0.5))
@@ -131,7 +132,7 @@ def test_a_confirmed_comparison_replaces_that_of_the_truth() -> None:
     equal = Verdict("same", 0.99, 0.97, 1.01, 5, 0, 0.3, 0.01)
 
     def chosen(verdict: Verdict | None) -> tuple[float, bool | None]:
-        choice = judgement.choice(found, ("threads", 2), verdict)
+        choice = compare_size(found, ("threads", 2), verdict)
         assert choice is not None
         return choice.share, choice.is_best
 

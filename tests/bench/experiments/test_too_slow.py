@@ -9,8 +9,9 @@ from typing import Any, cast
 import pytest
 
 from offload.bench.experiments.block import ReadyServer, StartedServer
+from offload.bench.planning import selection
 from offload.bench.planning.blocks import Block
-from offload.bench.planning.decision import is_finished, places_of
+from offload.bench.planning.decision import is_finished
 from offload.bench.planning.plan import Plan
 from offload.bench.planning.schedule import due
 from offload.bench.records.record import WINDOW, Baseline, CaseFacts, Result
@@ -83,7 +84,7 @@ def test_a_case_that_is_too_slow_has_no_second_round() -> None:
         )
         for place, case in enumerate(cases)
     ]
-    assert places_of(plan, 0, windows) == [0]
+    assert selection.places(plan, 0, windows) == [0]
     only = [changed(windows[1], block=1)]
     assert is_finished(plan, 1, only)
     assert {each.block for each in due(plan, only)} == {0}

@@ -13,9 +13,9 @@ from typing import Any, cast
 import pytest
 
 from offload.bench.experiments.run import ActiveRun
-from offload.bench.planning import plan_file, round_times, time_budget
+from offload.bench.planning import plan_file, round_times, selection, time_budget
 from offload.bench.planning.blocks import Block
-from offload.bench.planning.decision import is_finished, is_steady, places_of
+from offload.bench.planning.decision import is_finished, is_steady
 from offload.bench.planning.plan import Plan
 from offload.bench.planning.schedule import Round, due, long_runs_due
 from offload.bench.records.record import LONG, WINDOW, Record
@@ -39,7 +39,7 @@ def windows(plan: Plan, each: Round, records: list[Record], **values: Any) -> li
             **{"kind": WINDOW, "block": each.block, "round": each.number, "place": place},
             **{"quick": plan.quick, "target": plan.target, "phases": {"load": 1.0}, **values},
         )
-        for place in places_of(plan, each.block, records)
+        for place in selection.places(plan, each.block, records)
     ]
 
 
@@ -300,7 +300,7 @@ def test_a_case_whose_server_dies_in_two_rounds_is_not_tried_again() -> None:
 
     records = run(PLAN, found)
     assert rounds(records) == {0: 3, 1: 2}
-    assert places_of(PLAN, 1, records) == []
+    assert selection.places(PLAN, 1, records) == []
 
 
 def test_a_block_of_which_no_pair_is_left_ends() -> None:
@@ -322,7 +322,7 @@ def test_a_case_with_a_new_rate_is_measured_further() -> None:
     records: list[Record] = []
     for number, rate in enumerate((None, 14.0, None), start=1):
         records += windows(PLAN, Round(1, number), [], rate=rate)
-    assert places_of(PLAN, 1, records) == [2]
+    assert selection.places(PLAN, 1, records) == [2]
 
 
 def test_a_block_that_was_loaded_for_long_enough_ends_at_an_analysis() -> None:

@@ -34,7 +34,7 @@ def test_results_that_link_to_a_missing_folder_are_one_line(
         journal.new_run("measure")
 
 
-@pytest.mark.parametrize("find", [journal.named, runs.planned])
+@pytest.mark.parametrize("find", [journal.named, runs.find])
 def test_a_name_that_is_too_long_for_a_run_is_one_line(find: Callable[[str], Path]) -> None:
     with pytest.raises(StorageError, match=r"^no run 'a+' in "):
         find("a" * 300)

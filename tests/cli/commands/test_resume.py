@@ -110,10 +110,10 @@ def test_another_resumed_run_ends_in_its_tables() -> None:
 def test_a_run_without_a_finished_round_can_be_resumed_by_its_name() -> None:
     folder = journal.new_run("compare")
     plan_file.save(replace(PLAN, suite="compare"), folder)
-    assert runs.planned(folder.name) == runs.newest_unfinished() == folder
+    assert runs.find(folder.name) == runs.newest_unfinished() == folder
     for name in ("nosuch", "..", ""):
         with pytest.raises(StorageError, match="no run"):
-            runs.planned(name)
+            runs.find(name)
 
 
 def test_a_case_whose_retry_failed_has_no_figures_and_exits_with_5() -> None:

@@ -18,6 +18,7 @@ from offload.bench.planning import (
     planned_records,
     round_times,
     schedule,
+    selection,
     time_budget,
 )
 from offload.bench.planning.plan import Plan
@@ -168,7 +169,7 @@ class ActiveRun:
             known = [
                 r for r in known if (r.trial.block, r.trial.round) != (each.block, each.number)
             ]
-        return decision.places_of(self.plan, each.block, known)
+        return selection.places(self.plan, each.block, known)
 
     def _with_other_time(self, found: list[Record]) -> list[Record]:
         """Add the phase `other` to the first record: the time since `since` outside all phases."""
@@ -245,7 +246,7 @@ def _retry_reasons(found: Sequence[Record], earlier: Sequence[Record]) -> dict[s
 
 def _can_retry(plan: Plan, records: Sequence[Record], each: Round) -> bool:
     """Whether a case of a round is measurable, and its retry and all rounds that are due fit."""
-    if not decision.places_of(plan, each.block, records):
+    if not selection.places(plan, each.block, records):
         return False
     left_s = time_budget.left_for_rounds_s(plan, records)
     if left_s is None:

@@ -34,9 +34,10 @@ class Plan:
     With `latency` the only case has no blocks: its capacity under this target is searched by open
     loops.
     With `selects` only the fastest case matters: cases that are certainly slower, and other sizes
-    of a server that are not faster than its first one, are left out of the further rounds. So there
-    is more time for the others. With `predicted`, the predicted rate of each case, cases that are
-    improbable to be the fastest by their measured and predicted rates are left out, too.
+    of a server that are not at least 5 % faster than its first one, are left out of the further
+    rounds. So there is more time for the others. With `predicted`, the predicted rate of each
+    case, cases that are improbable to be the fastest by their measured and predicted rates are
+    left out, too.
     `missing` is the reason why `driver` is not the published tool; None if it is, or if the user
     chose it.
     """
@@ -105,8 +106,3 @@ class Plan:
 def new_seed() -> int:
     """Return a random seed for a run."""
     return random.SystemRandom().randrange(1 << 32)
-
-
-def names(cases: Sequence[Case]) -> list[str]:
-    """Return the short forms of cases."""
-    return [case.name for case in cases]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from offload.bench.planning import decision
+from offload.bench.planning import selection
 from offload.bench.planning.plan import Plan
 from offload.bench.records.record import WINDOW, Record, Trial
 
@@ -24,7 +24,7 @@ def expected(plan: Plan, records: Sequence[Record]) -> list[float]:
     if plan.selects:
         for block, number in last.items():
             before = {r.trial.place for r in records if _is_round(r.trial, block, number)}
-            times[block] *= len(decision.places_of(plan, block, records)) / len(before)
+            times[block] *= len(selection.places(plan, block, records)) / len(before)
     return times
 
 

@@ -64,7 +64,7 @@ def is_due(planned: Plan, folder: Path) -> bool:
     return time_budget.has_more(planned, planned_records.read_if_any(folder, planned))
 
 
-def planned(run: str) -> Path:
+def find(run: str) -> Path:
     """Find a run by its folder's name; it may have a plan and no records yet."""
     folder = journal.RESULTS / run
     is_planned = journal.is_name(run) and journal.is_file(folder / plan_file.FILE)

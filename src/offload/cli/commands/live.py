@@ -30,7 +30,7 @@ def live(context: Context, run: str = "", open: bool = False) -> None:  # noqa: 
     from offload.reports.live.run_view import RunView
 
     seconds = live_page.idle_s()
-    folder = runs.planned(run) if run else progress_file.newest_running() or journal.newest()
+    folder = runs.find(run) if run else progress_file.newest_running() or journal.newest()
 
     def show(url: str) -> None:
         if open:

@@ -71,7 +71,7 @@ def check_method(context: Context, blocks: str = "60", rounds: str = "", run: st
     wanted = rounds or ("0" if run else "300")
     alone = 0 if wanted == "0" else arguments.whole_number("rounds", wanted, 10, 10_000)
     if run:
-        folder = runs.planned(run)
+        folder = runs.find(run)
         planned = plan_file.load(folder)
         if planned.suite != method_check.SUITE:
             fix = f"use fab resume:{folder.name}"

@@ -6,9 +6,10 @@ import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from offload.bench.advice.check import baselines, judgement
+from offload.bench.advice.check import baselines
+from offload.bench.advice.check.choice import Choice, compare_answers, compare_size
 from offload.bench.advice.check.evaluation import Evaluation
-from offload.bench.advice.check.judgement import Choice, Requirement
+from offload.bench.advice.check.judgement import Requirement
 from offload.bench.advice.check.recorded_answer import RecordedAnswer, first_answers
 from offload.bench.advice.check.truth import Truth, short_name
 from offload.bench.advice.model import Model
@@ -24,7 +25,7 @@ AS_GOOD = {True: "yes", False: "no", None: "disturbed"}
 def text(found: Evaluation, style: str = "simple") -> str:
     """Render the evaluation of the advice for one set of functions."""
     answers = first_answers(found.answers)
-    choices = judgement.choices(found.truths, answers, found.confirmations)
+    choices = compare_answers(found.truths, answers, found.confirmations)
     parts = [_required(found.requirements, style), _choices(choices, answers, style)]
     known = {task: truth for task, truth in found.truths.items() if task in found.models}
     if known:
@@ -86,7 +87,7 @@ def _baselines(
     found: dict[str, list[Choice]] = {"advice": list(advised)}
     for task, truth in truths.items():
         for name, size in baselines.baselines(truth, models[task]).items():
-            if choice := judgement.choice(truth, size):
+            if choice := compare_size(truth, size):
                 found.setdefault(name, []).append(choice)
     lines = [Line(_baseline(name, own)) for name, own in found.items() if own]
     head = ("Choice by", "Best or tied", "Mean of the best rate", "Worst")

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from offload.bench.advice import latency
+from offload.bench.advice.check.choice import Confirmation
 from offload.bench.advice.check.disagreement import check_plan
-from offload.bench.advice.check.judgement import Confirmation
 from offload.bench.advice.check.recorded_answer import RecordedAnswer
 from offload.bench.advice.check.truth import Truth, case_of, short_name
 from offload.bench.advice.steps import Report

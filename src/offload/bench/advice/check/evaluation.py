@@ -15,7 +15,8 @@ from offload.bench.advice.check import (
     recorded_answer,
     truth,
 )
-from offload.bench.advice.check.judgement import Confirmation, Requirement
+from offload.bench.advice.check.choice import Confirmation
+from offload.bench.advice.check.judgement import Requirement
 from offload.bench.advice.check.recorded_answer import RecordedAnswer
 from offload.bench.advice.check.truth import Truth
 from offload.bench.advice.model import Model

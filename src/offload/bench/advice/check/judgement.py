@@ -9,11 +9,12 @@ from dataclasses import dataclass
 
 from offload.bench.advice import latency
 from offload.bench.advice.certainty import PREDICTED, SURE
+from offload.bench.advice.check.choice import Choice, Confirmation, compare_answers
 from offload.bench.advice.check.recorded_answer import RecordedAnswer, RecordedRatio, first_answers
 from offload.bench.advice.check.truth import Truth, short_name
 from offload.bench.advice.strategies import Size
 from offload.bench.stats import student_t
-from offload.bench.stats.paired_test import DISTURBED, SLOWER, Verdict
+from offload.bench.stats.paired_test import DISTURBED
 from offload.units import percent
 
 BEST_SHARE = 0.90  # minimum share of choices that are the best, or not distinguishable from it
@@ -30,23 +31,6 @@ SAME_SHARE = 0.9  # minimum share of functions with the same strategy in all the
 
 
 @dataclass(frozen=True)
-class Choice:
-    """A choice compared with the truth.
-
-    `chosen` is the measured size that is nearest to the choice, and `share` is its rate over the
-    best rate. `is_best` is False if the choice is certainly slower than the best size; it is None
-    if the comparison was disturbed. `interval` is that of `share`; None if it is not known.
-    """
-
-    task: str
-    chosen: Size
-    best: Size
-    share: float
-    is_best: bool | None
-    interval: tuple[float, float] | None = None
-
-
-@dataclass(frozen=True)
 class Requirement:
     """One line of the table: what was measured, what is required, and whether it is met.
 
@@ -57,54 +41,6 @@ class Requirement:
     measured: str
     required: str
     passed: bool | None
-
-
-@dataclass(frozen=True)
-class Confirmation:
-    """The second measurement of a choice.
-
-    `verdict` compares the choice with the best size of the truth (above a ratio of 1 the choice is
-    faster); it is None if the choice is the best size. `p95_s` are response times in s, in the
-    order of `latency.LOADS`.
-    """
-
-    verdict: Verdict | None = None
-    p95_s: tuple[float | None, ...] = ()
-
-
-def choice(truth: Truth, size: Size, confirmed: Verdict | None = None) -> Choice | None:
-    """Compare a choice with the truth; return None if its strategy has no known rate.
-
-    `confirmed` is the verdict of a second measurement, and replaces that of the truth.
-    """
-    nearest = truth.nearest(size)
-    if nearest is None:
-        return None
-    rates, best = truth.rates, truth.best
-    share = rates[nearest] / rates[best]
-    verdict = None if nearest == best else truth.compare(nearest)
-    if confirmed is not None and confirmed.ratio is not None:
-        verdict, share = confirmed, min(1.0, confirmed.ratio)
-    if verdict is None:
-        return Choice(truth.task, nearest, best, share, True)
-    is_best = None if verdict.outcome == DISTURBED else verdict.outcome != SLOWER
-    low, high = verdict.low, verdict.high
-    interval = None if low is None or high is None else (low, high)
-    return Choice(truth.task, nearest, best, share, is_best, interval)
-
-
-def choices(
-    truths: Mapping[str, Truth],
-    answers: Sequence[RecordedAnswer],
-    confirmations: Mapping[str, Confirmation],
-) -> list[Choice]:
-    """Compare the choice of each answer with the truth, if its function has one."""
-    found = []
-    for answer in answers:
-        if answer.task in truths:
-            again = confirmations.get(answer.task, Confirmation())
-            found.append(choice(truths[answer.task], answer.size, again.verdict))
-    return [each for each in found if each is not None]
 
 
 def requirements(
@@ -122,7 +58,7 @@ def requirements(
     """
     repeated = _consistency(truths, answers, ties)
     answers = first_answers(answers)
-    found = choices(truths, answers, confirmations)
+    found = compare_answers(truths, answers, confirmations)
     return [
         _best(found, len(truths.keys() - {each.task for each in found})),
         *_rate_shares(found),

@@ -1,0 +1,123 @@
+"""Select the cases of a block that are measured further."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+
+from offload.bench.analysis import comparison, rate, weighting
+from offload.bench.planning.plan import Plan
+from offload.bench.records.record import Record
+from offload.bench.records.run_records import RunRecords
+from offload.bench.stats.paired_test import SLOWER
+
+MUCH_FASTER = 1.05  # ratio from which another size of a server is preferred; a guess
+# Rounds and chance of being the fastest, with which a case is left out; in simulated answers, 0.03
+# instead of certain differences reduced the number of wrong choices by a third
+EARLY, LEAST_CHANCE = 2, 0.03
+
+
+def places(plan: Plan, number: int, records: Sequence[Record]) -> list[int]:
+    """Return the places of a block's cases that are measured further; for a gate always both."""
+    if plan.gate is not None:
+        return [*plan.blocks[number].cases]
+    own = of_block(records, number)
+    return [*selected(plan, number, own)]
+
+
+def of_block(records: Sequence[Record], number: int) -> list[Record]:
+    """Return the records of a block."""
+    return [record for record in records if record.trial.block == number]
+
+
+def measurable(plan: Plan, number: int, own: Sequence[Record]) -> dict[int, list[Record]]:
+    """Return the windows of each case of a block, except those of hopeless cases."""
+    windows = {place: RunRecords(own).at(place).windows() for place in plan.blocks[number].cases}
+    return {place: found for place, found in windows.items() if not rate.is_hopeless(found)}
+
+
+def selected(plan: Plan, number: int, own: Sequence[Record]) -> dict[int, list[Record]]:
+    """Return the windows of the cases of a block that are measured further.
+
+    These are the measurable cases. With `plan.selects` they are the cases of the last round, except
+    those that are certainly slower than the fastest one, and sizes that may gain little, from the
+    first analysis on. With predicted rates, cases that are improbable to be the fastest are left
+    out earlier.
+    """
+    known = measurable(plan, number, own)
+    last = max((record.trial.round or 0 for record in own), default=0)
+    if not plan.selects or last < (EARLY if plan.predicted else plan.counts[0]):
+        return known
+    known = {place: found for place, found in known.items() if found[-1].trial.round == last}
+    if known and plan.predicted:
+        known = _without_improbable(plan, known)
+    if not known or last < plan.counts[0]:
+        return known
+    fastest = known[fastest_place(known)]
+    known = {place: found for place, found in known.items() if not _is_slower(fastest, found)}
+    return _without_equal_sizes(plan, known)
+
+
+def _without_improbable(plan: Plan, known: dict[int, list[Record]]) -> dict[int, list[Record]]:
+    """Return the windows without those of cases that are improbable to be the fastest.
+
+    The case with the highest weighted ratio stays, and so do those with a chance of at least
+    LEAST_CHANCE to be faster than it. The best case with another server stays in any case.
+    """
+    first = next(iter(known))
+    ratios = {first: 1.0}
+    for place in [*known][1:]:
+        predicted = plan.predicted[place] / plan.predicted[first]
+        ratio = weighting.ratio_of_windows(known[first], known[place], predicted)
+        ratios[place] = ratio or 0.0
+    best = max(known, key=lambda place: ratios[place])
+    verdicts = {
+        place: comparison.compare(known[best], known[place]).verdict
+        for place in known
+        if place != best
+    }
+    variances = [verdict.sd**2 for verdict in verdicts.values() if verdict.sd is not None]
+    if not variances:
+        return known
+    sd = math.sqrt(statistics.fmean(variances))  # one for all cases: each has few rounds
+    chances = {best: 1.0}
+    for place, verdict in verdicts.items():
+        predicted = plan.predicted[place] / plan.predicted[best]
+        chance = weighting.chance_of_being_faster(verdict, predicted, sd)
+        chances[place] = 1.0 if chance is None else chance
+    server = plan.cases[best].server
+    others = [place for place in known if plan.cases[place].server != server]
+    rival = max(others, key=lambda place: chances[place], default=best)
+    return {
+        place: found
+        for place, found in known.items()
+        if chances[place] >= LEAST_CHANCE or place == rival
+    }
+
+
+def _without_equal_sizes(plan: Plan, known: dict[int, list[Record]]) -> dict[int, list[Record]]:
+    """Return the windows without those of the sizes of a server that are not faster than its first.
+
+    So the servers have more rounds to be compared. If only one server is left, all its sizes stay.
+    """
+    first: dict[str, int] = {}
+    for place in known:
+        first.setdefault(plan.cases[place].server, place)
+    if len(first) < 2:
+        return known
+    return {
+        place: found
+        for place, found in known.items()
+        if place == (own := first[plan.cases[place].server])
+        or (comparison.compare(known[own], found).verdict.ratio or 0.0) >= MUCH_FASTER
+    }
+
+
+def fastest_place(windows: Mapping[int, Sequence[Record]]) -> int:
+    """Return the place of the case with the highest mean rate."""
+    return max(windows, key=lambda place: rate.of_windows(windows[place]).value or 0.0)
+
+
+def _is_slower(fastest: Sequence[Record], other: Sequence[Record]) -> bool:
+    return comparison.compare(fastest, other).verdict.outcome == SLOWER
