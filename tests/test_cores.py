@@ -56,6 +56,6 @@ def test_a_quota_bounds_the_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     (tmp_path / "own").write_text("0::/\n")
     monkeypatch.setattr(cores, "ROOT", tmp_path)
     monkeypatch.setattr(cores, "OWN", tmp_path / "own")
-    assert cores.available() == 1
+    assert (cores.available(), cores.capacity()) == (1, 0.5)
     (tmp_path / "cpu.max").write_text("6400000 100000\n")
     assert cores.available() == len(os.sched_getaffinity(0))

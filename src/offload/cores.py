@@ -17,9 +17,14 @@ def available() -> int:
 
     A quota of 1.5 CPUs (`docker run --cpus=1.5`) counts as 2.
     """
+    return max(1, math.ceil(capacity()))
+
+
+def capacity() -> float:
+    """Return how many CPUs can be used on average: those of the affinity, at most the quota."""
     affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     quota = cgroup_quota(OWN, ROOT)
-    return max(1, affinity or 1 if quota is None else min(affinity or 1, math.ceil(quota)))
+    return float(affinity or 1) if quota is None else min(float(affinity or 1), quota)
 
 
 def numbers() -> tuple[int, ...]:

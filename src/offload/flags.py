@@ -7,6 +7,7 @@ from dataclasses import dataclass
 # Kinds of a problem:
 UNAVAILABLE = "unavailable"  # the case could not be started
 CANNOT_LOAD = "cannot load"  # its Python lacks a package, or the import of its task failed
+NO_RESPONSE = "no response"  # its server was started, but one of the first requests failed
 LOAD = "load"  # the load tool failed
 TOO_SLOW = "too slow"  # its users would wait for longer than the timeout of a request
 

@@ -100,7 +100,9 @@ def test_the_sentence_of_each_finding_is_plain() -> None:
     assert saturated.startswith("The GIL of pid 123 is held 97 % of the time: more threads gain")
     none = summed(process(9, 3.2, GilUse(OFF, "3.14.0"))).finding(4)
     assert none is not None
-    assert report.sentence(none) == "Pid 9 has no GIL: its threads use several cores, now 3.20."
+    assert report.sentence(none) == (
+        "Pid 9 has no GIL, so its threads can use several cores; they used 3.20 on average."
+    )
     for kind in report.SENTENCES:
         words = report.sentence(Finding(kind, 1, 0.5, 0.5, 2))
         assert words.endswith(".") and "{" not in words and "None" not in words

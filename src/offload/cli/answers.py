@@ -85,10 +85,10 @@ def _advice(plan: Plan, folder: Path, records: Sequence[Record], style: str) -> 
         return
     found = answer.evaluate(question_file.load(folder), plan, records)
     print(answer_json.as_json(found) if style == "json" else answer_text.text(found, folder))
-    check_advice(found)
+    raise_without_advice(found)
 
 
-def check_advice(found: Answer) -> None:
+def raise_without_advice(found: Answer) -> None:
     """Raise RunError if no server was measured, DisturbedError if the measurement is invalid."""
     from offload.reports.advice.names import shorten
 

@@ -46,9 +46,12 @@ SENTENCES = {
     ),
     HELD_WITHOUT_CPU: (
         "The GIL of pid {pid} is held {rho} of the time, but the process uses only {cpu:.2f} "
-        "cores: it waits for a core, or in C code that holds the GIL."
+        "cores: a thread holds the GIL while it waits for a core, or blocks in C code."
     ),
-    NO_GIL: "Pid {pid} has no GIL: its threads use several cores, now {cpu:.2f}.",
+    NO_GIL: (
+        "Pid {pid} has no GIL, so its threads can use several cores; they used {cpu:.2f} on "
+        "average."
+    ),
     RELEASES: (
         "The GIL of pid {pid} is held {rho} of the time, while the process uses {cpu:.2f} "
         "cores: threads are as fast as processes."

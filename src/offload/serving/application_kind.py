@@ -6,8 +6,8 @@ of the application goes to stderr.
 
 from __future__ import annotations
 
-import json
 import sys
+from json import dumps  # imported by name: the application may replace it in its module
 
 from offload.errors import UsageError, UserError
 from offload.serving.applications import user_application
@@ -27,7 +27,8 @@ def main(arguments: list[str]) -> int:
     except Exception as error:  # noqa: BLE001 - attributes of an object may raise anything
         what = f"{arguments[0]} raised {user_application.reason(error)}"
         code, values = _error_values(UsageError(what, "fix it"))
-    print(json.dumps(values), file=results, flush=True)
+    results.write(f"{dumps(values)}\n")  # the application may replace `print`
+    results.flush()
     return code
 
 

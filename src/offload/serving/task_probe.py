@@ -12,7 +12,6 @@ one. All output of the task goes to stderr. The environment variables are those 
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import statistics
 import sys
@@ -22,6 +21,7 @@ from concurrent.futures import Executor
 from contextlib import ExitStack, suppress
 from dataclasses import asdict
 from functools import partial
+from json import dumps, loads  # imported by name: a task may replace them in their module
 from multiprocessing import forkserver
 from pathlib import Path
 from time import monotonic  # imported by name: a task may replace it in its module
@@ -37,6 +37,7 @@ from offload.serving.pools import call_pools, pool_workers
 
 FEWEST = 3  # calls of `alone`
 REPEATS = 3  # of the fixed work
+PREPARES = 2.0  # time of a first call over that of later ones, above which it prepares its process
 
 
 def main(arguments: list[str]) -> int:
@@ -51,7 +52,7 @@ def main(arguments: list[str]) -> int:
             probing = _Probing(task, stack, start)
             for line in requests:
                 try:
-                    _print(results, probing.measure(**json.loads(line)))
+                    _print(results, probing.measure(**loads(line)))
                 except UserError as error:
                     _print(results, {"error": str(error)})
     except UserError as error:
@@ -61,7 +62,8 @@ def main(arguments: list[str]) -> int:
 
 
 def _print(results: TextIO, values: dict[str, Any]) -> None:
-    print(json.dumps(values), file=results, flush=True)
+    results.write(f"{dumps(values)}\n")  # a task may replace `print`
+    results.flush()
 
 
 def _facts(task: str) -> dict[str, Any]:
@@ -109,21 +111,31 @@ def _path_and_folder() -> tuple[list[str], Path]:
 
 
 class _Probing:
-    """The pools of a probe, each started when it is first used."""
+    """The pools of a probe, each started when it is first used.
+
+    The coroutine of a task always runs on the same event loop, as in a server: it may keep objects
+    that belong to the loop, such as a client's connections.
+    """
 
     def __init__(self, task: str, stack: ExitStack, start: _AsAtStart) -> None:
         self._task = task
         self._stack = stack
+        self._runner = stack.enter_context(asyncio.Runner())
         self._pools: dict[tuple[str, int], Executor] = {}
         self._start = start
+        self._first_s = 0.0
+        self._later_s: float | None = None
 
     def measure(self, kind: str, count: int, seconds: float) -> dict[str, Any]:
         """Measure calls of one kind; raise StartError if a pool does not start or is broken."""
         if kind == "first":  # it may prepare the process
-            first = _summary([call_statistics.calls(self._task, 0.0)])
+            first = _summary([self._calls(0.0)])
+            self._first_s = first["wall_s"]
             return {**first, "is_coroutine": tasks.is_coroutine(self._task)}
         if kind == "alone":
-            return _summary([call_statistics.calls(self._task, seconds, FEWEST)])
+            alone = _summary([self._calls(seconds, FEWEST)])
+            self._later_s = alone["wall_s"]
+            return alone
         if kind == "loop":
             return self._on_loop(count, seconds)
         if kind == "crowding":
@@ -139,14 +151,18 @@ class _Probing:
             _share(found, call_statistics.cpu_time() - cpu)
         return _summary(found)
 
+    def _calls(self, seconds: float, least: int = 1) -> CallStatistics:
+        return call_statistics.calls(self._task, seconds, least, self._runner.run)
+
     def _crowding(self, count: int) -> float:
         """Return the CPU time of fixed work in `count` concurrent processes over that in one."""
         pool = self._pool("processes", count)
         alone: list[float] = []
         crowded: list[float] = []
         for _ in range(REPEATS):
-            alone.append(pool.submit(call_statistics.fixed_work, 0).result())
-            crowded += pool.map(call_statistics.fixed_work, range(count))
+            work = call_statistics.fixed_work
+            alone += call_pools.results(pool, work, 1, self._task)
+            crowded += call_pools.results(pool, work, count, self._task)
         return statistics.median(crowded) / statistics.median(alone)
 
     def _on_loop(self, count: int, seconds: float) -> dict[str, Any]:
@@ -159,7 +175,7 @@ class _Probing:
             return await asyncio.gather(*calls)
 
         cpu = call_statistics.cpu_time()
-        found = asyncio.run(run())
+        found = self._runner.run(run())
         _share(found, call_statistics.cpu_time() - cpu)
         # While one user's result is checked, all users wait.
         checking_s = sum(each.checking_s for each in found)
@@ -173,8 +189,16 @@ class _Probing:
             with self._start:
                 pool = self._stack.enter_context(call_pools.create(kind, count))
                 pool_workers.start(pool, count, self._task)
+            if kind != "threads" and self._prepares:
+                first_call = partial(pool_workers.first_call, self._task)
+                call_pools.results(pool, first_call, count, self._task)
             self._pools[kind, count] = pool
         return self._pools[kind, count]
+
+    @property
+    def _prepares(self) -> bool:
+        """Whether the first call of a process takes longer than later ones, or may do so."""
+        return self._later_s is None or self._first_s > PREPARES * self._later_s
 
 
 def _share(found: Sequence[CallStatistics], cpu_s: float) -> None:

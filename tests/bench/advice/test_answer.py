@@ -111,7 +111,10 @@ def test_a_noisy_measurement_counts_less_than_the_prediction() -> None:
     sizes = {("loop", 1): 42.0, ("prefork", 2): 40.0}  # predicted: half, and one
     noisy = answered(PYTHON, sizes, factors=WILD)
     assert (noisy.chosen.strategy, noisy.tie) == ("prefork", ("prefork",))
-    reason = "loop was 5 % faster, which is not certain; its predicted rate is 47 % lower."
+    reason = (
+        "loop was 5 % faster, but this is not certain, and its predicted rate is 47 % lower than "
+        "that of prefork x2."
+    )
     assert reason in words(noisy)
     steady = answered(PYTHON, sizes)
     assert (steady.chosen.strategy, steady.tie) == ("loop", ("loop",))
@@ -307,17 +310,17 @@ def test_loads_without_a_response_have_failed_completely() -> None:
 def test_a_larger_size_that_may_be_faster_is_not_said_to_gain_nothing() -> None:
     sizes = {("prefork", 2): 40.0, ("prefork", 4): 38.0}
     clear, noisy = answered(PYTHON, sizes), answered(PYTHON, sizes, factors=WILD)
-    assert "More than 2 processes gained nothing" in words(clear)
+    assert "A larger size than 2 processes gained nothing" in words(clear)
     assert noisy.chosen.workers == 2 and "prefork x4 may be faster" in words(noisy)
-    assert "It is not certain that more than 2 processes gain nothing." in words(noisy)
+    assert "A larger size than 2 processes may be faster" in words(noisy)
 
 
 def test_the_next_command_asks_the_same_question() -> None:
     case = replace(CASE, python="3.14t")
-    found = answer.predict(replace(QUESTION, p99_s=0.0525, memory_mib=512.0), case)
+    found = answer.predict(replace(QUESTION, p99_s=0.0525, memory_mib=512.0, cpus=1), case)
     [following] = next_steps.sentences(found)
     options = following.partition("advise:quote,")[2]
-    assert options == "python=3.14t,memory=512M,p99=52.5ms"
+    assert options == "python=3.14t,cpus=1,memory=512M,p99=52.5ms"
     values = dict(option.split("=") for option in options.split(","))
     assert arguments.mebibytes("memory", values["memory"]) == 512.0
     assert arguments.response_time("p99", values["p99"]) == pytest.approx(0.0525)
@@ -427,7 +430,7 @@ def test_a_strategy_that_was_not_measured_has_its_prediction_and_the_reason() ->
     ) in text
     text = words(SCENARIOS["a limit of memory on processes"]())
     assert "processes (needs more than 39 MiB)" in text
-    assert "pipes x1 (predicted 4.97/s, more need more than 60 MiB)" in words(
+    assert "pipes x1 (predicted 4.97/s, a larger size needs more than 60 MiB)" in words(
         SCENARIOS["a limit of memory"]()
     )
     assert "The measurement was interrupted." in words(SCENARIOS["interrupted"]())
@@ -438,7 +441,12 @@ def test_a_strategy_that_was_not_measured_has_its_prediction_and_the_reason() ->
 def test_what_is_special_about_the_function_is_a_warning() -> None:
     found = SCENARIOS["unsafe in threads, fails, leaks and more"]()
     warning = words(found).partition("Warning: ")[2].partition(" Certainty: ")[0]
-    for part in ("not thread-safe", "2 % of the calls failed: ValueError: x", "may leak", "1.95 s"):
+    for part in (
+        "not thread-safe",
+        "2.0 % of the calls failed: ValueError: x",
+        "may leak",
+        "1.95 s",
+    ):
         assert part in warning
     assert "threads (not thread-safe)" in words(found)
 
@@ -467,16 +475,16 @@ def test_settings_of_malloc_are_named_if_they_save_cpu() -> None:
 def test_the_size_beyond_which_nothing_is_gained_has_its_reason() -> None:
     sentences = {name: " ".join(reasons.sentences(build())) for name, build in SCENARIOS.items()}
     for name, sentence in (
-        ("processes are best for Python", "More than 2 processes gained nothing in this measure"),
-        ("threads are best for waiting", "More than 25 threads gain nothing with 25 users."),
-        ("a tie", "By the prediction, more than 2 processes gain nothing."),
-        ("predicted", "More than 25 processes gain nothing with 25 users."),
+        ("processes are best for Python", "A larger size than 2 processes gained nothing"),
+        ("threads are best for waiting", "A larger size than 25 threads gains nothing"),
+        ("a tie", "By the prediction, a larger size than 2 processes gains nothing."),
+        ("predicted", "A larger size than 25 processes gains nothing with 25 users."),
     ):
         assert sentence in sentences[name]
     memory = replace(QUESTION, probe=SLEEP, memory_mib=60.0)
     plan = planned(("prefork", 4), question=memory)
     found = answer.evaluate(memory, plan, measured(plan, {0: times(19.0)}))
-    assert "More than 4 processes need more than 60 MiB." in [*reasons.sentences(found)]
+    assert "A larger size needs more than 60 MiB." in [*reasons.sentences(found)]
 
 
 def test_a_prediction_that_is_far_off_is_no_reason_to_trust_others() -> None:
@@ -490,7 +498,7 @@ def test_a_prediction_that_is_far_off_is_no_reason_to_trust_others() -> None:
 def test_the_reasons_name_what_limits_the_rivals() -> None:
     found = answer_of(40.0, 39.0, 20.0)
     text = " ".join(reasons.sentences(found))
-    assert "it holds the GIL for 100 % of that time" in text
+    assert "it holds the GIL for 100 % of the call" in text
     assert "threads x2 is slower: the threads share one GIL." in text
     assert any("free-threaded" in line for line in changes.sentences(found))
 

@@ -9,7 +9,8 @@ from dataclasses import replace
 import pytest
 
 from offload.bench.advice import steps
-from offload.errors import RunError
+from offload.cli import usable_cpus
+from offload.errors import RunError, UsageError
 from tests.bench.advice.answers import QUESTION
 
 
@@ -32,11 +33,16 @@ def test_cpus_restricts_a_process_and_its_children() -> None:
     child = "import os; print(len(os.sched_getaffinity(0)))"
     program = f"""
 import subprocess, sys
-from offload.cli.commands.advise import _use_cpus
-_use_cpus("1")
+from offload.cli import usable_cpus
+usable_cpus.restrict(usable_cpus.parse("1"))
 subprocess.run([sys.executable, "-c", {child!r}])
 """
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=30
     )
     assert done.stdout == "1\n", done.stderr
+
+
+def test_a_quota_has_its_own_command() -> None:
+    with pytest.raises(UsageError, match=r"cpus=0.5 is a quota.*CPUQuota=50%"):
+        usable_cpus.parse("0.5")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from offload.bench.advice import steps
-from offload.cli.answers import check_advice
+from offload.cli.answers import raise_without_advice
 from offload.cli.commands import advise
 from offload.errors import DisturbedError, RunError
 from tests.bench.advice.answers import PYTHON, answered
@@ -30,11 +30,12 @@ def fails_often(calls=[]):
 
 def test_without_a_measured_server_the_answer_is_an_error() -> None:
     sizes = [("prefork", 2), ("pipes", 2)]
-    check_advice(answered(PYTHON, dict.fromkeys(sizes, 40.0)))
+    raise_without_advice(answered(PYTHON, dict.fromkeys(sizes, 40.0)))
     with pytest.raises(RunError, match=r"^no server was measured \(it died\): find the cause and "):
-        check_advice(answered(PYTHON, dict.fromkeys(sizes, 0.0), problem="it died"))
+        raise_without_advice(answered(PYTHON, dict.fromkeys(sizes, 0.0), problem="it died"))
     with pytest.raises(DisturbedError, match=r"^no verdict: "):
-        check_advice(answered(PYTHON, dict.fromkeys(sizes, 40.0), values={"others_cpu": 0.9}))
+        disturbed = answered(PYTHON, dict.fromkeys(sizes, 40.0), values={"others_cpu": 0.9})
+        raise_without_advice(disturbed)
 
 
 def test_an_interrupt_while_the_report_is_written_does_not_lose_the_answer(

@@ -215,6 +215,24 @@ def test_threads_are_not_considered_if_calls_fail_only_in_threads() -> None:
     assert "threads" in {each.strategy for each in model(everywhere).ranking()}
 
 
+def test_processes_are_not_considered_if_calls_fail_only_in_them() -> None:
+    """Their calls are no measure of the cost either: they fail at once."""
+    failing = tuple(
+        point(PROCESSES, p.count, 1e5, 1e-5, failed=0.9, results=0) for p in HASH.of_kind(PROCESSES)
+    )
+    found = probe(0.0, 0.05, points=(*HASH.of_kind(THREADS), *failing))
+    assert {each.strategy for each in model(found).ranking()} == {"loop", "threads"}
+    assert model(found).predict("loop", 1).rate == pytest.approx(1 / 0.0507, rel=0.05)
+    awaits = replace(found, is_coroutine=True)  # one event loop in each process of prefork
+    assert {each.strategy for each in model(awaits).ranking()} == {"loop", "threads", "prefork"}
+
+
+def test_a_quota_limits_the_rate() -> None:
+    whole, half = (model(replace(PYTHON, quota=quota)) for quota in (None, 0.5))
+    rates = [each.predict("prefork", 2).rate for each in (whole, half)]
+    assert rates[1] / rates[0] == pytest.approx(0.4 / 1.9, rel=0.05)
+
+
 def test_calls_need_less_cpu_in_pipes_if_their_page_faults_cost_cpu() -> None:
     known = probe(0.0, 0.02, hold=1.0)
     kept = point(KEPT_PAGES, CORES, 2 * CORES / 0.02, 0.01)

@@ -94,7 +94,7 @@ def test_more_processes_only_compete_for_the_cores() -> None:
 def test_the_answer_names_the_cores_and_how_to_use_processes() -> None:
     rates = {("loop", 1): 209.0, ("pipes", 2): 115.0, ("prefork", 2): 111.0}
     text = " ".join(answer_text.text(answered(PRODUCT, rates)).split())
-    assert "A call alone takes 2.68 ms and 5.24 ms of CPU, on several cores at once;" in text
+    assert "A call alone takes 2.68 ms, in which it uses 5.24 ms of CPU on several cores;" in text
     cause = "the calls compete for the cores that each of them uses."
     assert f"pipes x2 and prefork x2 are slower: {cause}" in text
     assert "for example by OPENBLAS_NUM_THREADS=1" in text

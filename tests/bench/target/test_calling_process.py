@@ -20,7 +20,7 @@ from offload.bench.advice.inputs import probe_measurement
 from offload.bench.experiments.direct_calls import direct
 from offload.bench.target import calling_process
 from offload.bench.target.calling_process import CallingProcess
-from offload.errors import RunError, StartError, UsageError
+from offload.errors import MachineError, RunError, StartError, UsageError
 from offload.registry import places
 from tests import ROOT
 from tests.waiting import is_running, read_line, wait_until
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.server
 
 PROBE = "offload.serving.task_probe"
 SHOP = """
-import multiprocessing, os, signal, sys, tempfile, threading, time
+import asyncio, builtins, json, multiprocessing, os, signal, sys, tempfile, threading, time
 def reads(): return sys.stdin.read()
 def prints(): print("{}"); return "x"
 def exits(): os._exit(3)
@@ -54,6 +54,15 @@ def removes_the_clock(): time.monotonic = None
 def removes_its_folder():
     os.chdir(tempfile.mkdtemp())
     os.rmdir(os.getcwd())
+def replaces_print():
+    builtins.print = json.dumps = lambda *arguments, **options: None
+PREPARED, LOOPS = [], []
+def prepares():
+    if not PREPARED: time.sleep(1.5)
+    PREPARED.append(1)
+async def belongs_to_a_loop():
+    LOOPS.append(asyncio.get_running_loop())
+    if LOOPS[0] is not LOOPS[-1]: raise RuntimeError("attached to a different loop")
 def computes():
     while True: pass
 def waits_in_threads():
@@ -284,3 +293,36 @@ def test_an_error_of_the_command_line_stays_one(shop: Path) -> None:
         (shop / "shop.py").write_text(SHOP + "\n".join(f"def own_{n}(): pass" for n in range(9)))
         with calling("shop:quotes"):
             pass
+
+
+@pytest.mark.usefixtures("shop")
+def test_the_first_call_of_each_process_does_not_count() -> None:
+    with calling("shop:prepares") as running:
+        assert measured(running, "first")["wall_s"] > 1
+        assert measured(running, "alone")["wall_s"] < 1
+        assert measured(running, "processes", 2)["wall_s"] < 1
+
+
+@pytest.mark.usefixtures("shop")
+def test_a_coroutine_may_belong_to_one_event_loop() -> None:
+    with calling("shop:belongs_to_a_loop") as running:
+        for kind, count in (("first", 1), ("alone", 1), ("loop", 5), ("loop", 5)):
+            assert measured(running, kind, count)["failed"] == 0
+        assert measured(running, "threads", 2)["failed"] > 0
+
+
+@pytest.mark.usefixtures("shop")
+def test_a_task_may_replace_print() -> None:
+    with calling("shop:replaces_print") as running:
+        assert measured(running, "first")["failed"] == 0
+        assert measured(running, "processes", 2)["failed"] == 0
+    with direct("shop:replaces_print", 1, None, None, {}) as running_directly:
+        assert running_directly.call("threads", 1, 0.01).rate > 0
+
+
+@pytest.mark.usefixtures("shop")
+def test_without_a_temporary_folder_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", "/nonexistent")
+    message = "no temporary file can be written"
+    with pytest.raises(MachineError, match=message), calling("shop:reads"):
+        pass

@@ -221,7 +221,7 @@ def test_the_answer_ends_with_the_program_and_its_command(shop: Path) -> None:
     slow = handlers.for_answer("django_async", found)
     assert slow is not None and slow.rate is not None
     assert f"Expect about {formats.number(slow.rate)}/s here." in " ".join(slow.text.split())
-    _, note, _ = slow.text.partition("\nNote: Django's ASGI handler itself needs about 1 ms of CPU")
+    _, note, _ = slow.text.partition("\nNote: Django passes each ASGI request through")
     assert note
     lines = [line for line in slow.text.splitlines() if not line.startswith("Start it: ")]
     assert max(map(len, lines)) <= 100

@@ -13,8 +13,8 @@ from offload.bench.advice.question_file import Question
 from offload.bench.advice.strategies import STRATEGIES, size_of
 from offload.bench.analysis import comparison, machine_speed, rate, weighting
 from offload.bench.analysis.comparison import Comparison
-from offload.bench.planning.decision import MUCH_FASTER
 from offload.bench.planning.plan import Plan
+from offload.bench.planning.selection import MUCH_FASTER
 from offload.bench.records.record import Record
 from offload.bench.records.run_records import RunRecords
 from offload.bench.stats.estimate import Estimate
@@ -62,7 +62,8 @@ class Failure:
 class Answer:
     """The chosen candidate and the others, the highest rate first.
 
-    `tie` lists the strategies whose rate is not certainly different from that of the chosen one.
+    `tie` lists the chosen strategy, and those that are at most 3 % slower than the best one and not
+    certainly slower (see `certainty.is_tie`).
     `percentiles` are the 95th percentiles of response times at the loads in `latency.LOADS`, and
     `memories_mib` is the memory in each load, in their order. `is_measured` is False if the answer
     is only a prediction: then `rate` is unknown, and the memory is predicted. `failures` lists the
@@ -232,7 +233,7 @@ def _one_per_strategy(
 def _find_ties(options: Mapping[int, Option], windows: Mapping[int, Sequence[Record]]) -> list[int]:
     """Return the places of the best candidate and of those that may be as fast.
 
-    Rates are compared by `weighted_ratio`: with few rounds on a noisy machine, the fastest of
+    Rates are compared by their weighted ratio: with few rounds on a noisy machine, the fastest of
     similar candidates may be fastest by chance.
     """
     fastest = max(options, key=lambda place: options[place].rate.value or 0.0)

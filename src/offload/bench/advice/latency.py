@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import math
 import statistics
+import time
 from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 
 from offload.bench.analysis.rate import failed_share
@@ -67,12 +69,14 @@ def measure(
     upstream: Upstream | None,
     shares: Sequence[float] = LOADS,
     most: int = MAX_PASSES,
+    until: float = math.inf,
 ) -> Generator[Record]:
     """Start one server and load it with random arrivals at each of `shares` of its capacity.
 
     `rate` is the known capacity in requests/s, above 0. It is measured again before each load. A
     record is yielded after each load, in the order of `shares`, repeated for each pass, at most
-    `most` times. If the server does not start or a load fails, the last record has the problem.
+    `most` times. After the first pass, none is started that would end after `until`, a time of
+    `time.monotonic`. If the server does not start or a load fails, the last record has the problem.
     """
     duration_s = min(max(RESPONSES / rate, MIN_LOAD_S), MAX_LOAD_S)
     passes = int(TOTAL_S / len(shares) / (duration_s + CAPACITY_S + FIXED_LOAD_S))
@@ -80,9 +84,17 @@ def measure(
     arrivals = [Arrivals(share * rate, "poisson") for share in shares] * passes
     trial = replace(trial, kind=LONG)
     capacity = open_loop.Capacity(rate, CAPACITY_S)
-    return open_loop.measure(
+    loads = open_loop.measure(
         case, arrivals, trial, upstream, capacity=capacity, duration_s=duration_s
     )
+    with closing(loads):
+        began = time.monotonic()
+        for number, record in enumerate(loads, 1):
+            yield record
+            done, rest = divmod(number, len(shares))
+            now = time.monotonic()
+            if rest == 0 and now + (now - began) / done > until:
+                return
 
 
 def percentiles(records: Sequence[Record], shares: Sequence[float] = LOADS) -> list[Percentile]:
@@ -154,8 +166,3 @@ def _all_responses(loads: Sequence[Record]) -> dict[str, int]:
 def memories_mib(loads: Sequence[Record]) -> tuple[float, ...]:
     """Return the memory of a server in each load in which it is known."""
     return tuple(mib for each in loads if (mib := each.resources.memory.pss_mib))
-
-
-def memory_mib(loads: Sequence[Record]) -> float | None:
-    """Return the last known memory of a server under some loads; None if none is known."""
-    return next(reversed(memories_mib(loads)), None)

@@ -108,14 +108,25 @@ class Model:
     def sizes(self, strategy: str) -> list[int]:
         """Return the numbers of workers to consider, in ascending order.
 
-        It is empty for threads if the function is not thread-safe, and if no size fits into the
-        memory.
+        It is empty if the function `fails_in` the strategy, and if no size fits into the memory.
         """
-        if strategy == "threads" and self.probe.is_unsafe_in_threads:
+        if self.fails_in(strategy):
             return []
         most = min(MOST_WORKERS[strategy], self.users)
         found = {*(2**n for n in range(7)), self.probe.cores, most}
         return sorted(n for n in found if n <= most and self._fits(strategy, n))
+
+    def fails_in(self, strategy: str) -> bool:
+        """Whether the function fails, or returns wrong results, with several workers.
+
+        A coroutine that belongs to one event loop fails in processes that use a new loop for each
+        call, but not in those of prefork.
+        """
+        if strategy == "threads":
+            return self.probe.is_unsafe_in_threads
+        if strategy == "loop" or (strategy == "prefork" and self.probe.is_coroutine):
+            return False
+        return self.probe.fails_in_processes
 
     @property
     def on_loop_s(self) -> float:
@@ -196,7 +207,7 @@ class Model:
     @property
     def _cores(self) -> float:
         """The cores that the measurement leaves to the server and the load tool."""
-        return self.probe.cores - MEASURING_CORES
+        return self.probe.capacity - min(MEASURING_CORES, self.probe.capacity / 2)
 
     def _shared_rate(
         self, strategy: str, busy: int, cpu_s: float, overhead: Overhead
@@ -238,7 +249,7 @@ class Model:
             return max(call.cpu_s, busy[0].cpu_s if busy else call.cpu_s)
         if busy:
             return fmean(point.cpu_s for point in busy)
-        known = [call.cpu_s, *(point.cpu_s for point in self.probe.of_kind(kind))]
+        known = [call.cpu_s, *(point.cpu_s for point in self.probe.working(kind))]
         return fmean(known) * self.probe.crowding
 
     def _serial_of_threads(self) -> tuple[str, float]:
@@ -254,7 +265,7 @@ class Model:
 
     def _limited_elsewhere(self, kind: str) -> Point | None:
         """Return the point with the highest rate if neither workers nor cores limited it."""
-        points = self.probe.of_kind(kind)
+        points = self.probe.working(kind)
         if not points:
             return None
         best = max(points, key=lambda point: point.rate)
@@ -263,7 +274,7 @@ class Model:
         most = points[-1]
         allowed = most.count / self.probe.call.wall_s
         if cpu_s := self._cpu_s_on_busy_cores(PROCESSES):  # 0 if a call is too short to be measured
-            allowed = min(allowed, self.probe.cores / cpu_s)
+            allowed = min(allowed, self.probe.capacity / cpu_s)
         return best if best.rate < SATURATED * allowed else None
 
     def _memory_mib(self, strategy: str, workers: int) -> float | None:

@@ -45,7 +45,8 @@ class Question:
     `Probe.busy_processes`. `python_s` is the mean duration of fixed work in Python during the
     rounds (see `machine_speed`); None before them: then that of the probe is used.
     `overhead_warning` is the reason why the overheads are incomplete or uncertain; None if they are
-    neither. `pythons` are predictions for other interpreters.
+    neither. `pythons` are predictions for other interpreters. `cpus` is the number of CPUs to which
+    everything is restricted; None: all.
     """
 
     probe: Probe
@@ -57,6 +58,7 @@ class Question:
     python_s: float | None = None
     overhead_warning: str | None = None
     pythons: tuple[OtherPython, ...] = ()
+    cpus: int | None = None
 
     @property
     def model(self) -> Model:
@@ -98,6 +100,7 @@ def _question(values: Any) -> Question:
         busy_cpu_s,
         overhead_warning=_text(values, "overhead_warning"),
         pythons=tuple(lines.built(OtherPython, p, "python") for p in values.get("pythons", ())),
+        cpus=None if values.get("cpus") is None else int(values["cpus"]),
     )
     if found.users < 1 or not found.model.ranking():  # which raises an error for times that are 0
         raise ValueError("no strategy is possible")

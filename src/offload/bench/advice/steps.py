@@ -44,12 +44,14 @@ def advise(
     p99_s: float | None = None,
     on_start: Callable[[Path], object] | None = None,
     pythons: Sequence[str] = (),
+    cpus: int | None = None,
 ) -> Answer:
     """Advise on a strategy for the task of a case within `budget_s`; save records in `folder`.
 
     `on_start` is called with the folder before the candidates are measured. `pythons` are other
-    interpreters for which the best strategy is predicted. Raise UserError if the task cannot be
-    called, or if no strategy can meet the constraints.
+    interpreters for which the best strategy is predicted. `cpus` is the number of CPUs to which
+    the caller has restricted everything, for the commands in the answer. Raise UserError if the
+    task cannot be called, or if no strategy can meet the constraints.
     """
     started = time.monotonic()
 
@@ -59,7 +61,7 @@ def advise(
 
     question = prepare(case, step, memory_mib, p99_s)
     others = tuple(other_pythons.predict(case, question, pythons, step))
-    question = replace(question, pythons=others)
+    question = replace(question, pythons=others, cpus=cpus)
     left_s = budget_s - (time.monotonic() - started) - LATENCY_S
     left_s = max(SHORTEST_S, (1 - calls_between_rounds.SHARE) * left_s)
     found = candidates.select(question.model, left_s)
@@ -69,7 +71,7 @@ def advise(
     question_file.save(question, folder)
     if on_start is not None:
         on_start(folder)
-    return measure(question, planned, folder, step)
+    return measure(question, planned, folder, step, started + budget_s)
 
 
 def prepare(
@@ -109,10 +111,12 @@ def _check_constraints(question: Question) -> None:
         raise constraints.too_little_memory(limit_mib, "strategy", "one loop", least_mib or 0.0)
 
 
-def measure(question: Question, planned: Plan, folder: Path, report: Report) -> Answer:
-    """Measure the candidates, then the latency of the chosen one.
+def measure(question: Question, planned: Plan, folder: Path, report: Report, ends: float) -> Answer:
+    """Measure the candidates, then the latency of the chosen one until `ends`.
 
-    After an interrupt, the answer uses the records so far, and its `is_interrupted` is True.
+    `ends` is a time of `time.monotonic`. If the chosen one misses the required p99, others are
+    measured after it, each for LATENCY_S. After an interrupt, the answer uses the records so far,
+    and its `is_interrupted` is True.
     """
 
     def evaluate() -> Answer:
@@ -130,7 +134,8 @@ def measure(question: Question, planned: Plan, folder: Path, report: Report) -> 
         while (option := _next_for_latency(found := evaluate(), measured)) is not None:
             name = "the best one" if option is found.chosen else option.strategy
             report(f"response times of {name} below its capacity: 20 s")
-            _measure_latency(option.case, option.rate.value or 0.0, planned, folder)
+            until = time.monotonic() + LATENCY_S if measured else ends
+            _measure_latency(option, planned, folder, until)
             measured.append(option.case)
     except KeyboardInterrupt:
         is_interrupted = True
@@ -152,7 +157,8 @@ def _next_for_latency(found: Answer, measured: Sequence[Case]) -> Option | None:
     return next((each for each in found.others if each.strategy not in known), None)
 
 
-def _measure_latency(case: Case, rate: float, planned: Plan, folder: Path) -> None:
+def _measure_latency(option: Option, planned: Plan, folder: Path, until: float) -> None:
+    case, rate = option.case, option.rate.value or 0.0
     trial = builder.new_trial(
         folder.name,
         kind=LONG,
@@ -163,7 +169,7 @@ def _measure_latency(case: Case, rate: float, planned: Plan, folder: Path) -> No
     )
     with (
         hold_for(case) as upstream,
-        closing(latency.measure(case, rate, trial, upstream)) as loads,
+        closing(latency.measure(case, rate, trial, upstream, until=until)) as loads,
     ):
         for record in loads:  # each is saved at once: an interrupted answer has those before
             journal.append(folder, record)

@@ -12,7 +12,7 @@ from offload.bench.advice.strategies import STRATEGIES
 from offload.flags import Problem
 
 UNSAFE, MEMORY, SLOW, BUDGET, INTERRUPTED, FAILED = (
-    "unsafe",  # in threads the results are wrong, or the calls fail
+    "unsafe",  # with several workers the results are wrong, or the calls fail
     "memory",  # no size fits into the memory
     "slow",  # predicted to be too far below the best
     "budget",  # predicted to be near the best, but other candidates took the places or the time
@@ -59,8 +59,7 @@ def _others(answer: Answer) -> Iterator[Unmeasured]:
             continue
         prediction = model.best_size(strategy)
         if prediction is None:
-            is_unsafe = strategy == "threads" and model.probe.is_unsafe_in_threads
-            yield Unmeasured(strategy, None, UNSAFE if is_unsafe else MEMORY)
+            yield Unmeasured(strategy, None, UNSAFE if model.fails_in(strategy) else MEMORY)
         elif prediction.rate < WORTH_MEASURING * highest:
             yield Unmeasured(strategy, prediction, SLOW)
         else:

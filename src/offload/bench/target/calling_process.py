@@ -17,7 +17,7 @@ from typing import IO, Any
 
 import psutil
 
-from offload.bench.target import handshake, interpreters, packages
+from offload.bench.target import handshake, interpreters, packages, temporary_files
 from offload.bench.target.json_lines import read_lines
 from offload.errors import MachineError, StartError, UserError, kind_of
 from offload.registry import catalog, places
@@ -112,13 +112,7 @@ def start(
     added["SERVER_DIES_WITH"] = str(os.getpid())
     if path is not None:
         added["TASK_PATH"] = path
-    _remove_stale_folders()
-    with (
-        tempfile.TemporaryDirectory(
-            prefix=f"{PREFIX}{os.getpid()}-", ignore_cleanup_errors=True
-        ) as folder,
-        tempfile.TemporaryFile() as log,
-    ):
+    with _folder_and_log() as (folder, log):
         added["CALLS_FOLDER"] = folder
         try:
             process = subprocess.Popen(
@@ -138,6 +132,19 @@ def start(
             yield running
         finally:
             end(process)
+
+
+@contextmanager
+def _folder_and_log() -> Iterator[tuple[str, IO[bytes]]]:
+    """A folder and a file until the process has ended; raise MachineError."""
+    try:
+        _remove_stale_folders()
+        prefix = f"{PREFIX}{os.getpid()}-"
+        folder = tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True)
+    except OSError as error:
+        raise temporary_files.cannot_be_written(error) from error
+    with folder, temporary_files.create() as log:
+        yield folder.name, log
 
 
 def _remove_stale_folders() -> None:

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Mapping
 from contextlib import suppress
@@ -16,7 +15,7 @@ from typing import IO
 import psutil
 
 from offload import cores
-from offload.bench.target import handshake, interpreters, packages
+from offload.bench.target import handshake, interpreters, packages, temporary_files
 from offload.bench.target.json_lines import read_lines
 from offload.errors import MachineError, UsageError
 from offload.registry import bind_address, catalog
@@ -121,7 +120,7 @@ def inherited_environment() -> dict[str, str]:
 def _popen(
     argv: list[str], environment: Mapping[str, str], ready_s: float, folder: str | None
 ) -> Server:
-    log = tempfile.TemporaryFile()  # noqa: SIM115 - closed when the server is ready, or stopped
+    log = temporary_files.create()  # closed when the server is ready, or stopped
     reading, writing = os.pipe()
     pipe_settings = {"SERVER_READY_FD": str(writing), "SERVER_DIES_WITH": str(os.getpid())}
     try:

@@ -34,7 +34,7 @@ from offload.bench.trial.load_phase import LoadOutcome
 from offload.bench.trial.single_request import SingleRequest
 from offload.bench.trial.warmup import TIMES, BadStatus, FirstResponses, send_first_requests
 from offload.errors import StartError, UserError
-from offload.flags import Flag
+from offload.flags import NO_RESPONSE, Flag
 from offload.registry import catalog
 from offload.suites import Case, Request
 from offload.upstream import Upstream
@@ -127,10 +127,12 @@ def measure_baseline(
     longest_s = math.inf if is_again else workload.longest_alone_s(case, server_facts)
     try:
         first = send_first_requests(url, AGAIN if is_again else TIMES, request, FACTOR * longest_s)
-    except BadStatus as error:
-        if not server_report.serves_application(server_facts):
-            raise
-        raise _application_error(error, request, server_facts) from None
+    except StartError as error:
+        failure = error
+        if isinstance(error, BadStatus) and server_report.serves_application(server_facts):
+            failure = _application_error(error, request, server_facts)
+        failure.kind = NO_RESPONSE
+        raise failure from None
     if not is_again:
         workload.check_timeout(case, server_facts, first.alone_s)
     needs_kept = case.keep_alive and not is_again

@@ -98,6 +98,8 @@ def answer(connection: http.client.HTTPConnection, url: str, request: Request) -
     content = _body(response, url)
     if not 200 <= response.status < 300:
         lines = content.decode(errors="replace").strip().splitlines() or ["nothing"]
+        if location := response.getheader("Location"):  # of a redirect
+            lines = [f"Location {location}"]
         what = f"{request.method} {target} " if request != GET else ""
         raise BadStatus(f"{what}answered {response.status}: {_cut(lines[0])}", response.status)
     return content

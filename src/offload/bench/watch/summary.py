@@ -117,7 +117,7 @@ class Summary:
             statistic.add(gil.rho if name == "rho" else getattr(use, name))
 
     def finding(self, available: int | None = None) -> Finding | None:
-        """Return the finding for the busiest process; None if the figures have no clear meaning.
+        """Return the finding for the process whose GIL is held most; None if none is clear.
 
         `available` is the number of cores, by default that of this process.
         """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 from invoke import Context, Exit
@@ -15,12 +14,15 @@ from offload.cli import (
     command,
     live_page,
     output,
+    usable_cpus,
 )
 from offload.cli.plan_run import write_report
 from offload.errors import UsageError, UserError
 from offload.registry import catalog
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from offload.suites import Case
 
 SHORTEST, LONGEST = 30.0, 3600.0  # s of a budget
@@ -77,7 +79,7 @@ def advise(
     open     yes: show the measurements live in a browser: see fab live
 
     It calls the function alone and in workers, predicts the rate of each strategy, and measures the
-    best ones as servers under load. An application is measured under each server that can serve it.
+    best ones as servers under load. An application is measured under up to eight servers.
     After Ctrl-C the answer is from the measurements until then. The exit code is 5 if the function
     or the application fails, and 7 if other processes disturbed the measurement.
     """
@@ -98,18 +100,19 @@ def advise(
         functions_only = {"task": task, "args": args, "inputs": inputs, "pythons": pythons}
         advise_application.check_options(code=code, **functions_only)
         served = advise_application.application_case(app, users, python, path, sent)
-        _use_cpus(cpus)
+        usable_cpus.restrict(usable_cpus.parse(cpus))
         advise_application.advise(served, budget_s, format, *limits, on_start)
         return
     if sent is not None:
         raise UsageError("request=, method=, body= and header= are for app=", "leave them out")
     case = _case("advise", task, users, python, path, args, inputs, code)
     others = interpreters.filter_installed(pythons.split("+")) if pythons else []
-    _use_cpus(cpus)
+    count = usable_cpus.parse(cpus)
+    usable_cpus.restrict(count)
     folder = journal.new_run("advise")
     try:
         result = steps.advise(
-            case, folder, budget_s, output.print_progress, *limits, on_start, others
+            case, folder, budget_s, output.print_progress, *limits, on_start, others, count
         )
     except (UserError, KeyboardInterrupt):
         journal.remove_without_records(folder)
@@ -125,12 +128,20 @@ def advise(
     else:
         print(answer_text.text(result, folder, handler), flush=True)
     if result.is_interrupted:
-        what = f"fab resume:{folder.name} measures the remaining rounds, without response times"
-        raise Exit(f"interrupted: {what}", code=130)
+        raise Exit(f"interrupted{_resume_hint(folder)}", code=130)
     write_report(folder)  # after the answer: it takes seconds, in which Ctrl-C must not lose it
-    answers.check_advice(result)
+    answers.raise_without_advice(result)
     if failure is not None:
         raise failure
+
+
+def _resume_hint(folder: Path) -> str:
+    """Return the command that measures the remaining rounds of a run; empty if there are none."""
+    from offload.bench.planning import plan_file, runs
+
+    if not runs.is_due(plan_file.load(folder), folder):
+        return ""
+    return f": fab resume:{folder.name} measures the remaining rounds, without response times"
 
 
 @command("Understand")
@@ -205,15 +216,3 @@ def _case(
         python=python or None,
         path=arguments.folder("path", path),
     )
-
-
-def _use_cpus(text: str) -> None:
-    """Restrict this process and its future children to a number of CPUs."""
-    if not text:
-        return
-    if arguments.NUMBER.fullmatch(text) and "." in text:
-        what = f"cpus={text} is a quota, and not a number of CPUs"
-        raise UsageError(what, "run the command in a container: docs/how_to/container.rst")
-    usable = sorted(os.sched_getaffinity(0))
-    count = arguments.whole_number("cpus", text, 1, len(usable))
-    os.sched_setaffinity(0, usable[:count])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from invoke import Context
 
-from offload.cli import arguments, case_options, command, live_page
+from offload.cli import arguments, case_options, command, live_page, usable_cpus
 from offload.cli.answers import print_answer
 from offload.cli.plan_run import (
     check,
@@ -22,6 +22,7 @@ from offload.cli.plan_run import (
 from offload.cli.run_reports import records_of_others
 from offload.errors import RunError, UsageError
 from offload.registry import catalog
+from offload.registry.application import is_application
 
 if TYPE_CHECKING:
     from offload.bench.planning.plan import Plan
@@ -126,15 +127,18 @@ def resume(
     format  text (default) or json; for a gate any format of fab compare_runs
     open    yes: show the run live in a browser: see fab live
     """
+    from offload.bench.advice import question_file
     from offload.bench.experiments import gate as gates
     from offload.bench.planning import plan_file, runs
     from offload.reports.gate import formats
 
     arguments.one_of("format", format, *formats.FORMATS)
-    folder = runs.planned(run) if run else runs.newest_unfinished()
+    folder = runs.find(run) if run else runs.newest_unfinished()
     unfinished = plan_file.load(folder)
     if unfinished.gate is None:
         arguments.one_of("format", format, "text", "json")
+    if unfinished.suite == "advise" and not is_application(unfinished.cases[0].task):
+        usable_cpus.restrict(question_file.load(folder).cpus)
     if any(case.request is not None and case.request.is_masked for case in unfinished.cases):
         what = f"{folder.name} sends a header whose value is not in its file"
         raise UsageError(what, "start a new run by its command")

@@ -23,9 +23,10 @@ def sentences(answer: Answer) -> Iterator[str]:
     if probe.gil_enabled and threads is not None and threads.limit == model.GIL:
         yield "In a free-threaded Python (see fab pythons), threads do not share a GIL."
     if (saved := 1 - probe.kept_pages_factor) >= LESS_CPU:
-        others = "other strategies" if answer.chosen.strategy == "pipes" else "the server"
+        is_pipes = answer.chosen.strategy == "pipes"
+        server = "a server with another strategy" if is_pipes else "the server"
         yield (
-            f"With {MALLOC} in the environment of {others}, a process keeps the memory that calls "
+            f"With {MALLOC} in the environment of {server}, a process keeps the memory that calls "
             f"free, and a call needs {percent(saved)} less CPU."
         )
     if probe.call.parallelism > 1:
@@ -34,11 +35,12 @@ def sentences(answer: Answer) -> Iterator[str]:
             "be faster: set it and repeat."
         )
     if answer.chosen.prediction.limit == model.CPU:
-        more = f"machines ({_machines()})" if cluster.is_worth_it(answer) else "less CPU per call"
-        yield f"More cores or {more} increase the rate."
+        yield "More cores, or less CPU per call, increase the rate."
+        if cluster.is_worth_it(answer):
+            yield f"So do more machines: with dask, {_machines()}."
     is_blocking = not probe.is_coroutine or answer.question.model.blocks_loop
     if is_blocking and probe.call.wait_s > WAITING * probe.call.wall_s:
-        yield "A coroutine that awaits needs no workers."
+        yield "A coroutine that awaits, instead of blocking, needs no workers."
     if answer.chosen.prediction.limit == model.EXTERNAL:
         yield "Find what the calls wait for: a lock, a pool of connections, or a remote service."
     if probe.call.connections:
@@ -63,7 +65,7 @@ def _other_python(found: OtherPython) -> str:
 
 
 def _machines() -> str:
-    """Return the server that uses other machines, and from which duration of a call it gains."""
+    """Return from which duration on calls gain by other machines."""
     known = cluster.BREAK_EVEN
     low, high = seconds(known.low), seconds(known.high)
-    return f"dask, from {seconds(known.seconds)} per call on, {low} to {high}"
+    return f"calls of more than {seconds(known.seconds)} ({low} to {high}) gain"

@@ -20,8 +20,10 @@ def size_name(strategy: str, workers: int) -> str:
     return f"{workers} {'threads' if strategy == 'threads' else 'processes'}"
 
 
-def cores_name(count: int) -> str:
-    """Return a number of cores in words: `1 core`, `2 cores`."""
+def cores_name(count: int, quota: float | None = None) -> str:
+    """Return a number of cores in words: `1 core`, `2 cores`, `0.5 cores (a quota)`."""
+    if quota is not None:
+        return f"{quota:.3g} cores (a quota)"
     return f"{count} core{'' if count == 1 else 's'}"
 
 

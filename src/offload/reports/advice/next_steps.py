@@ -8,11 +8,8 @@ from collections.abc import Iterator, Sequence
 from offload.bench.advice import certainty
 from offload.bench.advice.answer import Answer
 from offload.bench.advice.certainty import LIKELY, PREDICTED, TIE
-from offload.bench.stats.paired_test import DISTURBED
 from offload.registry import places
 from offload.suites import Case
-
-REPEAT_UNDISTURBED = "End the other processes (fab doctor names them) and repeat the measurement."
 
 
 def sentences(answer: Answer) -> Iterator[str]:
@@ -20,8 +17,8 @@ def sentences(answer: Answer) -> Iterator[str]:
     task = places.display_name(answer.question.probe.task)
     options = _options(answer)
     advise = _command(f"advise:{task}", [*options, *_constraints(answer)])
-    if answer.sure == DISTURBED:
-        yield REPEAT_UNDISTURBED
+    if answer.disturbed is not None:
+        yield as_sentence(answer.disturbed.remedy)
     elif answer.failures and not answer.is_measured:
         yield f"Find out why the servers failed, and repeat: {advise}"
     elif answer.sure == PREDICTED:
@@ -32,6 +29,11 @@ def sentences(answer: Answer) -> Iterator[str]:
         rival = next((each for each in rivals if certainty.is_open(each.compared)), rivals[0])
         pair = f"{answer.chosen.case.name},{rival.case.name}"
         yield f"Measure longer: {_command(f'compare:{pair}', options)}"
+
+
+def as_sentence(remedy: str) -> str:
+    """Return a remedy as a sentence."""
+    return f"{remedy[0].upper()}{remedy[1:]}."
 
 
 def _options(answer: Answer) -> list[str]:
@@ -45,8 +47,9 @@ def _constraints(answer: Answer) -> list[str]:
     """Return the interpreter and the limits of the question, as options of advise."""
     question, python = answer.question, answer.chosen.case.python
     found = [f"python={python}"] if python else []
-    found += [] if question.memory_mib is None else [f"memory={question.memory_mib:.0f}M"]
-    return found + ([] if question.p99_s is None else [f"p99={1000 * question.p99_s:g}ms"])
+    found += [] if question.cpus is None else [f"cpus={question.cpus}"]
+    found += [] if question.memory_mib is None else [f"memory={question.memory_mib:.10g}M"]
+    return found + ([] if question.p99_s is None else [f"p99={1000 * question.p99_s:.10g}ms"])
 
 
 def _command(word: str, options: Sequence[str] = ()) -> str:

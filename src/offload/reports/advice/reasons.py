@@ -95,17 +95,18 @@ def _call(probe: Probe) -> str:
     if len(parts) > 1:
         whole += f": {' and '.join(parts)}"
     if call.parallelism > 1:
-        whole = f"{seconds(call.wall_s)} and {seconds(call.cpu_s)} of CPU, on several cores at once"
+        used = f"{seconds(call.cpu_s)} of CPU on several cores"
+        whole = f"{seconds(call.wall_s)}, in which it uses {used}"
     hold = ""
     if not probe.gil_enabled:
         hold = "; this Python has no GIL"
     elif call.hold is not None:
-        hold = f"; it holds the GIL for {percent(call.hold)} of that time"
+        hold = f"; it holds the GIL for {percent(call.hold)} of the call"
     return f"A call alone takes {whole}{hold}."
 
 
 def _limit(chosen: Option, probe: Probe) -> str:
-    limit = LIMITS[chosen.prediction.limit].format(cores=cores_name(probe.cores))
+    limit = LIMITS[chosen.prediction.limit].format(cores=cores_name(probe.cores, probe.quota))
     return f"With {option_name(chosen.strategy, chosen.workers)}, {limit}."
 
 
@@ -126,8 +127,9 @@ def _faster(answer: Answer) -> Iterator[str]:
             continue
         name = option_name(option.strategy, option.workers)
         yield (
-            f"{name} was {percent(ratio - 1)} faster, which is not certain; its predicted rate is "
-            f"{percent(lower)} lower."
+            f"{name} was {percent(ratio - 1)} faster, but this is not certain, and its predicted "
+            f"rate is {percent(lower)} lower than that of "
+            f"{option_name(chosen.strategy, chosen.workers)}."
         )
 
 
@@ -183,23 +185,24 @@ def _size(answer: Answer) -> Iterator[str]:
         if option.strategy == chosen.strategy and option.workers > chosen.workers
     ]
     if chosen.workers >= question.users:
-        yield f"More than {size} gain nothing with {question.users} users."
+        yield f"A larger size than {size} gains nothing with {question.users} users."
     elif answer.is_measured and any(certainty.is_open(each.compared) for each in larger):
-        yield f"It is not certain that more than {size} gain nothing."
+        yield f"A larger size than {size} may be faster: the difference is not certain."
     elif larger and answer.is_measured:
-        yield f"More than {size} gained nothing in this measurement."
+        yield f"A larger size than {size} gained nothing in this measurement."
     elif best.workers > chosen.workers:
         yield f"{size_name(best.strategy, best.workers)} may be faster, but were not measured."
     elif _is_limited_by_memory(answer, chosen.strategy, chosen.workers):
-        yield f"More than {size} need more than {question.memory_mib:.0f} MiB."
+        yield f"A larger size needs more than {question.memory_mib:.0f} MiB."
     else:
-        yield f"By the prediction, more than {size} gain nothing."
+        yield f"By the prediction, a larger size than {size} gains nothing."
 
 
 def _unmeasured(found: Unmeasured, answer: Answer) -> str:
     """Return the name of a strategy, its predicted rate, and why it was not measured."""
     if found.prediction is None and found.why == unmeasured.UNSAFE:
-        return f"{found.strategy} (not thread-safe)"
+        is_threads = found.strategy == "threads"
+        return f"{found.strategy} ({'not thread-safe' if is_threads else 'the calls fail'})"
     memory = f"{answer.question.memory_mib or 0.0:.0f} MiB"
     if found.prediction is None:
         return f"{found.strategy} (needs more than {memory})"
@@ -208,7 +211,7 @@ def _unmeasured(found: Unmeasured, answer: Answer) -> str:
         return f"{name} (failed: {shorten(found.problem.message)})"
     _, cause = _causes(found.prediction, answer) if found.why == unmeasured.SLOW else ("", "")
     if _is_limited_by_memory(answer, found.strategy, found.prediction.workers):
-        cause = f"more need more than {memory}"
+        cause = f"a larger size needs more than {memory}"
     details = filter(None, (f"predicted {number(found.prediction.rate)}/s", cause))
     return f"{name} ({', '.join(details)})"
 

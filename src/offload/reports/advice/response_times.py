@@ -38,9 +38,7 @@ def required_p99(
     leading = itertools.takewhile(lambda each: each[1].is_within(p99_s), known)
     within = [(share, found.responses) for share, found in leading]
     met = [share for share, responses in within if responses >= MIN_RESPONSES]
-    values = [
-        f"{percentile(found, found.p99_s)} at {percent(share)} load" for share, found in known
-    ]
+    values = [_at_load(share, found) for share, found in known]
     limit = f"the limit of {seconds(p99_s)} is"
     if met:
         yield f"{join_names(values)}: {limit} met up to {load(met[-1], rate)}."
@@ -49,6 +47,14 @@ def required_p99(
         yield f"{join_names(values)}, {few}: it is not known whether {limit} met."
     else:
         yield f"{join_names(values)}: {limit} not met. Reduce the load per machine."
+
+
+def _at_load(share: float, found: Percentile) -> str:
+    """Render the p99 at a load, with the share of failed requests if it is too high."""
+    failed = ""
+    if found.failed > latency.MOST_FAILED:
+        failed = f" ({percent(found.failed, 1)} of requests failed)"
+    return f"{percentile(found, found.p99_s)} at {percent(share)} load{failed}"
 
 
 def percentile(found: Percentile, value: float | None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from offload.bench.advice.answer import Answer
+from offload.bench.advice.inputs.probe import Probe
 from offload.reports.advice.names import option_name, shorten, size_name
 from offload.units import percent, seconds
 
@@ -27,18 +28,10 @@ def sentences(answer: Answer) -> Iterator[str]:
     listed_below = {each.problem for each in answer.failures}
     if others := [each for each in answer.problems if each not in listed_below]:
         yield f"Some loads failed: {shorten(others[0].message)}."
-    if probe.differs_in_threads:
-        yield "In threads the function returned different results: it is not thread-safe."
-    if chosen.strategy == "threads" and probe.call.results > 1:
-        yield (
-            "Results differ between calls, so it cannot be checked whether threads return wrong "
-            "results."
-        )
-    if probe.fails_in_threads:
-        yield "In threads the calls failed: the function is not thread-safe."
+    yield from _of_several_workers(probe, chosen.strategy)
     if probe.call.failed >= FAILS:
         error = "" if probe.call.error is None else f": {shorten(probe.call.error)}"
-        yield f"{percent(probe.call.failed)} of the calls failed{error}."
+        yield f"{percent(probe.call.failed, 1)} of the calls failed{error}."
     if probe.process.leak_mib is not None and probe.process.leak_mib > LEAKS_MIB:
         yield (
             f"The process grew by {probe.process.leak_mib * 1000:.0f} MiB per 1,000 calls: it may "
@@ -60,12 +53,28 @@ def sentences(answer: Answer) -> Iterator[str]:
         )
 
 
+def _of_several_workers(probe: Probe, strategy: str) -> Iterator[str]:
+    """Yield warnings about calls that fail, or have other results, with several workers."""
+    if probe.differs_in_threads:
+        yield "In threads the function returned different results: it is not thread-safe."
+    if strategy == "threads" and probe.call.results > 1:
+        yield (
+            "Results differ between calls, so it cannot be checked whether threads return wrong "
+            "results."
+        )
+    if probe.fails_in_threads:
+        yield "In threads the calls failed: the function is not thread-safe."
+    if probe.fails_in_processes:
+        own = "a new event loop for each call" if probe.is_coroutine else "several at a time"
+        yield f"In processes the calls failed: the function does not work with {own}."
+
+
 def of_failed_requests(name: str, share: float) -> Iterator[str]:
     """Yield a warning if requests to the advised server, `name`, failed."""
     if share >= FAILS:
         yield (
             f"{percent(share, 1)} of the requests to {name} failed under load: its rate and "
-            "response times are those of the others."
+            "response times are those of successful requests."
         )
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import resource
 import zlib
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from time import monotonic, process_time, thread_time
+from typing import Any
 
 from offload import tasks
 from offload.serving.metrics.sequential_calls import scheduling
@@ -78,22 +80,30 @@ def _page_faults() -> int:
     return resource.getrusage(THREAD).ru_minflt
 
 
-def fixed_work(_: int) -> float:
+def fixed_work() -> float:
     """Compute in Python for about 20 ms; return the CPU time in s."""
     before = process_time()
     sum(number & 7 for number in range(WORK))
     return process_time() - before
 
 
-def calls(task: str, seconds: float, least: int = 1) -> CallStatistics:
-    """Call a task sequentially in this thread for `seconds`, at least `least` times."""
+def calls(
+    task: str,
+    seconds: float,
+    least: int = 1,
+    run: Callable[[Coroutine[Any, Any, Any]], Any] = asyncio.run,
+) -> CallStatistics:
+    """Call a task sequentially in this thread for `seconds`, at least `least` times.
+
+    `run` runs a coroutine to its end: by default on a new event loop.
+    """
     found = CallStatistics()
     cpu, (queued, switches), faults = cpu_time(), scheduling(), _page_faults()
     started = before = monotonic()
     while found.done < least or before - started < seconds:
         outcome: bytes | TaskFailed
         try:
-            outcome = tasks.call(task)
+            outcome = tasks.call(task, run)
         except TaskFailed as error:
             outcome = error
         now = monotonic()

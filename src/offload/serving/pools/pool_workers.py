@@ -151,6 +151,17 @@ def handshake(task: str) -> WorkerReport:
     return report()
 
 
+def first_call(task: str) -> None:
+    """Wait for all workers, then call the task once; it may fail.
+
+    The first call of a process may prepare it, for example load a model.
+    """
+    assert _barrier is not None  # the handshake used it
+    _barrier.wait(DEADLINE)
+    with contextlib.suppress(tasks.TaskFailed):
+        tasks.call(task)
+
+
 def report() -> WorkerReport:
     """Return the pid and the facts of this worker."""
     return os.getpid(), (gil_state.interpreter(), gil_state.now(), _gil_facts)

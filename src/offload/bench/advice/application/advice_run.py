@@ -113,7 +113,7 @@ def measure_cases(
 ) -> list[Record]:
     """Measure one round of cases side by side, and keep its records."""
     at = {run.add_case(case): case for case in cases}
-    run.announce(f"round {number} of {len(cases)} server{'s' if len(cases) > 1 else ''}", cases)
+    run.announce(f"round {number}, {len(cases)} server{'s' if len(cases) > 1 else ''}", cases)
     trial = builder.new_trial(
         run.folder.name,
         kind=WINDOW,
@@ -178,5 +178,5 @@ def round_s(run: AdviceRun, cases: Sequence[Case], probe: Record) -> float:
 
 
 def as_seconds(value: float) -> str:
-    """Format the time left for a line of progress."""
+    """Format a duration in s for a line of progress."""
     return f"{max(0.0, value):.0f} s"

@@ -68,14 +68,15 @@ class WorkerMemory:
 class ApplicationAnswer:
     """The chosen server and the others, the highest rate first.
 
-    `tie` lists the servers that are not certainly different from the chosen one. `causes` were
-    found for one process under all users, and `remaining` for the chosen size. `probe` has the
-    figures of this process; None if it has no rate, or was disturbed. `percentiles` are measured at
-    the loads in `latency.LOADS`. `memory_mib` is the last known memory of all processes under these
-    loads, `worker` that of one process, and `preloaded` that of one process with the application
-    imported before the fork; None if the server cannot preload, or if the memory is unknown.
-    `disturbed` is the reason why the measurement is invalid, and `problems` are those of all loads.
-    `is_interrupted` is True if the user interrupted the measurement.
+    `tie` lists the chosen server, and those that are at most 3 % slower than the best one and not
+    certainly slower. `causes` were found for one process under all users, and `remaining` for
+    the chosen size. `probe` has the figures of this process; None if it has no rate, or was
+    disturbed. `percentiles` are measured at the loads in `latency.LOADS`. `memory_mib` is the
+    highest memory of all processes under these loads, `worker` that of one process, and
+    `preloaded` that of one process with the application imported before the fork; None if the
+    server cannot preload, or if the memory is unknown. `disturbed` is the reason why the
+    measurement is invalid, and `problems` are those of all loads. `is_interrupted` is True if
+    the user interrupted the measurement.
     """
 
     question: Question
@@ -97,7 +98,9 @@ class ApplicationAnswer:
     def sure(self) -> str:
         """How sure the answer is: SURE, LIKELY, TIE or DISTURBED."""
         compared = (option.compared for option in self.others)
-        return certainty.of_answer(self.tie, compared, self.disturbed)
+        found = certainty.of_answer(self.tie, compared, self.disturbed)
+        is_open = any(option.may_be_faster for option in self.others)
+        return certainty.LIKELY if found == certainty.SURE and is_open else found
 
     @property
     def larger(self) -> list[Option]:

@@ -62,7 +62,7 @@ def evaluate(question: Question, planned: Plan, records: Sequence[Record]) -> Ap
         remaining=tuple(application_causes.of_case(own.windows())),
         probe=probe,
         percentiles=tuple(latency.percentiles(loads)),
-        memory_mib=latency.memory_mib(loads),
+        memory_mib=max(latency.memories_mib(loads), default=None),
         worker=_worker_memory(loads),
         preloaded=_worker_memory(_preloaded(best.case, planned, run)),
         disturbed=certainty.find_disturbance((option.compared for option in others), own.windows()),

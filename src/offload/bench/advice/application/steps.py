@@ -34,6 +34,7 @@ from offload.bench.stats import sequential
 from offload.bench.target import application_kind
 from offload.bench.trial import builder
 from offload.errors import RunError
+from offload.flags import LOAD, NO_RESPONSE
 from offload.registry import catalog
 from offload.suites import Case
 
@@ -82,7 +83,7 @@ def advise(
     try:
         _measure(run, names)
     except KeyboardInterrupt:
-        if not run.records:
+        if not any(record.result.rate for record in run.records):
             raise
         return replace(run.evaluate(), is_interrupted=True)
     finally:
@@ -105,7 +106,7 @@ def _measure(run: AdviceRun, names: Sequence[str]) -> None:
     if len(first) > 1:
         whole_s = run.left_s
         first = affordable(run, first, probe, SERVERS_SHARE * whole_s, rounds=1)
-        run.report(f"{len(first)} servers: {as_seconds(SERVERS_SHARE * whole_s)}")
+        run.report(f"{len(first)} servers: up to {as_seconds(SERVERS_SHARE * whole_s)}")
         measure_block(
             run, first, time.monotonic() + SERVERS_SHARE * whole_s, most_rounds=ROUNDS_OF_SIZES
         )
@@ -129,8 +130,8 @@ def _probe(run: AdviceRun, names: Sequence[str]) -> Record:
             )
             return record
         first = first or record
-        if not record.is_unavailable:
-            break
+        if record.problem is None or record.problem.kind in (LOAD, NO_RESPONSE):
+            break  # another server would get the same response
     problem = first.problem if first is not None else None
     if problem is None:
         raise RunError("no request had a response", "send another request by request=")
@@ -185,7 +186,7 @@ def _compare_sizes(
     cases = [case, *others[:1], *rivals, *others[1:]]
     cases = affordable(run, cases, probe, run.left_s, rounds=ROUNDS_OF_SIZES)
     if len(cases) > 1:
-        run.report(f"{case.server} and other sizes of it: {as_seconds(run.left_s)}")
+        run.report(f"{case.server} and other sizes of it: up to {as_seconds(run.left_s)}")
         measure_block(run, cases, run.rounds_end, ROUNDS_OF_SIZES)
 
 
@@ -198,7 +199,7 @@ def _try_larger_sizes(run: AdviceRun, probe: Record) -> None:
             break  # it failed before, or does not fit
         if ROUNDS_OF_SIZES * round_s(run, pair, probe) > run.left_s:
             break
-        run.report(f"a larger size, which may gain, too: {as_seconds(run.left_s)}")
+        run.report(f"a larger size, which may be faster: up to {as_seconds(run.left_s)}")
         measure_block(run, pair, run.rounds_end, ROUNDS_OF_SIZES)
 
 
@@ -208,7 +209,7 @@ def _confirm(run: AdviceRun, probe: Record) -> None:
     rivals = [o.case for o in found.others if (o.share or 0.0) >= WORTH_MEASURING]
     cases = [found.chosen.case, *rivals[: sizes.MOST_SERVERS // 2]]
     if len(cases) > 1 and round_s(run, cases, probe) <= run.left_s:
-        run.report(f"the choice beside the next best: {as_seconds(run.left_s)}")
+        run.report(f"the best options again, side by side: up to {as_seconds(run.left_s)}")
         measure_block(run, cases, run.rounds_end, MOST_ROUNDS)
 
 
@@ -243,6 +244,6 @@ def _load(
         run.folder.name, kind=LONG, suite=SUITE, place=run.add_case(case), seed=run.seed, quick=True
     )
     run.announce(f"response times of {short_name(case)}", [case])
-    with closing(latency.measure(case, rate, trial, None, shares, most)) as loads:
+    with closing(latency.measure(case, rate, trial, None, shares, most, run.ends)) as loads:
         for record in loads:  # each is saved at once: an interrupted answer has those before
             run.keep([record])

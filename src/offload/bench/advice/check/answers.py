@@ -15,7 +15,7 @@ from offload.bench.advice.check.recorded_answer import RecordedAnswer, RecordedR
 from offload.bench.advice.check.truth import short_name
 from offload.bench.advice.steps import Report
 from offload.bench.records import json_lines
-from offload.errors import StorageError, UserError
+from offload.errors import MachineError, StorageError, UserError
 from offload.suites import Case
 
 FILE = "answers.jsonl"
@@ -31,9 +31,10 @@ def complete_answers(
 ) -> Iterator[RecordedAnswer]:
     """Yield `repeat` answers on each task, those saved in `folder` first.
 
-    A failure is reported and skipped. After an interrupt, all complete answers are saved. The
-    records of an incomplete answer are removed before it is repeated: its candidates may have been
-    others, and their windows would count for the new candidates at the same places of the plan.
+    A failure of a function is reported and skipped; raise StorageError and MachineError. After an
+    interrupt, all complete answers are saved. The records of an incomplete answer are removed
+    before it is repeated: its candidates may have been others, and their windows would count
+    for the new candidates at the same places of the plan.
     """
     known = read(folder)
     yield from known
@@ -47,6 +48,8 @@ def complete_answers(
         try:
             _remove(own)
             found = steps.advise(case, own, budget_s, report)
+        except (StorageError, MachineError):
+            raise
         except UserError as error:
             report(f"{task}: {error}")
             continue

@@ -6,6 +6,7 @@ measures at most one round, until ROUNDS are stored, so that the first answer is
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import platform
@@ -105,11 +106,13 @@ def load() -> list[StoredRound]:
 
 def _machine() -> list[object]:
     """Return the properties of the machine, besides its speed, that affect the figures."""
-    return [platform.node(), os.cpu_count(), cores.available(), sys.version]
+    return [platform.node(), os.cpu_count(), cores.capacity(), sys.version]
 
 
 def _file() -> Path:
-    return places.cache() / "overheads.json"
+    """Return the file of this machine, interpreter and number of CPUs, such as that of cpus=1."""
+    digest = hashlib.sha256(json.dumps(_machine()).encode()).hexdigest()
+    return places.cache() / f"overheads-{digest[:12]}.json"
 
 
 def _save(rounds: Sequence[StoredRound]) -> None:

@@ -8,7 +8,7 @@ from statistics import fmean
 FIRST, ALONE, THREADS, PROCESSES, LOOP = "first", "alone", "threads", "processes", "loop"
 KEPT_PAGES = "kept_pages"  # processes that keep the pages of freed memory, as workers of pipes do
 BUSY_SHARE = 0.8  # share of the cores that is busy, from which workers wait for them; a guess
-FAILS_MORE = 0.5  # share of calls that fail in threads only, above which they are excluded; a guess
+FAILS_MORE = 0.5  # share of calls that fail only with several workers, which are excluded; a guess
 PAGE_FAULT_S = 1e-6  # CPU time of a page fault; a guess [virtual machine: 4 to 5 us]
 MANY_FAULTS = 0.02  # share of the CPU time, above which page faults matter; a guess
 PARALLEL = 1.2  # mean number of cores of a call, above which it uses several; a guess
@@ -148,7 +148,8 @@ class Probe:
     `python_s` is the duration of fixed work in Python in s (see `machine_speed`), which is longer
     on a slower machine. `crowding` is the factor by which the CPU time of fixed work increases
     while all cores are busy, because cores share caches, power or execution units. `upstream_cpu_s`
-    is the CPU time in s that the upstream, which runs on the same machine, uses for a call.
+    is the CPU time in s that the upstream, which runs on the same machine, uses for a call. `cores`
+    can be used concurrently, and `quota` of them on average; None: all of them.
     """
 
     task: str
@@ -162,23 +163,39 @@ class Probe:
     points: tuple[Point, ...] = ()
     crowding: float = 1.0
     upstream_cpu_s: float = 0.0
+    quota: float | None = None
+
+    @property
+    def capacity(self) -> float:
+        """The number of cores that can be used on average."""
+        return float(self.cores) if self.quota is None else self.quota
 
     def on_busy_cores(self, kind: str) -> list[Point]:
-        """Return those points of `of_kind` whose workers kept nearly all cores busy."""
-        enough = BUSY_SHARE * self.cores
-        return [point for point in self.of_kind(kind) if point.rate * point.cpu_s >= enough]
+        """Return those points of `working` whose workers kept nearly all cores busy."""
+        enough = BUSY_SHARE * self.capacity
+        return [point for point in self.working(kind) if point.rate * point.cpu_s >= enough]
+
+    def working(self, kind: str) -> list[Point]:
+        """Return the points of one kind without those in which most calls fail, but not alone."""
+        return [point for point in self.of_kind(kind) if not self._fails_more(point)]
+
+    def _fails_more(self, point: Point) -> bool:
+        return point.failed - self.call.failed > FAILS_MORE
 
     @property
     def is_unsafe_in_threads(self) -> bool:
-        """Whether results differ or calls fail in threads, but not alone and in processes."""
+        """Whether results differ or calls fail in threads, but not alone."""
         return self.differs_in_threads or self.fails_in_threads
 
     @property
     def fails_in_threads(self) -> bool:
-        """Whether most calls fail in threads only, such as those with a connection to SQLite."""
-        threads = max((point.failed for point in self.of_kind(THREADS)), default=0.0)
-        processes = max((point.failed for point in self.of_kind(PROCESSES)), default=0.0)
-        return threads - max(self.call.failed, processes) > FAILS_MORE
+        """Whether most calls fail in threads, but not alone, as with a connection to SQLite."""
+        return any(map(self._fails_more, self.of_kind(THREADS)))
+
+    @property
+    def fails_in_processes(self) -> bool:
+        """Whether most calls fail in several processes, but not alone, as with a locked file."""
+        return any(map(self._fails_more, self.of_kind(PROCESSES)))
 
     @property
     def differs_in_threads(self) -> bool:
@@ -210,16 +227,16 @@ class Probe:
         It is the smallest one that keeps the cores busy, otherwise the largest: on a core that is
         idle between calls, the same call needs more CPU time.
         """
-        points = self.on_busy_cores(PROCESSES)[:1] or self.of_kind(PROCESSES)[-1:]
+        points = self.on_busy_cores(PROCESSES)[:1] or self.working(PROCESSES)[-1:]
         return points[0].count if points else self.cores
 
     def with_cpu_time(self, busy_cpu_s: float) -> Probe:
-        """Return the probe at the time when a call in `busy_processes` took this CPU time.
+        """Return the probe scaled to the speed of the machine when a call took `busy_cpu_s` of CPU.
 
         Several numbers of processes that keep the cores busy need the same CPU time: each was
         measured at another moment, and their mean is less uncertain.
         """
-        busy = self.on_busy_cores(PROCESSES) or self.of_kind(PROCESSES)[-1:]
+        busy = self.on_busy_cores(PROCESSES) or self.working(PROCESSES)[-1:]
         if not busy or not (then_s := fmean(point.cpu_s for point in busy)):
             return self
         factor = busy_cpu_s / then_s

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import statistics
+import sys
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
@@ -43,6 +44,7 @@ PASSES = 2  # measurements of each number of workers; one if a call takes longer
 NEEDS_MORE_CALLS = 0.5  # `CallCost.variation` from which a mean needs more calls; a guess
 SLOWEST_S = 5.0  # time of one call, above which the probe would take too long
 LONGEST_POINT_S = 5.0  # expected time of one call of each worker: limits their number; a guess
+LONGEST_START_S = 6.0  # expected time in which processes import the task and call it: limits them
 AT_ONCE = 0.8  # time alone over that of concurrent calls, above which they ran at once; a guess
 CACHES_MIB = 4.0  # growth during the probe up to which caches explain it; a guess
 CROWDING, CONNECTIONS = "crowding", "connections"
@@ -63,6 +65,7 @@ def measure(case: Case, upstream: Upstream | None, users: int) -> Probe:
         alone, hold = _alone(child)
         _check(case, alone)
         call = _call_cost(alone, hold)
+        start_s = facts["import_s"] + max(0.0, first["wall_s"] - call.wall_s)
         after_mib = _memory_mib(child.pid)
         upstream_tree = None if upstream is None else ProcessTree(upstream.pid)
         upstream_start_s = _cpu_s(upstream_tree)
@@ -74,7 +77,7 @@ def measure(case: Case, upstream: Upstream | None, users: int) -> Probe:
             if points:  # the same numbers of workers again
                 points.append([_point(child, each.kind, each.count) for each in points[0]])
             else:
-                points.append([*_points(child, call, is_coroutine, users)])
+                points.append([*_points(child, call, start_s, is_coroutine, users)])
             speeds += [machine_speed.measure().python_s for _ in points[-1]]
         upstream_cpu_s = _cpu_s(upstream_tree) - upstream_start_s
         # a new loop, in which a coroutine would run here, needs connections of its own
@@ -99,6 +102,7 @@ def measure(case: Case, upstream: Upstream | None, users: int) -> Probe:
         points=means,
         crowding=max(1.0, min(crowding)),  # a change of the machine's speed may increase one
         upstream_cpu_s=upstream_cpu_s / calls,
+        quota=cores.capacity() if cores.capacity() < cores.available() else None,
     )
 
 
@@ -162,7 +166,8 @@ def _call(child: CallingProcess, kind: str, count: int, seconds: float) -> Any:
     try:
         found = child.request(command, seconds + MARGIN_S)
     except StartError as error:
-        raise RunError(str(error), "fix the function first") from error
+        workers = f", with {count} {kind}" if kind in (THREADS, PROCESSES) else ""
+        raise RunError(f"{error}{workers}", "fix the function first") from error
     if "error" in found and "rate" not in found:
         raise RunError(str(found["error"]))
     return found
@@ -179,9 +184,11 @@ def _check(case: Case, alone: Mapping[str, Any]) -> None:
 
 
 def _points(
-    child: CallingProcess, call: CallCost, is_coroutine: bool, users: int
+    child: CallingProcess, call: CallCost, start_s: float, is_coroutine: bool, users: int
 ) -> Iterator[Point]:
     """Measure threads and processes: one worker for each core, and as many as could be useful.
+
+    `start_s` is how long a process takes for the import and for what its first call prepares.
 
     A coroutine is measured on one event loop, too, with as many concurrent calls as there are
     users. If a call has many page faults, processes that keep freed pages are measured, too.
@@ -190,13 +197,20 @@ def _points(
     useful = useful_workers(call.wait_s, call.cpu_s, available, users)
     most = min(useful, MOST_WORKERS[THREADS])
     yield from _thread_points(child, call.wall_s, available, most)
-    fitting = int(LONGEST_POINT_S * available / call.cpu_s) if call.cpu_s else useful
-    for count in sorted({available, min(useful, 4 * available, max(available, fitting))}):
+    fitting = _most_processes(LONGEST_POINT_S, call.cpu_s, available)
+    starting = _most_processes(LONGEST_START_S, start_s, available)
+    for count in sorted({available, min(useful, 4 * available, fitting, starting)}):
         yield _point(child, PROCESSES, count)
         if count == available and call.has_many_page_faults:
             yield _point(child, KEPT_PAGES, count)
     if is_coroutine:
         yield _point(child, LOOP, users)
+
+
+def _most_processes(limit_s: float, each_s: float, available: int) -> int:
+    """Return how many processes compute for `each_s` within `limit_s`, at least one a core."""
+    most = sys.maxsize if not each_s else int(limit_s * available / each_s)
+    return max(available, most)
 
 
 def _thread_points(child: CallingProcess, alone_s: float, first: int, most: int) -> Iterator[Point]:

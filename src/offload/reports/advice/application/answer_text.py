@@ -17,12 +17,12 @@ from offload.reports.advice import warnings as function_warnings
 from offload.reports.advice.answer_text import Document, Paragraph
 from offload.reports.advice.application import changes, deployment
 from offload.reports.advice.application.names import option_name, size_name
-from offload.reports.advice.next_steps import REPEAT_UNDISTURBED
+from offload.reports.advice.next_steps import as_sentence
 from offload.reports.tables import text_table
 from offload.reports.tables.text_table import Line
 
 MOST_OTHERS = 6  # rows of the table, apart from that of the chosen server
-UNKNOWN = "Unknown: figures that would show one are missing."
+UNKNOWN = "Unknown, because figures that would show one are missing."
 MEMORY_GAIN = 0.9  # preload is advised if it reduces the memory of a worker below this share
 
 
@@ -87,7 +87,7 @@ def warnings(answer: ApplicationAnswer) -> list[str]:
 def next_step(answer: ApplicationAnswer) -> str:
     """Return what to do next."""
     if answer.disturbed is not None:
-        return REPEAT_UNDISTURBED
+        return as_sentence(answer.disturbed.remedy)
     limits = {cause.kind for cause in answer.remaining or answer.causes}
     if limits - NOT_FIXABLE:
         return "Fix the cause first, then repeat the measurement: the advice will change."
@@ -183,7 +183,10 @@ def _capitalize(found: list[str]) -> list[str]:
 
 def _certainty(answer: ApplicationAnswer) -> str:
     rivals = [option_name(option) for option in answer.others if option.may_be_faster][:3]
-    why = f"{answer.chosen.case.server} has the fewest processes, or is the most common one"
+    why = (
+        f"{answer.chosen.case.server} is chosen: fewest processes, then fewest threads, then the "
+        "most common server"
+    )
     return answer_text.certainty(answer.sure, rivals, answer.tie, why)
 
 
@@ -192,8 +195,8 @@ def _size(answer: ApplicationAnswer) -> str:
         return "A larger one was not measured."
     name = size_name(answer.chosen.case.server, answer.chosen.size)
     if answer.gains_nothing_beyond:
-        return f"More than {name} gain nothing."
-    return f"It is not certain that more than {name} gain nothing."
+        return f"A larger size than {name} gains nothing."
+    return f"A larger size than {name} may be faster: the difference is not certain."
 
 
 def _memory(answer: ApplicationAnswer) -> Iterator[str]:
@@ -202,7 +205,7 @@ def _memory(answer: ApplicationAnswer) -> Iterator[str]:
     yield f"{_mib(answer.worker)}."
     preloaded = answer.preloaded
     if preloaded is not None and preloaded.pss_mib is not None:
-        gains = "" if _gains_by_preload(answer) else " It gains little."
+        gains = "" if _gains_by_preload(answer) else " Preload saves little."
         yield f"With the application imported before the fork (preload): {_mib(preloaded)}.{gains}"
     elif not catalog.find_server(answer.chosen.case.server).can_preload:
         yield f"{answer.chosen.case.server} cannot preload."

@@ -19,7 +19,7 @@ async def answer({parameter}):
     {body}
     return PlainTextResponse(body or b"")"""
 # uvicorn ends its process with the signal that it received, so exit handlers do not run.
-CLEANUP = "rmtree(get_temp_dir())  # of multiprocessing, which uvicorn's end would leave"
+CLEANUP = "rmtree(get_temp_dir())  # uvicorn exits without removing multiprocessing's folder"
 CLEANUP_IMPORTS = ("from multiprocessing.util import get_temp_dir", "from shutil import rmtree")
 ENTERED = {
     "threads": """\

@@ -116,8 +116,8 @@ def program(plan: Plan, framework: str, imports: Iterable[str], *blocks: str) ->
         needed.add("import importlib")
     elif plan.function.folder is None:
         needed.add(own)
-    ours = {line for line in needed if line.split()[1].split(".")[0] in sys.stdlib_module_names}
-    sections = [sorted(ours, key=_order), sorted(needed - ours, key=_order)]
+    standard = {line for line in needed if line.split()[1].split(".")[0] in sys.stdlib_module_names}
+    sections = [sorted(standard, key=_order), sorted(needed - standard, key=_order)]
     sections += [[own]] * (own not in needed)
     head = "\n\n".join("\n".join(section) for section in sections if section)
     gap = "\n\n\n" if text.startswith(("def ", "async def ", "class ", "@")) else "\n\n"

@@ -7,8 +7,8 @@ from offload.reports.advice.handlers._program import Plan
 
 PACKAGES = (_django.PACKAGE, *_asgi.SERVER)
 NOTE = (
-    "Django's ASGI handler itself needs about 1 ms of CPU per request, which it passes through "
-    "several threads; the rates above are Tornado's. With calls below 5 ms the rate is much lower."
+    "Django passes each ASGI request through several threads, which takes about 1 ms of CPU. The "
+    "rates of this answer are Tornado's: with calls below 5 ms, the rate of Django is much lower."
 )
 CPU_S = 1.1e-3
 IMPORTS = (*_django.IMPORTS, "from django.core.asgi import get_asgi_application")
@@ -27,7 +27,7 @@ django_app = get_asgi_application()
 
 
 async def app(scope, receive, send):
-    if scope["type"] != "lifespan":  # which Django does not have: it opens and closes the pool
+    if scope["type"] != "lifespan":  # Django handles no lifespan events
         return await django_app(scope, receive, send)
     {opened}
     await send({{"type": "lifespan.startup.complete"}})

@@ -84,10 +84,10 @@ async def {signature}:
 FORK = """\
 def main():
     sockets = bind_sockets(8000, "127.0.0.1", backlog=1024)
-    parent, signals = os.pipe()  # readable in all children after a signal, or without the parent
+    parent, signals = os.pipe()  # becomes readable when the parent gets a signal or ends
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: os.write(signals, b"."))
-    fork_processes({workers})  # the parent stays in it, and replaces children that die
+    fork_processes({workers})  # does not return in the parent, which restarts children
     os.close(signals)
     asyncio.run(serve(sockets, parent))"""
 GUARD = 'if __name__ == "__main__":\n    {run}'
