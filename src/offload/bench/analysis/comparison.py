@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from offload.bench.analysis import disturbance
 from offload.bench.records.record import Record
-from offload.bench.records.run_records import Value, of_rate, pairs_by_round
+from offload.bench.records.run_records import Value, by_round, of_rate, pairs_by_round
 from offload.bench.stats import paired_test, sequential
 from offload.bench.stats.paired_test import (
     DISTURBED,
@@ -53,7 +53,8 @@ def compare(
     """Compare a value of two cases, paired by round, at the last level of their run's design.
 
     `level` overrides this level, because a run stops early only at a stricter one. Rates of rounds
-    with `apart` are used only if the cases have no other rounds.
+    with `apart` are used only if the cases have no other rounds. Ratios of rates are corrected for
+    the speed of the CPUs in both windows if it was measured.
     """
     if value is rate_of and pairs_by_round(of_rate(one), of_rate(other), value):
         one, other = of_rate(one), of_rate(other)
@@ -62,6 +63,7 @@ def compare(
         pairs_by_round(one, other, value),
         sequential.design(is_quick).level if level is None else level,
         ROUGH if is_quick else EFFECT,
+        work_by_round(one, other) if value is rate_of else None,
     )
     if flag := disturbance.between(one, other):
         return Comparison(replace(found, outcome=DISTURBED), flag)
@@ -76,6 +78,24 @@ def compare(
             return Comparison(replace(found, outcome=UNRESOLVED), is_client_bound=True)
         return Comparison(found, at_least=faster, is_client_bound=faster)
     return Comparison(found, is_client_bound=any(bound))
+
+
+def work_by_round(
+    one: Sequence[Record], other: Sequence[Record]
+) -> list[tuple[float, float]] | None:
+    """Return the CPU times of fixed work in each round in which both cases have a rate.
+
+    None if one is unknown, as for records of earlier versions.
+    """
+
+    def work_s(record: Record) -> float | None:
+        return record.resources.host.work_s if record.result.rate else None
+
+    rounds = [which for which in by_round(one, rate_of) if which in by_round(other, rate_of)]
+    first, second = by_round(one, work_s), by_round(other, work_s)
+    if not all(which in first and which in second for which in rounds):
+        return None
+    return [(first[which], second[which]) for which in rounds]
 
 
 def is_client_bound(windows: Sequence[Record]) -> bool:

@@ -7,7 +7,7 @@ import statistics
 from collections import Counter
 from collections.abc import Sequence
 
-from offload.bench.analysis.comparison import rate_of
+from offload.bench.analysis.comparison import rate_of, work_by_round
 from offload.bench.analysis.expression import UNKNOWN, Measured
 from offload.bench.records.record import Record
 from offload.bench.records.run_records import RoundKey, Value, by_round, of_rate, pairs_by_round
@@ -34,8 +34,14 @@ def measure(name: str, windows: Windows, level: float) -> Measured:
 
 def paired_ratio(baseline: Windows, windows: Windows, level: float) -> Measured:
     """Return the rate over that of the baseline, from the rounds in which both were measured."""
-    pairs = pairs_by_round(of_rate(baseline), of_rate(windows), rate_of)
-    return of_log_ratio(non_inferiority.paired(pairs), level)
+    return of_log_ratio(log_ratio(baseline, windows), level)
+
+
+def log_ratio(baseline: Windows, windows: Windows) -> non_inferiority.LogRatio | None:
+    """Return the ratio of both rates, from the rounds in which both were measured."""
+    baseline, windows = of_rate(baseline), of_rate(windows)
+    pairs = pairs_by_round(baseline, windows, rate_of)
+    return non_inferiority.paired(pairs, work_by_round(baseline, windows))
 
 
 def of_log_ratio(

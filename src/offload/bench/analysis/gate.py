@@ -20,7 +20,7 @@ from offload.bench.analysis import comparison, disturbance, expression, figures,
 from offload.bench.analysis.comparison import rate_of
 from offload.bench.analysis.expression import UNKNOWN, Figure, Measured
 from offload.bench.records.record import Record
-from offload.bench.records.run_records import by_round, of_rate, pairs_by_round
+from offload.bench.records.run_records import by_round, of_rate
 from offload.bench.stats import holm, non_inferiority, paired_test, student_t
 from offload.bench.stats.non_inferiority import LOSS, NO_LOSS, UNDECIDED, LogRatio
 from offload.bench.stats.sequential import GATE
@@ -113,7 +113,7 @@ def judge_cases(
     `level` is two-sided. `figure_count` is the number of figures of the condition, which are tested
     in addition to the cases.
     """
-    found = [non_inferiority.paired(_pairs(each)) for each in cases]
+    found = [figures.log_ratio(each.baseline, each.now) for each in cases]
     return judge(cases, found, margin, level / 2, figure_count)
 
 
@@ -203,10 +203,6 @@ def is_decided(sides: Sides, margin: float, family: int, count: int) -> bool:
         return False
     is_bound = verdict.reason is not None and verdict.reason.kind == comparison.CLIENT_BOUND
     return is_bound or verdict.outcome != UNDECIDED
-
-
-def _pairs(sides: Sides) -> list[tuple[float, float]]:
-    return pairs_by_round(of_rate(sides.baseline), of_rate(sides.now), rate_of)
 
 
 def _judge_case(

@@ -29,6 +29,7 @@ from offload.bench.target import handshake, server
 from offload.bench.target.needed_upstream import needs_upstream
 from offload.bench.target.server import Server
 from offload.bench.telemetry import machine_speed
+from offload.bench.telemetry.speed_meter import SpeedMeter
 from offload.bench.trial import builder, load_phase, single_request, workload
 from offload.bench.trial.load_phase import LoadOutcome
 from offload.bench.trial.single_request import SingleRequest
@@ -101,14 +102,16 @@ class ReadyServer:
         if placement.hosts:
             load = workload.of_fixed_length(load, workload.cycle_s(case, self.facts, self.before))
         started = time.monotonic()
-        loaded = load_phase.run(
-            load,
-            "builtin",
-            running.facts,
-            self.started.upstream,
-            neighbours,
-            placement.sender,
-        )
+        with SpeedMeter() as speed_meter:
+            loaded = load_phase.run(
+                load,
+                "builtin",
+                running.facts,
+                self.started.upstream,
+                neighbours,
+                placement.sender,
+                speed_meter,
+            )
         loaded = load_phase.with_pin(loaded, placement.pin)
         load_s = round(time.monotonic() - started, 3)
         loaded = self._with_explanation(loaded)

@@ -183,7 +183,8 @@ class HostUse:
     idle servers. `others_cpu` is the share of the machine's CPU that other processes used, `steal`
     the share that the hypervisor used. `cpu_pressure` is the share of time in which a thread waited
     for a CPU. `python_s` and `memory_s` are the durations of two fixed pieces of work just before
-    the window.
+    the window. `work_s` is the mean CPU time of a fixed piece of work on each CPU in the window
+    (see `speed_meter`).
     """
 
     busy_s: float | None = None
@@ -194,6 +195,7 @@ class HostUse:
     load_average: tuple[float, ...] = ()
     python_s: float | None = None
     memory_s: float | None = None
+    work_s: float | None = None
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from offload.bench.stats import student_t
+from offload.bench.stats import control_variate, student_t
 
 LOSS, NO_LOSS, UNDECIDED = "loss", "no loss", "undecided"
 TINY = 1e-9  # log ratio: a smaller distance from the margin counts as 0
@@ -46,13 +46,18 @@ class LogRatio:
         return student_t.exp(self.mean - student_t.quantile(level, self.df) * self.error)
 
 
-def paired(pairs: Sequence[tuple[float, float]]) -> LogRatio | None:
-    """Return the log ratio of rates (A, B) that were measured together; None below two pairs."""
+def paired(
+    pairs: Sequence[tuple[float, float]], work_s: Sequence[tuple[float, float]] | None = None
+) -> LogRatio | None:
+    """Return the log ratio of rates (A, B) that were measured together; None below two pairs.
+
+    `work_s` are the CPU times of fixed work during the measurements of each pair. With them, the
+    ratio is corrected for the speed of the CPUs (see `control_variate`).
+    """
     if len(pairs) < 2:
         return None
-    logs = [math.log(b / a) for a, b in pairs]
-    error = statistics.stdev(logs) / math.sqrt(len(logs))
-    return LogRatio(statistics.fmean(logs), error, len(logs) - 1, len(logs))
+    found = control_variate.of_pairs(pairs, work_s)
+    return LogRatio(found.value, found.error, found.freedom, len(pairs))
 
 
 def unpaired(one: Sequence[float], other: Sequence[float]) -> LogRatio | None:

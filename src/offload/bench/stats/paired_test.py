@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from offload.bench.stats import holm, sequential, student_t
+from offload.bench.stats import control_variate, holm, sequential, student_t
+from offload.bench.stats.control_variate import Mean
 
 EFFECT = 0.02  # the smallest difference that matters, as a share; 0.05 with `quick`
 FASTER, SLOWER, SAME, TINY, UNRESOLVED = "faster", "slower", "same", "tiny", "unresolved"
@@ -39,8 +39,12 @@ def compare(
     pairs: Sequence[tuple[float, float]],
     alpha: float = sequential.NORMAL.level,
     effect: float = EFFECT,
+    work_s: Sequence[tuple[float, float]] | None = None,
 ) -> Verdict:
     """Compare the rates (A, B) of `pairs`, in the same unit.
+
+    `work_s` are the CPU times of fixed work during the measurements of each pair. With them, the
+    ratio is corrected for the speed of the CPUs (see `control_variate`).
 
     A run may stop by this comparison only at the counts of a sequential design, with its stopping
     level as `alpha`: more analyses at the same level raise the error rate.
@@ -53,22 +57,31 @@ def compare(
     Raise ValueError for rates that are not numbers above 0 and for an invalid alpha or effect.
 
     Source: paired t test of the log-ratios (Student 1908); "same" is the two one-sided tests of
-    Schuirmann 1987.
+    Schuirmann 1987. `sd` is the standard error times the root of the number of pairs.
     """
     if not all(0 < rate < math.inf for pair in pairs for rate in pair):
         raise ValueError("a pair must be two rates above 0: omit pairs with a missing rate")
     if not (0 < alpha < 1 and effect > 0):
         raise ValueError(f"alpha and effect must be shares above 0, not {alpha} and {effect}")
-    n, logs = len(pairs), [math.log(b) - math.log(a) for a, b in pairs]
+    n = len(pairs)
     if n < 2:
-        ratio = math.exp(logs[0]) if logs else None
+        ratio = pairs[0][1] / pairs[0][0] if pairs else None
         return Verdict(UNRESOLVED, ratio, None, None, n, None, None)
-    mean, sd = statistics.fmean(logs), statistics.stdev(logs)
-    low, high = student_t.mean_interval(logs, alpha)
+    found = control_variate.of_pairs(pairs, work_s)
+    mean, half, sd = found.value, found.half_width(alpha), found.error * math.sqrt(n)
+    low, high = mean - half, mean + half
     outcome = _classify(mean, low, high, math.log1p(effect))
     more = additional_pairs(sd, n, effect) if outcome == UNRESOLVED else 0
-    p = _p_value(mean, sd, n)
-    return Verdict(outcome, math.exp(mean), math.exp(low), math.exp(high), n, more, p, sd)
+    return Verdict(
+        outcome,
+        math.exp(mean),
+        student_t.exp(low),
+        student_t.exp(high),
+        n,
+        more,
+        _p_value(found),
+        sd,
+    )
 
 
 def additional_pairs(sd: float, done: int, effect: float = EFFECT) -> int:
@@ -113,7 +126,7 @@ def _classify(mean: float, low: float, high: float, effect: float) -> str:
     return TINY if excludes_1 else UNRESOLVED
 
 
-def _p_value(mean: float, sd: float, n: int) -> float:
-    if sd == 0:  # all pairs have the same ratio
-        return 0.0 if mean else 1.0
-    return student_t.two_sided_p(mean / sd * math.sqrt(n), n - 1)
+def _p_value(found: Mean) -> float:
+    if found.error == 0:  # all pairs have the same ratio
+        return 0.0 if found.value else 1.0
+    return student_t.two_sided_p(found.value / found.error, found.freedom)

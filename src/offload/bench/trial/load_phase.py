@@ -26,6 +26,7 @@ from offload.bench.telemetry import host_counters
 from offload.bench.telemetry.gil_sampler import GilSampler
 from offload.bench.telemetry.host import load_average
 from offload.bench.telemetry.sampler import ResourceSampler
+from offload.bench.telemetry.speed_meter import SpeedMeter
 from offload.bench.trial import gils, server_report
 from offload.bench.trial.builder import GIL
 from offload.bench.trial.warmup import get
@@ -60,12 +61,15 @@ def run(
     upstream: Upstream | None,
     neighbours: Sequence[int] = (),
     sender: Sender = HERE,
+    speed: SpeedMeter | None = None,
 ) -> LoadOutcome:
     """Run `load` with `driver`, from `sender`, and sample the resources of the server.
 
     `facts` is the server's ready line; None for an external server, whose resources are unknown.
-    `neighbours` are the pids of the idle servers of the same block.
+    `neighbours` are the pids of the idle servers of the same block. `speed` measures the speed of
+    the CPUs meanwhile.
     """
+    neighbours = [*neighbours, *([] if speed is None else speed.pids)]
     sampled = _run_sampled(load, driver, facts, upstream, neighbours, sender)
     flags: tuple[Flag, ...] = ()
     if sampled[0].hung:  # siege hangs about once in 22 short runs
@@ -105,7 +109,7 @@ def run(
             # The upstream counts all tries of a load, not only those of its window.
             tries_per_request=None if load.has_window else _per(tries, measured.completed),
         ),
-        _resources(sampler.between(*window), measured, tool),
+        _resources(sampler.between(*window), measured, tool, speed),
         _tasks(report),
         GilFacts(
             utilisation=Share(gil.share, gil.low, gil.high),
@@ -131,7 +135,9 @@ def _failures(measured: Figures) -> str:
     return ", ".join(known) or "none failed"
 
 
-def _resources(used: Resources, measured: Figures, tool: LoadFacts) -> Resources:
+def _resources(
+    used: Resources, measured: Figures, tool: LoadFacts, speed: SpeedMeter | None
+) -> Resources:
     """Add the figures that are derived from CPU times; for a short load they are unknown."""
     elapsed_s = measured.elapsed_s or 0.0
     cpu_s = None if elapsed_s < SHORT else used.cpu_s
@@ -139,6 +145,9 @@ def _resources(used: Resources, measured: Figures, tool: LoadFacts) -> Resources
         used.host,
         others_cpu=_others_cpu(used, elapsed_s, tool),
         load_average=load_average(),
+        work_s=None
+        if speed is None
+        else speed.work_s(measured.window_began, measured.window_ended),
     )
     return replace(
         used,

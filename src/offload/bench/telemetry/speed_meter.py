@@ -1,0 +1,90 @@
+"""The speed of the CPUs during a load: the CPU time of fixed work, every 20 ms on each CPU.
+
+On a shared machine, the CPU time of the same work changes by a fifth from second to second, and on
+each CPU differently. The kernel does not report this: it is no steal. Rates of servers change with
+it, so the speeds during two windows explain most of the difference of their rates.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import sys
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import IO
+
+from offload import cores
+from offload.bench.target import temporary_files
+from offload.bench.telemetry.speed_work import SAMPLE
+
+PROGRAM = Path(__file__).with_name("speed_work.py")
+MOST = 8  # CPUs, at equal distances
+LEAST = 10  # samples of each CPU in a window; with fewer the speed is unknown
+
+
+class SpeedMeter:
+    """Measure the speed of each usable CPU, up to MOST, until `__exit__`."""
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._samples: list[IO[bytes]] = []
+
+    @property
+    def pids(self) -> list[int]:
+        """The pids of the processes that do the work."""
+        return [process.pid for process in self._processes]
+
+    def __enter__(self) -> SpeedMeter:
+        numbers = cores.numbers()
+        for cpu in numbers[:: -(-len(numbers) // MOST) or 1]:
+            samples = self._stack.enter_context(temporary_files.create())
+            self._samples.append(samples)
+            self._processes.append(_start(cpu, samples))
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for process in self._processes:
+            with suppress(ProcessLookupError):
+                process.kill()
+        for process in self._processes:
+            process.wait()
+        self._stack.close()
+
+    def work_s(self, began: float | None, ended: float | None) -> float | None:
+        """Return the mean CPU time in s of the work on all CPUs between two times.
+
+        The times are of `time.monotonic`. None if a CPU has too few samples, or without CPUs. Call
+        it before `__exit__`.
+        """
+        if began is None or ended is None or not self._samples:
+            return None
+        means = []
+        for samples in self._samples:
+            samples.seek(0)
+            content = samples.read()
+            whole = content[: len(content) // SAMPLE.size * SAMPLE.size]
+            found = [cpu_s for at, cpu_s in SAMPLE.iter_unpack(whole) if began <= at <= ended]
+            if len(found) < LEAST:
+                return None
+            means.append(statistics.fmean(found))
+        return statistics.fmean(means)
+
+
+def _start(cpu: int, samples: IO[bytes]) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-I", "-S", str(PROGRAM), str(cpu), str(os.getpid())]
+    return subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=samples,
+        stderr=subprocess.DEVNULL,  # the CPU may not be usable any more
+        start_new_session=True,  # Ctrl-C is for the parent
+    )

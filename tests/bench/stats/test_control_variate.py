@@ -1,0 +1,64 @@
+"""A mean that is corrected by a second value has less error, and its interval is right."""
+
+from __future__ import annotations
+
+import math
+import random
+import statistics
+from collections.abc import Iterator
+
+import pytest
+
+from offload.bench.stats import control_variate
+
+SIMULATIONS = 400
+TRUTH = 0.1
+
+
+def samples(slope: float, n: int, speed_sd: float = 0.06, sd: float = 0.05) -> Iterator[tuple]:
+    """Yield y and x of `n` pairs, whose mean is TRUTH."""
+    rng = random.Random(n)
+    for _ in range(SIMULATIONS):
+        x = [rng.gauss(0, speed_sd) for _ in range(n)]
+        yield [TRUTH - slope * speed + rng.gauss(0, sd) for speed in x], x
+
+
+@pytest.mark.parametrize("slope", [0.0, 1.0, 2.0, 3.0])
+@pytest.mark.parametrize("n", [3, 5, 10])
+def test_intervals_contain_the_truth(slope: float, n: int) -> None:
+    found = [control_variate.corrected(y, x) for y, x in samples(slope, n)]
+    covered = sum(abs(each.value - TRUTH) <= each.half_width(0.05) for each in found)
+    assert covered / SIMULATIONS > 0.90  # 95 % with an error of 1 %
+
+
+def test_the_error_is_less_than_half_if_the_speed_explains_most_of_it() -> None:
+    both = [
+        (control_variate.plain(y), control_variate.corrected(y, x))
+        for y, x in samples(2.0, 6, sd=0.02)
+    ]
+    plain, corrected = (statistics.pstdev([pair[place].value for pair in both]) for place in (0, 1))
+    assert corrected < plain / 2
+    widths = [(one.half_width(0.05), other.half_width(0.05)) for one, other in both]
+    assert statistics.median(other / one for one, other in widths) < 0.5
+
+
+def test_values_that_do_not_depend_on_the_speed_are_hardly_corrected() -> None:
+    """Such as the rates of servers that sleep: they hardly vary."""
+    for y, x in samples(0.0, 5, sd=0.001):
+        plain, found = control_variate.plain(y), control_variate.corrected(y, x)
+        assert found.half_width(0.05) <= 2 * plain.half_width(0.05)
+        assert abs(found.value - plain.value) < 0.01
+
+
+def test_a_difference_of_speeds_that_is_no_chance_is_an_effect_and_stays() -> None:
+    """Such as that of a server that uses both hardware threads of a core."""
+    rng = random.Random(1)
+    x = [0.2 + rng.gauss(0, 0.01) for _ in range(8)]
+    y = [-2 * speed for speed in x]
+    assert control_variate.corrected(y, x).value == pytest.approx(-0.4, abs=0.03)
+
+
+def test_equal_values_have_no_error() -> None:
+    found = control_variate.corrected([0.1, 0.1], [0.0, 0.0])
+    assert (found.value, found.error) == (pytest.approx(0.1), 0.0)
+    assert math.isfinite(found.half_width(0.05))
