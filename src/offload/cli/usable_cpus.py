@@ -6,6 +6,7 @@ import os
 
 from offload.cli import arguments
 from offload.errors import UsageError
+from offload.units import percent
 
 
 def parse(text: str) -> int | None:
@@ -14,7 +15,7 @@ def parse(text: str) -> int | None:
         return None
     if arguments.NUMBER.fullmatch(text) and "." in text:
         what = f"cpus={text} is a quota, and not a number of CPUs"
-        share = f"{100 * float(text):.0f}%"
+        share = percent(float(text)).replace(" ", "")
         by = f"systemd-run --user --scope -p CPUQuota={share}"
         fix = f"run the command by {by}, or in a container: docs/how_to/container.rst"
         raise UsageError(what, fix)

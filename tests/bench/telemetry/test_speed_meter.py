@@ -10,7 +10,7 @@ import pytest
 
 from offload import cores
 from offload.bench.telemetry.speed_meter import SpeedMeter
-from tests.waiting import is_running, wait_until
+from tests.waiting import is_running, read_line, wait_until
 
 pytestmark = pytest.mark.skipif(not cores.numbers(), reason="no CPU can be chosen here")
 
@@ -31,7 +31,7 @@ def test_the_cpu_time_of_the_work_does_not_depend_on_the_load() -> None:
         finally:
             for process in busy:
                 process.kill()
-                process.wait()
+                process.wait(10)
         assert meter.work_s(began, began) is None
         assert meter.work_s(None, None) is None
     assert idle_s is not None and busy_s is not None
@@ -46,9 +46,9 @@ def test_the_work_ends_with_a_parent_that_was_killed() -> None:
     )
     parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
     assert parent.stdout is not None
-    pids = [int(pid) for pid in parent.stdout.readline().split()]
+    pids = [int(pid) for pid in read_line(parent.stdout).split()]
     assert pids
     parent.kill()
-    parent.wait()
+    parent.wait(10)
     parent.stdout.close()
     assert wait_until(lambda: not any(map(is_running, pids)))

@@ -184,7 +184,7 @@ class HostUse:
     the share that the hypervisor used. `cpu_pressure` is the share of time in which a thread waited
     for a CPU. `python_s` and `memory_s` are the durations of two fixed pieces of work just before
     the window. `work_s` is the mean CPU time of a fixed piece of work on each CPU in the window
-    (see `speed_meter`).
+    (see docs/method.rst).
     """
 
     busy_s: float | None = None

@@ -40,10 +40,15 @@ class SpeedMeter:
 
     def __enter__(self) -> SpeedMeter:
         numbers = cores.numbers()
-        for cpu in numbers[:: -(-len(numbers) // MOST) or 1]:
-            samples = self._stack.enter_context(temporary_files.create())
-            self._samples.append(samples)
-            self._processes.append(_start(cpu, samples))
+        with ExitStack() as stack:
+            for cpu in numbers[:: -(-len(numbers) // MOST) or 1]:
+                samples = stack.enter_context(temporary_files.create())
+                with suppress(OSError):  # too many processes: without samples, it is unknown
+                    process = _start(cpu, samples)
+                    stack.callback(_end, process)
+                    self._processes.append(process)
+                self._samples.append(samples)
+            self._stack = stack.pop_all()
         return self
 
     def __exit__(
@@ -52,11 +57,6 @@ class SpeedMeter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for process in self._processes:
-            with suppress(ProcessLookupError):
-                process.kill()
-        for process in self._processes:
-            process.wait()
         self._stack.close()
 
     def work_s(self, began: float | None, ended: float | None) -> float | None:
@@ -88,3 +88,8 @@ def _start(cpu: int, samples: IO[bytes]) -> subprocess.Popen[bytes]:
         stderr=subprocess.DEVNULL,  # the CPU may not be usable any more
         start_new_session=True,  # Ctrl-C is for the parent
     )
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.wait()

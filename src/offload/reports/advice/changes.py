@@ -40,7 +40,7 @@ def sentences(answer: Answer) -> Iterator[str]:
             yield f"So do more machines: with dask, {_machines()}."
     is_blocking = not probe.is_coroutine or answer.question.model.blocks_loop
     if is_blocking and probe.call.wait_s > WAITING * probe.call.wall_s:
-        yield "A coroutine that awaits, instead of blocking, needs no workers."
+        yield "A coroutine that awaits needs no workers."
     if answer.chosen.prediction.limit == model.EXTERNAL:
         yield "Find what the calls wait for: a lock, a pool of connections, or a remote service."
     if probe.call.connections:
