@@ -20,7 +20,8 @@ class Verdict:
 
     `outcome` is FASTER, SLOWER, SAME, TINY, UNRESOLVED or DISTURBED. `low` and `high` are the ends
     of the confidence interval of `ratio`, and `p` is the two-sided p value of this analysis alone.
-    `sd` is the standard deviation of the pairs' log-ratios, which is nearly a share. `more_pairs`
+    `sd` is the standard deviation of the pairs' log-ratios, which is nearly a share; if they were
+    corrected, it is the standard error of their mean times the root of `pairs`. `more_pairs`
     estimates how many further pairs resolve the verdict: at least 1 if unresolved, else 0. With
     fewer than two pairs the fields that need two are None.
     """
@@ -57,7 +58,7 @@ def compare(
     Raise ValueError for rates that are not numbers above 0 and for an invalid alpha or effect.
 
     Source: paired t test of the log-ratios (Student 1908); "same" is the two one-sided tests of
-    Schuirmann 1987. `sd` is the standard error times the root of the number of pairs.
+    Schuirmann 1987.
     """
     if not all(0 < rate < math.inf for pair in pairs for rate in pair):
         raise ValueError("a pair must be two rates above 0: omit pairs with a missing rate")

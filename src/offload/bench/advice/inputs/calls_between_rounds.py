@@ -27,7 +27,8 @@ SHARE = 0.1  # maximum share of the time that is spent on these calls; a guess
 class CallsBetweenRounds:
     """Measures calls between rounds, and saves a question with their CPU times in `folder`.
 
-    Use it as a context manager: the processes that call the task wait between two measurements.
+    Use it as a context manager: the processes that call the task wait between two measurements. If
+    their start would take longer than SLOWEST_START_S, nothing is measured.
     """
 
     def __init__(self, question: Question, case: Case, folder: Path) -> None:
