@@ -31,6 +31,7 @@ from offload.suites import Case
 
 MOST_WITH_LATENCY = 3  # candidates whose response times are measured if the p99 is missed
 LATENCY_S = 24.0  # s reserved to measure response times of the chosen strategy; a guess
+ENDING_S = 2.0  # s reserved to end the server and to print the answer; a guess
 SHORTEST_S = 30.0  # minimum time in s for rounds, even if less is left
 Report = Callable[[str], object]
 
@@ -71,7 +72,7 @@ def advise(
     question_file.save(question, folder)
     if on_start is not None:
         on_start(folder)
-    return measure(question, planned, folder, step, started + budget_s)
+    return measure(question, planned, folder, step, started + budget_s - ENDING_S)
 
 
 def prepare(

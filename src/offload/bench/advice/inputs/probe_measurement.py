@@ -102,7 +102,7 @@ def measure(case: Case, upstream: Upstream | None, users: int) -> Probe:
         points=means,
         crowding=max(1.0, min(crowding)),  # a change of the machine's speed may increase one
         upstream_cpu_s=upstream_cpu_s / calls,
-        quota=cores.capacity() if cores.capacity() < cores.available() else None,
+        quota=_quota(),
     )
 
 
@@ -143,12 +143,25 @@ def _cpu_s(tree: ProcessTree | None) -> float:
     return 0.0 if tree is None else tree.cpu_s() or 0.0
 
 
+def _quota() -> float | None:
+    """Return how many CPUs can be used on average; None unless a quota limits them further."""
+    capacity = cores.capacity()
+    return capacity if capacity < cores.available() else None
+
+
 def _call_cost(alone: Mapping[str, Any], hold: float | None) -> CallCost:
-    """Return the cost of a call from calls of one worker; `hold` is that of `CallCost`."""
+    """Return the cost of a call from calls of one worker; `hold` is that of `CallCost`.
+
+    A quota stops all threads of a process, which counts as a wait for a CPU of each of them. So a
+    call with a quota waits at most for the time in which it does not run.
+    """
+    queued_s = alone["queued_s"]
+    if _quota() is not None:
+        queued_s = min(queued_s, max(0.0, alone["wall_s"] - alone["cpu_s"]))
     return CallCost(
         wall_s=alone["wall_s"],
         cpu_s=alone["cpu_s"],
-        queued_s=alone["queued_s"],
+        queued_s=queued_s,
         variation=statistics.pstdev(alone["times"]) / statistics.fmean(alone["times"]),
         hold=hold,
         body_bytes=int(alone["body_bytes"]),
