@@ -26,7 +26,7 @@ from offload.bench.telemetry import host_counters
 from offload.bench.telemetry.gil_sampler import GilSampler
 from offload.bench.telemetry.host import load_average
 from offload.bench.telemetry.sampler import ResourceSampler
-from offload.bench.telemetry.speed_meter import SpeedMeter
+from offload.bench.telemetry.speed.speed_meter import SpeedMeter
 from offload.bench.trial import gils, server_report
 from offload.bench.trial.builder import GIL
 from offload.bench.trial.warmup import get
@@ -69,11 +69,11 @@ def run(
     `neighbours` are the pids of the idle servers of the same block. `speed` measures the speed of
     the CPUs meanwhile.
     """
-    neighbours = [*neighbours, *([] if speed is None else speed.pids)]
-    sampled = _run_sampled(load, driver, facts, upstream, neighbours, sender)
+    ours = [*neighbours, *([] if speed is None else speed.pids)]
+    sampled = _run_sampled(load, driver, facts, upstream, ours, sender)
     flags: tuple[Flag, ...] = ()
     if sampled[0].hung:  # siege hangs about once in 22 short runs
-        sampled = _run_sampled(load, driver, facts, upstream, neighbours, sender)
+        sampled = _run_sampled(load, driver, facts, upstream, ours, sender)
         flags = (Flag("hung", f"{driver} was killed and run again"),)
     ran, sampler, gil_sampler, tries, served = sampled
     problem = ran.result.problem
@@ -175,18 +175,19 @@ def _run_sampled(
     driver: str,
     facts: Facts | None,
     upstream: Upstream | None,
-    neighbours: Sequence[int],
+    ours: Sequence[int],
     sender: Sender,
 ) -> tuple[LoadRun, ResourceSampler, GilSampler, int | None, int | None]:
     """Run the load once; return it with both samplers and two counts.
 
+    `ours` are the pids of other processes of this tool, besides the upstream.
     These are the number of tries in the upstream, and of tasks that the server completed: the
     latter only for a load from several hosts.
     """
     tries = _tries(upstream)
     completed = _completed(load.url, sender)
     pid = None if facts is None else _pid(facts)
-    ours = [*neighbours, *([] if upstream is None else [upstream.pid])]
+    ours = [*ours, *([] if upstream is None else [upstream.pid])]
     sampler = ResourceSampler(pid, ours, urlsplit(load.url).port, load.keep_alive)
     with sampler, GilSampler(gils.with_gils(facts or {})) as gil_sampler:
         ran = loads.run(load, driver, sender)

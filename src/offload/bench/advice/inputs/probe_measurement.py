@@ -30,9 +30,9 @@ from offload.bench.advice.inputs.probe import (
 from offload.bench.advice.strategies import MOST_WORKERS
 from offload.bench.target import calling_process
 from offload.bench.target.calling_process import CallingProcess
-from offload.bench.telemetry import machine_speed
 from offload.bench.telemetry.gil_sampler import GilSampler
 from offload.bench.telemetry.process_tree import ProcessTree, pss_mib
+from offload.bench.telemetry.speed import machine_speed
 from offload.errors import RunError, StartError
 from offload.suites import Case
 from offload.upstream import Upstream

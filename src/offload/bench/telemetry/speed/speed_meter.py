@@ -1,8 +1,8 @@
 """The speed of the CPUs during a load: the CPU time of fixed work, every 20 ms on each CPU.
 
 On a shared machine, the CPU time of the same work changes by a fifth from second to second, and on
-each CPU differently. The kernel does not report this: it is no steal. Rates of servers change with
-it, so the speeds during two windows explain most of the difference of their rates.
+each CPU differently. The kernel does not report this change, and it is not steal time. The rates of
+servers that compute change with it.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from typing import IO
 
 from offload import cores
 from offload.bench.target import temporary_files
-from offload.bench.telemetry.speed_work import SAMPLE
+from offload.bench.telemetry.speed.speed_work import SAMPLE
 
 PROGRAM = Path(__file__).with_name("speed_work.py")
-MOST = 8  # CPUs, at equal distances
-LEAST = 10  # samples of each CPU in a window; with fewer the speed is unknown
+MAX_CPUS = 8  # at equal distances
+MIN_SAMPLES = 10  # of each CPU in a window; with fewer the speed is unknown
 
 
 class SpeedMeter:
-    """Measure the speed of each usable CPU, up to MOST, until `__exit__`."""
+    """Measure the speed of each usable CPU, up to MAX_CPUS, until `__exit__`."""
 
     def __init__(self) -> None:
         self._stack = ExitStack()
@@ -41,9 +41,9 @@ class SpeedMeter:
     def __enter__(self) -> SpeedMeter:
         numbers = cores.numbers()
         with ExitStack() as stack:
-            for cpu in numbers[:: -(-len(numbers) // MOST) or 1]:
+            for cpu in numbers[:: -(-len(numbers) // MAX_CPUS) or 1]:
                 samples = stack.enter_context(temporary_files.create())
-                with suppress(OSError):  # too many processes: without samples, it is unknown
+                with suppress(OSError):  # this CPU has no samples, so the speed is unknown
                     process = _start(cpu, samples)
                     stack.callback(_end, process)
                     self._processes.append(process)
@@ -73,7 +73,7 @@ class SpeedMeter:
             content = os.pread(number, os.fstat(number).st_size, 0)
             whole = content[: len(content) // SAMPLE.size * SAMPLE.size]
             found = [cpu_s for at, cpu_s in SAMPLE.iter_unpack(whole) if began <= at <= ended]
-            if len(found) < LEAST:
+            if len(found) < MIN_SAMPLES:
                 return None
             means.append(statistics.fmean(found))
         return statistics.fmean(means)
