@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from offload.bench.analysis.comparison import rate_of
+from offload.bench.analysis.comparison import rate_of, work_by_round
 from offload.bench.analysis.expression import Measured
 from offload.bench.experiments import gate as gates
 from offload.bench.experiments.gate import GateResult
@@ -19,6 +19,7 @@ from offload.bench.experiments.method_check import CheckResult
 from offload.bench.records import json_lines
 from offload.bench.records.run_records import RunRecords, pairs_by_round
 from offload.bench.stats import resampling, student_t
+from offload.bench.stats.resampling import Round
 from offload.bench.telemetry import host
 from offload.errors import StorageError
 from offload.reports.gate import sentences
@@ -60,6 +61,7 @@ class FinishedGate:
     `kind` is the name of a Kind. `outcome` is the result of the gate, `verdict` that of its case.
     `ratio` is the rate now over that of the baseline, with its interval; None if there is no
     verdict. `pairs` are the rates of the baseline and of now, in requests/s, of each round.
+    `work_s` are the CPU times of fixed work during them in s; None if they are unknown in a round.
     `seconds` is the duration of the measurement, `utc` its start.
     """
 
@@ -76,6 +78,12 @@ class FinishedGate:
     utc: str
     machine: str
     pairs: tuple[tuple[float, float], ...]
+    work_s: tuple[tuple[float, float], ...] | None = None
+
+    @property
+    def measured_rounds(self) -> list[Round]:
+        """The rates of each round with the CPU times of fixed work during them."""
+        return [*zip(self.pairs, self.work_s or [None] * len(self.pairs), strict=True)]
 
     def text(self) -> str:
         """Return the outcome of its case as one line."""
@@ -100,6 +108,7 @@ def of_result(kind: Kind, number: int, result: GateResult, seconds: float) -> Fi
     change, first = case.verdict.change, result.records[0]
     is_known = change.value is not None
     baseline, now = (RunRecords(result.records).at(place).windows() for place in (0, 1))
+    work_s = work_by_round(baseline, now)
     return FinishedGate(
         kind=kind.name,
         number=number,
@@ -114,14 +123,17 @@ def of_result(kind: Kind, number: int, result: GateResult, seconds: float) -> Fi
         utc=first.trial.utc,
         machine=host.sentence(first.environment),
         pairs=tuple(pairs_by_round(baseline, now, rate_of)),
+        work_s=None if work_s is None else tuple(work_s),
     )
 
 
 def load(file: Path = FILE) -> list[FinishedGate]:
     """Read the stored gates; raise StorageError if the file is damaged."""
     found: list[FinishedGate] = json_lines.load(file, FinishedGate, "gate")
-    if any(len(pair) != 2 for gate in found for pair in gate.pairs):
+    if any(len(pair) != 2 for gate in found for pair in (*gate.pairs, *(gate.work_s or ()))):
         raise StorageError(f"{file}: a round has not two rates", "remove its damaged line")
+    if any(gate.work_s is not None and len(gate.work_s) != len(gate.pairs) for gate in found):
+        raise StorageError(f"{file}: a round has no `work_s`", "remove its damaged line")
     return found
 
 
@@ -167,10 +179,10 @@ def _check_same(own: Sequence[FinishedGate]) -> list[CheckResult]:
 
 def check_resampled(own: Sequence[FinishedGate]) -> list[CheckResult]:
     """Check gates resampled from the rounds of the A/A gates."""
-    pools: dict[str, list[tuple[float, float]]] = {}
+    pools: dict[str, list[Round]] = {}
     for found in own:
-        pools.setdefault(found.case, []).extend(found.pairs)
-    known = [pairs for pairs in pools.values() if len(pairs) >= MIN_PAIRS]
+        pools.setdefault(found.case, []).extend(found.measured_rounds)
+    known = [rounds for rounds in pools.values() if len(rounds) >= MIN_PAIRS]
     if not known:
         why = f"no case has {MIN_PAIRS} rounds"
         return [CheckResult("resampled", why, "measure more gates", None)]

@@ -11,6 +11,7 @@ import random
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from offload.bench.stats import non_inferiority, paired_test, sequential, student_t
 from offload.bench.stats.estimate import Estimate, estimate
@@ -20,7 +21,11 @@ MAX_FALSE_POSITIVES = 0.05  # share of comparisons of a case with itself
 MIN_POWER = 0.90  # share of true differences that are detected
 MAX_RED = sequential.GATE_ERROR  # share of gates that are red although no loss exceeds the limit
 
-Pairs = Sequence[tuple[float, float]]
+T = TypeVar("T")
+Pair = tuple[float, float]
+Pairs = Sequence[Pair]
+# The rates (A, B) of a round, and the CPU times of fixed work during them; None if unknown
+Round = tuple[Pair, Pair | None]
 
 
 @dataclass(frozen=True)
@@ -119,7 +124,7 @@ def power(
 
 
 def gate_test(
-    pools: Sequence[Pairs],
+    pools: Sequence[Sequence[Round]],
     loss: float = 0.0,
     margin: float = 0.05,
     gates: int = 300,
@@ -128,25 +133,30 @@ def gate_test(
 ) -> ResamplingResult:
     """Count the red ones among `gates` simulated gates, whose cases have all lost `loss`, a share.
 
-    Each gate has `cases` cases and allows a loss of `margin`. Each of `pools` has rates (A, B) of
-    one case compared with itself; A and B are exchanged at random. Passes if `low` is at most 1 %.
-    Raise ValueError without pairs.
+    Each gate has `cases` cases and allows a loss of `margin`. Each of `pools` has rounds of one
+    case compared with itself; A and B are exchanged at random. Passes if `low` is at most 1 %.
+    Raise ValueError without rounds.
     """
     rng = rng or random.Random(0)  # noqa: S311
     hits = 0
     for _ in range(gates):
         chosen = [rng.choice(pools) for _ in range(cases)]
-        hits += any(_is_red(pairs, loss, margin, cases, rng) for pairs in chosen)
+        hits += any(_is_red(rounds, loss, margin, cases, rng) for rounds in chosen)
     low, high = student_t.binomial_interval(hits, gates)
     return ResamplingResult(hits, gates, low, high, low <= MAX_RED)
 
 
-def _is_red(pairs: Pairs, loss: float, margin: float, cases: int, rng: random.Random) -> bool:
+def _is_red(
+    rounds: Sequence[Round], loss: float, margin: float, cases: int, rng: random.Random
+) -> bool:
     """Whether a simulated case makes its gate red; its analyses stop at the first verdict."""
-    sample = _resample_exchanged(pairs, rng, sequential.GATE.last)
-    with_loss = [(a, b * (1 - loss)) for a, b in sample]
+    sample = _resample(rounds, rng, sequential.GATE.last)
+    sample = [_exchanged(each) if rng.random() < 0.5 else each for each in sample]
+    with_loss = [(a, b * (1 - loss)) for (a, b), _ in sample]
+    work = [work_s for _, work_s in sample if work_s is not None]
     for count in sequential.GATE.counts:
-        found = non_inferiority.paired(with_loss[:count])
+        work_s = work[:count] if len(work) == len(sample) else None
+        found = non_inferiority.paired(with_loss[:count], work_s)
         assert found is not None
         error = sequential.GATE.stopping_level(count) / 2
         low, high = found.low(error), found.high(error / cases)
@@ -180,13 +190,19 @@ def _final_outcome(pairs: Pairs, effect: float = paired_test.EFFECT) -> str:
     return outcome
 
 
-def _resample_exchanged(pairs: Pairs, rng: random.Random, count: int) -> list[tuple[float, float]]:
+def _exchanged(found: Round) -> Round:
+    """Return a round with A and B exchanged."""
+    (a, b), work_s = found
+    return (b, a), None if work_s is None else work_s[::-1]
+
+
+def _resample_exchanged(pairs: Pairs, rng: random.Random, count: int) -> list[Pair]:
     """Resample pairs (A, B) and exchange A and B at random, so that the true ratio is 1."""
     sample = _resample(pairs, rng, count)
     return [(b, a) if rng.random() < 0.5 else (a, b) for a, b in sample]
 
 
-def _resample(pairs: Pairs, rng: random.Random, count: int) -> list[tuple[float, float]]:
-    if not pairs:
-        raise ValueError("there are no pairs: nothing to resample")
-    return rng.choices(pairs, k=count)
+def _resample(rounds: Sequence[T], rng: random.Random, count: int) -> list[T]:
+    if not rounds:
+        raise ValueError("there are no rounds: nothing to resample")
+    return rng.choices(rounds, k=count)

@@ -11,9 +11,10 @@ with a time budget that ends after 14 rounds [10^6 simulated runs each; test_seq
 tests/bench/stats repeats them]. The level of the intervals of rates is Pocock's (1977) for analyses
 at all these sizes; test_estimate.py there checks that intervals cover the rate in 95 % of runs.
 
-The error rate of a gate is guaranteed: the levels of the analyses of GATE add up to it
-(Bonferroni), and half of it is for the last analysis. This is valid however the analyses depend on
-each other, and for any degrees of freedom.
+The levels of the analyses of GATE add up to the error rate of a gate (Bonferroni), and half of it
+is for the last analysis. This is an upper limit however the analyses depend on each other, and for
+any degrees of freedom. With ratios that are corrected for the speed of the CPUs it is approximate
+(see `control_variate`).
 """
 
 from __future__ import annotations
