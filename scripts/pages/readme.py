@@ -130,6 +130,7 @@ def _folds() -> str:
         ("1", "Fold 1"),
         ("2", "Fold 2"),
         ("3", "Fold 3"),
+        ("4", "Fold 4"),
         ("short", "Short calls"),
     ):
         folder = RESULTS / f"reference-advice-{name}"

@@ -1,10 +1,13 @@
-"""Data with the standard library: JSON, CSV, compression, text diffs and decimal sums."""
+"""Data with the standard library: JSON, CSV, mail, compression, text diffs and decimal sums."""
 
 from __future__ import annotations
 
 import csv
 import difflib
+import email
+import email.policy
 import functools
+import gzip
 import io
 import json
 import zlib
@@ -16,6 +19,7 @@ ARCHIVE = 1_500_000  # bytes
 LEVEL = 6
 VERSIONS = 800  # lines in each compared text
 LINES = 4_000
+ATTACHMENTS = 60
 CENT = Decimal("0.01")
 
 
@@ -58,6 +62,23 @@ def invoice_total() -> str:
     return str(total)
 
 
+def sorted_orders() -> str:
+    """Sort 2,000 orders by customer and amount, and write the first 100 as JSON."""
+    found = sorted(_orders(), key=lambda order: (order["customer"], order["cents"], order["id"]))
+    return json.dumps(found[:100])
+
+
+def email_message() -> str:
+    """Parse an email of 60 attachments, in pure Python, and list their names."""
+    message = email.message_from_bytes(_mail(), policy=email.policy.default)
+    return "\n".join(str(part.get_filename()) for part in message.walk())
+
+
+def gzip_import() -> str:
+    """Decompress 1.5 MB of text without the GIL, and count its words."""
+    return str(len(gzip.decompress(_packed()).split()))
+
+
 @functools.cache
 def _orders() -> list[dict[str, object]]:
     return [
@@ -75,6 +96,23 @@ def _uploaded() -> str:
 def _table() -> str:
     rows = (f"{n},product {n % 23},{n * 37 % 10_000}" for n in range(CSV_ROWS))
     return "\n".join(["id,product,cents", *rows])
+
+
+@functools.cache
+def _mail() -> bytes:
+    head = 'Subject: orders\r\nContent-Type: multipart/mixed; boundary="part"\r\n\r\n'
+    parts = (
+        "--part\r\nContent-Type: text/plain; charset=utf-8\r\n"
+        f'Content-Disposition: attachment; filename="order-{n}.txt"\r\n\r\n'
+        f"{n} order of customer {n * n % 97}\r\n"
+        for n in range(ATTACHMENTS)
+    )
+    return "".join([head, *parts, "--part--\r\n"]).encode()
+
+
+@functools.cache
+def _packed() -> bytes:
+    return gzip.compress(_text(), LEVEL, mtime=0)
 
 
 @functools.cache

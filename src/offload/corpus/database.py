@@ -19,6 +19,9 @@ ORDERS = 100_000
 CUSTOMERS = 500
 IN_MEMORY = 4_000
 SCAN = "select cents, note from orders limit 10000"
+SEARCH = """
+select id, cents, note from orders where note like '%99%' order by cents desc, id limit 50
+"""
 TIMEOUT = 30.0  # s to wait for the file's write lock
 SCHEMA = """
 create table orders (id integer primary key, customer integer, cents integer, note text);
@@ -82,6 +85,12 @@ def sqlite_shared_connection() -> str:
     query = "select sum(cents), count(note) from orders where customer between 100 and 139"
     with _lock:
         return str(_shared_connection().execute(query).fetchone())
+
+
+def sqlite_search() -> str:
+    """Search 100,000 notes for a text, and read the 50 largest orders with it."""
+    with _connection() as connection:
+        return json.dumps(connection.execute(SEARCH).fetchall())
 
 
 @contextlib.contextmanager

@@ -95,6 +95,11 @@ def zstandard_page() -> bytes:
     return zstandard.ZstdDecompressor().decompress(packed)[:1000] + packed
 
 
+def orjson_import() -> str:
+    """Read 1,500 orders from JSON by orjson and sum them up."""
+    return str(sum(line["cents"] for order in orjson.loads(_body()) for line in order["lines"]))
+
+
 @functools.cache
 def _orders() -> list[dict[str, object]]:
     return [

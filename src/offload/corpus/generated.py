@@ -229,6 +229,59 @@ async def async_blocks_20() -> bytes:
     return _work(wait=20)
 
 
+def wait_10_python_5() -> bytes:
+    """Wait 10 ms, and compute in Python for about 5 ms."""
+    return _work(wait=10, python=5)
+
+
+def wait_100_native_5() -> bytes:
+    """Wait 100 ms, and compute without the GIL for about 5 ms."""
+    return _work(wait=100, native=5)
+
+
+def wait_10_python_2_native_2() -> bytes:
+    """Wait 10 ms, and compute for about 2 ms in Python and 2 ms without the GIL."""
+    return _work(wait=10, python=2, native=2)
+
+
+def python_20() -> bytes:
+    """Compute in Python for about 20 ms."""
+    return _work(python=20)
+
+
+def native_20() -> bytes:
+    """Compute without the GIL for about 20 ms."""
+    return _work(native=20)
+
+
+def wait_5_sends_1mb() -> bytes:
+    """Wait 5 ms, and return 1 MB."""
+    return _work(wait=5, payload=1_000_000)
+
+
+def lock_python_1_outside_5() -> bytes:
+    """Wait 5 ms, then compute in Python for about 1 ms under a lock that all threads share."""
+    outside = _work(wait=5)
+    with _lock:
+        return outside + _work(python=1)
+
+
+def python_10_lognormal() -> bytes:
+    """Compute in Python for about 10 ms on average, with a lognormal distribution."""
+    return _variable(python=10 * _factor(_lognormal()))
+
+
+def wait_50_lognormal() -> bytes:
+    """Wait 50 ms on average, with a lognormal distribution."""
+    return _work(wait=50 * _factor(_lognormal()))
+
+
+async def async_wait_20_python_1() -> bytes:
+    """Await 20 ms, and compute in Python for about 1 ms."""
+    await asyncio.sleep(0.02)
+    return _work(python=1)
+
+
 def _work(*, wait: float = 0, python: float = 0, native: float = 0, payload: int = 0) -> bytes:
     """Wait and compute for the given ms; return the results and `payload` additional bytes."""
     if wait:

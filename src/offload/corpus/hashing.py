@@ -37,6 +37,11 @@ def hmac_tokens() -> str:
     return hashlib.sha256(b"".join(signed)).hexdigest()
 
 
+def blake2_upload() -> str:
+    """Compute BLAKE2b of an upload of 8 MB."""
+    return hashlib.blake2b(_upload()).hexdigest()
+
+
 @functools.cache
 def _upload() -> bytes:
     block = b"".join(hashlib.sha256(b"%d" % n).digest() for n in range(1000))

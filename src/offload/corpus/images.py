@@ -52,6 +52,12 @@ def qr_code() -> bytes:
     return out.getvalue()
 
 
+def rotated_jpeg() -> bytes:
+    """Decode a JPEG of 1600 x 1200, rotate it by 90 degrees, and encode it."""
+    with Image.open(io.BytesIO(_photo())) as image:
+        return _encoded(image.transpose(Image.Transpose.ROTATE_90), "JPEG")
+
+
 def _encoded(image: Image.Image, kind: str) -> bytes:
     out = io.BytesIO()
     image.save(out, kind)

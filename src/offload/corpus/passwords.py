@@ -22,6 +22,7 @@ KEY = b"thirty-two bytes of a known key!"
 NONCE = b"twelve bytes"  # fixed to keep the result the same; in real code never reuse a nonce
 DOCUMENT = 4_000_000  # bytes
 TOKENS = 60
+RECEIPTS = 40
 
 
 def bcrypt_password() -> bytes:
@@ -47,6 +48,16 @@ def encrypted_document() -> str:
     """Encrypt 4 MB with AES-GCM, and sign their hash with Ed25519."""
     digest = hashlib.sha256(AESGCM(KEY).encrypt(NONCE, _document(), None)).digest()
     return Ed25519PrivateKey.from_private_bytes(KEY).sign(digest).hex()
+
+
+def ed25519_receipts() -> str:
+    """Sign 40 receipts with Ed25519 and verify the signatures."""
+    key = Ed25519PrivateKey.from_private_bytes(KEY)
+    receipts = [b"receipt %d" % number for number in range(RECEIPTS)]
+    signatures = [key.sign(receipt) for receipt in receipts]
+    for signature, receipt in zip(signatures, receipts, strict=True):
+        key.public_key().verify(signature, receipt)
+    return hashlib.sha256(b"".join(signatures)).hexdigest()
 
 
 @functools.cache

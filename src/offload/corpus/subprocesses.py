@@ -45,6 +45,11 @@ async def awaited_program() -> bytes:
     return out[-2000:]
 
 
+def gzip_program() -> bytes:
+    """Compress 20,000 lines with the program gzip, through pipes."""
+    return _run(["gzip", "-cn"], _lines())[-2000:]
+
+
 def _run(argv: list[str], content: bytes | None = None) -> bytes:
     return subprocess.run(
         argv, input=content, stdout=subprocess.PIPE, timeout=TIMEOUT, check=True

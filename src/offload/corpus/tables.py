@@ -23,6 +23,18 @@ def pandas_csv_import() -> str:
     return pd.read_csv(io.BytesIO(_file()))["cents"].describe().round(3).to_json()
 
 
+def pandas_join() -> str:
+    """Join 60,000 sales with their shops, and sum them up by region."""
+    joined = _sales().merge(_shops(), on="shop")
+    return joined.groupby("region")["cents"].sum().to_json()
+
+
+@functools.cache
+def _shops() -> pd.DataFrame:
+    names = [f"shop {n}" for n in range(41)]
+    return pd.DataFrame({"shop": names, "region": [f"region {n % 5}" for n in range(41)]})
+
+
 @functools.cache
 def _sales() -> pd.DataFrame:
     return pd.read_csv(io.BytesIO(_file()))

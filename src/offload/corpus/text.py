@@ -21,11 +21,17 @@ LOG_LINES = 1_500
 COMMENTS = 400
 NAMES = 20_000
 FUNCTIONS = 25
+LETTERS = 100
 TABLE = """
 <table>{% for order in orders %}
 <tr class="{{ loop.cycle('odd', 'even') }}"><td>{{ order.id }}</td>
 <td>{{ order.customer|title }}</td><td>{{ '%.2f'|format(order.cents / 100) }}</td></tr>
 {%- endfor %}</table>
+"""
+LETTER = """
+<p>Dear {{ name|title }},</p>
+{% if cents > 1000 %}<p>Your invoice of {{ '%.2f'|format(cents / 100) }} is open.</p>
+{%- else %}<p>Thank you, {{ name|upper }}.</p>{% endif %}
 """
 SECTION = """
 ## Section {n}
@@ -51,6 +57,13 @@ def price_{n}(amount: int, discount: float = 0.{n}) -> float:
 def jinja2_table() -> str:
     """Render a table of 500 rows by Jinja."""
     return _template().render(orders=_orders())
+
+
+def jinja2_letters() -> str:
+    """Compile a letter template by Jinja, and render it for 100 customers."""
+    template = jinja2.Environment(autoescape=True).from_string(LETTER)
+    letters = (template.render(name=f"customer {n}", cents=n * 37) for n in range(LETTERS))
+    return hashlib.sha256("".join(letters).encode()).hexdigest()
 
 
 def markdown_page() -> str:

@@ -82,6 +82,17 @@ async def httpx_async_services() -> str:
     return hashlib.sha256(b"".join(a.raise_for_status().content for a in answers)).hexdigest()
 
 
+def requests_two_services() -> str:
+    """Call services that take 20 and 30 ms sequentially, and hash their responses."""
+    session = _session()
+    return hashlib.sha256(b"".join(_get(session, url) for url in SERVICES[:2])).hexdigest()
+
+
+def httpx_shared_client() -> bytes:
+    """Fetch a page with an httpx client that all threads share."""
+    return _shared_client().get(PAGE).raise_for_status().content
+
+
 async def requests_in_coroutine() -> bytes:
     """Use requests in a coroutine to call a service that takes 20 ms: it blocks the event loop."""
     return _get(_session(), SERVICES[0])
@@ -101,6 +112,11 @@ def _session() -> requests.Session:
         retry = Retry(TRIES, status_forcelist=[500], backoff_factor=0)
         session.mount("http://", HTTPAdapter(max_retries=retry))
     return session
+
+
+@functools.cache
+def _shared_client() -> httpx.Client:
+    return httpx.Client(timeout=TIMEOUT, verify=NO_TLS)
 
 
 @functools.cache

@@ -14,6 +14,7 @@ PACKAGES = ("lxml", "feedparser")
 FEED = places.PACKAGE / "upstream" / "www" / "feed.xml"  # 120 KB, 100 items
 ENTRIES = 20  # parsed by feedparser, which takes 1 ms per entry
 TABLE_ROWS = 2_000
+EXPORTED = 1_000
 STYLESHEET = b"""
 <xsl:stylesheet version="1.0" xmlns:xsl="http://www.w3.org/1999/XSL/Transform">
   <xsl:output method="html"/>
@@ -47,6 +48,16 @@ def lxml_transform() -> bytes:
     """Transform a feed into HTML by an XSLT stylesheet."""
     transform = etree.XSLT(etree.XML(STYLESHEET))
     return bytes(transform(etree.fromstring(_feed())))
+
+
+def lxml_export() -> bytes:
+    """Build an XML document of 1,000 orders, and write it."""
+    root = etree.Element("orders")
+    for n in range(EXPORTED):
+        order = etree.SubElement(root, "order", id=str(n))
+        etree.SubElement(order, "customer").text = f"customer {n % 37}"
+        etree.SubElement(order, "cents").text = str(n * 37 % 10_000)
+    return etree.tostring(root)
 
 
 @functools.cache
