@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -185,15 +186,15 @@ def test_an_interrupted_measurement_of_response_times_has_the_loads_so_far() -> 
     half, most = loads(plan, 1, (0.5, 0.7), (0.6, 0.8))
     found = answer.evaluate(QUESTION, plan, [*windows, half])
     assert "Response time: p95 is 500 ms (482 to 522 ms) at 50 % load (20/s)." in words(found)
-    assert found.memories_mib == (80.0,)
+    assert found.chosen.memories_mib == (80.0,)
     again = changed(half, memory_pss_mib=81.0)
     found = answer.evaluate(QUESTION, plan, [*windows, half, most, again])
-    assert (found.memories_mib, found.memory_mib) == ((80.0, 84.0, 81.0), 84.0)
+    assert (found.chosen.memories_mib, found.chosen.memory_mib) == ((80.0, 84.0, 81.0), 84.0)
 
 
 def test_more_memory_than_the_limit_is_a_warning() -> None:
     rates = {("threads", 25): 124.0, ("threads", 16): 79.0}
-    assert answered(SLEEP, rates, memory_mib=84.0).memories_mib == (80.0, 84.0)
+    assert answered(SLEEP, rates, memory_mib=84.0).chosen.memories_mib == (80.0, 84.0)
     assert "Warning:" not in words(answered(SLEEP, rates, memory_mib=84.0))
     warning = "Warning: threads x25 used 84 MiB, more than the limit of 82 MiB."
     assert warning in words(answered(SLEEP, rates, memory_mib=82.0))
@@ -225,10 +226,10 @@ def test_if_no_candidate_started_the_prediction_reports_why() -> None:
 def test_response_times_below_capacity_are_part_of_the_answer() -> None:
     rates = {("prefork", 2): 20.0, ("pipes", 2): 40.0}
     found = answered(PYTHON, rates, p95_s=(0.5, 0.7))
-    first, _ = found.percentiles
+    first, _ = found.chosen.percentiles
     assert first.value == 0.5
     assert first.low is not None and first.high is not None and first.low < 0.5 < first.high < 1.0
-    assert (found.memory_mib, found.memories_mib) == (84.0, (80.0, 84.0))
+    assert (found.chosen.memory_mib, found.chosen.memories_mib) == (84.0, (80.0, 84.0))
     text = words(found)
     assert "Response time: p95 is 500 ms (482 to 522 ms) at 50 % load (20/s) and 700 ms" in text
     assert "80 to 84 MiB" in text
@@ -289,7 +290,7 @@ def test_a_candidate_without_response_times_misses_the_required_p99(
     records += [changed(each, **values) for each in loads(plan, 0, (0.04, 0.04), (0.05, 0.05))]
     found = answer.evaluate(question, plan, records)
     assert "is not met" in words(found)
-    following = steps._next_for_latency(found, [plan.cases[0]])
+    following = steps._next_for_latency(found, [plan.cases[0]], math.inf)
     assert following is not None and following.strategy == "pipes"
     records += loads(plan, 1, (0.04, 0.08), (0.05, 0.09))
     found = answer.evaluate(question, plan, records)
@@ -333,13 +334,34 @@ def test_response_times_of_other_strategies_are_measured_while_the_required_p99_
     measured_cases: list[Case] = []
     for place, p99_s in ((0, 0.6), (2, 0.2), (3, 0.3)):
         found = answer.evaluate(question, plan, records)
-        following = steps._next_for_latency(found, measured_cases)
+        following = steps._next_for_latency(found, measured_cases, 0.0)
         assert following is not None and following.case == plan.cases[place]
         measured_cases.append(following.case)
         records += loads(plan, place, (p99_s, p99_s), (p99_s, p99_s))
     found = answer.evaluate(question, plan, records)
-    assert steps._next_for_latency(found, measured_cases) is None
+    assert steps._next_for_latency(found, measured_cases, 0.0) is None
     assert found.chosen.strategy == "prefork"  # none of them meets it
+
+
+def test_the_next_best_strategy_has_response_times_if_there_is_time() -> None:
+    plan = planned(("prefork", 2), ("prefork", 4), ("pipes", 2), ("threads", 2))
+    records = measured(plan, {0: times(40.0), 1: times(39.0), 2: times(30.0), 3: times(20.0)})
+    records += loads(plan, 0, (0.5, 0.7), (0.6, 0.8))
+    found = answer.evaluate(QUESTION, plan, records)
+    soon = time.monotonic() + steps.SHORTEST_LATENCY_S - 1
+    assert steps._next_for_latency(found, [plan.cases[0]], soon) is None
+    following = steps._next_for_latency(found, [plan.cases[0]], math.inf)
+    assert following is not None and following.case == plan.cases[2]
+    records += loads(plan, 2, (0.2, 0.3), (0.6, 0.8))
+    found = answer.evaluate(QUESTION, plan, records)
+    assert steps._next_for_latency(found, [plan.cases[0], plan.cases[2]], math.inf) is None
+    assert re.search(r"p95 of pipes x2 is 200 ms \([^)]*\) at 50 % load \(15/s\)", words(found))
+    values = answer_json.as_dict(found)
+    assert [each["value"] for each in values["p95_s"]] == [0.5, 0.7]
+    known = {each["server"]: each for each in values["alternatives"]}
+    assert [each["value"] for each in known["pipes"]["p95_s"]] == [0.2, 0.3]
+    assert (known["pipes"]["memory_low_mib"], known["pipes"]["memory_mib"]) == (80.0, 84.0)
+    assert (known["threads"]["p95_s"], known["threads"]["memory_mib"]) == ([], None)
 
 
 @pytest.mark.parametrize(

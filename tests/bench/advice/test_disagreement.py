@@ -96,5 +96,5 @@ def test_a_plan_that_is_older_than_an_answer_is_not_used(tmp_path: Path) -> None
     plan_file.save(disagreement.plan(disagreement.find(both), 25), tmp_path)
     third = given(("pipes", 4), ("prefork", 2), ("threads", 8), task=OTHER)
     for later in ([*both, *given(("pipes", 4), ("prefork", 2))], third):
-        with pytest.raises(StorageError, match=r"does not measure a choice for .* made later"):
+        with pytest.raises(StorageError, match=r"the plan in .* is older than an answer for"):
             disagreement.measure(later, 25, tmp_path)

@@ -28,8 +28,10 @@ class Option:
     """A candidate: its prediction, its measured rate, and its comparison with the chosen one.
 
     The ratio of the comparison is its rate over that of the chosen one. `compared` is None for the
-    chosen one. `failed` is the share of its requests that failed: its rate is that of the others.
-    `missed_p99` has its response times at the lowest load if they miss the required p99.
+    chosen one. `failed` is the share of its requests that failed; its rate counts the others only.
+    `percentiles` are its response times at the loads in `latency.LOADS`, and `memories_mib` is its
+    memory in each load, in their order; both are empty if they were not measured. `missed_p99` is
+    the percentile at the lowest load if it misses the required p99.
     """
 
     case: Case
@@ -37,6 +39,8 @@ class Option:
     rate: Estimate
     compared: Comparison | None = None
     failed: float = 0.0
+    percentiles: tuple[Percentile, ...] = ()
+    memories_mib: tuple[float, ...] = ()
     missed_p99: Percentile | None = None
 
     @property
@@ -48,6 +52,11 @@ class Option:
     def workers(self) -> int:
         """The number of workers, or of processes of prefork; 1 for the loop."""
         return self.prediction.workers
+
+    @property
+    def memory_mib(self) -> float | None:
+        """The highest memory in any load; None if it was not measured."""
+        return max(self.memories_mib, default=None)
 
 
 @dataclass(frozen=True)
@@ -64,20 +73,16 @@ class Answer:
 
     `tie` lists the chosen strategy, and those that are at most 3 % slower than the best one and not
     certainly slower (see `certainty.is_tie`).
-    `percentiles` are the 95th percentiles of response times at the loads in `latency.LOADS`, and
-    `memories_mib` is the memory in each load, in their order. `is_measured` is False if the answer
-    is only a prediction: then `rate` is unknown, and the memory is predicted. `failures` lists the
-    candidates that could not be measured, and `problems` the problems of all loads. `disturbed`
-    is the reason why the measurement is invalid. `is_interrupted` is True if the user interrupted
-    the measurement.
+    `is_measured` is False if the answer is only a prediction: then rates are unknown, and the
+    memory is predicted. `failures` lists the candidates that could not be measured, and `problems`
+    the problems of all loads. `disturbed` is the reason why the measurement is invalid.
+    `is_interrupted` is True if the user interrupted the measurement.
     """
 
     question: Question
     chosen: Option
     others: tuple[Option, ...]
     tie: tuple[str, ...]
-    percentiles: tuple[Percentile, ...] = ()
-    memories_mib: tuple[float, ...] = ()
     is_measured: bool = True
     disturbed: Flag | None = None
     failures: tuple[Failure, ...] = ()
@@ -85,9 +90,10 @@ class Answer:
     is_interrupted: bool = False
 
     @property
-    def memory_mib(self) -> float | None:
-        """The highest memory in any load; None if it is unknown."""
-        return max(self.memories_mib, default=None)
+    def next_best(self) -> Option | None:
+        """The fastest other candidate of another strategy; None without one."""
+        own = self.chosen.strategy
+        return next((each for each in self.others if each.strategy != own), None)
 
     @property
     def sure(self) -> str:
@@ -124,7 +130,6 @@ def predict(question: Question, case: Case) -> Answer:
         chosen,
         others,
         tuple(each.strategy for each in best),
-        memories_mib=tuple(filter(None, [chosen.prediction.memory_mib])),
         is_measured=False,
     )
 
@@ -146,8 +151,12 @@ def evaluate(question: Question, planned: Plan, records: Sequence[Record]) -> An
             continue
         prediction = question.model.predict(*size_of(case))
         failed = rate.failed_share(run.at(place).records)
-        missed = _missed_p99(question.p99_s, run.at(place).long_loads())
-        options[place] = Option(case, prediction, estimate, None, failed, missed)
+        loads = run.at(place).long_loads()
+        percentiles, memories = latency.percentiles(loads), latency.memories_mib(loads)
+        missed = _missed_p99(question.p99_s, percentiles)
+        options[place] = Option(
+            case, prediction, estimate, None, failed, tuple(percentiles), memories, missed
+        )
     failures = tuple(_failures(question, planned, records, options))
     problems = tuple(dict.fromkeys(r.problem for r in records if r.problem))
     if not options:
@@ -157,23 +166,22 @@ def evaluate(question: Question, planned: Plan, records: Sequence[Record]) -> An
     chosen = min(tied, key=lambda place: _preference(options[place].prediction))
     by_rate = sorted(options, key=lambda place: -(options[place].rate.value or 0.0))
     if question.p99_s is not None and options[chosen].missed_p99 is not None:
-        lowest = {place: _lowest_load(run.at(place).long_loads()) for place in by_rate}
-        meets = [p for p in by_rate if (load := lowest[p]) and load.is_within(question.p99_s)]
+        known = [place for place in by_rate if options[place].percentiles]
+        meets = [place for place in known if options[place].missed_p99 is None]
         if meets:
             chosen, tied = meets[0], meets[:1]
+    if options[chosen].missed_p99 is None:
+        tied = [place for place in tied if options[place].missed_p99 is None]
     others = tuple(
         replace(options[place], compared=comparison.compare(windows[chosen], windows[place]))
         for place in by_rate
         if place != chosen
     )
-    loads = run.at(chosen).long_loads()
     return Answer(
         question,
         options[chosen],
         others,
         tuple(dict.fromkeys(options[place].strategy for place in tied)),
-        tuple(latency.percentiles(loads)),
-        latency.memories_mib(loads),
         disturbed=certainty.find_disturbance(
             (option.compared for option in others), windows[chosen]
         ),
@@ -182,18 +190,13 @@ def evaluate(question: Question, planned: Plan, records: Sequence[Record]) -> An
     )
 
 
-def _missed_p99(limit_s: float | None, loads: Sequence[Record]) -> Percentile | None:
-    """Return the response times at the lowest load if they miss the limit; else None.
+def _missed_p99(limit_s: float | None, found: Sequence[Percentile]) -> Percentile | None:
+    """Return the percentile at the lowest load if it misses the limit; else None.
 
-    They also miss it if the server failed or no request had a response.
+    It also misses it if the server failed or no request had a response.
     """
-    lowest = _lowest_load(loads)
+    lowest = next(iter(found), None)
     return None if limit_s is None or lowest is None or lowest.is_within(limit_s) else lowest
-
-
-def _lowest_load(loads: Sequence[Record]) -> Percentile | None:
-    """Return the percentiles at the lowest load; None if it was not measured."""
-    return next(iter(latency.percentiles(loads)), None)
 
 
 def _failures(

@@ -31,6 +31,7 @@ from offload.suites import Case
 
 MOST_WITH_LATENCY = 3  # candidates whose response times are measured if the p99 is missed
 LATENCY_S = 24.0  # s reserved to measure response times of the chosen strategy; a guess
+SHORTEST_LATENCY_S = 12.0  # s that must be left for those of the next best one; a guess
 ENDING_S = 2.0  # s reserved to end the server and to print the answer; a guess
 SHORTEST_S = 30.0  # minimum time in s for rounds, even if less is left
 Report = Callable[[str], object]
@@ -113,7 +114,7 @@ def _check_constraints(question: Question) -> None:
 
 
 def measure(question: Question, planned: Plan, folder: Path, report: Report, ends: float) -> Answer:
-    """Measure the candidates, then the latency of the chosen one until `ends`.
+    """Measure the candidates, then the latency of the chosen one and of the next best until `ends`.
 
     `ends` is a time of `time.monotonic`. If the chosen one misses the required p99, others are
     measured after it, each for LATENCY_S. After an interrupt, the answer uses the records so far,
@@ -132,10 +133,11 @@ def measure(question: Question, planned: Plan, folder: Path, report: Report, end
             for _ in run(planned, folder):
                 calls.measure()
         measured: list[Case] = []
-        while (option := _next_for_latency(found := evaluate(), measured)) is not None:
+        while (option := _next_for_latency(found := evaluate(), measured, ends)) is not None:
             name = "the best one" if option is found.chosen else option.strategy
-            report(f"response times of {name} below its capacity: 20 s")
-            until = time.monotonic() + LATENCY_S if measured else ends
+            is_beyond_budget = bool(measured) and found.chosen.missed_p99 is not None
+            until = time.monotonic() + LATENCY_S if is_beyond_budget else ends
+            report(f"response times of {name} below its capacity: up to {latency.TOTAL_S:.0f} s")
             _measure_latency(option, planned, folder, until)
             measured.append(option.case)
     except KeyboardInterrupt:
@@ -143,22 +145,27 @@ def measure(question: Question, planned: Plan, folder: Path, report: Report, end
     return replace(evaluate(), is_interrupted=is_interrupted)
 
 
-def _next_for_latency(found: Answer, measured: Sequence[Case]) -> Option | None:
+def _next_for_latency(found: Answer, measured: Sequence[Case], ends: float) -> Option | None:
     """Return the candidate whose response times are measured next.
 
     It is the chosen one; then the best one of each other strategy, until one meets the required p99
-    or MOST_WITH_LATENCY are measured. None if no other one is needed or known.
+    or MOST_WITH_LATENCY are measured. If the chosen one meets it, or none is required, it is the
+    next best one, if there is time until `ends`. None if no other one is needed or known.
     """
     chosen = found.chosen
     if chosen.case not in measured:
         return None if chosen.rate.value is None else chosen
-    if chosen.missed_p99 is None or len(measured) == MOST_WITH_LATENCY:
+    if chosen.missed_p99 is None:
+        has_time = time.monotonic() + SHORTEST_LATENCY_S < ends
+        return found.next_best if len(measured) == 1 and has_time else None
+    if len(measured) == MOST_WITH_LATENCY:
         return None
     known = {case.server for case in measured}
     return next((each for each in found.others if each.strategy not in known), None)
 
 
 def _measure_latency(option: Option, planned: Plan, folder: Path, until: float) -> None:
+    """Measure the response times of a candidate until `until`; save each record at once."""
     case, rate = option.case, option.rate.value or 0.0
     trial = builder.new_trial(
         folder.name,
@@ -172,5 +179,5 @@ def _measure_latency(option: Option, planned: Plan, folder: Path, until: float) 
         hold_for(case) as upstream,
         closing(latency.measure(case, rate, trial, upstream, until=until)) as loads,
     ):
-        for record in loads:  # each is saved at once: an interrupted answer has those before
+        for record in loads:
             journal.append(folder, record)

@@ -11,7 +11,7 @@ from offload.bench.records.record import Record
 from offload.bench.stats.paired_test import Verdict
 
 # Standard deviation of the error of a predicted log-ratio of two close strategies. Measured: 0.14
-# (29 functions of the three frozen folds) and 0.31 (10 short functions); see docs/advice.rst.
+# (29 functions of folds 1 to 3) and 0.31 (10 short functions); see docs/advice.rst.
 MODEL_SD = 0.2
 
 
@@ -50,7 +50,7 @@ def chance_of_being_faster(measured: Verdict, predicted: float, sd: float) -> fl
     weight = _weight(variance)
     mean = weight * math.log(measured.ratio) + (1 - weight) * math.log(predicted)
     if not variance:
-        return float(mean > 0)
+        return 0.5 if mean == 0 else float(mean > 0)
     return statistics.NormalDist().cdf(mean / math.sqrt(weight * variance))
 
 

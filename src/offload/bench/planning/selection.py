@@ -13,9 +13,10 @@ from offload.bench.records.run_records import RunRecords
 from offload.bench.stats.paired_test import SLOWER
 
 MUCH_FASTER = 1.05  # ratio from which another size of a server is preferred; a guess
-# Rounds and chance of being the fastest, with which a case is left out; in simulated answers, 0.03
-# instead of certain differences reduced the number of wrong choices by a third
-EARLY, LEAST_CHANCE = 2, 0.03
+FIRST_SELECTION = 2  # rounds after which cases that are probably not the fastest are left out
+# Minimum chance of being the fastest. In simulated answers, selection by this chance made a third
+# fewer wrong choices than leaving out only cases that are certainly slower.
+LEAST_CHANCE = 0.03
 
 
 def places(plan: Plan, number: int, records: Sequence[Record]) -> list[int]:
@@ -47,7 +48,7 @@ def selected(plan: Plan, number: int, own: Sequence[Record]) -> dict[int, list[R
     """
     known = measurable(plan, number, own)
     last = max((record.trial.round or 0 for record in own), default=0)
-    if not plan.selects or last < (EARLY if plan.predicted else plan.counts[0]):
+    if not plan.selects or last < (FIRST_SELECTION if plan.predicted else plan.counts[0]):
         return known
     known = {place: found for place, found in known.items() if found[-1].trial.round == last}
     if known and plan.predicted:
@@ -63,7 +64,8 @@ def _without_improbable(plan: Plan, known: dict[int, list[Record]]) -> dict[int,
     """Return the windows without those of cases that are improbable to be the fastest.
 
     The case with the highest weighted ratio stays, and so do those with a chance of at least
-    LEAST_CHANCE to be faster than it. The best case with another server stays in any case.
+    LEAST_CHANCE to be faster than it. The best case with another server stays in any case; without
+    one, the best other size.
     """
     first = next(iter(known))
     ratios = {first: 1.0}
@@ -87,7 +89,8 @@ def _without_improbable(plan: Plan, known: dict[int, list[Record]]) -> dict[int,
         chance = weighting.chance_of_being_faster(verdict, predicted, sd)
         chances[place] = 1.0 if chance is None else chance
     server = plan.cases[best].server
-    others = [place for place in known if plan.cases[place].server != server]
+    others = [place for place in known if place != best]
+    others = [place for place in others if plan.cases[place].server != server] or others
     rival = max(others, key=lambda place: chances[place], default=best)
     return {
         place: found

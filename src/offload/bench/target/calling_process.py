@@ -136,13 +136,13 @@ def start(
 
 @contextmanager
 def _folder_and_log() -> Iterator[tuple[str, IO[bytes]]]:
-    """A folder and a file until the process has ended; raise MachineError."""
+    """Create a temporary folder and a log file, and remove both at the end; raise MachineError."""
     try:
         _remove_stale_folders()
         prefix = f"{PREFIX}{os.getpid()}-"
         folder = tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True)
     except OSError as error:
-        raise temporary_files.cannot_be_written(error) from error
+        raise temporary_files.write_error(error) from error
     with folder, temporary_files.create() as log:
         yield folder.name, log
 

@@ -13,10 +13,10 @@ def create() -> IO[bytes]:
     try:
         return tempfile.TemporaryFile()
     except OSError as error:
-        raise cannot_be_written(error) from error
+        raise write_error(error) from error
 
 
-def cannot_be_written(error: OSError) -> MachineError:
-    """Return the error for a machine on which no temporary file can be written."""
+def write_error(error: OSError) -> MachineError:
+    """Return the error to raise if a temporary file cannot be written."""
     what = f"no temporary file can be written ({error.strerror})"
-    return MachineError(what, "free disk space, or set TMPDIR=folder")
+    return MachineError(what, "free disk space, or set TMPDIR to a folder with free space")

@@ -32,9 +32,15 @@ from offload.bench.trial import (
 )
 from offload.bench.trial.load_phase import LoadOutcome
 from offload.bench.trial.single_request import SingleRequest
-from offload.bench.trial.warmup import TIMES, BadStatus, FirstResponses, send_first_requests
-from offload.errors import StartError, UserError
-from offload.flags import NO_RESPONSE, Flag
+from offload.bench.trial.warmup import (
+    TIMES,
+    BadStatus,
+    FailedRequest,
+    FirstResponses,
+    send_first_requests,
+)
+from offload.errors import UserError
+from offload.flags import Flag
 from offload.registry import catalog
 from offload.suites import Case, Request
 from offload.upstream import Upstream
@@ -127,12 +133,10 @@ def measure_baseline(
     longest_s = math.inf if is_again else workload.longest_alone_s(case, server_facts)
     try:
         first = send_first_requests(url, AGAIN if is_again else TIMES, request, FACTOR * longest_s)
-    except StartError as error:
-        failure = error
-        if isinstance(error, BadStatus) and server_report.serves_application(server_facts):
-            failure = _application_error(error, request, server_facts)
-        failure.kind = NO_RESPONSE
-        raise failure from None
+    except BadStatus as error:
+        if server_report.serves_application(server_facts):
+            raise _application_error(error, request, server_facts) from None
+        raise
     if not is_again:
         workload.check_timeout(case, server_facts, first.alone_s)
     needs_kept = case.keep_alive and not is_again
@@ -154,15 +158,15 @@ def measure_baseline(
 
 def _application_error(
     error: BadStatus, request: Request, server_facts: Mapping[str, object]
-) -> StartError:
+) -> FailedRequest:
     """Return the error for a request to a user's application whose status is not a success."""
     if error.status == 404:
         missing = f"the application has no {request.method} {request.path}"
-        return StartError(f"{missing} ({error.what})", "name one of its paths by request=/path")
+        return FailedRequest(f"{missing} ({error.what})", "name one of its paths by request=/path")
     raised = server_report.last_error(server_facts)
     why = f" ({raised})" if raised else ""
     fix = "fix it, or send another request by request=, method=, body= and header="
-    return StartError(f"{error.what}{why}", fix)
+    return FailedRequest(f"{error.what}{why}", fix)
 
 
 def is_stable(first: FirstResponses, case: Case | CaseFacts) -> bool:

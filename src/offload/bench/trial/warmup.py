@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from offload.errors import StartError
+from offload.flags import FAILED_REQUEST
 from offload.loads import request_target
 from offload.suites import Request
 
@@ -22,7 +23,13 @@ LARGEST = 256 << 20  # bytes of a body
 LONGEST = 160  # characters of a response that an error shows
 
 
-class BadStatus(StartError):
+class FailedRequest(StartError):
+    """A response that is not a success, or none within TIMEOUT."""
+
+    kind = FAILED_REQUEST
+
+
+class BadStatus(FailedRequest):
     """A response whose `status` is not 2xx."""
 
     def __init__(self, what: str, status: int) -> None:
@@ -71,7 +78,7 @@ def get(url: str, request: Request = GET) -> bytes:
     try:
         return answer(connection, url, request)
     except TimeoutError as error:
-        raise StartError(f"{url} did not answer within {TIMEOUT:.0f} s") from error
+        raise FailedRequest(f"{url} did not answer within {TIMEOUT:.0f} s") from error
     except (OSError, http.client.HTTPException) as error:
         raise StartError(f"{url} did not answer: {error!r}") from error
     finally:

@@ -55,7 +55,7 @@ def parse(url: str) -> SplitResult:
 def server_pid(url: str) -> int:
     """Return the pid of the process that listens on a URL's port of this machine.
 
-    Raise UsageError if none is found, or several unrelated processes do.
+    Raise UsageError if no process listens there, or if several unrelated ones do.
     """
     parts = parse(url)
     port = parts.port or http.client.HTTP_PORT

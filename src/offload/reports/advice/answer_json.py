@@ -26,13 +26,10 @@ def as_dict(answer: Answer, handler: Handler | None = None) -> dict[str, Any]:
     chosen = answer.chosen
     return {
         "task": answer.question.probe.task,
-        **_option(chosen),
-        "p95_s": percentiles(answer.percentiles),
-        "memory_mib": answer.memory_mib,
-        "memory_low_mib": min(answer.memories_mib, default=None),
+        **_option(chosen, answer.is_measured),
         "tie": list(answer.tie),
         "alternatives": [
-            *(_option(option) for option in answer.others),
+            *(_option(option, answer.is_measured) for option in answer.others),
             *(_server(name, chosen) for name in strategies.other_servers(chosen.strategy)),
         ],
         "not_measured": [_unmeasured(each) for each in unmeasured.of_answer(answer)],
@@ -66,7 +63,8 @@ def percentiles(found: Sequence[Percentile]) -> list[dict[str, Any]]:
     ]
 
 
-def _option(option: Option) -> dict[str, Any]:
+def _option(option: Option, is_measured: bool) -> dict[str, Any]:
+    predicted_mib = option.prediction.memory_mib
     verdict = option.compared.verdict if option.compared else None
     ratio: dict[str, Any] = {}
     if verdict is not None:
@@ -84,7 +82,10 @@ def _option(option: Option) -> dict[str, Any]:
         "rate_low": option.rate.low,
         "rate_high": option.rate.high,
         "predicted_rate": option.prediction.rate,
-        "predicted_memory_mib": option.prediction.memory_mib,
+        "p95_s": percentiles(option.percentiles),
+        "memory_mib": option.memory_mib if is_measured else predicted_mib,
+        "memory_low_mib": min(option.memories_mib, default=None) if is_measured else predicted_mib,
+        "predicted_memory_mib": predicted_mib,
         "limit": option.prediction.limit,
         **ratio,
     }
@@ -92,9 +93,8 @@ def _option(option: Option) -> dict[str, Any]:
 
 def _server(name: str, chosen: Option) -> dict[str, Any]:
     """Return another server with the chosen strategy, which was not measured."""
-    unknown = ("rate", "rate_low", "rate_high", "predicted_rate", "predicted_memory_mib", "limit")
-    size = {"strategy": chosen.strategy, "workers": chosen.workers}
-    return {"server": name, **size, **dict.fromkeys(unknown)}
+    known = {"server": name, "strategy": chosen.strategy, "workers": chosen.workers, "p95_s": []}
+    return {**dict.fromkeys(_option(chosen, is_measured=False)), **known}
 
 
 def _unmeasured(found: Unmeasured) -> dict[str, Any]:

@@ -164,8 +164,8 @@ def _paragraphs(answer: Answer) -> list[Paragraph]:
     p99_s, rate = answer.question.p99_s, answer.chosen.rate.value
     steps = [*next_steps.sentences(answer)]
     found = [
-        Paragraph("Response time", [*response_times.sentences(rate, answer.percentiles)]),
-        Paragraph("p99", [*response_times.required_p99(p99_s, rate, answer.percentiles)]),
+        Paragraph("Response time", [*_response_times(answer)]),
+        Paragraph("p99", [*response_times.required_p99(p99_s, rate, answer.chosen.percentiles)]),
         Paragraph("Why", [*reasons.sentences(answer)], cut_order=3),
         Paragraph("Warning", [*warnings.sentences(answer)], cut_order=4, is_kept=True),
         Paragraph("Certainty", [_certainty(answer, rivals, chosen)], is_kept=True),
@@ -176,6 +176,15 @@ def _paragraphs(answer: Answer) -> list[Paragraph]:
         Paragraph("Or", steps[1:]),
     ]
     return filter_paragraphs(found, answer.disturbed is not None)
+
+
+def _response_times(answer: Answer) -> Iterator[str]:
+    """Yield the response times of the chosen candidate, and of the next best if they are known."""
+    chosen, other = answer.chosen, answer.next_best
+    yield from response_times.sentences(chosen.rate.value, chosen.percentiles)
+    if other is not None and chosen.percentiles:
+        name = names.option_name(other.strategy, other.workers)
+        yield from response_times.sentences(other.rate.value, other.percentiles, f" of {name}")
 
 
 def _what(option: Option) -> str:
@@ -208,8 +217,8 @@ def _rows(answer: Answer) -> Iterator[list[str]]:
         if not answer.is_measured:
             yield [name, f"{number(option.prediction.rate)}/s", memory]
             continue
-        if is_chosen and answer.memories_mib:
-            memory = _range([f"{mib:.0f}" for mib in sorted(answer.memories_mib)], " MiB")
+        if option.memories_mib:
+            memory = _range([f"{mib:.0f}" for mib in sorted(option.memories_mib)], " MiB")
         yield [name, _rate(option), "1.00x" if is_chosen else _ratio(option), memory]
 
 

@@ -37,7 +37,7 @@ def sentences(answer: Answer) -> Iterator[str]:
     if answer.chosen.prediction.limit == model.CPU:
         yield "More cores, or less CPU per call, increase the rate."
         if cluster.is_worth_it(answer):
-            yield f"So do more machines: with dask, {_machines()}."
+            yield f"More machines (dask) increase it, too, if a call takes over {_break_even()}."
     is_blocking = not probe.is_coroutine or answer.question.model.blocks_loop
     if is_blocking and probe.call.wait_s > WAITING * probe.call.wall_s:
         yield "A coroutine that awaits needs no workers."
@@ -64,8 +64,7 @@ def _other_python(found: OtherPython) -> str:
     )
 
 
-def _machines() -> str:
-    """Return from which duration on calls gain by other machines."""
+def _break_even() -> str:
+    """Return the duration of a call above which other machines help, with its interval."""
     known = cluster.BREAK_EVEN
-    low, high = seconds(known.low), seconds(known.high)
-    return f"calls of more than {seconds(known.seconds)} ({low} to {high}) gain"
+    return f"{seconds(known.seconds)} ({seconds(known.low)} to {seconds(known.high)})"

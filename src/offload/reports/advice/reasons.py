@@ -201,8 +201,8 @@ def _size(answer: Answer) -> Iterator[str]:
 def _unmeasured(found: Unmeasured, answer: Answer) -> str:
     """Return the name of a strategy, its predicted rate, and why it was not measured."""
     if found.prediction is None and found.why == unmeasured.UNSAFE:
-        is_threads = found.strategy == "threads"
-        return f"{found.strategy} ({'not thread-safe' if is_threads else 'the calls fail'})"
+        is_wrong = found.strategy == "threads" and answer.question.probe.differs_in_threads
+        return f"{found.strategy} ({'not thread-safe' if is_wrong else 'the calls fail'})"
     memory = f"{answer.question.memory_mib or 0.0:.0f} MiB"
     if found.prediction is None:
         return f"{found.strategy} (needs more than {memory})"

@@ -13,15 +13,20 @@ from offload.units import percent, seconds
 MIN_RESPONSES = 100  # responses, of which one is slower than the p99 on average
 
 
-def sentences(rate: float | None, percentiles: Sequence[Percentile]) -> Iterator[str]:
-    """Yield the 95th percentiles with their intervals, if they were measured."""
+def sentences(
+    rate: float | None, percentiles: Sequence[Percentile], whose: str = ""
+) -> Iterator[str]:
+    """Yield the 95th percentiles with their intervals, if they were measured.
+
+    `whose` is text after `p95`, such as ` of threads x8`.
+    """
     if rate is None or not percentiles:
         return
     found = [
         f"{_with_interval(each)} at {load(share, rate)}"
         for share, each in zip(latency.LOADS, percentiles, strict=False)
     ]
-    yield f"p95 is {join_names(found)}."
+    yield f"p95{whose} is {join_names(found)}."
 
 
 def required_p99(

@@ -22,7 +22,7 @@ def sentences(answer: Answer) -> Iterator[str]:
     name = option_name(chosen.strategy, chosen.workers)
     yield from of_failed_requests(name, chosen.failed)
     if answer.is_measured:
-        yield from of_memory(name, answer.question.memory_mib, answer.memory_mib)
+        yield from of_memory(name, answer.question.memory_mib, answer.chosen.memory_mib)
     if (warning := answer.question.overhead_warning) is not None:
         yield f"{warning[0].upper()}{warning[1:]}; repeat the measurement at a quieter time."
     listed_below = {each.problem for each in answer.failures}
@@ -55,6 +55,9 @@ def sentences(answer: Answer) -> Iterator[str]:
 
 def _of_several_workers(probe: Probe, strategy: str) -> Iterator[str]:
     """Yield warnings about calls that fail, or have other results, with several workers."""
+    cause = "the function does not work with several calls at a time"
+    if probe.is_coroutine:
+        cause = "the coroutine does not work with a new event loop for each call"
     if probe.differs_in_threads:
         yield "In threads the function returned different results: it is not thread-safe."
     if strategy == "threads" and probe.call.results > 1:
@@ -63,10 +66,9 @@ def _of_several_workers(probe: Probe, strategy: str) -> Iterator[str]:
             "results."
         )
     if probe.fails_in_threads:
-        yield "In threads the calls failed: the function is not thread-safe."
+        yield f"In threads the calls failed: {cause}."
     if probe.fails_in_processes:
-        own = "a new event loop for each call" if probe.is_coroutine else "several at a time"
-        yield f"In processes the calls failed: the function does not work with {own}."
+        yield f"In processes the calls failed: {cause}."
 
 
 def of_failed_requests(name: str, share: float) -> Iterator[str]:

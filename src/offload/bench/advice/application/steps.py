@@ -34,7 +34,7 @@ from offload.bench.stats import sequential
 from offload.bench.target import application_kind
 from offload.bench.trial import builder
 from offload.errors import RunError
-from offload.flags import LOAD, NO_RESPONSE
+from offload.flags import FAILED_REQUEST, LOAD
 from offload.registry import catalog
 from offload.suites import Case
 
@@ -130,7 +130,7 @@ def _probe(run: AdviceRun, names: Sequence[str]) -> Record:
             )
             return record
         first = first or record
-        if record.problem is None or record.problem.kind in (LOAD, NO_RESPONSE):
+        if record.problem is None or record.problem.kind in (LOAD, FAILED_REQUEST):
             break  # another server would get the same response
     problem = first.problem if first is not None else None
     if problem is None:
@@ -228,22 +228,28 @@ def _measure_latency(run: AdviceRun) -> None:
     """Measure response times of the chosen server below its capacity, and its memory."""
     chosen = run.evaluate().chosen
     rate = chosen.rate.value or 0.0
-    run.report(f"response times of {short_name(chosen.case)} below its capacity: 20 s")
-    _load(run, chosen.case, rate, latency.LOADS)
-    if catalog.find_server(chosen.case.server).can_preload:
+    can_preload = catalog.find_server(chosen.case.server).can_preload
+    run.report(f"response times of {short_name(chosen.case)} below its capacity: up to 20 s")
+    _load(run, chosen.case, rate, latency.LOADS, run.ends - PRELOAD_S * can_preload)
+    if can_preload:
         what = "its memory with the application imported before the fork"
         run.report(f"{what}: {as_seconds(PRELOAD_S)}")
         preload = replace(chosen.case, settings={**chosen.case.settings, "preload": "yes"})
-        _load(run, preload, rate, latency.LOADS[:1], most=2)
+        _load(run, preload, rate, latency.LOADS[:1], run.ends, most=2)
 
 
 def _load(
-    run: AdviceRun, case: Case, rate: float, shares: Sequence[float], most: int = latency.MAX_PASSES
+    run: AdviceRun,
+    case: Case,
+    rate: float,
+    shares: Sequence[float],
+    until: float,
+    most: int = latency.MAX_PASSES,
 ) -> None:
     trial = builder.new_trial(
         run.folder.name, kind=LONG, suite=SUITE, place=run.add_case(case), seed=run.seed, quick=True
     )
     run.announce(f"response times of {short_name(case)}", [case])
-    with closing(latency.measure(case, rate, trial, None, shares, most, run.ends)) as loads:
+    with closing(latency.measure(case, rate, trial, None, shares, most, until)) as loads:
         for record in loads:  # each is saved at once: an interrupted answer has those before
             run.keep([record])

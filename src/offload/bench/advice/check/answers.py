@@ -101,7 +101,7 @@ def _record(task: str, found: Answer, seconds: float) -> RecordedAnswer:
         chosen.prediction.rate,
         found.sure,
         round(seconds, 1),
-        tuple(each.value for each in found.percentiles),
+        tuple(each.value for each in found.chosen.percentiles),
         tuple(ratios),
     )
 

@@ -75,10 +75,11 @@ def measure(answers: Sequence[RecordedAnswer], users: int, folder: Path) -> None
 
 
 def check_plan(missing: Collection[tuple[str, object]], folder: Path) -> None:
-    """Raise StorageError if choices, by task, are missing in the plan in `folder`."""
-    for task, _ in missing:
-        what = f"{folder} does not measure a choice for {short_name(task)}, which was made later"
-        raise StorageError(what, "remove it, and repeat the command")
+    """Raise StorageError if the plan in `folder` has no case for some choices, given with tasks."""
+    if missing:
+        first = min(task for task, _ in missing)
+        what = f"the plan in {folder} is older than an answer for {short_name(first)}"
+        raise StorageError(what, f"remove {folder}, and repeat the command")
 
 
 def read_ties(folder: Path) -> set[str]:
