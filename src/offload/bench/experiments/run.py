@@ -150,7 +150,7 @@ class ActiveRun:
         step, retry_s = f"round {each.number}", 0.0
         if attempt > 1:
             step = f"{step}, retry"
-            retry_s = round_times.expected(self.plan, self.records)[each.block]
+            retry_s = round_times.of_round(self.plan, self.records, each.block, each.number)
         self.progress.begin(step, self.plan.title(each.block), places, retry_s)
         is_apart = self.plan.blocks[each.block].apart
         trial = self._trial(
@@ -252,8 +252,8 @@ def _can_retry(plan: Plan, records: Sequence[Record], each: Round) -> bool:
     if left_s is None:
         return True
     times = round_times.expected(plan, records)
-    others = sum(times[other.block] for other in schedule.due(plan, records))
-    return times[each.block] + others <= left_s
+    others_s = sum(times[other.block] for other in schedule.due(plan, records))
+    return round_times.of_round(plan, records, each.block, each.number) + others_s <= left_s
 
 
 def _warn_of_other_machine(folder: Path, records: Sequence[Record]) -> None:

@@ -51,11 +51,12 @@ def is_decided(plan: Plan, number: int, records: Sequence[Record]) -> bool:
     decided when a single case is left.
     """
     own = selection.of_block(records, number)
-    block, known = plan.blocks[number], selection.measurable(plan, number, own)
+    block, known = plan.blocks[number], selection.measurable_windows(plan, number, own)
     has_pairs = bool(block.pairs) and not plan.selects  # else the fastest case is compared
     if not known or (has_pairs and not any(known.keys() >= {*pair} for pair in block.pairs)):
         return True
-    if plan.selects and len(block.cases) > 1 and len(selection.selected(plan, number, own)) < 2:
+    is_selection = plan.selects and len(block.cases) > 1
+    if is_selection and len(selection.select_windows(plan, number, own)) < 2:
         return True
     count = len({record.trial.round for record in own})
     if count not in plan.counts:
@@ -76,7 +77,7 @@ def is_steady(plan: Plan, number: int, records: Sequence[Record]) -> bool:
     Then one window per case and round is enough. False before the first round.
     """
     own = selection.of_block(records, number)
-    known = selection.measurable(plan, number, own)
+    known = selection.measurable_windows(plan, number, own)
     windows = [record for found in known.values() for record in found]
     rates: dict[tuple[int | None, int | None], list[float | None]] = {}
     for record in windows:
@@ -90,7 +91,7 @@ def half_width(plan: Plan, number: int, records: Sequence[Record]) -> float:
     own = selection.of_block(records, number)
     if found := _comparisons(plan, number, own):
         return max(map(_half_width_of, found))
-    all_windows = selection.measurable(plan, number, own).values()
+    all_windows = selection.measurable_windows(plan, number, own).values()
     rates = [rate.of_windows(windows).half_width for windows in all_windows]
     return max((math.inf if each is None else each for each in rates), default=math.inf)
 
@@ -135,7 +136,7 @@ def _ends_at_next_analysis(plan: Plan, number: int, own: Sequence[Record]) -> bo
     """Whether a block ends at its next analysis even if it is unresolved."""
     if plan.rounds is not None or plan.blocks[number].apart:
         return True
-    return any(map(_has_maximum_load, selection.measurable(plan, number, own).values()))
+    return any(map(_has_maximum_load, selection.measurable_windows(plan, number, own).values()))
 
 
 def _comparisons(
@@ -145,7 +146,7 @@ def _comparisons(
 
     With `plan.selects` these are the comparisons of the fastest case with each other one.
     """
-    known = selection.selected(plan, number, own)
+    known = selection.select_windows(plan, number, own)
     pairs = [pair for pair in plan.blocks[number].pairs if known.keys() >= {*pair}]
     if plan.selects and known:
         fastest = selection.fastest_place(known)

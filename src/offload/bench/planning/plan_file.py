@@ -112,9 +112,10 @@ def _check_values(plan: Plan) -> None:
             raise ValueError(f"setting {size}={known!r} is not a number of workers")
     _check_count("rounds", plan.rounds, MAX_ROUNDS)
     if plan.predicted and len(plan.predicted) != len(plan.cases):
-        raise ValueError("it does not have a predicted rate of each case")
+        count = len(plan.predicted)
+        raise ValueError(f"it has {count} predicted rates for {len(plan.cases)} cases")
     if not all(0 < rate < math.inf for rate in plan.predicted):
-        raise ValueError("a predicted rate is not more than 0")
+        raise ValueError("a predicted rate is not a finite number above 0")
     if plan.budget_s is not None and plan.budget_s < 0:
         raise ValueError(f"budget_s={plan.budget_s} must be at least 0")
     if plan.target is not None and not plan.target > 0:

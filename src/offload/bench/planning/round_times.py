@@ -28,6 +28,11 @@ def expected(plan: Plan, records: Sequence[Record]) -> list[float]:
     return times
 
 
+def of_round(plan: Plan, records: Sequence[Record], block: int, number: int) -> float:
+    """Return the duration in s of the first attempt of a round; 0.0 if it was not measured."""
+    return measured(plan, records).get((block, number, 1), 0.0)
+
+
 def _is_round(trial: Trial, block: int, number: int | None) -> bool:
     return (trial.kind, trial.block, trial.round) == (WINDOW, block, number)
 

@@ -24,7 +24,7 @@ def places(plan: Plan, number: int, records: Sequence[Record]) -> list[int]:
     if plan.gate is not None:
         return [*plan.blocks[number].cases]
     own = of_block(records, number)
-    return [*selected(plan, number, own)]
+    return [*select_windows(plan, number, own)]
 
 
 def of_block(records: Sequence[Record], number: int) -> list[Record]:
@@ -32,13 +32,13 @@ def of_block(records: Sequence[Record], number: int) -> list[Record]:
     return [record for record in records if record.trial.block == number]
 
 
-def measurable(plan: Plan, number: int, own: Sequence[Record]) -> dict[int, list[Record]]:
+def measurable_windows(plan: Plan, number: int, own: Sequence[Record]) -> dict[int, list[Record]]:
     """Return the windows of each case of a block, except those of hopeless cases."""
     windows = {place: RunRecords(own).at(place).windows() for place in plan.blocks[number].cases}
     return {place: found for place, found in windows.items() if not rate.is_hopeless(found)}
 
 
-def selected(plan: Plan, number: int, own: Sequence[Record]) -> dict[int, list[Record]]:
+def select_windows(plan: Plan, number: int, own: Sequence[Record]) -> dict[int, list[Record]]:
     """Return the windows of the cases of a block that are measured further.
 
     These are the measurable cases. With `plan.selects` they are the cases of the last round, except
@@ -46,7 +46,7 @@ def selected(plan: Plan, number: int, own: Sequence[Record]) -> dict[int, list[R
     first analysis on. With predicted rates, cases that are improbable to be the fastest are left
     out earlier.
     """
-    known = measurable(plan, number, own)
+    known = measurable_windows(plan, number, own)
     last = max((record.trial.round or 0 for record in own), default=0)
     if not plan.selects or last < (FIRST_SELECTION if plan.predicted else plan.counts[0]):
         return known

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from offload.bench.advice import certainty
 from offload.bench.advice.answer import Answer
 from offload.bench.advice.certainty import LIKELY, PREDICTED, TIE
+from offload.bench.advice.question_file import Question
 from offload.registry import places
 from offload.suites import Case
 
@@ -15,8 +16,9 @@ from offload.suites import Case
 def sentences(answer: Answer) -> Iterator[str]:
     """Yield the next step, and an alternative if there is one."""
     task = places.display_name(answer.question.probe.task)
-    options = _options(answer)
-    advise = _command(f"advise:{task}", [*options, *_constraints(answer)])
+    options, python = _options(answer), answer.chosen.case.python
+    own = [f"python={python}"] if python else []
+    advise = _command(f"advise:{task}", [*options, *own, *constraint_options(answer.question)])
     if answer.disturbed is not None:
         yield as_sentence(answer.disturbed.remedy)
     elif answer.failures and not answer.is_measured:
@@ -43,11 +45,9 @@ def _options(answer: Answer) -> list[str]:
     return [*found, *([f"path={case.path}"] if case.path else [])]
 
 
-def _constraints(answer: Answer) -> list[str]:
-    """Return the interpreter and the limits of the question, as options of advise."""
-    question, python = answer.question, answer.chosen.case.python
-    found = [f"python={python}"] if python else []
-    found += [] if question.cpus is None else [f"cpus={question.cpus}"]
+def constraint_options(question: Question) -> list[str]:
+    """Return the limits of a question, as options of advise."""
+    found = [] if question.cpus is None else [f"cpus={question.cpus}"]
     found += [] if question.memory_mib is None else [f"memory={question.memory_mib:.10g}M"]
     return found + ([] if question.p99_s is None else [f"p99={1000 * question.p99_s:.10g}ms"])
 

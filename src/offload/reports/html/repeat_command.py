@@ -16,6 +16,7 @@ from offload.bench.experiments import sweep
 from offload.bench.planning.plan import Plan
 from offload.errors import StorageError, UserError
 from offload.registry import application, catalog
+from offload.reports.advice.next_steps import constraint_options
 from offload.reports.html.run import MeasuredRun
 from offload.reports.rows import Row
 from offload.suites import Case, Request, _module
@@ -171,10 +172,7 @@ def _constraints(folder: Path) -> Iterator[str]:
     """Yield the options for the constraints of the advice in a folder."""
     with suppress(StorageError):  # its question is missing, or is about an application
         question = question_file.load(folder)
-        if question.memory_mib is not None:
-            yield f"memory={question.memory_mib:g}M"
-        if question.p99_s is not None:
-            yield f"p99={1000 * question.p99_s:g}ms"
+        yield from constraint_options(question)
         if question.pythons:
             yield f"pythons={'+'.join(each.name for each in question.pythons)}"
 

@@ -180,6 +180,7 @@ class Probe:
         return [point for point in self.of_kind(kind) if not self._fails_more(point)]
 
     def _fails_more(self, point: Point) -> bool:
+        """Whether clearly more calls fail in a point than alone."""
         return point.failed - self.call.failed > FAILS_MORE
 
     @property
