@@ -8,7 +8,12 @@ import statistics
 
 import pytest
 
-from offload.bench.analysis.weighting import MODEL_SD, chance_of_being_faster, weighted_ratio
+from offload.bench.analysis.weighting import (
+    MODEL_SD,
+    SIZE_SD,
+    chance_of_being_faster,
+    weighted_ratio,
+)
 from offload.bench.stats import paired_test
 
 
@@ -65,8 +70,19 @@ def test_the_chance_of_being_faster_has_the_share_of_true_ratios_above_one() -> 
         assert found == pytest.approx(expected, abs=4 * math.sqrt(0.25 / len(inside)))
 
 
+def test_a_smaller_error_of_the_prediction_gives_it_more_weight() -> None:
+    measured = paired_test.compare([(10.0, 12.0), (10.0, 10.0), (10.0, 14.0)])
+    ratios = [weighted_ratio(measured, 1.0, model_sd) for model_sd in (0.02, SIZE_SD, MODEL_SD)]
+    assert 1.0 < ratios[0] < ratios[1] < ratios[2] < (measured.ratio or 0.0)
+    sd = measured.sd or 0.0
+    chances = [chance_of_being_faster(measured, 1.0, sd, SIZE_SD, least) for least in (1.0, 1.05)]
+    assert 0.5 < chances[1] < chances[0] < 1.0
+
+
 def test_the_chance_without_noise_is_certain() -> None:
     measured = paired_test.compare([(10.0, 20.0)] * 3)
+    assert chance_of_being_faster(measured, 0.5, 0.0, least=2.1) == 0.0
+    assert chance_of_being_faster(paired_test.compare([(10.0, 10.0)] * 3), 1.0, 0.0) == 0.5
     assert chance_of_being_faster(measured, 0.5, 0.0) == 1.0
     assert chance_of_being_faster(paired_test.compare([(20.0, 10.0)] * 3), 2.0, 0.0) == 0.0
     assert chance_of_being_faster(paired_test.compare([]), 2.0, 0.1) is None

@@ -236,6 +236,22 @@ def test_a_selection_keeps_a_rival_with_another_server() -> None:
     assert found[0] > 2
 
 
+def test_a_selection_keeps_a_size_that_may_be_much_faster() -> None:
+    sizes = [Case("processes", "sleep_sync", settings={"workers": n}) for n in (4, 8)]
+    own, noise = [20.0, 15.0, 10.0] * 14, [0.8, 1.25, 1.02] * 14
+    for factors, rounds in (([1.02] * 42, 3), ([1.07] * 42, 14), (noise, 4)):
+        rates = {0: WILD, 1: own, 2: [a * b for a, b in zip(own, factors, strict=True)]}
+        found = counts_of_selection(rates, cases=(CASES[0], *sizes), predicted=(1.0, 1.0, 1.0))
+        assert found[2] == rounds
+
+
+def test_a_selection_of_one_server_compares_two_sizes() -> None:
+    sizes = [Case("processes", "sleep_sync", settings={"workers": n}) for n in (4, 8, 16)]
+    rates = {0: CALM, 1: SLOW, 2: [rate / 2 for rate in SLOW]}
+    found = counts_of_selection(rates, cases=tuple(sizes), predicted=(1.0, 1.0, 0.5))
+    assert found == {0: 3, 1: 3, 2: 2}
+
+
 def test_a_selection_of_a_single_case_measures_it() -> None:
     assert counts_of_selection({0: CALM}) == {0: 3}
 

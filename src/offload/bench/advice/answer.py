@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from offload.bench.advice import certainty, latency
-from offload.bench.advice.certainty import PREDICTED, SURE
+from offload.bench.advice.certainty import PREDICTED, SURE, WORSE
 from offload.bench.advice.latency import Percentile
 from offload.bench.advice.model import Prediction
 from offload.bench.advice.question_file import Question
@@ -14,7 +14,6 @@ from offload.bench.advice.strategies import STRATEGIES, size_of
 from offload.bench.analysis import comparison, machine_speed, rate, weighting
 from offload.bench.analysis.comparison import Comparison
 from offload.bench.planning.plan import Plan
-from offload.bench.planning.selection import MUCH_FASTER
 from offload.bench.records.record import Record
 from offload.bench.records.run_records import RunRecords
 from offload.bench.stats.estimate import Estimate
@@ -214,10 +213,10 @@ def _one_per_strategy(
 ) -> dict[int, Option]:
     """Return one size of each strategy that was measured in the last round.
 
-    It is the size that the model prefers. A size whose weighted ratio to it is MUCH_FASTER or
-    more replaces it, and so does a smaller one that is as fast. The size with the highest measured
-    rate would be the fastest partly by chance: a strategy with several sizes would seem to be
-    faster than one with a single size.
+    It is the size that the model prefers. A size that is faster by more than WORSE, by its weighted
+    ratio, replaces it, and so does a smaller one that is as fast. The size with the highest
+    measured rate would be the fastest partly by chance: a strategy with several sizes would seem to
+    be faster than one with a single size.
     """
     last = max(windows[place][-1].trial.round or 0 for place in options)
     current = [place for place in options if windows[place][-1].trial.round == last]
@@ -226,9 +225,9 @@ def _one_per_strategy(
         option = options[place]
         known = found.setdefault(option.strategy, place)
         verdict = comparison.compare(windows[known], windows[place]).verdict
-        is_faster = _weighted_ratio(options, windows, known, place) >= MUCH_FASTER
+        ratio = _weighted_ratio(options, windows, known, place, weighting.SIZE_SD)
         is_smaller = option.workers < options[known].workers
-        if is_faster or (is_smaller and verdict.outcome in (SAME, TINY)):
+        if ratio > 1 + WORSE or (is_smaller and verdict.outcome in (SAME, TINY)):
             found[option.strategy] = place
     return {place: options[place] for place in found.values()}
 
@@ -251,13 +250,17 @@ def _find_ties(options: Mapping[int, Option], windows: Mapping[int, Sequence[Rec
 
 
 def _weighted_ratio(
-    options: Mapping[int, Option], windows: Mapping[int, Sequence[Record]], one: int, other: int
+    options: Mapping[int, Option],
+    windows: Mapping[int, Sequence[Record]],
+    one: int,
+    other: int,
+    model_sd: float = weighting.MODEL_SD,
 ) -> float:
     """Return the weighted ratio of the rate of `other` to that of `one`; 0 if it is unknown."""
     if one == other:
         return 1.0
     predicted = options[other].prediction.rate / options[one].prediction.rate
-    return weighting.ratio_of_windows(windows[one], windows[other], predicted) or 0.0
+    return weighting.ratio_of_windows(windows[one], windows[other], predicted, model_sd) or 0.0
 
 
 def _preference(prediction: Prediction) -> tuple[int, int]:

@@ -12,7 +12,8 @@ from offload.bench.records.record import Record
 from offload.bench.records.run_records import RunRecords
 from offload.bench.stats.paired_test import SLOWER
 
-MUCH_FASTER = 1.05  # ratio from which another size of a server is preferred; a guess
+# Ratio from which another size of a server is worth measuring, and its minimum chance; guesses
+MUCH_FASTER, SIZE_CHANCE = 1.05, 0.25
 FIRST_SELECTION = 2  # rounds after which cases that are probably not the fastest are left out
 # Minimum chance of being the fastest. In simulated answers, selection by this chance made a third
 # fewer wrong choices than leaving out only cases that are certainly slower.
@@ -100,9 +101,10 @@ def _without_improbable(plan: Plan, known: dict[int, list[Record]]) -> dict[int,
 
 
 def _without_equal_sizes(plan: Plan, known: dict[int, list[Record]]) -> dict[int, list[Record]]:
-    """Return the windows without those of the sizes of a server that are not faster than its first.
+    """Return the windows without those of sizes that hardly are much faster than the first one.
 
-    So the servers have more rounds to be compared. If only one server is left, all its sizes stay.
+    The first size of each server stays. So the servers have more rounds to be compared. If only one
+    server is left, all its sizes stay.
     """
     first: dict[str, int] = {}
     for place in known:
@@ -113,8 +115,25 @@ def _without_equal_sizes(plan: Plan, known: dict[int, list[Record]]) -> dict[int
         place: found
         for place, found in known.items()
         if place == (own := first[plan.cases[place].server])
-        or (comparison.compare(known[own], found).verdict.ratio or 0.0) >= MUCH_FASTER
+        or _may_be_much_faster(plan, known, own, place)
     }
+
+
+def _may_be_much_faster(
+    plan: Plan, known: Mapping[int, Sequence[Record]], one: int, other: int
+) -> bool:
+    """Whether the size `other` has a chance of SIZE_CHANCE to be MUCH_FASTER than `one`."""
+    verdict = comparison.compare(known[one], known[other]).verdict
+    if not plan.predicted or verdict.sd is None:
+        return (verdict.ratio or 0.0) >= MUCH_FASTER
+    chance = weighting.chance_of_being_faster(
+        verdict,
+        plan.predicted[other] / plan.predicted[one],
+        verdict.sd,
+        weighting.SIZE_SD,
+        MUCH_FASTER,
+    )
+    return chance is not None and chance >= SIZE_CHANCE
 
 
 def fastest_place(windows: Mapping[int, Sequence[Record]]) -> int:
