@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,8 @@ from invoke import Context, Exit
 from offload import cores
 from offload.cli import arguments, command, output
 from offload.cli.plan_run import continue_run
-from offload.errors import GateError, UsageError
+from offload.errors import GateError, MachineError, UsageError
+from offload.registry import catalog, requirements
 
 if TYPE_CHECKING:
     from offload.bench.planning.plan import Plan
@@ -61,6 +63,7 @@ def check_advice(
     tasks = _tasks(fold)
     if functions:
         tasks = tasks[: arguments.whole_number("functions", functions, 1, 1000)]
+    _check_packages(tasks)
     journal.check_writable()
     folder = journal.lasting_run(f"advice-{fold}")
     if not plan_file.exists(folder):
@@ -97,6 +100,14 @@ def _tasks(fold: str) -> list[str]:
     if fold not in known:
         raise UsageError(f"fold={fold!r} is unknown", f"choose from {', '.join(known)}")
     return [task_name(function) for function in known[fold]]
+
+
+def _check_packages(tasks: list[str]) -> None:
+    """Raise MachineError if a task needs a package that is not installed."""
+    needed = {package for task in tasks for package in catalog.find_task(task).packages}
+    if missing := sorted(package for package in needed if find_spec(package) is None):
+        what = f"these functions need {', '.join(missing)}"
+        raise MachineError(what, requirements.remedy(missing))
 
 
 def _check_same(planned: Plan, tasks: list[str], folder: Path) -> None:
