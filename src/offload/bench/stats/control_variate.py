@@ -28,8 +28,8 @@ from dataclasses import dataclass
 
 from offload.bench.stats import student_t
 
-# Mean and SD of the slope's prior. Measured with the CPU time of `speed_work`: 1.5 to 2.3 for
-# servers that compute, 0 for servers that sleep
+# Mean and SD of the slope's prior. Measured with an earlier `speed_work`, which began with cold
+# caches: 1.5 to 2.3 for servers that compute, 0 for servers that sleep
 PRIOR, PRIOR_SD = 1.8, 0.5
 MAX_SLOPE, STEPS = 4.0, 80  # the posterior is computed on a grid from 0 to MAX_SLOPE
 EFFECT_SD = 0.02  # measured with `speed_work`: effects of -0.01 to 0.04 [60 pairs of servers]

@@ -5,7 +5,7 @@ bytes to stdout: the time of `time.monotonic`, and the CPU time of the second pi
 is that of a server: about half of it is Python code, and half are system calls of sockets.
 
 The first piece loads the caches again. Without it, the work took 2 to 8 % more CPU time beside
-servers with more processes, because these use the caches in between; with it, -1 to 0 %.
+servers with more processes, because these use the caches in between; with it, -1 to 4 %.
 """
 
 import os
