@@ -82,9 +82,14 @@ def test_of_equal_candidates_the_simplest_is_chosen() -> None:
 
 
 def test_the_fastest_of_several_sizes_by_chance_does_not_make_its_strategy_the_fastest() -> None:
-    rates = {("pipes", 16): 40.0, ("prefork", 16): 38.0, ("prefork", 8): 41.5}
+    rates = {("pipes", 16): 40.0, ("prefork", 8): 38.0, ("prefork", 16): 41.5}
     found = answered(PYTHON, rates, factors=WILD)
     assert (found.chosen.strategy, found.chosen.workers) == ("pipes", 16)
+
+
+def test_a_smaller_size_that_is_faster_at_all_represents_its_strategy() -> None:
+    found = answered(PYTHON, {("pipes", 16): 40.0, ("pipes", 8): 42.0}, factors=WILD)
+    assert (found.chosen.strategy, found.chosen.workers) == ("pipes", 8)
 
 
 def test_a_size_that_is_clearly_faster_than_the_predicted_one_is_chosen() -> None:

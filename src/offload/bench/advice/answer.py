@@ -214,9 +214,9 @@ def _one_per_strategy(
     """Return one size of each strategy that was measured in the last round.
 
     It is the size that the model prefers. A size that is faster by more than WORSE, by its weighted
-    ratio, replaces it, and so does a smaller one that is as fast. The size with the highest
-    measured rate would be the fastest partly by chance: a strategy with several sizes would seem to
-    be faster than one with a single size.
+    ratio, replaces it. A smaller one replaces it if it is faster at all, or as fast. The size with
+    the highest measured rate would be the fastest partly by chance: a strategy with several sizes
+    would seem to be faster than one with a single size.
     """
     last = max(windows[place][-1].trial.round or 0 for place in options)
     current = [place for place in options if windows[place][-1].trial.round == last]
@@ -227,7 +227,8 @@ def _one_per_strategy(
         verdict = comparison.compare(windows[known], windows[place]).verdict
         ratio = _weighted_ratio(options, windows, known, place, weighting.SIZE_SD)
         is_smaller = option.workers < options[known].workers
-        if ratio > 1 + WORSE or (is_smaller and verdict.outcome in (SAME, TINY)):
+        is_as_fast = ratio > 1 or verdict.outcome in (SAME, TINY)
+        if ratio > 1 + WORSE or (is_smaller and is_as_fast):
             found[option.strategy] = place
     return {place: options[place] for place in found.values()}
 
