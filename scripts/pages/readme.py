@@ -1,8 +1,9 @@
 """Update the generated parts of README.rst and docs/ from the committed records.
 
 `python -m scripts.pages.readme` writes README.rst, docs/claims.rst, docs/reference.rst,
-docs/record.rst, docs/effects.svg, the servers of docs/gil.rst, the corpus of docs/advice.rst, the
-gates of docs/ci.rst and the findings of docs/reliability.rst. With --check it only compares.
+docs/record.rst, docs/corpus.rst, docs/effects.svg, the servers of docs/gil.rst, the folds of
+docs/advice.rst, the gates of docs/ci.rst and the findings of docs/reliability.rst. With --check it
+only compares.
 """
 
 from __future__ import annotations
@@ -74,7 +75,8 @@ def pages() -> Mapping[Path, str]:
             suites=reference.suites,
         ),
         docs / "record.rst": _with(docs / "record.rst", record=record_fields.rst),
-        docs / "advice.rst": _with(docs / "advice.rst", corpus=reference.corpus, folds=_folds),
+        docs / "advice.rst": _with(docs / "advice.rst", folds=_folds),
+        docs / "corpus.rst": _with(docs / "corpus.rst", corpus=reference.corpus),
         docs / "ci.rst": _with(docs / "ci.rst", gates=_gates),
         docs / "gil.rst": _with(docs / "gil.rst", servers=_on_and_off),
         docs / "reliability.rst": _with(docs / "reliability.rst", soak=_soak, faults=_faults),

@@ -175,7 +175,7 @@ def test_a_function_of_the_corpus_is_a_task_by_its_name_and_by_its_file() -> Non
     ("name", "said"),
     [
         ("data:json_imprt", "did you mean data:json_import?"),
-        ("x:y", "docs/advice.rst lists them all"),
+        ("x:y", "docs/corpus.rst lists them all"),
     ],
 )
 def test_an_unknown_function_of_the_corpus_is_one_line(name: str, said: str) -> None:

@@ -163,7 +163,7 @@ def find_task(word: str, folder: str | None = None) -> Entry:
         found = corpus()
         if word not in found:
             names = [name.removeprefix(f"{CORPUS}.") for name in found]
-            raise unknown(CORPUS, word.removeprefix(f"{CORPUS}."), names, "docs/advice.rst")
+            raise unknown(CORPUS, word.removeprefix(f"{CORPUS}."), names, "docs/corpus.rst")
         return found[word]
     if where.endswith(".py"):
         path: Path | None = _user_file(where)
