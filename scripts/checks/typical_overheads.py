@@ -9,13 +9,11 @@ after an interrupt. The exit code is 7 if no round was valid.
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Sequence
 
 from offload.bench.advice.inputs import overhead, overhead_measurement
 from offload.bench.advice.inputs.overhead import Overhead
-from offload.bench.advice.inputs.typical_overhead import TypicalOverhead
-from offload.bench.advice.strategies import STRATEGIES
+from offload.bench.advice.inputs.typical_overhead import PYTHON_S
 from offload.cli import arguments
 from offload.errors import RunError, UndecidedError
 from scripts.script import run
@@ -52,18 +50,22 @@ def lines(rounds: Sequence[dict[str, Overhead]]) -> list[str]:
     """Return the lines of TYPICAL from complete rounds; empty without rounds."""
     if not rounds:
         return []
-    return [f'"{name}": {_typical([each[name] for each in rounds])},' for name in STRATEGIES]
+    return [f'"{name}": {_typical(found)},' for name, found in overhead.median(rounds).items()]
 
 
-def _typical(found: Sequence[Overhead]) -> TypicalOverhead:
-    """Return the median multiples of the CPU time of a task that does nothing."""
-    computing = [(each.computing, each.cpu_s) for each in found if each.computing is not None]
-    idle = [each.idle_s / each.cpu_s for each in found if each.idle_s is not None]
-    return TypicalOverhead(
-        serial=round(statistics.median(part.serial_s / cpu_s for part, cpu_s in computing), 2),
-        cpu=round(statistics.median(part.cpu_s / cpu_s for part, cpu_s in computing), 2),
-        idle=round(statistics.median(idle), 2) if idle else None,
-    )
+def _typical(found: Overhead) -> str:
+    """Return the call of `typical_overhead._typical` for a complete overhead."""
+    known = found.at(PYTHON_S)
+    pairs = [known.computing, known.megabyte, known.waiting]
+    words = [f"{_us(known.serial_s)}, {_us(known.cpu_s)}"]
+    words += [f"({_us(each.serial_s)}, {_us(each.cpu_s)})" for each in pairs if each is not None]
+    words += [] if known.idle_s is None else [_us(known.idle_s)]
+    return f"_typical({', '.join(words)})"
+
+
+def _us(time_s: float) -> str:
+    """Return a time in microseconds with three significant digits."""
+    return f"{float(f'{time_s * 1e6:.3g}'):.0f}"
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ from offload.bench.advice.inputs.overhead_measurement import (
     NOOP,
     SENDS,
     WAITS,
-    MeasuredOverheads,
+    Overheads,
 )
 from offload.bench.advice.inputs.overhead_store import StoredRound
 from offload.bench.advice.strategies import STRATEGIES
@@ -242,13 +242,17 @@ def test_each_answer_measures_one_round_until_enough_are_stored(
         return _round(0.0, *arguments, **options)
 
     monkeypatch.setattr(overhead_measurement, "measure_round", measure_round)
-    assert overhead_store.load_or_measure(_ignore, rounds=1) == overhead_store.load_or_measure(
-        _ignore, 1
-    )
-    assert len(measured) == 1
-    for _ in range(3):
+    for number in range(1, overhead_store.ROUNDS + 3):
         overhead_store.load_or_measure(_ignore)
+        assert len(measured) == min(number, overhead_store.ROUNDS)
     assert len(measured) == len(overhead_store.load()) == overhead_store.ROUNDS
+
+
+def test_without_a_stored_round_the_overheads_are_typical() -> None:
+    typical = Overheads(typical_overhead.TYPICAL, are_typical=True)
+    assert overhead_store.load_or_typical() == typical
+    overhead_store._save([StoredRound(time.time(), STORED)])
+    assert overhead_store.load_or_typical() == Overheads(WEIGHTED)
 
 
 def test_a_disturbed_round_is_not_stored_and_used_only_if_there_is_no_other(
@@ -262,7 +266,7 @@ def test_a_disturbed_round_is_not_stored_and_used_only_if_there_is_no_other(
     assert disturbed.warning == warning
     assert overhead_store.load() == []
     overhead_store._save([StoredRound(time.time(), STORED)])
-    assert overhead_store.load_or_measure(reports.append) == MeasuredOverheads(WEIGHTED)
+    assert overhead_store.load_or_measure(reports.append) == Overheads(WEIGHTED)
     assert len(overhead_store.load()) == 1
     assert reports[-1] == f"{warning}; an earlier measurement is used"
 
@@ -270,14 +274,14 @@ def test_a_disturbed_round_is_not_stored_and_used_only_if_there_is_no_other(
 def test_a_round_that_fails_is_an_error_only_if_there_is_no_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def fail() -> MeasuredOverheads:
+    def fail() -> Overheads:
         raise RunError("threads: its rate or CPU time is unknown")
 
     monkeypatch.setattr(overhead_measurement, "measure", fail)
     with pytest.raises(RunError):
         overhead_store.load_or_measure(_ignore)
     overhead_store._save([StoredRound(time.time(), STORED)])
-    assert overhead_store.load_or_measure(_ignore) == MeasuredOverheads(WEIGHTED)
+    assert overhead_store.load_or_measure(_ignore) == Overheads(WEIGHTED)
 
 
 def _ignore(_: str) -> None:

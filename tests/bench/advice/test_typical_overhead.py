@@ -6,33 +6,35 @@ from dataclasses import replace
 
 import pytest
 
-from offload.bench.advice.inputs import typical_overhead
-from offload.bench.advice.inputs.overhead import Overhead
+from offload.bench.advice.inputs import overhead, typical_overhead
+from offload.bench.advice.inputs.overhead import WAITING_WORKERS, Overhead
 from offload.bench.advice.strategies import STRATEGIES
 from scripts.checks import typical_overheads
 
 NOOP_S = 0.001
 MEASURED = Overhead(0.0008, NOOP_S, Overhead(0.001, 0.002), Overhead(0.003, 0.004), idle_s=0.005)
-TYPICAL = typical_overhead.TYPICAL["pipes"]
+TYPICAL = typical_overhead.TYPICAL["pipes"].scaled(NOOP_S / typical_overhead.TYPICAL["pipes"].cpu_s)
 
 
 def weighted(rounds: int, found: Overhead = MEASURED) -> Overhead:
     return typical_overhead.weight_with_typical({"pipes": found}, rounds)["pipes"]
 
 
-def test_there_are_typical_overheads_of_every_strategy() -> None:
-    assert set(typical_overhead.TYPICAL) == set(STRATEGIES)
+def test_the_typical_overheads_are_complete() -> None:
+    assert list(typical_overhead.TYPICAL) == list(STRATEGIES)
+    assert overhead.is_complete(typical_overhead.TYPICAL)
 
 
 @pytest.mark.parametrize(("rounds", "weight"), [(1, 0.25), (3, 0.5)])
 def test_typical_values_count_as_three_rounds(rounds: int, weight: float) -> None:
     found = weighted(rounds)
-    assert found.computing is not None and found.idle_s is not None
-    expected = weight * 0.004 + (1 - weight) * TYPICAL.cpu * NOOP_S
+    assert found.computing is not None and TYPICAL.computing is not None
+    assert found.idle_s is not None and TYPICAL.idle_s is not None
+    expected = weight * 0.004 + (1 - weight) * TYPICAL.computing.cpu_s
     assert found.computing.cpu_s == pytest.approx(expected)
-    expected = weight * 0.003 + (1 - weight) * TYPICAL.serial * NOOP_S
+    expected = weight * 0.003 + (1 - weight) * TYPICAL.computing.serial_s
     assert found.computing.serial_s == pytest.approx(expected)
-    expected = weight * 0.005 + (1 - weight) * (TYPICAL.idle or 0.0) * NOOP_S
+    expected = weight * 0.005 + (1 - weight) * TYPICAL.idle_s
     assert found.idle_s == pytest.approx(expected)
 
 
@@ -47,19 +49,24 @@ def test_unknown_parts_stay_unknown() -> None:
     assert weighted(1, unknown) == unknown
 
 
-def test_the_script_that_measures_them_again_prints_medians_as_multiples() -> None:
+def test_the_script_that_measures_them_again_prints_medians_at_the_typical_speed() -> None:
+    waiting = dict.fromkeys(WAITING_WORKERS, MEASURED.waiting)
     rounds = [
         {
             name: replace(
-                MEASURED,
-                computing=Overhead(0.3 * factor * NOOP_S, 0.4 * factor * NOOP_S),
-                idle_s=None if name == "loop" else 0.5 * factor * NOOP_S,
+                MEASURED.scaled(factor),
+                waiting=waiting.get(name),
+                megabyte=Overhead(0.01, 0.0201234),
+                idle_s=None if name == "loop" else 0.005,
+                python_s=0.04,
             )
             for name in STRATEGIES
         }
         for factor in (1.0, 1.1, 20.0)
     ]
     found = typical_overheads.lines(rounds)
-    assert found[0] == '"loop": TypicalOverhead(serial=0.33, cpu=0.44, idle=None),'
-    assert found[-1] == '"prefork": TypicalOverhead(serial=0.33, cpu=0.44, idle=0.55),'
+    assert found[0] == '"loop": _typical(440, 550, (1650, 2200), (5000, 10100)),'
+    assert found[-1] == (
+        '"prefork": _typical(440, 550, (1650, 2200), (5000, 10100), (500, 1000), 2500),'
+    )
     assert (len(found), typical_overheads.lines([])) == (len(STRATEGIES), [])

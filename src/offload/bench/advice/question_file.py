@@ -46,7 +46,8 @@ class Question:
     rounds (see `machine_speed`); None before them: then that of the probe is used.
     `overhead_warning` is the reason why the overheads are incomplete or uncertain; None if they are
     neither. `pythons` are predictions for other interpreters. `cpus` is the number of CPUs to which
-    everything is restricted; None: all.
+    everything is restricted; None: all. `are_overheads_typical` is True if none were measured on
+    this machine; such a question is only predicted, and not saved.
     """
 
     probe: Probe
@@ -59,6 +60,7 @@ class Question:
     overhead_warning: str | None = None
     pythons: tuple[OtherPython, ...] = ()
     cpus: int | None = None
+    are_overheads_typical: bool = False
 
     @property
     def model(self) -> Model:

@@ -19,6 +19,8 @@ from offload.bench.advice import (
 from offload.bench.advice.answer import Answer, Option
 from offload.bench.advice.inputs import calls_between_rounds, overhead_store, probe_measurement
 from offload.bench.advice.inputs.calls_between_rounds import CallsBetweenRounds
+from offload.bench.advice.inputs.overhead_measurement import Overheads
+from offload.bench.advice.inputs.probe import Probe
 from offload.bench.advice.question_file import Question
 from offload.bench.experiments.run import run
 from offload.bench.planning import plan_file, planned_records
@@ -53,7 +55,8 @@ def advise(
     `on_start` is called with the folder before the candidates are measured. `pythons` are other
     interpreters for which the best strategy is predicted. `cpus` is the number of CPUs to which
     the caller has restricted everything, for the commands in the answer. Raise UserError if the
-    task cannot be called, or if no strategy can meet the constraints.
+    task cannot be called, or if no strategy can meet the constraints. An interrupt after the
+    probe returns a prediction, or the answer from the records so far; its `is_interrupted` is True.
     """
     started = time.monotonic()
 
@@ -61,7 +64,13 @@ def advise(
         left_s = started + budget_s - time.monotonic()
         report(f"{text}; about {left_s:.0f} s until the answer" if left_s > 1 else text)
 
-    question = prepare(case, step, memory_mib, p99_s)
+    probe = _probe(case, step)
+    try:
+        measured = overhead_store.load_or_measure(step)
+    except KeyboardInterrupt:
+        question = _question(case, probe, overhead_store.load_or_typical(), memory_mib, p99_s)
+        return replace(answer.predict(question, case), is_interrupted=True)
+    question = _question(case, probe, measured, memory_mib, p99_s)
     others = tuple(other_pythons.predict(case, question, pythons, step))
     question = replace(question, pythons=others, cpus=cpus)
     left_s = budget_s - (time.monotonic() - started) - LATENCY_S
@@ -76,30 +85,38 @@ def advise(
     return measure(question, planned, folder, step, started + budget_s - ENDING_S)
 
 
-def prepare(
-    case: Case,
-    report: Report,
-    memory_mib: float | None = None,
-    p99_s: float | None = None,
-    overhead_rounds: int = overhead_store.ROUNDS,
-) -> Question:
-    """Probe the task of a case; raise UserError if it cannot be called.
+def predict(case: Case, report: Report) -> Answer:
+    """Predict the best strategy for the task of a case without a server; raise UserError.
 
-    If fewer than `overhead_rounds` rounds of the strategies' overheads are stored, measure one.
-    Raise RunError if no strategy can meet the constraints `memory_mib` and `p99_s`. `report` is
-    called with a short text before each step.
+    The overheads are those of this machine if they are stored; otherwise typical ones.
     """
+    question = _question(case, _probe(case, report), overhead_store.load_or_typical())
+    return answer.predict(question, case)
+
+
+def _probe(case: Case, report: Report) -> Probe:
+    """Probe the task of a case; raise UserError if it cannot be called."""
     report("calls of the function alone and in workers: 10 s")
     with hold_for(case) as upstream:
-        found = probe_measurement.measure(case, upstream, case.users)
-    measured = overhead_store.load_or_measure(report, overhead_rounds)
+        return probe_measurement.measure(case, upstream, case.users)
+
+
+def _question(
+    case: Case,
+    probe: Probe,
+    known: Overheads,
+    memory_mib: float | None = None,
+    p99_s: float | None = None,
+) -> Question:
+    """Return the question; raise RunError if no strategy can meet the constraints."""
     question = Question(
-        found,
-        measured.overheads,
+        probe,
+        known.overheads,
         case.users,
         memory_mib,
         p99_s,
-        overhead_warning=measured.warning,
+        overhead_warning=known.warning,
+        are_overheads_typical=known.are_typical,
     )
     _check_constraints(question)
     return question

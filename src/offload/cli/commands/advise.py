@@ -80,7 +80,8 @@ def advise(
 
     It calls the function alone and in workers, predicts the rate of each strategy, and measures the
     best ones as servers under load. An application is measured under up to eight servers.
-    After Ctrl-C the answer is from the measurements until then. The exit code is 5 if the function
+    After Ctrl-C the answer is from the measurements until then, and only a prediction before the
+    first of them. The exit code is 5 if the function
     or the application fails, and 7 if other processes disturbed the measurement.
     """
     from offload.bench.advice import steps
@@ -123,23 +124,35 @@ def advise(
         handler = handlers.for_answer(code, result)
     except UserError as error:  # the file of the function was changed meanwhile: keep the answer
         failure = error
+    kept = _keep(folder)
     if format == "json":
         print(answer_json.as_json(result, handler), flush=True)
     else:
-        print(answer_text.text(result, folder, handler), flush=True)
+        print(answer_text.text(result, kept, handler), flush=True)
     if result.is_interrupted:
-        raise Exit(f"interrupted{_resume_hint(folder)}", code=130)
+        raise Exit(f"interrupted{_resume_hint(kept)}", code=130)
     write_report(folder)  # after the answer: it takes seconds, in which Ctrl-C must not lose it
     answers.raise_without_advice(result)
     if failure is not None:
         raise failure
 
 
-def _resume_hint(folder: Path) -> str:
+def _keep(folder: Path) -> Path | None:
+    """Return the folder of a run; remove it if the run was interrupted before it had a plan."""
+    from offload.bench.planning import plan_file
+    from offload.bench.records import journal
+
+    if plan_file.exists(folder):
+        return folder
+    journal.remove_without_records(folder)
+    return None
+
+
+def _resume_hint(folder: Path | None) -> str:
     """Return the command that measures the remaining rounds of a run; empty if there are none."""
     from offload.bench.planning import plan_file, runs
 
-    if not runs.is_due(plan_file.load(folder), folder):
+    if folder is None or not runs.is_due(plan_file.load(folder), folder):
         return ""
     return f": fab resume:{folder.name} measures the remaining rounds, without response times"
 
@@ -167,16 +180,15 @@ def predict(
     format   text (default) or json
     code     a framework, such as fastapi or tornado: also print a program that uses the strategy
 
-    The first prediction on a machine takes 30 s more, to measure the overheads of all strategies.
+    Before the first fab advise on a machine, it uses typical overheads of the strategies.
     """
-    from offload.bench.advice import answer, steps
+    from offload.bench.advice import steps
     from offload.reports.advice import answer_json, answer_text, handlers
 
     arguments.one_of("format", format, "text", "json")
     handlers.check(code)
     case = _case("predict", task, users, python, path, args, inputs, code)
-    question = steps.prepare(case, output.print_progress, overhead_rounds=1)
-    found = answer.predict(question, case)
+    found = steps.predict(case, output.print_progress)
     handler = handlers.for_answer(code, found)
     if format == "json":
         print(answer_json.as_json(found, handler))

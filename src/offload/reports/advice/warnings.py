@@ -25,6 +25,11 @@ def sentences(answer: Answer) -> Iterator[str]:
         yield from of_memory(name, answer.question.memory_mib, answer.chosen.memory_mib)
     if (warning := answer.question.overhead_warning) is not None:
         yield f"{warning[0].upper()}{warning[1:]}; repeat the measurement at a quieter time."
+    if answer.question.are_overheads_typical:
+        yield (
+            "The overheads of the strategies are typical ones, not those of this machine: fab "
+            "advise measures them."
+        )
     listed_below = {each.problem for each in answer.failures}
     if others := [each for each in answer.problems if each not in listed_below]:
         yield f"Some loads failed: {shorten(others[0].message)}."

@@ -33,17 +33,19 @@ LOOP_BUSY = 0.6  # busy share of the event loop, above which it limits the rate;
 
 
 @dataclass(frozen=True)
-class MeasuredOverheads:
+class Overheads:
     """The overhead of each strategy.
 
     `warning` is the reason why the figures are incomplete or uncertain; None if they are neither.
+    `are_typical` is True if they were not measured on this machine.
     """
 
     overheads: Mapping[str, Overhead]
     warning: str | None = None
+    are_typical: bool = False
 
 
-def measure() -> MeasuredOverheads:
+def measure() -> Overheads:
     """Measure all strategies in one round of a block, in about 30 s.
 
     Raise RunError if the overhead of a task that does nothing is unknown.
@@ -63,11 +65,11 @@ def measure() -> MeasuredOverheads:
     found, problem = _of_windows(windows, count)
     if problem is not None:
         warning = f"only the overhead of calls that do nothing is known ({problem})"
-        return MeasuredOverheads(found, warning)
+        return Overheads(found, warning)
     disturbed = disturbance.between([record for each in windows.values() for record in each], [])
     if disturbed is not None:
-        return MeasuredOverheads(found, f"the overhead is not certain: {disturbed.message}")
-    return MeasuredOverheads(found)
+        return Overheads(found, f"the overhead is not certain: {disturbed.message}")
+    return Overheads(found)
 
 
 def _of_windows(

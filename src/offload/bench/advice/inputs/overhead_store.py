@@ -19,7 +19,7 @@ from pathlib import Path
 from offload import cores, files
 from offload.bench.advice.inputs import overhead, overhead_measurement, typical_overhead
 from offload.bench.advice.inputs.overhead import Overhead
-from offload.bench.advice.inputs.overhead_measurement import MeasuredOverheads
+from offload.bench.advice.inputs.overhead_measurement import Overheads
 from offload.errors import RunError
 from offload.registry import places
 
@@ -35,29 +35,33 @@ class StoredRound:
     overheads: Mapping[str, Overhead]
 
 
-def load_or_measure(report: Callable[[str], object], rounds: int = ROUNDS) -> MeasuredOverheads:
+def load_or_typical() -> Overheads:
+    """Return the median overheads of this machine; typical ones if no round is stored."""
+    known = load()
+    return _median(known) if known else Overheads(typical_overhead.TYPICAL, are_typical=True)
+
+
+def load_or_measure(report: Callable[[str], object]) -> Overheads:
     """Return the median overheads of this machine, weighted with typical ones.
 
-    If fewer than `rounds` rounds are stored, measure and store another one. A round that is
+    If fewer than ROUNDS rounds are stored, measure and store another one. A round that is
     incomplete or disturbed is not stored, and is used only if there is no other one. `report` is
     called with a short text before the measurement, and with the reason why an earlier one is used.
     Raise RunError if no round has the overhead of a task that does nothing.
     """
     known = load()
-    if len(known) >= rounds:
+    if len(known) >= ROUNDS:
         return _median(known)
     report("the strategies' overhead on this machine: 30 s")
     return _with_another(known, report)
 
 
-def _median(known: Sequence[StoredRound]) -> MeasuredOverheads:
+def _median(known: Sequence[StoredRound]) -> Overheads:
     found = overhead.median([each.overheads for each in known])
-    return MeasuredOverheads(typical_overhead.weight_with_typical(found, len(known)))
+    return Overheads(typical_overhead.weight_with_typical(found, len(known)))
 
 
-def _with_another(
-    known: Sequence[StoredRound], report: Callable[[str], object]
-) -> MeasuredOverheads:
+def _with_another(known: Sequence[StoredRound], report: Callable[[str], object]) -> Overheads:
     """Measure a round, store it if it is certain, and return the overheads to use.
 
     Raise RunError if it fails and no round is known.

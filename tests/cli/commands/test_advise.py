@@ -1,0 +1,52 @@
+"""`fab advise` that is interrupted before any server is measured answers by the prediction."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from invoke import Context, Exit
+
+from offload.bench.advice.inputs import overhead_measurement, overhead_store, probe_measurement
+from offload.bench.records import journal
+from offload.cli.commands.advise import advise, predict
+from tests.bench.advice.scenarios import SHOP
+
+WARNING = "The overheads of the strategies are typical ones"
+
+
+@pytest.fixture(autouse=True)
+def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine without runs and without stored overheads; the probe of a function is known."""
+    monkeypatch.setattr(journal, "RESULTS", tmp_path / "results")
+    monkeypatch.setattr(overhead_store, "_file", lambda: tmp_path / "overheads.json")
+    monkeypatch.setattr(probe_measurement, "measure", lambda *_: SHOP)
+    return tmp_path / "results"
+
+
+def test_an_interrupt_while_the_overheads_are_measured_prints_the_prediction(
+    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(overhead_measurement, "measure", interrupt)
+    with pytest.raises(Exit) as ended:
+        advise(Context(), "sleep_sync")
+    assert (ended.value.code, str(ended.value)) == (130, "interrupted")
+    text = " ".join(capsys.readouterr().out.split())
+    assert text.startswith("Use ")
+    assert "for quote, by prediction." in text
+    assert WARNING in text
+    assert "Records:" not in text
+    assert not [*results.iterdir()]
+
+
+def test_a_prediction_needs_no_overheads_of_this_machine(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    predict(Context(), "sleep_sync")
+    text = " ".join(capsys.readouterr().out.split())
+    assert text.startswith("Use ")
+    assert "for quote, by prediction." in text
+    assert WARNING in text
