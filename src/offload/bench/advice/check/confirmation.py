@@ -14,7 +14,7 @@ from offload.bench.advice import latency
 from offload.bench.advice.check.choice import Confirmation
 from offload.bench.advice.check.disagreement import check_plan
 from offload.bench.advice.check.recorded_answer import RecordedAnswer
-from offload.bench.advice.check.truth import Truth, case_of, short_name
+from offload.bench.advice.check.truth import Truth, cases_of, short_name
 from offload.bench.advice.steps import Report
 from offload.bench.advice.strategies import size_of
 from offload.bench.analysis import comparison
@@ -41,9 +41,9 @@ def plan(truths: Mapping[str, Truth], answers: Sequence[RecordedAnswer], users: 
         if answer.task not in truths:
             continue
         place, best = len(cases), truths[answer.task].best
-        cases.append(case_of(answer.task, answer.size, users))
+        sizes = [answer.size] if answer.size == best else [answer.size, best]
+        cases += cases_of(answer.task, sizes, users)
         if answer.size != best:
-            cases.append(case_of(answer.task, best, users))
             blocks.append(Block((place, place + 1), ((place + 1, place),)))
     return Plan(SUITE, tuple(cases), plans.new_seed(), None, True, blocks=tuple(blocks))
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from offload.bench.advice.check.recorded_answer import RecordedAnswer
-from offload.bench.advice.check.truth import case_of, short_name
+from offload.bench.advice.check.truth import cases_of, short_name
 from offload.bench.advice.strategies import Size
 from offload.bench.analysis import comparison
 from offload.bench.experiments.run import run
@@ -50,7 +50,7 @@ def plan(found: Mapping[str, Sequence[Size]], users: int) -> Plan:
     for task, sizes in found.items():
         places = range(len(cases), len(cases) + len(sizes))
         pairs = tuple((one, other) for one in places for other in places if one < other)
-        cases += [case_of(task, size, users) for size in sizes]
+        cases += cases_of(task, sizes, users)
         blocks.append(Block(tuple(places), pairs))
     return Plan(SUITE, tuple(cases), plans.new_seed(), None, blocks=tuple(blocks))
 

@@ -107,7 +107,8 @@ def plan(tasks: Sequence[str], cores: int, users: int) -> Plan:
     cases: list[Case] = []
     blocks: list[Block] = []
     for task in tasks:
-        own = [case_of(task, size, users) for size in grid(cores, users)]
+        # each size has its own users here: 25 users of one slow worker would take minutes
+        own = [case for size in grid(cores, users) for case in cases_of(task, [size], users)]
         first = len(cases)
         others = [*range(first + 1, first + len(own))]
         for start in range(0, len(others), MOST - 1):
@@ -134,12 +135,16 @@ def short_name(task: str) -> str:
     return task.rpartition(".")[2]
 
 
-def case_of(task: str, size: Size, users: int) -> Case:
-    """Return the case that serves a task by a strategy of a size."""
-    strategy, workers = size
+def cases_of(task: str, sizes: Sequence[Size], users: int) -> list[Case]:
+    """Return the cases that serve a task by strategies of these sizes, under the same load.
+
+    As in an answer, all have as many users as the largest size needs, because more users change the
+    rate: with 8 instead of 4 users, two processes of prefork are slower for some functions.
+    """
     is_coroutine = catalog.find_task(task).is_coroutine
-    users = strategies.saturating_users(users, workers, is_coroutine)
-    return Case(strategy, task, users=users, settings=strategies.settings(size))
+    most = max(workers for _, workers in sizes)
+    same = strategies.saturating_users(users, most, is_coroutine)
+    return [Case(size[0], task, users=same, settings=strategies.settings(size)) for size in sizes]
 
 
 def _distance(one: int, other: int) -> float:
