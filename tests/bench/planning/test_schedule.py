@@ -209,15 +209,6 @@ def test_a_selection_leaves_out_cases_that_are_slower() -> None:
     assert counts_of_selection({0: SLOW, 1: WILD, 2: CALM}) == {0: 3, 1: 14, 2: 14}
 
 
-@pytest.mark.parametrize(("ratio", "rounds"), [(0.9, 14), (0.8, 3)])
-def test_a_selection_measures_close_cases_until_the_end(ratio: float, rounds: int) -> None:
-    """The state of a shared machine changes within minutes: three equal rounds do not show it."""
-    assert counts_of_selection({0: CALM, 1: [ratio * rate for rate in CALM]}) == {
-        0: rounds,
-        1: rounds,
-    }
-
-
 def test_a_selection_leaves_out_sizes_that_are_not_faster() -> None:
     sizes = [Case("processes", "sleep_sync", settings={"workers": n}) for n in (4, 8, 16)]
     other = [20.0, 15.0, 10.0] * 14

@@ -48,7 +48,7 @@ def is_decided(plan: Plan, number: int, records: Sequence[Record]) -> bool:
     the half-width of every rate is within the target. With a time budget, a block of several cases
     without pairs is never decided by its rates: it uses all of the budget. If one of its cases was
     loaded for MAX_LOAD_S, a block is decided at its next analysis. With `plan.selects` a block is
-    decided when a single case is left, or after the last analysis.
+    decided when a single case is left.
     """
     own = selection.of_block(records, number)
     block, known = plan.blocks[number], selection.measurable_windows(plan, number, own)
@@ -61,9 +61,8 @@ def is_decided(plan: Plan, number: int, records: Sequence[Record]) -> bool:
     count = len({record.trial.round for record in own})
     if count not in plan.counts:
         return False
-    ends = _ends_at_next_analysis(plan, number, own)
-    if ends or is_selection:  # the cases of a selection that are left are close
-        return ends or count == plan.counts[-1]
+    if _ends_at_next_analysis(plan, number, own):
+        return True
     if found := _comparisons(plan, number, own, plan.stopping_level(count)):
         is_first = count == plan.counts[0]
         has_verdicts = all(_is_final(each, is_first) for each in found)

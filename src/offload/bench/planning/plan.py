@@ -33,11 +33,11 @@ class Plan:
     long run with `driver` (None: no long runs).
     With `latency` the only case has no blocks: its capacity under this target is searched by open
     loops.
-    With `selects` only the fastest case matters: cases that are certainly slower, by more than
-    15 %, and other sizes of a server that are not at least 5 % faster than its first one, are left
-    out of the further rounds. So there is more time for the others. With `predicted`, the predicted
-    rate of each case, cases that are improbable to be the fastest by their measured and predicted
-    rates are left out, too.
+    With `selects` only the fastest case matters: cases that are certainly slower, and other sizes
+    of a server that are not at least 5 % faster than its first one, are left out of the further
+    rounds. So there is more time for the others. With `predicted`, the predicted rate of each
+    case, cases that are improbable to be the fastest by their measured and predicted rates are
+    left out, too.
     `missing` is the reason why `driver` is not the published tool; None if it is, or if the user
     chose it.
     """

@@ -18,9 +18,6 @@ FIRST_SELECTION = 2  # rounds after which cases that are probably not the fastes
 # Minimum chance of being the fastest. In simulated answers, selection by this chance made a third
 # fewer wrong choices than leaving out only cases that are certainly slower.
 LEAST_CHANCE = 0.03
-# Ratio to the fastest case from which a case is measured until the end. The ratio of two strategies
-# differs by 6 % between answers (standard deviation, wait_5), and a few rounds do not show it.
-CLOSE = 0.85
 
 
 def places(plan: Plan, number: int, records: Sequence[Record]) -> list[int]:
@@ -46,7 +43,7 @@ def select_windows(plan: Plan, number: int, own: Sequence[Record]) -> dict[int, 
     """Return the windows of the cases of a block that are measured further.
 
     These are the measurable cases. With `plan.selects` they are the cases of the last round, except
-    those that are clearly slower than the fastest one, and sizes that may gain little, from the
+    those that are certainly slower than the fastest one, and sizes that may gain little, from the
     first analysis on. With predicted rates, cases that are improbable to be the fastest are left
     out earlier.
     """
@@ -145,6 +142,4 @@ def fastest_place(windows: Mapping[int, Sequence[Record]]) -> int:
 
 
 def _is_slower(fastest: Sequence[Record], other: Sequence[Record]) -> bool:
-    """Whether a case is certainly slower than the fastest one, and its rate is not close."""
-    verdict = comparison.compare(fastest, other).verdict
-    return verdict.outcome == SLOWER and (verdict.ratio or 0.0) < CLOSE
+    return comparison.compare(fastest, other).verdict.outcome == SLOWER
