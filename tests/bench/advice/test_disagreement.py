@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from offload.bench.advice.check import disagreement
-from offload.bench.advice.check.recorded_answer import RecordedAnswer, RecordedRatio
+from offload.bench.advice.check.recorded_answer import RecordedAnswer
 from offload.bench.advice.strategies import Size
 from offload.bench.planning import plan_file
 from offload.bench.records import journal
@@ -28,12 +27,7 @@ def given(*sizes: Size, task: str = TASK) -> list[RecordedAnswer]:
     ]
 
 
-def ties(
-    folder: Path,
-    rates: Sequence[Sequence[float]],
-    answers: Sequence[RecordedAnswer] = (),
-    **values: object,
-) -> set[str]:
+def ties(folder: Path, rates: Sequence[Sequence[float]], **values: object) -> set[str]:
     """Return the ties if the strategies of one function have these rates in their rounds."""
     sizes = (("pipes", 4), ("prefork", 2), ("threads", 8))[: len(rates)]
     planned = disagreement.plan({TASK: sizes}, 25)
@@ -48,7 +42,7 @@ def ties(
         for number, rate in enumerate(own, start=1)
     ]
     journal.append(folder, *made)
-    return disagreement.read_ties(folder, answers)
+    return disagreement.read_ties(folder)
 
 
 def test_the_most_common_size_of_each_strategy_is_measured_again() -> None:
@@ -82,27 +76,6 @@ def test_a_function_is_a_tie_unless_one_strategy_is_faster_than_all_others(
         for place, (factor, own) in enumerate(factors)
     ]
     assert ties(tmp_path, rates) == ({TASK} if is_tie else set())
-
-
-@pytest.mark.parametrize(
-    ("ratios", "is_tie"),
-    [
-        ((0.9, 0.92, 0.91, 0.9), False),  # prefork is slower in the answers, too
-        ((1.02, 0.86, 1.01, 1.0), True),  # the state of the machine changed the ratio
-        ((1.02, 1.01), False),  # too few periods: the last measurement decides
-    ],
-)
-def test_a_strategy_is_not_certainly_faster_if_earlier_answers_contradict(
-    ratios: Sequence[float], is_tie: bool, tmp_path: Path
-) -> None:
-    answers = [
-        replace(each, ratios=(RecordedRatio("prefork", 2, ratio, 0.05, 14),))
-        for each, ratio in zip(given(*[("pipes", 4)] * len(ratios)), ratios, strict=True)
-    ]
-    other_size = given(("pipes", 2), ("threads", 8))  # without one of the two sizes
-    rates = [[44.0 * each for each in CALM], [40.0 * each for each in CALM[::-1]]]
-    found = ties(tmp_path, rates, [*answers, *other_size])
-    assert found == ({TASK} if is_tie else set())
 
 
 def test_what_was_not_measured_or_was_disturbed_is_no_tie(tmp_path: Path) -> None:

@@ -2,10 +2,6 @@
 
 The truth has four rounds, and its best strategy may be best by chance. So if the answers to a
 function name several strategies, these are measured again, side by side and in up to 40 rounds.
-
-These rounds take a few minutes. On a shared machine, the ratio of two strategies may change from
-one such period to the next by more than its interval in either. So each answer, in which both were
-measured, too, counts as a period of its own.
 """
 
 from __future__ import annotations
@@ -16,7 +12,7 @@ from pathlib import Path
 
 from offload.bench.advice.check.recorded_answer import RecordedAnswer
 from offload.bench.advice.check.truth import cases_of, short_name
-from offload.bench.advice.strategies import Size, size_of
+from offload.bench.advice.strategies import Size
 from offload.bench.analysis import comparison
 from offload.bench.experiments.run import run
 from offload.bench.planning import plan as plans
@@ -25,8 +21,8 @@ from offload.bench.planning.blocks import Block
 from offload.bench.planning.plan import Plan
 from offload.bench.records.record import Record
 from offload.bench.records.run_records import RunRecords
-from offload.bench.stats import paired_test, sequential
-from offload.bench.stats.paired_test import DISTURBED, SLOWER, Verdict
+from offload.bench.stats import sequential
+from offload.bench.stats.paired_test import DISTURBED, SLOWER
 from offload.errors import StorageError
 from offload.suites import Case
 
@@ -86,57 +82,26 @@ def check_plan(missing: Collection[tuple[str, object]], folder: Path) -> None:
         raise StorageError(what, f"remove {folder}, and repeat the command")
 
 
-def read_ties(folder: Path, answers: Sequence[RecordedAnswer]) -> set[str]:
+def read_ties(folder: Path) -> set[str]:
     """Return the functions for which no strategy is certainly faster than all others.
 
-    A strategy is certainly faster if it is so in the rounds of the last measurement, and over all
-    periods (see `periods`). A function is not among them if one of its comparisons was disturbed or
-    has too few rounds.
+    A function is not among them if one of its comparisons was disturbed or has too few rounds.
     """
     planned = plan_file.load(folder)
     own = RunRecords(planned_records.read_if_any(folder, planned))
-    found = set()
-    for block in planned.blocks:
-        task = planned.cases[block.cases[0]].task
-        windows = {size_of(planned.cases[n]): own.at(n).windows() for n in block.cases}
-        if _is_tie(windows, [each for each in answers if each.task == task]):
-            found.add(task)
-    return found
-
-
-def periods(
-    one: Size, other: Size, last: Verdict, answers: Sequence[RecordedAnswer]
-) -> list[tuple[float, float]]:
-    """Return the relative rates of two sizes, for each answer with both and the `last` verdict."""
-    found = [] if last.ratio is None else [(1.0, last.ratio)]
-    for answer in answers:
-        known = {(each.strategy, each.workers): each.ratio for each in answer.ratios}
-        known[answer.size] = 1.0
-        if one in known and other in known:
-            found.append((known[one], known[other]))
-    return found
-
-
-def _is_tie(windows: Mapping[Size, Sequence[Record]], answers: Sequence[RecordedAnswer]) -> bool:
-    """Whether none of several sizes is certainly faster than each other one."""
-    verdicts = {
-        (one, other): comparison.compare(windows[one], windows[other]).verdict
-        for one in windows
-        for other in windows
-        if one != other
+    windows = {place: own.at(place).windows() for place in range(len(planned.cases))}
+    return {
+        planned.cases[block.cases[0]].task
+        for block in planned.blocks
+        if _is_tie([windows[place] for place in block.cases])
     }
-    if any(v.pairs < FEWEST or v.outcome == DISTURBED for v in verdicts.values()):
-        return False
-    slower = {
-        (one, other)
-        for (one, other), verdict in verdicts.items()
-        if verdict.outcome == SLOWER and _is_slower(periods(one, other, verdict, answers))
-    }
-    return not any(
-        all((one, other) in slower for other in windows if other != one) for one in windows
-    )
 
 
-def _is_slower(found: Sequence[tuple[float, float]]) -> bool:
-    """Whether the second rate is certainly lower over all periods; True if they are too few."""
-    return len(found) < FEWEST or paired_test.compare(found).outcome == SLOWER
+def _is_tie(cases: Sequence[Sequence[Record]]) -> bool:
+    """Whether none of several cases is certainly faster than each other one."""
+    verdicts = [
+        [comparison.compare(one, other).verdict for other in cases if other is not one]
+        for one in cases
+    ]
+    known = all(v.pairs >= FEWEST and v.outcome != DISTURBED for own in verdicts for v in own)
+    return known and not any({v.outcome for v in own} == {SLOWER} for own in verdicts)

@@ -66,5 +66,5 @@ def read(folder: Path) -> Evaluation:
         confirmations = confirmation.read(plan_file.load(last_step), first, last_step)
     ties: Collection[str] = ()
     if plan_file.exists(folder / DISAGREEMENT):
-        ties = disagreement.read_ties(folder / DISAGREEMENT, recorded)
+        ties = disagreement.read_ties(folder / DISAGREEMENT)
     return Evaluation(truths, recorded, models, confirmations, records, ties)
