@@ -55,8 +55,9 @@ def advise(
     `on_start` is called with the folder before the candidates are measured. `pythons` are other
     interpreters for which the best strategy is predicted. `cpus` is the number of CPUs to which
     the caller has restricted everything, for the commands in the answer. Raise UserError if the
-    task cannot be called, or if no strategy can meet the constraints. An interrupt after the
-    probe returns a prediction, or the answer from the records so far; its `is_interrupted` is True.
+    task cannot be called, or if no strategy can meet the constraints. After an
+    interrupt, return the answer from the records so far, or a prediction while the overheads are
+    measured; its `is_interrupted` is True.
     """
     started = time.monotonic()
 
@@ -64,15 +65,16 @@ def advise(
         left_s = started + budget_s - time.monotonic()
         report(f"{text}; about {left_s:.0f} s until the answer" if left_s > 1 else text)
 
-    probe = _probe(case, step)
+    probe, is_interrupted = _probe(case, step), False
     try:
-        measured = overhead_store.load_or_measure(step)
+        known = overhead_store.load_or_measure(step)
     except KeyboardInterrupt:
-        question = _question(case, probe, overhead_store.load_or_typical(), memory_mib, p99_s)
+        known, is_interrupted = overhead_store.load_or_typical(), True
+    question = replace(_question(case, probe, known, memory_mib, p99_s), cpus=cpus)
+    if is_interrupted:
         return replace(answer.predict(question, case), is_interrupted=True)
-    question = _question(case, probe, measured, memory_mib, p99_s)
     others = tuple(other_pythons.predict(case, question, pythons, step))
-    question = replace(question, pythons=others, cpus=cpus)
+    question = replace(question, pythons=others)
     left_s = budget_s - (time.monotonic() - started) - LATENCY_S
     left_s = max(SHORTEST_S, (1 - calls_between_rounds.SHARE) * left_s)
     found = candidates.select(question.model, left_s)

@@ -108,7 +108,7 @@ def plan(tasks: Sequence[str], cores: int, users: int) -> Plan:
     blocks: list[Block] = []
     for task in tasks:
         # each size has its own users here: 25 users of one slow worker would take minutes
-        own = [case for size in grid(cores, users) for case in cases_of(task, [size], users)]
+        own = [cases_of(task, [size], users)[0] for size in grid(cores, users)]
         first = len(cases)
         others = [*range(first + 1, first + len(own))]
         for start in range(0, len(others), MOST - 1):
@@ -138,8 +138,7 @@ def short_name(task: str) -> str:
 def cases_of(task: str, sizes: Sequence[Size], users: int) -> list[Case]:
     """Return the cases that serve a task by strategies of these sizes, under the same load.
 
-    As in an answer, all have as many users as the largest size needs, because more users change the
-    rate: with 8 instead of 4 users, two processes of prefork are slower for some functions.
+    As in an answer, all have as many users as the largest size needs.
     """
     is_coroutine = catalog.find_task(task).is_coroutine
     most = max(workers for _, workers in sizes)
