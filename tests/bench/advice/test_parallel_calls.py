@@ -10,7 +10,7 @@ import pytest
 
 from offload import cores
 from offload.bench.advice import model as models
-from offload.bench.advice.inputs import probe_measurement
+from offload.bench.advice.inputs import probe_measurement, probe_points
 from offload.bench.advice.inputs.overhead import MEASURING_CORES
 from offload.bench.advice.inputs.probe import ALONE, FIRST, PARALLEL, CallCost
 from offload.bench.target import calling_process
@@ -55,9 +55,9 @@ def _calls(task: str) -> Iterator[CallCost]:
     with calling_process.start(
         "offload.serving.task_probe", task, python=None, path=None, environment={}, ready_s=20.0
     ) as child:
-        probe_measurement._call(child, FIRST, 1, 0.0)
+        probe_points.request(child, FIRST, 1, 0.0)
         for _ in range(TRIES):
-            yield probe_measurement._call_cost(probe_measurement._call(child, ALONE, 1, 0.2), None)
+            yield probe_measurement._call_cost(probe_points.request(child, ALONE, 1, 0.2), None)
 
 
 def test_a_call_that_only_computes_a_little_longer_than_it_lasts_uses_one_core() -> None:

@@ -9,12 +9,14 @@ import time
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from offload import cores
-from offload.bench.advice.inputs import probe_measurement
-from offload.bench.advice.inputs.probe import FIRST, KEPT_PAGES, PROCESSES, THREADS
+from offload.bench.advice.inputs import probe_measurement, probe_points
+from offload.bench.advice.inputs.probe import FIRST, KEPT_PAGES, PROCESSES, THREADS, Point
+from offload.bench.advice.inputs.probe_measurement import InterruptedProbe
 from offload.bench.target import calling_process
 from offload.bench.target.calling_process import CallingProcess
 from offload.suites import Case
@@ -63,7 +65,7 @@ KNOWN = probe(wait_s=0.02, cpu_s=0.001, hold=0.05)
 CALL = replace(KNOWN.call, variation=1.5)  # one call in ten waits for 200 ms
 
 
-def points(wall_s: float) -> list[probe_measurement.Point]:
+def points(wall_s: float) -> list[Point]:
     count = cores.available()
     found = point(PROCESSES, count, count / wall_s, 0.001)
     more = [point(THREADS, workers, 1.0, 0.001) for workers in (count, 25)]
@@ -83,7 +85,7 @@ def started(name: str, folder: Path) -> AbstractContextManager[CallingProcess]:
 
 
 def test_the_wait_of_calls_that_vary_is_the_mean_of_all_calls() -> None:
-    calls = probe_measurement.PASSES * probe_measurement.POINT_S * cores.available() / 0.039
+    calls = probe_points.PASSES * probe_points.POINT_S * cores.available() / 0.039
     found = probe_measurement._with_more_calls(CALL, round(calls), points(0.039))
     assert found.wait_s == pytest.approx((0.02 + 0.038) / 2, rel=0.02)
     assert found.cpu_s == CALL.cpu_s
@@ -97,7 +99,7 @@ def test_the_wait_of_similar_calls_is_that_of_a_call_alone() -> None:
 
 def test_calls_that_may_wait_for_each_other_end_in_time() -> None:
     """25 calls of 1 s in a lock would take 25 s."""
-    more, two = probe_measurement.more_threads, point(THREADS, 2, rate=2.0, cpu_s=0.0)
+    more, two = probe_points.more_threads, point(THREADS, 2, rate=2.0, cpu_s=0.0)
     locked = replace(two, wall_s=1.5)  # the mean of 1 and 2 s
     assert more(locked, 1.0, 25) == 5
     assert more(replace(locked, count=5, wall_s=3.0), 1.0, 25) == 5  # the last one
@@ -136,7 +138,7 @@ def test_a_point_is_the_mean_of_its_passes() -> None:
         point(PROCESSES, 2, 10.0, 0.1, results=1),
         point(PROCESSES, 2, 20.0, 0.3, results=2),
     )
-    found = probe_measurement._mean([one, other])
+    found = probe_points._mean([one, other])
     assert (found.rate, found.cpu_s, found.results) == (15.0, pytest.approx(0.2), 2)
 
 
@@ -196,8 +198,49 @@ def test_a_function_whose_calls_fail_in_threads_is_not_advised_for_threads(tmp_p
         environment={},
         ready_s=30.0,
     ) as child:
-        assert probe_measurement._call(child, FIRST, 1, 0.0)["failed"] == 0
-        points = [probe_measurement._point(child, kind, 2) for kind in (THREADS, PROCESSES)]
+        assert probe_points.request(child, FIRST, 1, 0.0)["failed"] == 0
+        points = [probe_points.point(child, kind, 2) for kind in (THREADS, PROCESSES)]
     assert [each.failed for each in points] == [1.0, 0.0]
     found = model(replace(KNOWN, points=tuple(points)))
     assert "threads" not in {each.strategy for each in found.ranking()}
+
+
+def interrupt_at(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Interrupt the probe when it starts a pass for the `number`th time."""
+    starts = 0
+    real = probe_points.request
+
+    def request(child: CallingProcess, kind: str, count: int, seconds: float) -> Any:
+        nonlocal starts
+        starts += kind == probe_points.CROWDING
+        if starts == number:
+            raise KeyboardInterrupt
+        return real(child, kind, count, seconds)
+
+    monkeypatch.setattr(probe_points, "request", request)
+
+
+@pytest.mark.server
+@pytest.mark.parametrize(("number", "kinds"), [(1, set()), (2, {THREADS, PROCESSES})])
+def test_an_interrupted_probe_has_the_calls_alone_and_the_complete_passes(
+    number: int, kinds: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "shop.py").write_text(PAGES)
+    interrupt_at(number, monkeypatch)
+    with pytest.raises(InterruptedProbe) as interrupt:
+        probe_measurement.measure(Case("threads", f"{tmp_path}/shop.py:adds"), None, 2)
+    found = interrupt.value.probe
+    assert {each.kind for each in found.points} == kinds
+    assert found.call.wall_s > 0
+    assert found.call.connections is None
+
+
+@pytest.mark.server
+def test_a_coroutine_is_unknown_before_its_calls_on_one_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "shop.py").write_text(SHOP)
+    interrupt_at(1, monkeypatch)
+    with pytest.raises(KeyboardInterrupt) as interrupt:
+        probe_measurement.measure(Case("threads", f"{tmp_path}/shop.py:plain"), None, 2)
+    assert interrupt.type is KeyboardInterrupt

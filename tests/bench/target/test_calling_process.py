@@ -16,7 +16,7 @@ from typing import Any
 import psutil
 import pytest
 
-from offload.bench.advice.inputs import probe_measurement
+from offload.bench.advice.inputs import probe_points
 from offload.bench.experiments.direct_calls import direct
 from offload.bench.target import calling_process
 from offload.bench.target.calling_process import CallingProcess
@@ -125,7 +125,7 @@ def test_what_a_task_prints_is_no_result() -> None:
 )
 def test_a_process_that_a_task_ends_reports_how(task: str, how: str, temporary: Path) -> None:
     with calling(f"shop:{task}") as running, pytest.raises(RunError, match=how) as raised:
-        probe_measurement._call(running, "first", 1, 0.0)
+        probe_points.request(running, "first", 1, 0.0)
     assert raised.value.exit_code == 5
     assert not [*temporary.iterdir()]
 
@@ -139,7 +139,7 @@ def test_a_worker_that_a_task_ends_is_reported(task: str, how: str) -> None:
     with calling(f"shop:{task}") as running:
         assert measured(running, "first")["failed"] == 0
         with pytest.raises(RunError, match=message):
-            probe_measurement._call(running, "processes", 2, 0.1)
+            probe_points.request(running, "processes", 2, 0.1)
         assert measured(running, "threads", 2)["failed"] == 0  # the process goes on
     with (
         direct(f"shop:{task}", 2, None, None, {}) as direct_calls,

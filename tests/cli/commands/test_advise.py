@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from invoke import Context, Exit
 
 from offload.bench.advice.inputs import overhead_measurement, overhead_store, probe_measurement
+from offload.bench.advice.inputs.probe_measurement import InterruptedProbe
 from offload.bench.records import journal
 from offload.cli.commands.advise import advise, predict
 from tests.bench.advice.scenarios import SHOP
@@ -50,3 +53,23 @@ def test_a_prediction_needs_no_overheads_of_this_machine(
     assert text.startswith("Use ")
     assert "for quote, by prediction." in text
     assert WARNING in text
+
+
+@pytest.mark.parametrize("command", [advise, predict])
+def test_an_interrupted_probe_prints_a_prediction_from_the_calls_alone(
+    command: Callable[..., None],
+    results: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def measure(*_: object) -> None:
+        raise InterruptedProbe(replace(SHOP, points=()))
+
+    monkeypatch.setattr(probe_measurement, "measure", measure)
+    with pytest.raises(Exit) as ended:
+        command(Context(), "sleep_sync")
+    assert ended.value.code == 130
+    text = " ".join(capsys.readouterr().out.split())
+    assert "for quote, by prediction." in text
+    assert "The function was only called alone" in text
+    assert not results.exists() or not [*results.iterdir()]

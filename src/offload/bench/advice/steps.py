@@ -21,6 +21,7 @@ from offload.bench.advice.inputs import calls_between_rounds, overhead_store, pr
 from offload.bench.advice.inputs.calls_between_rounds import CallsBetweenRounds
 from offload.bench.advice.inputs.overhead_measurement import Overheads
 from offload.bench.advice.inputs.probe import Probe
+from offload.bench.advice.inputs.probe_measurement import InterruptedProbe
 from offload.bench.advice.question_file import Question
 from offload.bench.experiments.run import run
 from offload.bench.planning import plan_file, planned_records
@@ -55,9 +56,9 @@ def advise(
     `on_start` is called with the folder before the candidates are measured. `pythons` are other
     interpreters for which the best strategy is predicted. `cpus` is the number of CPUs to which
     the caller has restricted everything, for the commands in the answer. Raise UserError if the
-    task cannot be called, or if no strategy can meet the constraints. After an
-    interrupt, return the answer from the records so far, or a prediction while the overheads are
-    measured; its `is_interrupted` is True.
+    task cannot be called, or if no strategy can meet the constraints. After an interrupt, return
+    the answer from the records so far, or a prediction before there are any; its `is_interrupted`
+    is True.
     """
     started = time.monotonic()
 
@@ -65,16 +66,10 @@ def advise(
         left_s = started + budget_s - time.monotonic()
         report(f"{text}; about {left_s:.0f} s until the answer" if left_s > 1 else text)
 
-    probe, is_interrupted = _probe(case, step), False
-    try:
-        known = overhead_store.load_or_measure(step)
-    except KeyboardInterrupt:
-        known, is_interrupted = overhead_store.load_or_typical(), True
-    question = replace(_question(case, probe, known, memory_mib, p99_s), cpus=cpus)
+    question, is_interrupted = _ask(case, step, memory_mib, p99_s, pythons)
+    question = replace(question, cpus=cpus)
     if is_interrupted:
         return replace(answer.predict(question, case), is_interrupted=True)
-    others = tuple(other_pythons.predict(case, question, pythons, step))
-    question = replace(question, pythons=others)
     left_s = budget_s - (time.monotonic() - started) - LATENCY_S
     left_s = max(SHORTEST_S, (1 - calls_between_rounds.SHARE) * left_s)
     found = candidates.select(question.model, left_s)
@@ -90,17 +85,53 @@ def advise(
 def predict(case: Case, report: Report) -> Answer:
     """Predict the best strategy for the task of a case without a server; raise UserError.
 
-    The overheads are those of this machine if they are stored; otherwise typical ones.
+    The overheads are those of this machine if they are stored; otherwise typical ones. After an
+    interrupt, the prediction is from the calls until then, and its `is_interrupted` is True.
     """
-    question = _question(case, _probe(case, report), overhead_store.load_or_typical())
-    return answer.predict(question, case)
+    probe, is_interrupted = _probe(case, report)
+    question = _question(case, probe, overhead_store.load_or_typical())
+    return replace(answer.predict(question, case), is_interrupted=is_interrupted)
 
 
-def _probe(case: Case, report: Report) -> Probe:
-    """Probe the task of a case; raise UserError if it cannot be called."""
+def _ask(
+    case: Case,
+    report: Report,
+    memory_mib: float | None,
+    p99_s: float | None,
+    pythons: Sequence[str],
+) -> tuple[Question, bool]:
+    """Return the question, and whether the user interrupted its measurements; raise UserError.
+
+    After an interrupt, what was not measured is typical or missing.
+    """
+    probe, is_interrupted = _probe(case, report)
+    known = overhead_store.load_or_typical()
+    if not is_interrupted:
+        try:
+            known = overhead_store.load_or_measure(report)
+        except KeyboardInterrupt:
+            is_interrupted = True
+    question = _question(case, probe, known, memory_mib, p99_s)
+    if not is_interrupted:
+        try:
+            others = tuple(other_pythons.predict(case, question, pythons, report))
+            question = replace(question, pythons=others)
+        except KeyboardInterrupt:
+            is_interrupted = True
+    return question, is_interrupted
+
+
+def _probe(case: Case, report: Report) -> tuple[Probe, bool]:
+    """Return the probe of a case's task, and whether the user interrupted it.
+
+    Raise UserError if it cannot be called, and KeyboardInterrupt if too little is known.
+    """
     report("calls of the function alone and in workers: 10 s")
-    with hold_for(case) as upstream:
-        return probe_measurement.measure(case, upstream, case.users)
+    try:
+        with hold_for(case) as upstream:
+            return probe_measurement.measure(case, upstream, case.users), False
+    except InterruptedProbe as interrupt:
+        return interrupt.probe, True
 
 
 def _question(

@@ -60,6 +60,11 @@ def sentences(answer: Answer) -> Iterator[str]:
 
 def _of_several_workers(probe: Probe, strategy: str) -> Iterator[str]:
     """Yield warnings about calls that fail, or have other results, with several workers."""
+    if not probe.points:  # the probe was interrupted
+        yield (
+            "The function was only called alone: it may fail in several threads or processes, or "
+            "wait there for a lock."
+        )
     cause = "the function does not work with several calls at a time"
     if probe.is_coroutine:
         cause = "the coroutine does not work with a new event loop for each call"

@@ -62,8 +62,8 @@ class CallCost:
     the share of the call in which the GIL is locked. `results` is the number of different results.
     `failed` is the share of calls that raised, and `error` the first message. `switches` is how
     often a call got a CPU, and `page_faults` is how often it got a fresh page of memory.
-    `connections` is the number of network connections that a call after many others opens; None
-    for a coroutine.
+    `connections` is the number of network connections that a call after many others opens; it is
+    always unknown for a coroutine.
     """
 
     wall_s: float
@@ -149,7 +149,8 @@ class Probe:
     on a slower machine. `crowding` is the factor by which the CPU time of fixed work increases
     while all cores are busy, because cores share caches, power or execution units. `upstream_cpu_s`
     is the CPU time in s that the upstream, which runs on the same machine, uses for a call. `cores`
-    can be used concurrently, and `quota` of them on average; None: all of them.
+    can be used concurrently, and `quota` of them on average; None: all of them. There are no points
+    if the probe was interrupted before them.
     """
 
     task: str

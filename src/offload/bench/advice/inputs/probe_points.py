@@ -1,0 +1,201 @@
+"""Measure calls of several workers at once for the probe: in threads, processes and a loop."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+import psutil
+
+from offload import cores
+from offload.bench.advice.inputs.probe import (
+    KEPT_PAGES,
+    LOOP,
+    PROCESSES,
+    THREADS,
+    CallCost,
+    Point,
+)
+from offload.bench.advice.strategies import MOST_WORKERS
+from offload.bench.target.calling_process import CallingProcess
+from offload.bench.telemetry.process_tree import ProcessTree, pss_mib
+from offload.bench.telemetry.speed import machine_speed
+from offload.errors import RunError, StartError
+
+MARGIN_S = 60.0  # added to the expected time of a measurement for its timeout
+POINT_S = 0.7  # duration in s of the calls of several workers
+PASSES = 2  # measurements of each number of workers; one if a call takes longer than POINT_S
+LONGEST_POINT_S = 5.0  # expected time of one call of each worker: limits their number; a guess
+LONGEST_START_S = 6.0  # expected time in which processes import the task and call it: limits them
+AT_ONCE = 0.8  # time alone over that of concurrent calls, above which they ran at once; a guess
+CROWDING = "crowding"
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One measurement of each number of workers.
+
+    `crowding` is that of `Probe`, and `speeds_s` are durations of fixed work in Python in s.
+    `upstream_cpu_s` is the CPU time of the upstream in s, for all calls of the pass.
+    """
+
+    points: tuple[Point, ...]
+    crowding: float
+    speeds_s: tuple[float, ...]
+    upstream_cpu_s: float
+
+    @property
+    def calls(self) -> float:
+        """The number of calls of all points."""
+        return sum(each.rate * POINT_S for each in self.points)
+
+
+def measure(
+    child: CallingProcess,
+    call: CallCost,
+    start_s: float,
+    is_coroutine: bool,
+    users: int,
+    upstream: ProcessTree | None,
+) -> Iterator[Pass]:
+    """Yield the passes, all with the same numbers of workers; raise RunError.
+
+    `start_s` is how long a process takes for the import and for what its first call prepares.
+    """
+    first: Pass | None = None
+    for _ in range(PASSES if call.wall_s < POINT_S else 1):
+        upstream_start_s = _cpu_s(upstream)
+        crowding = request(child, CROWDING, cores.available(), 0.0)["crowding"]
+        if first is None:
+            points = tuple(_points(child, call, start_s, is_coroutine, users))
+        else:
+            points = tuple(point(child, each.kind, each.count) for each in first.points)
+        speeds_s = tuple(machine_speed.measure().python_s for _ in points)
+        found = Pass(points, crowding, speeds_s, _cpu_s(upstream) - upstream_start_s)
+        first = first or found
+        yield found
+
+
+def means(passes: Sequence[Pass]) -> tuple[Point, ...]:
+    """Return each point as its mean in several passes: the machine's speed varies."""
+    return tuple(map(_mean, zip(*(each.points for each in passes), strict=True)))
+
+
+def _mean(points: Sequence[Point]) -> Point:
+    names = ("rate", "wall_s", "cpu_s", "queued_s", "failed")
+    found = {name: statistics.fmean(getattr(each, name) for each in points) for name in names}
+    results = max(each.results for each in points)
+    return replace(points[0], results=results, **found)  # type: ignore[arg-type]
+
+
+def _points(
+    child: CallingProcess, call: CallCost, start_s: float, is_coroutine: bool, users: int
+) -> Iterator[Point]:
+    """Measure threads and processes: one worker for each core, and as many as could be useful.
+
+    A coroutine is measured on one event loop, too, with as many concurrent calls as there are
+    users. If a call has many page faults, processes that keep freed pages are measured, too.
+    """
+    available = cores.available()
+    useful = useful_workers(call.wait_s, call.cpu_s, available, users)
+    most = min(useful, MOST_WORKERS[THREADS])
+    yield from _thread_points(child, call.wall_s, available, most)
+    fitting = _most_processes(LONGEST_POINT_S, call.cpu_s, available)
+    starting = _most_processes(LONGEST_START_S, start_s, available)
+    for count in sorted({available, min(useful, 4 * available, fitting, starting)}):
+        yield point(child, PROCESSES, count)
+        if count == available and call.has_many_page_faults:
+            yield point(child, KEPT_PAGES, count)
+    if is_coroutine:
+        yield point(child, LOOP, users)
+
+
+def _most_processes(limit_s: float, each_s: float, available: int) -> int:
+    """Return how many processes compute for `each_s` within `limit_s`, at least one a core."""
+    most = sys.maxsize if not each_s else int(limit_s * available / each_s)
+    return max(available, most)
+
+
+def _thread_points(child: CallingProcess, alone_s: float, first: int, most: int) -> Iterator[Point]:
+    """Measure `first` threads, then more of them, up to `most`; a call alone takes `alone_s`."""
+    count = first
+    while True:
+        yield (found := point(child, THREADS, count))
+        if (following := more_threads(found, alone_s, most)) <= count:
+            return
+        count = following
+
+
+def more_threads(found: Point, alone_s: float, most: int) -> int:
+    """Return the next number of threads to measure after a point, at most `most`.
+
+    One call of each thread must fit into LONGEST_POINT_S. If the calls took hardly longer than
+    alone, at least as many run at the same time as in this point. Otherwise they may run one after
+    the other, such as with a lock.
+    """
+    at_once = found.count if alone_s >= AT_ONCE * found.wall_s else 1
+    return min(most, int(at_once * LONGEST_POINT_S / alone_s))
+
+
+def useful_workers(wait_s: float, cpu_s: float, available: int, users: int) -> int:
+    """Return the number of workers that use all cores, with a reserve, at most one for each user.
+
+    It is 2 x cores x (wait + CPU) / CPU, but at least 2. Half of it uses all cores if nothing else
+    limits the rate.
+    """
+    wall_s = wait_s + cpu_s
+    return max(2, min(users, math.ceil(2 * available * wall_s / max(cpu_s, wall_s / users))))
+
+
+def point(child: CallingProcess, kind: str, count: int) -> Point:
+    """Measure calls of `count` workers; for processes, also the memory that each of them adds."""
+    idle = {p.pid for p in tree(child.pid)}
+    found = request(child, kind, count, POINT_S)
+    worker_mib = None
+    if kind == PROCESSES:
+        added = [p for p in tree(child.pid) if p.pid not in idle]
+        known = [mib for p in added if (mib := pss_mib(p)) is not None]
+        worker_mib = sum(known) / count if known else None
+    return Point(
+        kind,
+        count,
+        found["rate"],
+        found["wall_s"],
+        found["cpu_s"],
+        found["queued_s"],
+        found["failed"] / found["done"],
+        len(found["checksums"]),
+        worker_mib,
+    )
+
+
+def request(child: CallingProcess, kind: str, count: int, seconds: float) -> Any:
+    """Measure calls of one kind; raise RunError if the process ends or a pool fails."""
+    command = json.dumps({"kind": kind, "count": count, "seconds": seconds})
+    try:
+        found = child.request(command, seconds + MARGIN_S)
+    except StartError as error:
+        workers = f", with {count} {kind}" if kind in (THREADS, PROCESSES) else ""
+        raise RunError(f"{error}{workers}", "fix the function first") from error
+    if "error" in found and "rate" not in found:
+        raise RunError(str(found["error"]))
+    return found
+
+
+def _cpu_s(upstream: ProcessTree | None) -> float:
+    """Return the CPU time of an upstream so far in s; 0 without one, or if it is unknown."""
+    return 0.0 if upstream is None else upstream.cpu_s() or 0.0
+
+
+def tree(pid: int) -> list[psutil.Process]:
+    """Return a process and its descendants; empty if it has ended."""
+    with suppress(psutil.NoSuchProcess):
+        root = psutil.Process(pid)
+        return [root, *root.children(recursive=True)]
+    return []
