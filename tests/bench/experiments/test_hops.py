@@ -61,8 +61,9 @@ def test_what_dirty_workers_add_is_beyond_gunicorn_without_them() -> None:
 
 def test_a_server_without_figures_is_left_out_with_its_reason() -> None:
     failed = changed(record("pipes", 0, 1.0), rate=None, problem="builtin gave up")
-    found = hops.missing_servers([*RECORDS[:3], failed])
-    assert found == {"pipes": "pipes: builtin gave up"}
+    missing = changed(record("pebble", 0, 1.0), rate=None, problem="not available: no pebble")
+    found = hops.missing_servers([*RECORDS[:3], failed, missing])
+    assert found == {"pipes": "pipes: builtin gave up", "pebble": "pebble: no pebble"}
 
 
 def test_all_servers_are_one_block_of_the_same_task() -> None:

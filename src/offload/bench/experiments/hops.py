@@ -23,6 +23,7 @@ SERVERS = (DIRECT, THREADS, STANDARD, "pipes", "pebble", "anyio_threads", "inter
 PEERS = ("starlette_threads", "gunicorn_gthread", "gunicorn_dirty", "granian_wsgi")  # other HTTP
 WITHOUT_POOL = {"gunicorn_dirty": "gunicorn_gthread"}  # a peer: the same HTTP server without a pool
 TASK, USERS, SUITE = "noop_sync", 64, "executors"
+NO_RESPONSE = "no request was completed"
 BUDGET = {False: 300.0, True: 120.0}  # s for all rounds, with their starts; by quick
 
 Rounds = Mapping[RoundKey, tuple[float, float]]  # rate in requests/s, CPU time of a request in us
@@ -73,7 +74,7 @@ def missing_servers(records: Sequence[Record]) -> dict[str, str]:
     """Return the servers without figures, each with the reason."""
     known = {hop.server for hop in summarize(records)}
     return {
-        r.case.server: f"{r.case.server}: {r.problem or 'no request was completed'}"
+        r.case.server: f"{r.case.server}: {r.problem.text if r.problem else NO_RESPONSE}"
         for r in records
         if r.case.server not in known
     }
