@@ -66,7 +66,7 @@ def advise(
         left_s = started + budget_s - time.monotonic()
         report(f"{text}; about {left_s:.0f} s until the answer" if left_s > 1 else text)
 
-    question, is_interrupted = _ask(case, step, memory_mib, p99_s, pythons)
+    question, is_interrupted = _measure_question(case, step, memory_mib, p99_s, pythons)
     question = replace(question, cpus=cpus)
     if is_interrupted:
         return replace(answer.predict(question, case), is_interrupted=True)
@@ -93,7 +93,7 @@ def predict(case: Case, report: Report) -> Answer:
     return replace(answer.predict(question, case), is_interrupted=is_interrupted)
 
 
-def _ask(
+def _measure_question(
     case: Case,
     report: Report,
     memory_mib: float | None,
