@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,14 @@ from pathlib import Path
 import pytest
 from invoke import Context, Exit
 
-from offload.bench.advice.inputs import overhead_measurement, overhead_store, probe_measurement
+from offload.bench.advice.inputs import (
+    overhead_measurement,
+    overhead_store,
+    probe_measurement,
+    typical_overhead,
+)
+from offload.bench.advice.inputs.overhead_measurement import Overheads
+from offload.bench.advice.inputs.probe import Probe
 from offload.bench.advice.inputs.probe_measurement import InterruptedProbe
 from offload.bench.records import journal
 from offload.cli.commands.advise import advise, predict
@@ -73,3 +81,24 @@ def test_an_interrupted_probe_prints_a_prediction_from_the_calls_alone(
     assert "for quote, by prediction." in text
     assert "The function was only called alone" in text
     assert not results.exists() or not [*results.iterdir()]
+
+
+def test_an_interrupt_while_another_python_is_probed_prints_the_prediction(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    probes = iter([SHOP])
+
+    def measure(*_: object) -> Probe:
+        for probe in probes:
+            return probe
+        raise KeyboardInterrupt
+
+    overheads = Overheads(typical_overhead.TYPICAL)
+    monkeypatch.setattr(probe_measurement, "measure", measure)
+    monkeypatch.setattr(overhead_store, "load_or_measure", lambda _: overheads)
+    with pytest.raises(Exit) as ended:
+        advise(Context(), "sleep_sync", pythons=sys.executable)
+    assert ended.value.code == 130
+    text = " ".join(capsys.readouterr().out.split())
+    assert "for quote, by prediction." in text
+    assert WARNING not in text
