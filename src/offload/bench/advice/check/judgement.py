@@ -51,12 +51,13 @@ def requirements(
 ) -> list[Requirement]:
     """Return every requirement on the answers of one fold.
 
-    Only the first answer to each function counts, except for the requirement on repeated answers.
-    That one does not apply to `ties`, the functions for which no strategy is certainly the best.
+    Only the first answer to each function counts, except for the time of the longest answer, and
+    for the requirement on repeated answers. The latter does not apply to `ties`, the functions for
+    which no strategy is certainly the best.
     A function of `truths` without an answer, because its advice failed, has no measured advice, and
     its choice is not the best.
     """
-    repeated = _consistency(truths, answers, ties)
+    of_all = [_time(answers), _consistency(truths, answers, ties)]
     answers = first_answers(answers)
     found = compare_answers(truths, answers, confirmations)
     return [
@@ -67,8 +68,7 @@ def requirements(
         _coverage(truths, answers),
         _unknown(answers, len(truths.keys() - {each.task for each in answers})),
         _wrong(found, answers),
-        _time(answers),
-        repeated,
+        *of_all,
     ]
 
 
