@@ -138,7 +138,8 @@ def _folds() -> str:
         folder = RESULTS / f"reference-advice-{name}"
         if folder.exists():
             found = evaluation.read(folder)
-            where = f"**{title}.** {measurement.when(rows(found.records))}"
+            when = measurement.when(rows(found.records))
+            where = f"**{title}**, all strategies and sizes. {when}"
             parts.append(f"{where}\n\n{judgement_text.text(found, text_table.RST)}")
     return "\n\n".join(parts) or "No fold has been measured yet."
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 # Kinds of a problem:
 UNAVAILABLE = "unavailable"  # the case could not be started
 CANNOT_LOAD = "cannot load"  # its Python lacks a package, or the import of its task failed
-FAILED_REQUEST = "failed request"  # a first request had no success, or no response in time
+FAILED_REQUEST = "failed request"  # one of the first requests failed, or had no response in time
 LOAD = "load"  # the load tool failed
 TOO_SLOW = "too slow"  # its users would wait for longer than the timeout of a request
 

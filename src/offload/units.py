@@ -20,13 +20,22 @@ def seconds(value: float) -> str:
     >>> seconds(0.9996), seconds(1234.5)
     ('1 s', '1234 s')
     """
+    return " ".join(number_and_unit(value))
+
+
+def number_and_unit(value: float) -> tuple[str, str]:
+    """Render a time in s as a number and its unit: s, ms or us.
+
+    >>> number_and_unit(0.0214)
+    ('21.4', 'ms')
+    """
     rounded = float(f"{value:.3g}")
     if rounded >= 1000:
-        return f"{value:.0f} s"
+        return f"{value:.0f}", "s"
     for limit, unit, factor in ((1.0, "s", 1.0), (1e-3, "ms", 1e3), (0.0, "us", 1e6)):
         if rounded >= limit:
-            return f"{rounded * factor:.3g} {unit}"
-    return "0 s"
+            return f"{rounded * factor:.3g}", unit
+    return "0", "s"
 
 
 def after(what: str, took_s: float | None) -> str:

@@ -59,8 +59,6 @@ def given(strategy: str, workers: int, **changed: object) -> RecordedAnswer:
         "strategy": strategy,
         "workers": workers,
         "rate": 40.0,
-        "rate_low": 39.0,
-        "rate_high": 41.0,
         "predicted_rate": 41.0,
         "sure": certainty.SURE,
         "seconds": 100.0,

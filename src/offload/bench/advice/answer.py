@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from offload.bench.advice import certainty, latency
-from offload.bench.advice.certainty import PREDICTED, SURE, WORSE
+from offload.bench.advice.certainty import ACCEPTED_LOSS, PREDICTED, SURE
 from offload.bench.advice.latency import Percentile
 from offload.bench.advice.model import Prediction
 from offload.bench.advice.question_file import Question
@@ -164,7 +164,7 @@ def evaluate(question: Question, planned: Plan, records: Sequence[Record]) -> An
     tied = _find_ties(_one_per_strategy(options, windows), windows)
     chosen = min(tied, key=lambda place: _preference(options[place].prediction))
     by_rate = sorted(options, key=lambda place: -(options[place].rate.value or 0.0))
-    if question.p99_s is not None and options[chosen].missed_p99 is not None:
+    if options[chosen].missed_p99 is not None:
         known = [place for place in by_rate if options[place].percentiles]
         meets = [place for place in known if options[place].missed_p99 is None]
         if meets:
@@ -213,10 +213,10 @@ def _one_per_strategy(
 ) -> dict[int, Option]:
     """Return one size of each strategy that was measured in the last round.
 
-    It is the size that the model prefers. A size that is faster by more than WORSE, by its weighted
-    ratio, replaces it. A smaller one replaces it if it is faster at all, or as fast. The size with
-    the highest measured rate would be the fastest partly by chance: a strategy with several sizes
-    would seem to be faster than one with a single size.
+    It is the size that the model prefers. A size that is faster by more than ACCEPTED_LOSS, by its
+    weighted ratio, replaces it. A smaller one replaces it if it is faster at all, or as fast. The
+    size with the highest measured rate would be the fastest partly by chance: a strategy with
+    several sizes would seem to be faster than one with a single size.
     """
     last = max(windows[place][-1].trial.round or 0 for place in options)
     current = [place for place in options if windows[place][-1].trial.round == last]
@@ -228,7 +228,7 @@ def _one_per_strategy(
         ratio = _weighted_ratio(options, windows, known, place, weighting.SIZE_SD)
         is_smaller = option.workers < options[known].workers
         is_as_fast = ratio > 1 or verdict.outcome in (SAME, TINY)
-        if ratio > 1 + WORSE or (is_smaller and is_as_fast):
+        if ratio > 1 + ACCEPTED_LOSS or (is_smaller and is_as_fast):
             found[option.strategy] = place
     return {place: options[place] for place in found.values()}
 
@@ -264,6 +264,6 @@ def _weighted_ratio(
     return weighting.ratio_of_windows(windows[one], windows[other], predicted, model_sd) or 0.0
 
 
-def _preference(prediction: Prediction) -> tuple[int, int]:
-    """Return a sort key that prefers simple strategies, then few workers."""
-    return STRATEGIES.index(prediction.strategy), prediction.workers
+def _preference(prediction: Prediction) -> int:
+    """Return a sort key that prefers simple strategies."""
+    return STRATEGIES.index(prediction.strategy)

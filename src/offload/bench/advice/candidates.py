@@ -78,7 +78,7 @@ def round_s(model: Model, predictions: Sequence[Prediction]) -> float:
 
 
 def plan(model: Model, case: Case, found: Sequence[Prediction], budget_s: float) -> Plan:
-    """Return the plan of one block, whose cases are compared with the first one."""
+    """Return the plan of one block; its fastest case is compared with the others."""
     cases = tuple(
         replace(
             case,

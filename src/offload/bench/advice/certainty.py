@@ -18,7 +18,7 @@ from offload.bench.stats.paired_test import (
 from offload.flags import Flag
 
 SURE, LIKELY, TIE, PREDICTED = "sure", "likely", "tie", "predicted"  # or DISTURBED
-WORSE = 0.03  # accepted loss of rate for a simpler choice, if the loss is not certain
+ACCEPTED_LOSS = 0.03  # of rate, for a simpler choice, if the loss is not certain
 
 
 def of_answer(
@@ -47,8 +47,8 @@ def is_tie(verdict: Verdict, ratio: float | None) -> bool:
 
 
 def is_near(ratio: float | None) -> bool:
-    """Whether a ratio of rates shows a loss of at most WORSE."""
-    return ratio is not None and ratio >= 1 - WORSE
+    """Whether a ratio of rates shows a loss of at most ACCEPTED_LOSS."""
+    return ratio is not None and ratio >= 1 - ACCEPTED_LOSS
 
 
 def is_open(found: Comparison | None) -> bool:

@@ -210,7 +210,10 @@ def _loop_blocked_elsewhere(of: Figures) -> Cause | None:
 
 
 def _is_idle(of: Figures) -> bool:
-    """Whether each process hardly uses or waits for a CPU; False if that is unknown."""
+    """Whether each process hardly uses or waits for a CPU, and its GIL is not saturated.
+
+    False if its use of the CPU is unknown.
+    """
     is_known_idle = of.busy_each is not None and of.busy_each < IDLE
     return is_known_idle and not is_gil_full(of.signs.gil_utilisation)
 

@@ -99,6 +99,6 @@ def work_by_round(
 
 
 def is_client_bound(windows: Sequence[Record]) -> bool:
-    """Whether the load tool limited the rate in half of the windows."""
+    """Whether the load tool limited the rate in at least half of the windows."""
     bound = sum(any(flag.kind == CLIENT_BOUND for flag in r.flags) for r in windows)
     return bool(windows) and bound >= len(windows) / 2

@@ -1,7 +1,8 @@
 """The gate: which cases lost more of their rate than a limit, and whether a condition holds.
 
 If the logarithms of rates have a normal distribution, a gate is red by chance in at most 1 % of
-runs: GATE_ERROR is divided among all analyses of a run, and then among its cases, their failures
+runs (approximately, if ratios are corrected for the speed of the CPUs: see `control_variate`):
+GATE_ERROR is divided among all analyses of a run, and then among its cases, their failures
 and its figures: by Holm's method for cases and failures, equally for figures. A case stops early if
 it has a verdict at the level of the early analyses, which is stricter. The reported verdict is
 always that at the level of the last analysis. A gate is green by chance in at most 1 % of runs,

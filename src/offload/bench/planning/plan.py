@@ -33,11 +33,11 @@ class Plan:
     long run with `driver` (None: no long runs).
     With `latency` the only case has no blocks: its capacity under this target is searched by open
     loops.
-    With `selects` only the fastest case matters: cases that are certainly slower, and other sizes
-    of a server that are not at least 5 % faster than its first one, are left out of the further
-    rounds. So there is more time for the others. With `predicted`, the predicted rate of each
-    case, cases that are improbable to be the fastest by their measured and predicted rates are
-    left out, too.
+    With `selects` only the fastest case matters: cases that are certainly slower are left out of
+    further rounds, so that the others have more time. Other sizes of a server are left out, too,
+    unless they are at least 5 % faster than its first one. With `predicted`, the predicted rate of
+    each case, a chance of 25 % for this is enough, and cases that are unlikely to be the fastest
+    are left out earlier.
     `missing` is the reason why `driver` is not the published tool; None if it is, or if the user
     chose it.
     """

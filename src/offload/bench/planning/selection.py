@@ -44,7 +44,7 @@ def select_windows(plan: Plan, number: int, own: Sequence[Record]) -> dict[int, 
 
     These are the measurable cases. With `plan.selects` they are the cases of the last round, except
     those that are certainly slower than the fastest one, and sizes that may gain little, from the
-    first analysis on. With predicted rates, cases that are improbable to be the fastest are left
+    first analysis on. With predicted rates, cases that are unlikely to be the fastest are left
     out earlier.
     """
     known = measurable_windows(plan, number, own)
@@ -53,7 +53,7 @@ def select_windows(plan: Plan, number: int, own: Sequence[Record]) -> dict[int, 
         return known
     known = {place: found for place, found in known.items() if found[-1].trial.round == last}
     if known and plan.predicted:
-        known = _without_improbable(plan, known)
+        known = _without_unlikely(plan, known)
     if not known or last < plan.counts[0]:
         return known
     fastest = known[fastest_place(known)]
@@ -61,8 +61,8 @@ def select_windows(plan: Plan, number: int, own: Sequence[Record]) -> dict[int, 
     return _without_equal_sizes(plan, known)
 
 
-def _without_improbable(plan: Plan, known: dict[int, list[Record]]) -> dict[int, list[Record]]:
-    """Return the windows without those of cases that are improbable to be the fastest.
+def _without_unlikely(plan: Plan, known: dict[int, list[Record]]) -> dict[int, list[Record]]:
+    """Return the windows without those of cases that are unlikely to be the fastest.
 
     The case with the highest weighted ratio stays, and so do those with a chance of at least
     LEAST_CHANCE to be faster than it. The best case with another server stays in any case; without
@@ -101,7 +101,7 @@ def _without_improbable(plan: Plan, known: dict[int, list[Record]]) -> dict[int,
 
 
 def _without_equal_sizes(plan: Plan, known: dict[int, list[Record]]) -> dict[int, list[Record]]:
-    """Return the windows without those of sizes that hardly are much faster than the first one.
+    """Return the windows without those of sizes that are unlikely to be much faster than the first.
 
     The first size of each server stays. So the servers have more rounds to be compared. If only one
     server is left, all its sizes stay.

@@ -80,9 +80,10 @@ def advise(
 
     It calls the function alone and in workers, predicts the rate of each strategy, and measures the
     best ones as servers under load. An application is measured under up to eight servers.
-    After Ctrl-C the answer is from the measurements until then. Before the first server is measured
-    it is a prediction, and in the first seconds there is none. The exit code is 5 if the function
-    or the application fails, and 7 if other processes disturbed the measurement.
+    After Ctrl-C the answer is from the measurements until then, and the exit code is 130. Before
+    the first server is measured, the answer for a function is a prediction (none in the first
+    seconds), and for an application there is none. The exit code is 5 if the function or the
+    application fails, and 7 if other processes disturbed the measurement.
     """
     from offload.bench.advice import steps
     from offload.bench.records import journal

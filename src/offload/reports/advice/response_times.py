@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from offload.bench.advice import latency
 from offload.bench.advice.latency import Percentile
 from offload.reports.advice.names import join_names
-from offload.units import percent, seconds
+from offload.units import number_and_unit, percent, seconds
 
 MIN_RESPONSES = 100  # responses, of which one is slower than the p99 on average
 
@@ -87,6 +87,6 @@ def _with_interval(found: Percentile) -> str:
         return value
     if found.high is None:
         return f"{value} ({seconds(found.low)} or more)"
-    low, high = seconds(found.low), percentile(found, found.high)
-    number, unit = low.split()
-    return f"{value} ({number if high.endswith(f' {unit}') else low} to {high})"
+    (low, unit), (_, high_unit) = number_and_unit(found.low), number_and_unit(found.high)
+    start = low if unit == high_unit else f"{low} {unit}"
+    return f"{value} ({start} to {percentile(found, found.high)})"

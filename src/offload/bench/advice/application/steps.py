@@ -139,13 +139,16 @@ def _probe(run: AdviceRun, names: Sequence[str]) -> Record:
 
 
 def _most_processes(question: Question, probe: Record) -> int:
-    """Return how many processes fit into the memory; raise RunError if not even one does."""
+    """Return how many processes fit into the memory, at most MOST_PROCESSES.
+
+    Raise RunError if not even one does.
+    """
     each_mib = probe.application.worker_pss_mib
     if question.memory_mib is None or not each_mib:
         return sizes.MOST_PROCESSES
     if each_mib > question.memory_mib:
         raise constraints.too_little_memory(question.memory_mib, "server", "one process", each_mib)
-    return int(question.memory_mib / each_mib)
+    return min(sizes.MOST_PROCESSES, int(question.memory_mib / each_mib))
 
 
 def _saturating_requests(question: Question, probe: Record) -> int:

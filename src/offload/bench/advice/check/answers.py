@@ -96,8 +96,6 @@ def _record(task: str, found: Answer, seconds: float) -> RecordedAnswer:
         chosen.strategy,
         chosen.workers,
         chosen.rate.value,
-        chosen.rate.low,
-        chosen.rate.high,
         chosen.prediction.rate,
         found.sure,
         round(seconds, 1),

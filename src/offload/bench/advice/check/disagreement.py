@@ -75,7 +75,10 @@ def measure(answers: Sequence[RecordedAnswer], users: int, folder: Path) -> None
 
 
 def check_plan(missing: Collection[tuple[str, object]], folder: Path) -> None:
-    """Raise StorageError if the plan in `folder` has no case for some choices, given with tasks."""
+    """Raise StorageError if the plan in `folder` has no case for some choices.
+
+    `missing` are these choices, each with its task.
+    """
     if missing:
         first = min(task for task, _ in missing)
         what = f"the plan in {folder} is older than an answer for {short_name(first)}"

@@ -31,8 +31,6 @@ class RecordedAnswer:
     strategy: str
     workers: int
     rate: float | None
-    rate_low: float | None
-    rate_high: float | None
     predicted_rate: float
     sure: str
     seconds: float

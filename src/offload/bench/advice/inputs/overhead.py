@@ -96,7 +96,7 @@ class Overhead:
         return self.scaled(python_s / self.python_s)
 
     def scaled(self, factor: float) -> Overhead:
-        """Return the overhead on a machine that is slower by a factor."""
+        """Return the overhead on a machine that is slower by a factor, without `python_s`."""
         parts = (self.waiting, self.computing, self.megabyte)
         waiting, computing, megabyte = (
             None if part is None else part.scaled(factor) for part in parts

@@ -148,8 +148,8 @@ def _quietly(*_: object) -> None:
 
 def _case(strategy: str, task: str, workers: int) -> Case:
     settings = strategies.settings((strategy, workers))
-    # As many users as advice has for a task that computes, because more users increase the
-    # overhead: advice also measures twice the workers. At least USERS_PER_WORKER: none is idle.
+    # More users increase the overhead. So a task that computes has as many users as in advice,
+    # whose largest candidate has twice the workers; and USERS_PER_WORKER, so that none is idle.
     computing_users = strategies.saturating_users(USERS, 2 * workers, is_coroutine=False)
     computing_users = max(computing_users, strategies.USERS_PER_WORKER * workers)
     users = computing_users if task == _computing_task(strategy) else USERS

@@ -36,9 +36,11 @@ class StoredRound:
 
 
 def load_or_typical() -> Overheads:
-    """Return the median overheads of this machine; typical ones if no round is stored."""
+    """Return the weighted medians of this machine; only typical overheads if no round is stored."""
     known = load()
-    return _median(known) if known else Overheads(typical_overhead.TYPICAL, are_typical=True)
+    return (
+        _weighted_median(known) if known else Overheads(typical_overhead.TYPICAL, are_typical=True)
+    )
 
 
 def load_or_measure(report: Callable[[str], object]) -> Overheads:
@@ -51,12 +53,12 @@ def load_or_measure(report: Callable[[str], object]) -> Overheads:
     """
     known = load()
     if len(known) >= ROUNDS:
-        return _median(known)
+        return _weighted_median(known)
     report("the strategies' overhead on this machine: 30 s")
     return _with_another(known, report)
 
 
-def _median(known: Sequence[StoredRound]) -> Overheads:
+def _weighted_median(known: Sequence[StoredRound]) -> Overheads:
     found = overhead.median([each.overheads for each in known])
     return Overheads(typical_overhead.weight_with_typical(found, len(known)))
 
@@ -72,17 +74,17 @@ def _with_another(known: Sequence[StoredRound], report: Callable[[str], object])
         if not known:
             raise
         report(f"{error}; an earlier measurement is used")
-        return _median(known)
+        return _weighted_median(known)
     if measured.warning is None:
         known = [*known, StoredRound(time.time(), measured.overheads)]
         _save(known)
-        return _median(known)
+        return _weighted_median(known)
     if not known:
         return replace(
             measured, overheads=typical_overhead.weight_with_typical(measured.overheads, 1)
         )
     report(f"{measured.warning}; an earlier measurement is used")
-    return _median(known)
+    return _weighted_median(known)
 
 
 def load() -> list[StoredRound]:

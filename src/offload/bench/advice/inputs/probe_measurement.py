@@ -53,7 +53,7 @@ def measure(case: Case, upstream: Upstream | None, users: int) -> Probe:
     SLOWEST_S, and InterruptedProbe after an interrupt if what is known suffices for a prediction:
     for a coroutine, it does not without its calls on one event loop.
     """
-    speeds = [machine_speed.measure().python_s]
+    speed_s = machine_speed.measure().python_s
     passes: list[Pass] = []
     opened, is_interrupted = None, False
     with _start(case, upstream) as child:
@@ -96,7 +96,7 @@ def measure(case: Case, upstream: Upstream | None, users: int) -> Probe:
             leak_mib=_growth(before_mib, after_mib, alone["done"]),
             threads=int(alone["threads"]) - 1,
         ),
-        python_s=statistics.fmean([*speeds, *(s for each in passes for s in each.speeds_s)]),
+        python_s=statistics.fmean([speed_s, *(s for each in passes for s in each.speeds_s)]),
         points=means,
         # a change of the machine's speed may increase one
         crowding=max(1.0, min((each.crowding for each in passes), default=1.0)),

@@ -1,8 +1,8 @@
 """Typical overheads of the strategies: they replace unknown ones, and correct uncertain parts.
 
 As multiples of the time of fixed work in Python, the overheads of a task that does nothing differ
-by 10 % between machines (standard deviation), although the speeds of these machines differ by a
-factor of 3. So a prediction is possible before the overheads of a machine are measured.
+by 8 to 15 % between machines (standard deviation), although the speeds of these machines differ by
+a factor of 3. So a prediction is possible before the overheads of a machine are measured.
 
 The additional time of a task that computes, and the time for which cores are idle, are small
 differences of large times. In one round they have errors of 100 % and 40 %, so that the first
