@@ -118,7 +118,7 @@ def _required(function: Callable[..., Any]) -> list[str]:
     """Return the names of the parameters that have no default value."""
     try:
         parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):  # some functions in C have no signature
+    except Exception:  # noqa: BLE001 - functions in C have none; a proxy may raise anything
         return []
     optional = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     return [p.name for p in parameters if p.default is p.empty and p.kind not in optional]

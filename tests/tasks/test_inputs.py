@@ -26,6 +26,11 @@ def baskets():
 def numbers(): return [1, 2]
 def none(): return []
 def exits(): raise SystemExit(3)
+def interrupts(): raise KeyboardInterrupt
+class Proxy:
+    def __call__(self): return "called"
+    def __getattr__(self, name): raise RuntimeError("nothing is bound")
+proxy = Proxy()
 def fails(): raise ValueError("no\\nbasket")
 """
 
@@ -68,6 +73,10 @@ def test_results_may_differ_where_inputs_do(shop: str) -> None:
     assert not catalog.has_constant_bodies(f"{shop}:quote({shop}:baskets)")
 
 
+def test_a_proxy_whose_attributes_raise_is_called(shop: str) -> None:
+    assert results(f"{shop}:proxy") == [b"called"]
+
+
 @pytest.mark.parametrize(
     ("inputs", "said"),
     [
@@ -78,6 +87,7 @@ def test_results_may_differ_where_inputs_do(shop: str) -> None:
         ("{shop}:none", "yields no input"),
         ("{shop}:fails", "raised ValueError: no basket"),
         ("{shop}:exits", "raised SystemExit: 3"),
+        ("{shop}:interrupts", "raised KeyboardInterrupt"),
         ("{shop}:numbers", "does not take these arguments"),
     ],
 )

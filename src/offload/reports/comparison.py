@@ -53,7 +53,7 @@ def lines(
         )
     for name, known in zip(names, rates, strict=True):
         text.append(f"{name}: {'no rate' if known is None else f'{known:.2f}/s'}")
-    if verdict.more_pairs:
+    if verdict.more_pairs and result.disturbed is None:
         text.append(
             f"about {verdict.more_pairs} more rounds are needed for a verdict at this noise"
         )

@@ -102,3 +102,19 @@ def test_an_interrupt_while_another_python_is_probed_prints_the_prediction(
     text = " ".join(capsys.readouterr().out.split())
     assert "for quote, by prediction." in text
     assert WARNING not in text
+
+
+def test_a_prediction_is_printed_although_the_file_of_the_function_is_gone(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shop = tmp_path / "shop.py"
+    shop.write_text("def quote(): return b'1'\n")
+
+    def measure(*_: object) -> Probe:
+        shop.unlink()
+        return replace(SHOP, task=f"{shop}:quote")
+
+    monkeypatch.setattr(probe_measurement, "measure", measure)
+    with pytest.raises(Exit, match="no file"):
+        predict(Context(), f"{shop}:quote", code="flask")
+    assert "by prediction." in capsys.readouterr().out

@@ -105,6 +105,7 @@ def _measure_question(
     After an interrupt, what was not measured is typical or missing.
     """
     probe, is_interrupted = _probe(case, report)
+    constraints.check_response_time(p99_s, probe.call.wall_s, "strategy", "the function alone")
     known = overhead_store.load_or_typical()
     if not is_interrupted:
         try:
@@ -141,7 +142,7 @@ def _question(
     memory_mib: float | None = None,
     p99_s: float | None = None,
 ) -> Question:
-    """Return the question; raise RunError if no strategy can meet the constraints."""
+    """Return the question; raise RunError if no strategy fits into the memory."""
     question = Question(
         probe,
         known.overheads,
@@ -151,16 +152,10 @@ def _question(
         overhead_warning=known.warning,
         are_overheads_typical=known.are_typical,
     )
-    _check_constraints(question)
-    return question
-
-
-def _check_constraints(question: Question) -> None:
-    alone_s, limit_mib = question.probe.call.wall_s, question.memory_mib
-    constraints.check_response_time(question.p99_s, alone_s, "strategy", "the function alone")
-    if limit_mib is not None and not question.model.ranking():
+    if memory_mib is not None and not question.model.ranking():
         least_mib = replace(question.model, memory_mib=None).predict("loop", 1).memory_mib
-        raise constraints.too_little_memory(limit_mib, "strategy", "one loop", least_mib or 0.0)
+        raise constraints.too_little_memory(memory_mib, "strategy", "one loop", least_mib or 0.0)
+    return question
 
 
 def measure(question: Question, planned: Plan, folder: Path, report: Report, ends: float) -> Answer:

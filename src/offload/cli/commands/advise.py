@@ -23,6 +23,8 @@ from offload.registry import catalog
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from offload.bench.advice.answer import Answer
+    from offload.reports.advice.handlers import Handler
     from offload.suites import Case
 
 SHORTEST, LONGEST = 30.0, 3600.0  # s of a budget
@@ -119,12 +121,7 @@ def advise(
     except (UserError, KeyboardInterrupt):
         journal.remove_without_records(folder)
         raise
-    handler = None
-    failure: UserError | None = None
-    try:
-        handler = handlers.for_answer(code, result)
-    except UserError as error:  # the file of the function was changed meanwhile: keep the answer
-        failure = error
+    handler, failure = _handler(code, result)
     kept = _keep(folder)
     if format == "json":
         print(answer_json.as_json(result, handler), flush=True)
@@ -190,13 +187,28 @@ def predict(
     handlers.check(code)
     case = _case("predict", task, users, python, path, args, inputs, code)
     found = steps.predict(case, output.print_progress)
-    handler = handlers.for_answer(code, found)
+    handler, failure = _handler(code, found)
     if format == "json":
         print(answer_json.as_json(found, handler), flush=True)
     else:
         print(answer_text.text(found, handler=handler), flush=True)
     if found.is_interrupted:
         raise Exit("interrupted: the prediction is from the calls until then", code=130)
+    if failure is not None:
+        raise failure
+
+
+def _handler(code: str, found: Answer) -> tuple[Handler | None, UserError | None]:
+    """Return the program of `code`, and why there is none: the answer is printed in any case.
+
+    The file of the function may have been changed during the measurement.
+    """
+    from offload.reports.advice import handlers
+
+    try:
+        return handlers.for_answer(code, found), None
+    except UserError as error:
+        return None, error
 
 
 def _case(

@@ -204,7 +204,7 @@ def _what(option: Option) -> str:
 
 def _headers(answer: Answer) -> list[str]:
     if not answer.is_measured:
-        return ["Strategy", "Predicted rate", "Memory"]
+        return ["Strategy", "Predicted rate", "Predicted memory"]
     return ["Strategy", "Rate (95 % interval)", "Relative rate", "Memory"]
 
 
@@ -213,10 +213,11 @@ def _rows(answer: Answer) -> Iterator[list[str]]:
         name = names.option_name(option.strategy, option.workers)
         is_chosen = option is answer.chosen
         predicted_mib = option.prediction.memory_mib
-        memory = "" if predicted_mib is None else f"~{predicted_mib:.0f} MiB"
+        memory = "" if predicted_mib is None else f"{predicted_mib:.0f} MiB"
         if not answer.is_measured:
             yield [name, f"{number(option.prediction.rate)}/s", memory]
             continue
+        memory = memory and f"~{memory}"
         if option.memories_mib:
             memory = _range([f"{mib:.0f}" for mib in sorted(option.memories_mib)], " MiB")
         yield [name, _rate(option), "1.00x" if is_chosen else _ratio(option), memory]

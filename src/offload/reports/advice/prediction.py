@@ -18,19 +18,20 @@ def sentences(answer: Answer) -> Iterator[str]:
 
     If the measurement was disturbed, yield the strategy with the best prediction instead.
     """
+    memory = "Memory with ~ is predicted."
     if answer.sure == DISTURBED:
         best = predict(answer.question, answer.chosen.case).chosen.prediction
         name = option_name(best.strategy, best.workers)
         yield (
             f"{name} with {number(best.rate)}/s, calculated from calls of the function alone, "
-            "which may have been disturbed, too."
+            f"which may have been disturbed, too. {memory}"
         )
         return
     measured, predicted = answer.chosen.rate.value, answer.chosen.prediction.rate
     if measured is None:
         return
     name = option_name(answer.chosen.strategy, answer.chosen.workers)
-    yield f"{compare_with_measured(name, predicted, measured)} Memory with ~ is predicted."
+    yield f"{compare_with_measured(name, predicted, measured)} {memory}"
 
 
 def compare_with_measured(name: str, predicted: float, measured: float) -> str:
