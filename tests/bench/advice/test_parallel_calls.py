@@ -100,3 +100,9 @@ def test_the_answer_names_the_cores_and_how_to_use_processes() -> None:
     assert "for example by OPENBLAS_NUM_THREADS=1" in text
     one_core = answered(probe(0.0, 0.05, hold=1.0), {("prefork", 2): 39.0, ("pipes", 2): 38.0})
     assert not any("OPENBLAS" in sentence for sentence in changes.sentences(one_core))
+
+
+def test_the_cpu_time_of_a_call_that_is_mostly_queued_is_not_that_of_several_cores() -> None:
+    call = replace(PRODUCT.call, wall_s=0.00473, queued_s=0.0043, cpu_s=0.000544)
+    assert call.parallelism == 1.0
+    assert replace(call, cpu_s=0.006).parallelism > 2  # more than its wall time

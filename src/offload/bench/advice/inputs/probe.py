@@ -11,6 +11,7 @@ BUSY_SHARE = 0.8  # share of the cores that is busy, from which workers wait for
 FAILS_MORE = 0.5  # share of calls that fail only with several workers, which are excluded; a guess
 PAGE_FAULT_S = 1e-6  # CPU time of a page fault; a guess [virtual machine: 4 to 5 us]
 MANY_FAULTS = 0.02  # share of the CPU time, above which page faults matter; a guess
+RUNNING = 0.2  # share of the wall time, below which a running time is uncertain; a guess
 PARALLEL = 1.2  # mean number of cores of a call, above which it uses several; a guess
 
 
@@ -98,9 +99,13 @@ class CallCost:
     def parallelism(self) -> float:
         """The mean number of cores that a call uses; 1.0 unless it clearly uses several.
 
-        The CPU time includes all threads and ended children, so it may exceed the wall time.
+        The CPU time includes all threads and ended children, so it may exceed the wall time. If a
+        call is queued for most of its time, its running time is a small difference with a large
+        error. Then only a CPU time above the wall time shows several cores.
         """
         running_s = self.wall_s - self.queued_s
+        if running_s < RUNNING * self.wall_s and self.cpu_s <= self.wall_s:
+            return 1.0
         return self.cpu_s / running_s if self.cpu_s > PARALLEL * running_s > 0 else 1.0
 
     @property
