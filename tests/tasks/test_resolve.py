@@ -52,6 +52,11 @@ def test_file_imports_its_neighbours(own: Path) -> None:
     assert tasks.call(f"{own}/sub/pricing.py:quote") == b"cheap"
 
 
+def test_a_function_may_have_letters_beyond_ascii(own: Path) -> None:
+    (own / "preis.py").write_text("def größe(): return 'groß'", encoding="utf-8")
+    assert tasks.call(f"{own / 'preis.py'}:größe") == "groß".encode()
+
+
 def test_file_may_be_called_tasks(own: Path) -> None:
     (own / "tasks.py").write_text("def quote(): return __name__")
     assert tasks.call(f"{own}/tasks.py:quote").startswith(b"_own_tasks_")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from offload.errors import UsageError
 
 PREFIX = "app="
-NAME = r"[A-Za-z_][A-Za-z0-9_]*"
+NAME = r"[^\W\d]\w*"
 FORM = re.compile(
     rf"(?P<where>[^:\x00-\x1f]+)(?::(?P<attribute>{NAME}(?:\.{NAME})*)(?P<call>\(\))?)?"
 )

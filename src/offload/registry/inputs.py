@@ -11,7 +11,7 @@ from pathlib import Path
 
 from offload.errors import UsageError
 
-NAME = r"[A-Za-z_][A-Za-z0-9_]*"
+NAME = r"[^\W\d]\w*"
 FORM = re.compile(rf"(?P<task>[^()]+)\((?P<inputs>@[^()\x00-\x1f]+|[^()@:\x00-\x1f]+:{NAME})\)")
 FILE_MARK = "@"
 

@@ -117,4 +117,4 @@ def test_a_prediction_is_printed_although_the_file_of_the_function_is_gone(
     monkeypatch.setattr(probe_measurement, "measure", measure)
     with pytest.raises(Exit, match="no file"):
         predict(Context(), f"{shop}:quote", code="flask")
-    assert "by prediction." in capsys.readouterr().out
+    assert "by prediction." in " ".join(capsys.readouterr().out.split())
