@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 
 from offload.errors import UsageError
+from offload.registry.inputs import NAME
 
 PREFIX = "app="
-NAME = r"[^\W\d]\w*"
 FORM = re.compile(
     rf"(?P<where>[^:\x00-\x1f]+)(?::(?P<attribute>{NAME}(?:\.{NAME})*)(?P<call>\(\))?)?"
 )

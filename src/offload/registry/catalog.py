@@ -30,7 +30,7 @@ RUN_NAMES = (
     "scale",
 )
 MAX_LISTED = 12  # names in an error message
-USER_TASK = re.compile(r"(?P<where>[^:\x00-\x1f]+):(?P<function>[^\W\d]\w*)")
+USER_TASK = re.compile(rf"(?P<where>[^:\x00-\x1f]+):(?P<function>{inputs.NAME})")
 USER_FILE = re.compile(r"(?P<where>[^:\x00-\x1f]+\.py):?")  # USER_TASK without the function
 
 

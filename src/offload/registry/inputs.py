@@ -11,7 +11,7 @@ from pathlib import Path
 
 from offload.errors import UsageError
 
-NAME = r"[^\W\d]\w*"
+NAME = r"[^\W\d]\w*"  # of a function or another object in Python
 FORM = re.compile(rf"(?P<task>[^()]+)\((?P<inputs>@[^()\x00-\x1f]+|[^()@:\x00-\x1f]+:{NAME})\)")
 FILE_MARK = "@"
 

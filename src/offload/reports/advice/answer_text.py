@@ -213,11 +213,11 @@ def _rows(answer: Answer) -> Iterator[list[str]]:
         name = names.option_name(option.strategy, option.workers)
         is_chosen = option is answer.chosen
         predicted_mib = option.prediction.memory_mib
-        memory = "" if predicted_mib is None else f"{predicted_mib:.0f} MiB"
+        predicted = "" if predicted_mib is None else f"{predicted_mib:.0f} MiB"
         if not answer.is_measured:
-            yield [name, f"{number(option.prediction.rate)}/s", memory]
+            yield [name, f"{number(option.prediction.rate)}/s", predicted]
             continue
-        memory = memory and f"~{memory}"
+        memory = f"~{predicted}" if predicted else ""
         if option.memories_mib:
             memory = _range([f"{mib:.0f}" for mib in sorted(option.memories_mib)], " MiB")
         yield [name, _rate(option), "1.00x" if is_chosen else _ratio(option), memory]

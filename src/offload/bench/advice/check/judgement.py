@@ -53,11 +53,10 @@ def requirements(
 
     Only the first answer to each function counts, except for the time of the longest answer, and
     for the requirement on repeated answers. The latter does not apply to `ties`, the functions for
-    which no strategy is certainly the best.
-    A function of `truths` without an answer, because its advice failed, has no measured advice, and
-    its choice is not the best.
+    which no strategy is certainly the best. A function of `truths` without an answer, because its
+    advice failed, has no measured advice, and its choice is not the best.
     """
-    of_all = [_time(answers), _consistency(truths, answers, ties)]
+    longest, repeated = _time(answers), _consistency(truths, answers, ties)
     answers = first_answers(answers)
     found = compare_answers(truths, answers, confirmations)
     return [
@@ -68,7 +67,8 @@ def requirements(
         _coverage(truths, answers),
         _unknown(answers, len(truths.keys() - {each.task for each in answers})),
         _wrong(found, answers),
-        *of_all,
+        longest,
+        repeated,
     ]
 
 
