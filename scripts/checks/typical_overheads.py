@@ -9,6 +9,7 @@ after an interrupt. The exit code is 7 if no round was valid.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from offload.bench.advice.inputs import overhead, overhead_measurement
@@ -38,7 +39,7 @@ def main(words: list[str]) -> int:
 def _add_round(valid: list[dict[str, Overhead]]) -> str | None:
     """Measure a round and add it if it is valid; otherwise return the problem."""
     try:
-        measured = overhead_measurement.measure()
+        measured = overhead_measurement.measure(math.inf)
     except RunError as error:
         return str(error)
     if measured.warning is None and overhead.is_complete(measured.overheads):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import runpy
 import time
 from collections.abc import Mapping
@@ -243,7 +244,7 @@ def test_each_answer_measures_one_round_until_enough_are_stored(
 
     monkeypatch.setattr(overhead_measurement, "measure_round", measure_round)
     for number in range(1, overhead_store.ROUNDS + 3):
-        overhead_store.load_or_measure(_ignore)
+        overhead_store.load_or_measure(_ignore, math.inf)
         assert len(measured) == min(number, overhead_store.ROUNDS)
     assert len(measured) == len(overhead_store.load()) == overhead_store.ROUNDS
 
@@ -260,28 +261,53 @@ def test_a_disturbed_round_is_not_stored_and_used_only_if_there_is_no_other(
 ) -> None:
     reports: list[str] = []
     monkeypatch.setattr(overhead_measurement, "measure_round", partial(_round, 0.5))
-    disturbed = overhead_store.load_or_measure(reports.append)
+    disturbed = overhead_store.load_or_measure(reports.append, math.inf)
     assert disturbed.overheads["pipes"].waiting is not None
     warning = "the overhead is not certain: other processes used 50 % of the machine's CPU"
     assert disturbed.warning == warning
     assert overhead_store.load() == []
     overhead_store._save([StoredRound(time.time(), STORED)])
-    assert overhead_store.load_or_measure(reports.append) == Overheads(WEIGHTED)
+    assert overhead_store.load_or_measure(reports.append, math.inf) == Overheads(WEIGHTED)
     assert len(overhead_store.load()) == 1
-    assert reports[-1] == f"{warning}; an earlier measurement is used"
+    assert reports[-1] == f"{warning}; earlier values are used"
 
 
 def test_a_round_that_fails_is_an_error_only_if_there_is_no_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def fail() -> Overheads:
+    def fail(_: float) -> Overheads:
         raise RunError("threads: its rate or CPU time is unknown")
 
     monkeypatch.setattr(overhead_measurement, "measure", fail)
     with pytest.raises(RunError):
-        overhead_store.load_or_measure(_ignore)
+        overhead_store.load_or_measure(_ignore, math.inf)
     overhead_store._save([StoredRound(time.time(), STORED)])
-    assert overhead_store.load_or_measure(_ignore) == Overheads(WEIGHTED)
+    assert overhead_store.load_or_measure(_ignore, math.inf) == Overheads(WEIGHTED)
+
+
+def test_a_measurement_that_takes_too_long_is_replaced_by_typical_or_earlier_values(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def start(*arguments: Any, **options: object) -> list[Record]:
+        clock[0] += 40.0
+        arguments[3]("baseline", 1.0)
+        return _round(0.0, arguments[0])
+
+    reports: list[str] = []
+    typical = Overheads(typical_overhead.TYPICAL, are_typical=True)
+    monkeypatch.setattr(overhead_measurement, "measure_round", start)
+    clock = [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    assert overhead_store.load_or_measure(reports.append, 1029.0) == typical
+    assert reports == []  # it was not started
+    assert overhead_store.load_or_measure(reports.append, 1031.0) == typical
+    limit = "the strategies' overhead took more than 31 s"
+    assert reports[-1] == f"{limit}; typical values are used"
+    assert overhead_store.load() == []
+    overhead_store._save([StoredRound(time.time(), STORED)])
+    assert overhead_store.load_or_measure(reports.append, clock[0] + 31.0) == Overheads(WEIGHTED)
+    assert reports[-1] == f"{limit}; earlier values are used"
+    assert len(overhead_store.load()) == 1
 
 
 def _ignore(_: str) -> None:
@@ -308,7 +334,7 @@ def _round(
 @pytest.mark.timing
 @pytest.mark.timeout(180)
 def test_measured_overheads_are_those_of_workers_that_compute_and_that_sleep() -> None:
-    measured = overhead_measurement.measure()
+    measured = overhead_measurement.measure(math.inf)
     found = measured.overheads
     assert [*found] == [*STRATEGIES]
     assert found["loop"].waiting is None

@@ -38,7 +38,7 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_an_interrupt_while_the_overheads_are_measured_prints_the_prediction(
     results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def interrupt() -> None:
+    def interrupt(_: float) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(overhead_measurement, "measure", interrupt)
@@ -95,7 +95,7 @@ def test_an_interrupt_while_another_python_is_probed_prints_the_prediction(
 
     overheads = Overheads(typical_overhead.TYPICAL)
     monkeypatch.setattr(probe_measurement, "measure", measure)
-    monkeypatch.setattr(overhead_store, "load_or_measure", lambda _: overheads)
+    monkeypatch.setattr(overhead_store, "load_or_measure", lambda *_: overheads)
     with pytest.raises(Exit) as ended:
         advise(Context(), "sleep_sync", pythons=sys.executable)
     assert ended.value.code == 130

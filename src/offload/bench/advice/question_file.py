@@ -103,6 +103,7 @@ def _question(values: Any) -> Question:
         overhead_warning=_text(values, "overhead_warning"),
         pythons=tuple(lines.built(OtherPython, p, "python") for p in values.get("pythons", ())),
         cpus=None if values.get("cpus") is None else int(values["cpus"]),
+        are_overheads_typical=values.get("are_overheads_typical") is True,
     )
     if found.users < 1 or not found.model.ranking():  # which raises an error for times that are 0
         raise ValueError("no strategy is possible")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import fmean
@@ -19,6 +20,7 @@ from offload.bench.trial import builder
 from offload.errors import RunError
 from offload.suites import Case
 
+DURATION_S = 30.0  # of a round
 SHORTEST = 1e-9  # of a valid figure in s
 # Tasks that do nothing, wait for 2 ms, and return 1 MB
 NOOP, WAITS, SENDS = "noop_sync", "sleep_shortest_sync", "noop_megabyte_sync"
@@ -45,10 +47,15 @@ class Overheads:
     are_typical: bool = False
 
 
-def measure() -> Overheads:
-    """Measure all strategies in one round of a block, in about 30 s.
+class OverheadTimeout(RunError):
+    """The overheads could not be measured in time."""
 
-    Raise RunError if the overhead of a task that does nothing is unknown.
+
+def measure(ends: float) -> Overheads:
+    """Measure all strategies in one round of a block, in about DURATION_S.
+
+    Raise OverheadTimeout if it has not ended at `ends`, a time of `time.monotonic`, and RunError if
+    the overhead of a task that does nothing is unknown.
     """
     count = cores.available()
     cases = [_case(name, task, count) for task in (NOOP, SENDS) for name in STRATEGIES]
@@ -57,7 +64,13 @@ def measure() -> Overheads:
     block = dict(enumerate(cases))
     seed = plans.new_seed()
     trial = builder.new_trial("overhead", kind=WINDOW, block=0, round=1, seed=seed)
-    measured = measure_round(block, trial, None, _quietly, with_gil=False, design=MANY_ROUNDS)
+    limit_s = ends - time.monotonic()
+
+    def check_time(*_: object) -> None:
+        if time.monotonic() > ends:
+            raise OverheadTimeout(f"the strategies' overhead took more than {limit_s:.0f} s")
+
+    measured = measure_round(block, trial, None, check_time, with_gil=False, design=MANY_ROUNDS)
     records = RunRecords(measured)
     windows = {
         (case.server, case.task): records.at(place).windows() for place, case in block.items()
@@ -140,10 +153,6 @@ def _idle_s(strategy: str, windows: list[Record], count: int, serial_s: float) -
     if strategy != "prefork" and serial_s > LOOP_BUSY * interval_s:
         return SHORTEST
     return max(SHORTEST, (count - MEASURING_CORES) * interval_s - cpu_s)
-
-
-def _quietly(*_: object) -> None:
-    """Report nothing."""
 
 
 def _case(strategy: str, task: str, workers: int) -> Case:

@@ -19,7 +19,11 @@ from pathlib import Path
 from offload import cores, files
 from offload.bench.advice.inputs import overhead, overhead_measurement, typical_overhead
 from offload.bench.advice.inputs.overhead import Overhead
-from offload.bench.advice.inputs.overhead_measurement import Overheads
+from offload.bench.advice.inputs.overhead_measurement import (
+    DURATION_S,
+    Overheads,
+    OverheadTimeout,
+)
 from offload.errors import RunError
 from offload.registry import places
 
@@ -37,54 +41,54 @@ class StoredRound:
 
 def load_or_typical() -> Overheads:
     """Return the weighted medians of this machine; only typical overheads if no round is stored."""
-    known = load()
-    return (
-        _weighted_median(known) if known else Overheads(typical_overhead.TYPICAL, are_typical=True)
-    )
+    return _of_rounds(load())
 
 
-def load_or_measure(report: Callable[[str], object]) -> Overheads:
+def load_or_measure(report: Callable[[str], object], ends: float) -> Overheads:
     """Return the median overheads of this machine, weighted with typical ones.
 
-    If fewer than ROUNDS rounds are stored, measure and store another one. A round that is
-    incomplete or disturbed is not stored, and is used only if there is no other one. `report` is
-    called with a short text before the measurement, and with the reason why an earlier one is used.
-    Raise RunError if no round has the overhead of a task that does nothing.
+    If fewer than ROUNDS rounds are stored, measure and store another one, unless it takes longer
+    than until `ends`, a time of `time.monotonic`. A round that is incomplete or disturbed is not
+    stored, and is used only if there is no other one. `report` is called with a short text before
+    the measurement, and with the reason why it is not used. Raise RunError if no round is stored
+    and this one does not have the overhead of a task that does nothing.
     """
     known = load()
-    if len(known) >= ROUNDS:
-        return _weighted_median(known)
-    report("the strategies' overhead on this machine: 30 s")
-    return _with_another(known, report)
+    if len(known) >= ROUNDS or time.monotonic() + DURATION_S > ends:
+        return _of_rounds(known)
+    report(f"the strategies' overhead on this machine: {DURATION_S:.0f} s")
+    return _with_another(known, report, ends)
 
 
-def _weighted_median(known: Sequence[StoredRound]) -> Overheads:
+def _of_rounds(known: Sequence[StoredRound]) -> Overheads:
+    """Return the weighted medians of the rounds; only typical overheads without any."""
+    if not known:
+        return Overheads(typical_overhead.TYPICAL, are_typical=True)
     found = overhead.median([each.overheads for each in known])
     return Overheads(typical_overhead.weight_with_typical(found, len(known)))
 
 
-def _with_another(known: Sequence[StoredRound], report: Callable[[str], object]) -> Overheads:
-    """Measure a round, store it if it is certain, and return the overheads to use.
-
-    Raise RunError if it fails and no round is known.
-    """
+def _with_another(
+    known: Sequence[StoredRound], report: Callable[[str], object], ends: float
+) -> Overheads:
+    """Measure a round, store it if it is certain, and return the overheads to use."""
     try:
-        measured = overhead_measurement.measure()
+        measured = overhead_measurement.measure(ends)
     except RunError as error:
-        if not known:
+        if not known and not isinstance(error, OverheadTimeout):
             raise
-        report(f"{error}; an earlier measurement is used")
-        return _weighted_median(known)
+        report(f"{error.what}; {'earlier' if known else 'typical'} values are used")
+        return _of_rounds(known)
     if measured.warning is None:
         known = [*known, StoredRound(time.time(), measured.overheads)]
         _save(known)
-        return _weighted_median(known)
+        return _of_rounds(known)
     if not known:
         return replace(
             measured, overheads=typical_overhead.weight_with_typical(measured.overheads, 1)
         )
-    report(f"{measured.warning}; an earlier measurement is used")
-    return _weighted_median(known)
+    report(f"{measured.warning}; earlier values are used")
+    return _of_rounds(known)
 
 
 def load() -> list[StoredRound]:
