@@ -45,6 +45,8 @@ def main(arguments: list[str]) -> int:
     requests, results = calling.begin()
     gil_state.watch()
     task, start = arguments[0], _AsAtStart()
+    # The workers share these modules, as those of a server do, and so need as little memory.
+    forkserver.set_forkserver_preload(["offload.serving.task_probe"])
     forkserver.ensure_running()  # the task may change the environment
     try:
         _print(results, _facts(task))

@@ -60,6 +60,7 @@ def probe(wait_s: float, cpu_s: float, hold: float = 0.0, **changed: object) -> 
         "page_faults": None,
         "connections": None,
         "base_mib": 20.0,
+        "imported_mib": None,
         "leak_mib": 0.0,
         "threads": 0,
         "python_s": 0.03,

@@ -115,7 +115,7 @@ SCENARIOS: dict[str, Callable[[], Answer]] = {
     "a limit of memory": lambda: answered(
         SLEEP,
         {("threads", 25): 124.0, ("prefork", 4): 19.0, ("threads", 16): 79.0},
-        memory_mib=60.0,
+        memory_mib=70.0,
     ),
     "a limit of memory on processes": lambda: answered(
         PYTHON, {("prefork", 1): 19.7, ("threads", 1): 19.5}, memory_mib=39.0

@@ -153,6 +153,8 @@ def test_without_any_figure_the_prediction_answers() -> None:
     assert "Predicted rate" in words(found)
     assert "for quote, by prediction." in words(found)
     assert "Measure it: fab advise:quote" in words(found)
+    assert "The predicted rates of " in words(found)
+    assert "differ by at most 3 %; processes is the simplest." in words(found)
 
 
 def test_a_candidate_that_did_not_start_is_left_out_and_reported() -> None:
@@ -457,7 +459,7 @@ def test_a_strategy_that_was_not_measured_has_its_prediction_and_the_reason() ->
     ) in text
     text = words(SCENARIOS["a limit of memory on processes"]())
     assert "processes (needs more than 39 MiB)" in text
-    assert "pipes x1 (predicted 4.97/s, a larger size needs more than 60 MiB)" in words(
+    assert "pipes x1 (predicted 4.97/s, a larger size needs more than 70 MiB)" in words(
         SCENARIOS["a limit of memory"]()
     )
     assert "The measurement was interrupted." in words(SCENARIOS["interrupted"]())

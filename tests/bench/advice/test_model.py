@@ -178,9 +178,9 @@ def test_no_size_is_larger_than_the_number_of_users() -> None:
 
 def test_a_limit_of_memory_excludes_what_does_not_fit() -> None:
     limited = Model(SLEEP, OVERHEADS, 25, memory_mib=100.0)
-    assert limited.sizes("pipes") == [1, 2]  # 20 + 12 + 9 MiB, and 15 for each worker
+    assert limited.sizes("pipes") == [1, 2]  # 20 + 8 + 22 MiB, and 15 + 2 for each worker
     assert limited.sizes("threads")[-1] == 25
-    none = Model(SLEEP, OVERHEADS, 25, memory_mib=30.0)
+    none = Model(SLEEP, OVERHEADS, 25, memory_mib=27.0)
     assert (none.best_size("pipes"), none.ranking()) == (None, [])
 
 
@@ -251,8 +251,25 @@ def test_processes_cost_memory_and_threads_hardly_any() -> None:
         found.predict(strategy, n).memory_mib or 0.0
         for strategy, n in (("threads", 8), ("pipes", 1), ("pipes", 2))
     )
-    assert (threads, two - one) == (pytest.approx(32.8), pytest.approx(15))
+    assert (threads, two - one) == (pytest.approx(28.8), pytest.approx(17))
     assert model(probe(0, 1, base_mib=None)).predict("loop", 1).memory_mib is None
+
+
+def test_processes_of_prefork_share_imports_and_threads_grow_as_in_the_probe() -> None:
+    """A process of a pool imports 40 MiB by itself, and 60 % of it are shared after a fork."""
+    points = point(PROCESSES, CORES, 20.0, 0.05, worker_mib=50.0)
+    grown = point(THREADS, 8, 20.0, 0.05, worker_mib=5.0)
+    known = model(probe(0, 0.05, imported_mib=57.0, base_mib=60.0, points=(points, grown)))
+
+    def each(strategy: str) -> float:
+        one, two = (known.predict(strategy, n).memory_mib or 0.0 for n in (1, 2))
+        return two - one
+
+    assert each("processes") == pytest.approx(50)
+    assert each("prefork") == pytest.approx(50 - 0.6 * 40)
+    assert each("threads") == pytest.approx(0.6 * 5)
+    older = model(probe(0, 0.05, imported_mib=None, points=(points, grown)))  # of another version
+    assert older.predict("prefork", 2).memory_mib == pytest.approx(20 + 8 + 2 * 7)
 
 
 def test_a_call_that_waits_has_the_overhead_of_workers_that_sleep() -> None:

@@ -17,8 +17,10 @@ from offload import cores
 from offload.bench.advice.inputs import probe_measurement, probe_points
 from offload.bench.advice.inputs.probe import FIRST, KEPT_PAGES, PROCESSES, THREADS, Point
 from offload.bench.advice.inputs.probe_measurement import InterruptedProbe
+from offload.bench.advice.inputs.probe_points import PASSES
 from offload.bench.target import calling_process
 from offload.bench.target.calling_process import CallingProcess
+from offload.errors import RunError
 from offload.suites import Case
 from tests.bench.advice.probes import model, point, probe
 
@@ -86,15 +88,15 @@ def started(name: str, folder: Path) -> AbstractContextManager[CallingProcess]:
 
 def test_the_wait_of_calls_that_vary_is_the_mean_of_all_calls() -> None:
     calls = probe_points.PASSES * probe_points.POINT_S * cores.available() / 0.039
-    found = probe_measurement._with_more_calls(CALL, round(calls), points(0.039))
+    found = probe_measurement._with_more_calls(CALL, round(calls), points(0.039), PASSES)
     assert found.wait_s == pytest.approx((0.02 + 0.038) / 2, rel=0.02)
     assert found.cpu_s == CALL.cpu_s
     assert found.held_s == pytest.approx(CALL.held_s)
 
 
 def test_the_wait_of_similar_calls_is_that_of_a_call_alone() -> None:
-    assert probe_measurement._with_more_calls(KNOWN.call, 70, points(0.039)) == KNOWN.call
-    assert probe_measurement._with_more_calls(CALL, 70, []) == CALL
+    assert probe_measurement._with_more_calls(KNOWN.call, 70, points(0.039), PASSES) == KNOWN.call
+    assert probe_measurement._with_more_calls(CALL, 70, [], PASSES) == CALL
 
 
 def test_calls_that_may_wait_for_each_other_end_in_time() -> None:
@@ -131,6 +133,22 @@ def test_a_probe_of_long_calls_ends_within_20_s(name: str, most: int, tmp_path: 
     found = probe_measurement.measure(case, None, 25)
     assert time.monotonic() - started_s < 3 * 20
     assert most - 1 <= found.of_kind(THREADS)[-1].count <= most
+
+
+@pytest.mark.server
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("margin_s", [0.2, 20.0])
+def test_a_function_is_too_slow_after_three_calls_or_a_timeout(
+    margin_s: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "shop.py").write_text(LOCKED)
+    monkeypatch.setattr(probe_measurement, "SLOWEST_S", 0.5)
+    monkeypatch.setattr(probe_measurement, "ALONE_S", 0.1)
+    monkeypatch.setattr(probe_measurement, "ALONE_MARGIN_S", margin_s)
+    seconds = "more than 0 s" if margin_s < 1 else "0.8 s"
+    expected = f"^one call of shop:locked takes {seconds}, too long to probe: compare strategies "
+    with pytest.raises(RunError, match=expected):
+        probe_measurement.measure(Case("threads", "shop:locked", path=str(tmp_path)), None, 25)
 
 
 def test_a_point_is_the_mean_of_its_passes() -> None:

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import fmean
 
+from offload.bench.advice import memory
 from offload.bench.advice.inputs.overhead import MEASURING_CORES, WAITING_WORKERS, Overhead
 from offload.bench.advice.inputs.probe import LOOP, PROCESSES, THREADS, Point, Probe
 from offload.bench.advice.strategies import MOST_WORKERS, STRATEGIES
@@ -32,10 +33,6 @@ GIL_SHARE = 0.5  # of the serial time: if a call holds the GIL for less, the lim
 BLOCKING = 0.5  # share of a call, above which a coroutine counts as blocking its event loop
 # Share of a strategy's highest rate: beyond it, workers are not worth their memory
 NEARLY_HIGHEST = 0.97
-SERVER_MIB = 12.0  # Tornado and the application, in addition to the task
-FORK_SERVER_MIB = 9.0  # of the process that starts the workers
-THREAD_MIB = 0.1
-PREFORK_MIB = 6.5  # per process: modules imported before the fork are shared [189 for 25]
 USERS, WORKERS, CPU, GIL, SERVER, EXTERNAL, TASK = (
     "users",
     "workers",
@@ -86,7 +83,7 @@ class Model:
         serial = [capacities[name] for name in capacities.keys() - together]
         rate = sum(x**-SHARPNESS for x in (common, *serial)) ** (-1 / SHARPNESS)
         limit = min(capacities, key=lambda name: capacities[name])
-        memory_mib = self._memory_mib(strategy, workers)
+        memory_mib = memory.predict_mib(self.probe, strategy, workers)
         return Prediction(strategy, workers, rate, memory_mib, limit)
 
     def best_size(self, strategy: str) -> Prediction | None:
@@ -147,7 +144,7 @@ class Model:
 
     def _fits(self, strategy: str, workers: int) -> bool:
         """Whether a size fits into the memory limit; a size with unknown memory fits."""
-        needed = self._memory_mib(strategy, workers)
+        needed = memory.predict_mib(self.probe, strategy, workers)
         return self.memory_mib is None or needed is None or needed <= self.memory_mib
 
     def _capacities(self, strategy: str, workers: int) -> dict[str, float]:
@@ -276,22 +273,6 @@ class Model:
         if cpu_s := self._cpu_s_on_busy_cores(PROCESSES):  # 0 if a call is too short to be measured
             allowed = min(allowed, self.probe.capacity / cpu_s)
         return best if best.rate < SATURATED * allowed else None
-
-    def _memory_mib(self, strategy: str, workers: int) -> float | None:
-        """Return the predicted memory in MiB; None if a part of it is unknown."""
-        probe = self.probe
-        added = [p.worker_mib for p in probe.of_kind(PROCESSES) if p.worker_mib is not None]
-        if probe.process.base_mib is None or not added:
-            return None
-        base_mib = probe.process.base_mib + SERVER_MIB
-        each_mib = min(added)
-        return {
-            "loop": base_mib,
-            "threads": base_mib + workers * THREAD_MIB,
-            "processes": base_mib + FORK_SERVER_MIB + workers * each_mib,
-            "pipes": base_mib + FORK_SERVER_MIB + workers * each_mib,
-            "prefork": base_mib + workers * PREFORK_MIB,
-        }[strategy]
 
 
 def shared_rate(

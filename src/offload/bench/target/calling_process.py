@@ -22,12 +22,17 @@ from offload.bench.target.json_lines import read_lines
 from offload.errors import MachineError, StartError, UserError, kind_of
 from offload.registry import catalog, places
 
+IMPORT_S = 30.0  # s for the import of a function or application of a user
 GRACE = 2.0  # s in which the process may end by itself, and again after SIGTERM
 REAP = 1.0  # s in which the other processes of its group may end by themselves
 POLL = 0.01  # s
 ERROR = "error: "  # prefix of the line on stderr in which the process reports why it ends
 PREFIX = "calls-"  # of folders, before the pid of the parent
 OWNED = re.compile(PREFIX + r"([1-9]\d{0,8})-")
+
+
+class CallTimeout(StartError):
+    """An import or the calls of a request did not end in time."""
 
 
 class CallingProcess:
@@ -49,13 +54,13 @@ class CallingProcess:
         return self.read(seconds)
 
     def read(self, seconds: float) -> dict[str, Any]:
-        """Read one line of JSON; raise StartError after `seconds` or if the process ends."""
+        """Read one line of JSON; raise CallTimeout after `seconds`, StartError if it ends."""
         assert self._process.stdout is not None
         try:
             for line in read_lines(self._process.stdout.fileno(), time.monotonic() + seconds):
                 return line
         except TimeoutError:
-            raise StartError(f"{self._doing()} did not end within {seconds:.0f} s") from None
+            raise CallTimeout(f"{self._doing()} did not end within {seconds:.0f} s") from None
         except ValueError:
             raise StartError(f"{self._task} wrote to the pipe of its calling process") from None
         reported = [line for line in self.last_lines() if line.startswith(ERROR)]

@@ -131,6 +131,15 @@ def pss_mib(process: psutil.Process) -> float | None:
     return None if pss is None else float(pss) / MIB
 
 
+def uss_mib(process: psutil.Process) -> float | None:
+    """Return the memory of one process in MiB without the pages that it shares with others.
+
+    None if it has ended or belongs to another user.
+    """
+    uss = getattr(_memory(process), "uss", None)
+    return None if uss is None else float(uss) / MIB
+
+
 def _memory(process: psutil.Process) -> object | None:
     try:
         return process.memory_full_info()

@@ -20,7 +20,8 @@ class Point:
     """Calls of `count` workers at once: `rate` in calls/s, and means of one call in s.
 
     `failed` is the share of calls that raised an exception. `results` is the number of different
-    results. `worker_mib` is the memory (PSS) that each process adds.
+    results. `worker_mib` is the memory of each process without shared pages (USS). For threads it
+    is the growth of their process (PSS), divided by their number.
     """
 
     kind: str
@@ -33,7 +34,7 @@ class Point:
     results: int
     worker_mib: float | None = None
 
-    def slowed(self, factor: float, call: CallCost) -> Point:
+    def with_cpu_factor(self, factor: float, call: CallCost) -> Point:
         """Return the point for calls that need `factor` times as much CPU time.
 
         `call` is the cost of a call alone. Waiting for a CPU takes `factor` times as long, too, and
@@ -118,7 +119,7 @@ class CallCost:
         """The time for which a call holds the GIL, in s; 0 if it is unknown."""
         return (self.hold or 0.0) * self.wall_s
 
-    def slowed(self, factor: float) -> CallCost:
+    def with_cpu_factor(self, factor: float) -> CallCost:
         """Return the cost of calls that need `factor` times the CPU time, but wait as long."""
         wall_s = self.wall_s + (factor - 1) * (self.busy_s + self.queued_s)
         return replace(
@@ -135,8 +136,8 @@ class ProcessCost:
     """What a process that calls the task costs: times in s, memory in MiB; None is unknown.
 
     `import_s` is the import of the task's module, `first_s` the first call of a process. `base_mib`
-    is the memory of one process with the task imported, `leak_mib` its growth per call. `threads`
-    is the number of threads that the calls left running.
+    is the memory of one process after calls, `imported_mib` before the first one, and `leak_mib`
+    its growth per call. `threads` is the number of threads that the calls left running.
     """
 
     import_s: float
@@ -144,6 +145,7 @@ class ProcessCost:
     base_mib: float | None
     leak_mib: float | None
     threads: int
+    imported_mib: float | None = None
 
 
 @dataclass(frozen=True)
@@ -249,7 +251,7 @@ class Probe:
         factor = busy_cpu_s / then_s
         return replace(
             self,
-            call=self.call.slowed(factor),
-            points=tuple(point.slowed(factor, self.call) for point in self.points),
+            call=self.call.with_cpu_factor(factor),
+            points=tuple(point.with_cpu_factor(factor, self.call) for point in self.points),
             upstream_cpu_s=self.upstream_cpu_s * factor,
         )

@@ -20,20 +20,25 @@ from offload.bench.advice.inputs.probe import (
     Probe,
     ProcessCost,
 )
-from offload.bench.advice.inputs.probe_points import PASSES, POINT_S, Pass, request
+from offload.bench.advice.inputs.probe_points import (
+    POINT_S,
+    Pass,
+    ProbeTimeout,
+    request,
+)
 from offload.bench.target import calling_process
 from offload.bench.target.calling_process import CallingProcess
 from offload.bench.telemetry.gil_sampler import GilSampler
-from offload.bench.telemetry.process_tree import ProcessTree, pss_mib
+from offload.bench.telemetry.process_tree import ProcessTree
 from offload.bench.telemetry.speed import machine_speed
 from offload.errors import RunError
 from offload.suites import Case
 from offload.upstream import Upstream
 
-IMPORT_TIMEOUT_S = 30.0  # for the import of the task
 ALONE_S = 1.5  # duration in s of the calls of one worker
 NEEDS_MORE_CALLS = 0.5  # `CallCost.variation` from which a mean needs more calls; a guess
 SLOWEST_S = 5.0  # time of one call, above which the probe would take too long
+ALONE_MARGIN_S = 20.0  # for the calls of one worker, which are at least three
 CACHES_MIB = 4.0  # growth during the probe up to which caches explain it; a guess
 CONNECTIONS = "connections"
 
@@ -57,15 +62,15 @@ def measure(case: Case, upstream: Upstream | None, users: int) -> Probe:
     passes: list[Pass] = []
     opened, is_interrupted = None, False
     with _start(case, upstream) as child:
-        facts = child.facts
+        facts, imported_mib = child.facts, probe_points.memory_mib(child.pid)
         first = request(child, FIRST, 1, 0.0)
         is_coroutine = bool(first["is_coroutine"])
-        before_mib = _memory_mib(child.pid)
-        alone, hold = _alone(child)
+        before_mib = probe_points.memory_mib(child.pid)
+        alone, hold = _alone(case, child)
         _check(case, alone)
         call = _call_cost(alone, hold)
         start_s = facts["import_s"] + max(0.0, first["wall_s"] - call.wall_s)
-        after_mib = _memory_mib(child.pid)
+        after_mib = probe_points.memory_mib(child.pid)
         upstream_tree = None if upstream is None else ProcessTree(upstream.pid)
         try:
             for found in probe_points.measure(
@@ -95,6 +100,7 @@ def measure(case: Case, upstream: Upstream | None, users: int) -> Probe:
             base_mib=after_mib,
             leak_mib=_growth(before_mib, after_mib, alone["done"]),
             threads=int(alone["threads"]) - 1,
+            imported_mib=imported_mib,
         ),
         python_s=statistics.fmean([speed_s, *(s for each in passes for s in each.speeds_s)]),
         points=means,
@@ -127,15 +133,21 @@ def _start(case: Case, upstream: Upstream | None) -> AbstractContextManager[Call
         python=case.python,
         path=case.path,
         environment={} if upstream is None else dict(upstream.environment()),
-        ready_s=IMPORT_TIMEOUT_S,
+        ready_s=calling_process.IMPORT_S,
     )
 
 
-def _alone(child: CallingProcess) -> tuple[Any, float | None]:
-    """Measure calls of one worker, and the share of their time in which the GIL is locked."""
+def _alone(case: Case, child: CallingProcess) -> tuple[Any, float | None]:
+    """Measure calls of one worker, and the share of their time in which the GIL is locked.
+
+    Raise RunError if a call takes more than SLOWEST_S.
+    """
     with GilSampler(child.facts) as sampler:
         began = time.monotonic()
-        alone = request(child, ALONE, 1, ALONE_S)
+        try:
+            alone = request(child, ALONE, 1, ALONE_S, ALONE_MARGIN_S)
+        except ProbeTimeout as error:
+            raise _too_slow(case, f"more than {SLOWEST_S:.0f} s") from error
         ended = time.monotonic()
     return alone, sampler.between(began, ended).share if alone["gil_enabled"] else 0.0
 
@@ -175,14 +187,16 @@ def _check(case: Case, alone: Mapping[str, Any]) -> None:
     if alone["failed"] == alone["done"]:
         raise RunError(f"every call failed: {alone['error']}", "fix the function first")
     if alone["wall_s"] > SLOWEST_S:
-        seconds = f"{alone['wall_s']:.1f} s"
-        fix = f"compare strategies yourself: fab compare:3/{case.task},4/{case.task},quick=yes"
-        raise RunError(f"one call of {case.task} takes {seconds}, too long to probe", fix)
+        raise _too_slow(case, f"{alone['wall_s']:.1f} s")
 
 
-def _with_more_calls(
-    call: CallCost, calls: int, points: Sequence[Point], passes: int = PASSES
-) -> CallCost:
+def _too_slow(case: Case, seconds: str) -> RunError:
+    """Return the error for a task whose calls take too long."""
+    fix = f"compare strategies yourself: fab compare:3/{case.task},4/{case.task},quick=yes"
+    return RunError(f"one call of {case.task} takes {seconds}, too long to probe", fix)
+
+
+def _with_more_calls(call: CallCost, calls: int, points: Sequence[Point], passes: int) -> CallCost:
     """Return the cost with the mean wait of more calls, if few calls do not show the mean.
 
     The other calls are those of one process for each core, which hardly wait for each other;
@@ -196,12 +210,6 @@ def _with_more_calls(
     wall_s = call.wall_s + statistics.fmean(waits, weights) - call.wait_s
     hold = None if call.hold is None else call.held_s / wall_s
     return replace(call, wall_s=wall_s, hold=hold)
-
-
-def _memory_mib(pid: int) -> float | None:
-    """Return the memory (PSS) of a process without its descendants; None if it is unknown."""
-    known = [pss_mib(process) for process in probe_points.tree(pid)[:1]]
-    return known[0] if known else None
 
 
 def _growth(before: float | None, after: float | None, calls: int) -> float | None:

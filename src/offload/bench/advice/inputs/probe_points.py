@@ -23,8 +23,8 @@ from offload.bench.advice.inputs.probe import (
     Point,
 )
 from offload.bench.advice.strategies import MOST_WORKERS
-from offload.bench.target.calling_process import CallingProcess
-from offload.bench.telemetry.process_tree import ProcessTree, pss_mib
+from offload.bench.target.calling_process import CallingProcess, CallTimeout
+from offload.bench.telemetry.process_tree import ProcessTree, pss_mib, uss_mib
 from offload.bench.telemetry.speed import machine_speed
 from offload.errors import RunError, StartError
 
@@ -154,14 +154,16 @@ def useful_workers(wait_s: float, cpu_s: float, available: int, users: int) -> i
 
 
 def point(child: CallingProcess, kind: str, count: int) -> Point:
-    """Measure calls of `count` workers; for processes, also the memory that each of them adds."""
-    idle = {p.pid for p in tree(child.pid)}
+    """Measure calls of `count` workers; for threads and processes, also the memory of a worker."""
+    idle, before_mib = {p.pid for p in tree(child.pid)}, memory_mib(child.pid)
     found = request(child, kind, count, POINT_S)
     worker_mib = None
     if kind == PROCESSES:
         added = [p for p in tree(child.pid) if p.pid not in idle]
-        known = [mib for p in added if (mib := pss_mib(p)) is not None]
+        known = [mib for p in added if (mib := uss_mib(p)) is not None]
         worker_mib = sum(known) / count if known else None
+    elif kind == THREADS and before_mib and (after_mib := memory_mib(child.pid)):
+        worker_mib = max(0.0, after_mib - before_mib) / count
     return Point(
         kind,
         count,
@@ -175,14 +177,25 @@ def point(child: CallingProcess, kind: str, count: int) -> Point:
     )
 
 
-def request(child: CallingProcess, kind: str, count: int, seconds: float) -> Any:
-    """Measure calls of one kind; raise RunError if the process ends or a pool fails."""
+class ProbeTimeout(RunError):
+    """Calls did not end in time."""
+
+
+def request(
+    child: CallingProcess, kind: str, count: int, seconds: float, margin_s: float = MARGIN_S
+) -> Any:
+    """Measure calls of one kind for `seconds`.
+
+    Raise ProbeTimeout if they take `margin_s` longer, and RunError if the process ends or a pool
+    fails.
+    """
     command = json.dumps({"kind": kind, "count": count, "seconds": seconds})
     try:
-        found = child.request(command, seconds + MARGIN_S)
+        found = child.request(command, seconds + margin_s)
     except StartError as error:
         workers = f", with {count} {kind}" if kind in (THREADS, PROCESSES) else ""
-        raise RunError(f"{error}{workers}", "fix the function first") from error
+        known = ProbeTimeout if isinstance(error, CallTimeout) else RunError
+        raise known(f"{error}{workers}", "fix the function first") from error
     if "error" in found and "rate" not in found:
         raise RunError(str(found["error"]))
     return found
@@ -191,6 +204,11 @@ def request(child: CallingProcess, kind: str, count: int, seconds: float) -> Any
 def _cpu_s(upstream: ProcessTree | None) -> float:
     """Return the CPU time of an upstream so far in s; 0 without one, or if it is unknown."""
     return 0.0 if upstream is None else upstream.cpu_s() or 0.0
+
+
+def memory_mib(pid: int) -> float | None:
+    """Return the memory (PSS) of a process without its descendants; None if it is unknown."""
+    return next(map(pss_mib, tree(pid)[:1]), None)
 
 
 def tree(pid: int) -> list[psutil.Process]:
