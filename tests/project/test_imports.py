@@ -18,6 +18,7 @@ MAY_IMPORT = {
     "flags": set(),
     "errors": {"flags"},
     "files": set(),
+    "interrupts": set(),
     "units": set(),
     "prctl": set(),
     "ssh": {"errors"},
@@ -32,6 +33,7 @@ MAY_IMPORT = {
     "bench": BASE | {"suites", "loads", "upstream", "corpus"},
     "reports": BASE | {"suites", "loads", "bench", "corpus"},
     "cli": BASE | {"suites", "loads", "bench", "reports", "corpus"},
+    "__main__": {"interrupts", "cli"},
 }
 
 SERVED = PACKAGE / "bench" / "faults" / "served"  # the tasks of the lab: servers import them

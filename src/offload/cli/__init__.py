@@ -39,7 +39,8 @@ def command(group: str) -> Callable[[Callable[..., None]], Any]:
     def decorate(function: Callable[..., None]) -> Any:
         @functools.wraps(function)
         def run(context: Context, *arguments: str, **options: Any) -> None:
-            for number in (signal.SIGTERM, signal.SIGHUP):  # like Ctrl-C: every `finally` runs
+            # all like Ctrl-C: every `finally` runs
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
                     signal.signal(number, signal.default_int_handler)
             output.tolerate_early_readers()
