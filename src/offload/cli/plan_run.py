@@ -83,6 +83,10 @@ def start_run(plan: Plan, is_opened: bool = False) -> tuple[Path, list[Record]]:
     """
     check(plan)  # before the slow imports, so that a missing tool is reported soon
     _check_placements(plan)
+    if plan.suite not in catalog.suites():
+        from offload.bench.target import own_code
+
+        own_code.check_imports(plan.cases)
     from offload.bench.analysis import latency_capacity
     from offload.bench.experiments.progress.display import duration, expected_s
     from offload.bench.planning import plan_file

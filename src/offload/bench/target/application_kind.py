@@ -12,8 +12,6 @@ from offload.bench.target import calling_process, handshake, interpreters, packa
 from offload.bench.target.json_lines import read_lines
 from offload.errors import MachineError, StartError
 
-TIMEOUT = 60.0  # s for the import of an application
-
 
 @dataclass(frozen=True)
 class ImportedApplication:
@@ -54,10 +52,10 @@ def find(work: str, python: str | None = None, path: str | None = None) -> Impor
         raise MachineError(what, "fab pythons lists those that do") from error
     assert process.stdout is not None
     try:
-        lines = read_lines(process.stdout.fileno(), time.monotonic() + TIMEOUT)
+        lines = read_lines(process.stdout.fileno(), time.monotonic() + calling_process.IMPORT_S)
         found = next(lines, None)
     except TimeoutError:
-        what = f"{work} was not imported within {TIMEOUT:.0f} s"
+        what = f"{work} was not imported within {calling_process.IMPORT_S:.0f} s"
         raise StartError(what, "check what its import waits for") from None
     except ValueError:
         what = f"importing {work} wrote to the pipe of its process"
