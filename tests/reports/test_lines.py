@@ -52,9 +52,13 @@ def compared_by(*rates: tuple[float, float], **changes: Any) -> ComparedCases:
     return ComparedCases(*cases, found, (means[0], means[1]), tuple(own), Path("/a"))
 
 
-def swept(*points: tuple[int, float]) -> sweep.Sweep:
+def swept(*points: tuple[int, float], **values: object) -> sweep.Sweep:
     own = [
-        changed(RECORD, id=str(workers), kind=WINDOW, round=n, workers=workers, rate=rate * spread)
+        changed(
+            RECORD,
+            **{"id": str(workers), "kind": WINDOW, "round": n, "workers": workers},
+            **{"rate": rate * spread, **values},
+        )
         for workers, rate in points
         for n, spread in enumerate((0.999, 1.001))
     ]
@@ -301,9 +305,13 @@ def test_a_knee_reports_where_more_workers_stop_helping() -> None:
     text = scaling_table.text(swept(*((n, min(n / 0.05, 160)) for n in WORKERS))).splitlines()
     assert cells(text[0]) == ["workers", "Rate", "Interval", "knee"]
     assert cells(text[5]) == ["8", "160.00/s", "+-3.6 %", "160.00/s"]
-    assert text[-1] == "knee: more than 8.0 workers do not raise the rate; largest residual 0.0 %"
+    assert text[-2:] == [
+        "Highest rate: 160.00/s with 8 workers; fewer reach less than 97 % of it.",
+        "Model: the rate rises up to a knee at 8.0 workers, at most 0.0 % off.",
+    ]
     line = scaling_table.text(swept(*((n, n * 10) for n in WORKERS)))
-    assert line.endswith("\nknee: none within the measured workers; largest residual 0.0 %")
+    assert "workers, the most that were measured: more may be faster.\n" in line
+    assert line.endswith("\nModel: no knee within the measured workers, at most 0.0 % off.")
 
 
 def test_a_usl_reports_contention_coherency_and_peak() -> None:
@@ -312,7 +320,8 @@ def test_a_usl_reports_contention_coherency_and_peak() -> None:
 
     curve = swept(*((n, rate(n, 0.003)) for n in WORKERS))
     assert scaling_table.text(curve).splitlines()[-1] == (
-        "USL: contention 0.0400, coherency 0.003000, peak at 17.9 workers; largest residual 0.0 %"
+        "Universal Scalability Law: contention 0.0400, coherency 0.003000, peak at 17.9 workers, "
+        "at most 0.0 % off."
     )
     flat = scaling_table.text(swept(*((n, rate(n, 0.0001)) for n in WORKERS))).splitlines()[-1]
     assert "coherency 0.000100, no peak within the measured workers" in flat
@@ -322,6 +331,28 @@ def test_a_usl_reports_contention_coherency_and_peak() -> None:
     assert [point["workers"] for point in values["points"]] == list(WORKERS)
     assert values["points"][0]["rate"] == pytest.approx(120, abs=1e-3)
     assert values["points"][0]["rate_low"] < 120 < values["points"][0]["rate_high"]
+
+
+def test_a_disturbed_sweep_has_no_verdict() -> None:
+    found = swept(*((n, min(n / 0.05, 160)) for n in WORKERS), others_cpu=0.5)
+    line = scaling_table.text(found).splitlines()[-1]
+    assert line.startswith("No verdict: disturbed: other processes used 50 % of the machine's CPU")
+    assert "Highest rate" not in scaling_table.text(found)
+    assert json.loads(scaling_table.as_json(found))["disturbed"] in line
+
+
+@pytest.mark.parametrize(
+    ("rates", "expected"),
+    [
+        ((10, 19, 19.2, 19.3), "Highest rate: 19.30/s with 8 workers; 2 workers reach at least 97"),
+        ((10, 9, 8, 7), "Highest rate: 10.00/s with 1 worker; more do not raise it."),
+        ((10, 9, 20, 7), "Highest rate: 20.00/s with 4 workers; fewer reach less than 97 %"),
+        ((10, 20, 40, 80), "Highest rate: 80.00/s with 8 workers, the most that were measured"),
+    ],
+)
+def test_a_sweep_reports_the_number_that_is_enough(rates: tuple[float, ...], expected: str) -> None:
+    found = swept(*zip(WORKERS, rates, strict=False))
+    assert scaling_table.sentences(found)[0].startswith(expected)
 
 
 def test_too_few_points_have_no_model_and_report_it() -> None:
@@ -334,7 +365,10 @@ def test_too_few_points_have_no_model_and_report_it() -> None:
     ]
     assert cells(scaling_table.text(few).splitlines()[2]) == ["1", "10.00/s", "+-3.6 %", "-"]
     reason = "4 different N: a model needs 6 or more"
-    assert scaling_table.text(few).splitlines()[-1] == f"no model: {reason}"
+    assert scaling_table.text(few).splitlines()[-1] == f"No model: {reason}."
+    assert "Highest rate: 80.00/s with 8 workers, the most that were measured" in (
+        scaling_table.text(few)
+    )
     values = json.loads(scaling_table.as_json(few))
     assert (values["model"], values["peak"], values["refused"]) == (None, None, reason)
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+from pathlib import Path
 
 import pytest
 
-from offload.bench.experiments import sweep
+from offload.bench.experiments import gil_cost, sweep
 from offload.bench.planning import blocks
 from offload.bench.planning.blocks import Block
 from offload.bench.planning.plan import Plan
 from offload.bench.records.record import WINDOW, Record
 from offload.bench.stats.models import scaling
-from offload.cli.commands import cases
+from offload.cli.commands import cases, understand
 from offload.errors import RunError
 from offload.reports.tables import scaling_table
 from offload.suites import Case
@@ -139,3 +140,30 @@ def test_sleeping_workers_follow_the_knee_of_their_users() -> None:
     assert (found["model"], found["refused"]) == (scaling.KNEE, None)
     assert found["residual"] <= scaling.MAX_RESIDUAL
     assert 4 < found["peak"] < 8
+
+
+def test_a_disturbed_sweep_and_gil_cost_end_with_exit_code_7(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The figures are printed all the same."""
+
+    def windows(place: int, case: Case) -> list[Record]:
+        made = changed(
+            new_record(case, "run"),
+            **{"kind": WINDOW, "block": 0, "place": place, "quick": True},
+            **{"rate": 100.0 + place, "others_cpu": 0.5, "completed": 10},
+        )
+        return [changed(made, round=n) for n in (1, 2, 3)]
+
+    def measured(plan: Plan, is_opened: bool) -> tuple[Path, list[Record]]:
+        return tmp_path, [w for place, case in enumerate(plan.cases) for w in windows(place, case)]
+
+    monkeypatch.setattr(cases, "start_run", measured)
+    monkeypatch.setattr(understand, "start_run", measured)
+    monkeypatch.setattr(gil_cost, "measure_direct", lambda *_: None)
+    commands = {"scale:3x2/noop_sync,users=1+2": "users", "gil:noop_sync": "noop_sync"}
+    for words, first in commands.items():
+        ended = fab_here(words)
+        assert (ended.returncode, ended.stdout.split()[0].rstrip(",")) == (7, first), ended
+        assert "No verdict: disturbed: other processes used 50 %" in ended.stdout
+        assert ended.stderr.splitlines()[-1].startswith("error: no verdict: end the other proc")

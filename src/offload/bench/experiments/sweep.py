@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from offload.bench.analysis import rate
+from offload.bench.analysis import disturbance, rate
 from offload.bench.records.record import Record
 from offload.bench.records.run_records import RunRecords
 from offload.bench.stats.estimate import Estimate
 from offload.bench.stats.models import scaling
 from offload.bench.stats.models.scaling import Choice
 from offload.errors import RunError, UsageError
+from offload.flags import Flag
 from offload.registry import catalog
 from offload.suites import Case
 
 WORKERS, USERS = "workers", "users"
+NEARLY_HIGHEST = 0.97  # share of the highest rate, beyond which more is not worth its cost; a guess
 
 
 @dataclass(frozen=True)
@@ -23,13 +25,28 @@ class Sweep:
     """The rates of one case `over` workers or users, and the choice of a model.
 
     `points` are (number, estimate of the rate in requests/s), in ascending order, and `windows` are
-    the windows of each number.
+    the windows of each number. `disturbed` is the reason if other processes disturbed them.
     """
 
     over: str
     points: tuple[tuple[int, Estimate], ...]
     choice: Choice
     windows: Mapping[int, Sequence[Record]]
+    disturbed: Flag | None = None
+
+    @property
+    def highest(self) -> tuple[int, float]:
+        """The number with the highest rate, and that rate in requests/s."""
+        return max(self._known, key=lambda point: point[1])
+
+    @property
+    def enough(self) -> int:
+        """The smallest number whose rate is at least NEARLY_HIGHEST of the highest one."""
+        return next(n for n, value in self._known if value >= NEARLY_HIGHEST * self.highest[1])
+
+    @property
+    def _known(self) -> list[tuple[int, float]]:
+        return [(n, e.value) for n, e in self.points if e.value is not None]
 
     @property
     def predicted(self) -> tuple[float | None, ...]:
@@ -71,8 +88,11 @@ def fit(records: Sequence[Record], over: str) -> Sweep:
     points = tuple((number, rate.of_windows(windows)) for number, windows in sorted(found.items()))
     known = [(float(number), e.value) for number, e in points if e.value is not None]
     if not known:
-        raise RunError("no window of the sweep has a rate", "fab report prints the reasons")
-    return Sweep(over, points, scaling.choose(known), found)
+        problem = next((record.problem for record in records if record.problem), None)
+        raise RunError(f"no row has a rate: {problem or 'no load was measured'}")
+    windows = [window for own in found.values() for window in own]
+    disturbed = disturbance.between(windows, [])
+    return Sweep(over, points, scaling.choose(known), found, disturbed)
 
 
 def _workers(record: Record) -> int | None:

@@ -170,6 +170,8 @@ def scale(
     header      'Name: value' to send, several as 'A: 1; B: 2'
     open        yes: show the run live in a browser: see fab live
     format      text (default) or json
+
+    The exit code is 5 if no number has a rate, and 7 if other processes disturbed the measurement.
     """
     from offload.bench.experiments import sweep
     from offload.bench.planning import blocks, plan

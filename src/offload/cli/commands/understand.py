@@ -82,7 +82,8 @@ def gil(
     open     yes: show the run live in a browser: see fab live
     format   text (default) or json
 
-    The exit code is 5 if a server does not start or all its requests fail.
+    The exit code is 5 if a server does not start or all its requests fail, and 7 if other processes
+    disturbed the measurement.
     """
     from offload.bench.experiments import gil_cost, paired
     from offload.suites import Case

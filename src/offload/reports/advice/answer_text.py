@@ -8,7 +8,7 @@ from pathlib import Path
 
 from offload import units
 from offload.bench.advice.answer import Answer, Option
-from offload.bench.advice.certainty import LIKELY, PREDICTED, SURE, TIE
+from offload.bench.advice.certainty import ACCEPTED_LOSS, LIKELY, PREDICTED, SURE, TIE
 from offload.bench.stats.paired_test import DISTURBED
 from offload.registry import places
 from offload.reports.advice import (
@@ -147,9 +147,11 @@ def certainty(sure: str, rivals: Sequence[str], tie: Sequence[str], chosen: str)
     """
     if sure == LIKELY and not rivals:
         return "Likely. It could not be compared: nothing else was measured in the same rounds."
-    return CERTAINTY[sure].format(
-        open=names.join_names(rivals), tie=names.join_names(tie), chosen=chosen
-    )
+    words = CERTAINTY[sure]
+    if sure == PREDICTED and len(tie) > 1:
+        limit = units.percent(ACCEPTED_LOSS)
+        words += f" The predicted rates of {{tie}} differ by at most {limit}; {{chosen}}."
+    return words.format(open=names.join_names(rivals), tie=names.join_names(tie), chosen=chosen)
 
 
 def _certainty(answer: Answer, rivals: Sequence[str], chosen: str) -> str:

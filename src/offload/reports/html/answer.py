@@ -179,7 +179,8 @@ def _gil(run: MeasuredRun) -> Iterator[Verdict]:
 
 def _scaling(run: MeasuredRun) -> Iterator[Verdict]:
     if (found := sweep_of(run)) is not None:
-        yield Verdict(_sentence(scaling_table.model_text(found)))
+        tone = PLAIN if found.disturbed is None else UNCLEAR
+        yield from (Verdict(line, tone=tone) for line in scaling_table.sentences(found))
 
 
 def _capacity(run: MeasuredRun) -> Iterator[Verdict]:

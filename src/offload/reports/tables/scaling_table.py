@@ -6,14 +6,14 @@ import json
 
 from tabulate import tabulate
 
-from offload.bench.experiments.sweep import Sweep
+from offload.bench.experiments.sweep import NEARLY_HIGHEST, Sweep
 from offload.bench.stats.models import scaling
 from offload.reports import warnings
 from offload.units import percent
 
 
 def text(sweep: Sweep) -> str:
-    """Render the rates over workers or users, and the model that fits them."""
+    """Render the rates over workers or users, the number to use, and the model that fits them."""
     fit = sweep.choice.fit
     lines = [
         (
@@ -26,7 +26,7 @@ def text(sweep: Sweep) -> str:
     ]
     head = (sweep.over, "Rate", "Interval", fit.model if fit else "Model")
     table = tabulate(lines, head, colalign=("right",) * 4, disable_numparse=True)
-    return "\n".join([f"{table}\n\n{model_text(sweep)}", *_flags(sweep)])
+    return "\n".join([table, "", *sentences(sweep), *_flags(sweep)])
 
 
 def as_json(sweep: Sweep) -> str:
@@ -39,6 +39,9 @@ def as_json(sweep: Sweep) -> str:
                 {sweep.over: n, "rate": e.value, "rate_low": e.low, "rate_high": e.high}
                 for n, e in sweep.points
             ],
+            "highest": sweep.highest[0],
+            "enough": sweep.enough,
+            "disturbed": sweep.disturbed and str(sweep.disturbed),
             "model": fit.model if fit else None,
             "parameters": dict(fit.parameters) if fit else None,
             "residual": fit.residual if fit else None,
@@ -55,20 +58,47 @@ def _flags(sweep: Sweep) -> list[str]:
     return warnings.of_cases((f"{sweep.over}={n}", sweep.windows[n]) for n, _ in sweep.points)
 
 
-def model_text(sweep: Sweep) -> str:
+def sentences(sweep: Sweep) -> list[str]:
+    """Return which number is enough and what the model says, or why there is no verdict."""
+    if sweep.disturbed is not None:
+        return [f"No verdict: {sweep.disturbed}."]
+    return [_measured(sweep), _model(sweep)]
+
+
+def _measured(sweep: Sweep) -> str:
+    """Return the number with the highest rate, and the smallest one that nearly reaches it."""
+    (highest, rate), enough = sweep.highest, sweep.enough
+    numbers = [number for number, _ in sweep.points]
+    words = f"Highest rate: {rate:.2f}/s with {_counted(highest, sweep.over)}"
+    if enough < highest:
+        fewer = _counted(enough, sweep.over)
+        return f"{words}; {fewer} reach at least {percent(NEARLY_HIGHEST)} of it."
+    if highest == max(numbers):
+        return f"{words}, the most that were measured: more may be faster."
+    if highest == min(numbers):
+        return f"{words}; more do not raise it."
+    return f"{words}; fewer reach less than {percent(NEARLY_HIGHEST)} of it."
+
+
+def _counted(number: int, over: str) -> str:
+    return f"1 {over.removesuffix('s')}" if number == 1 else f"{number} {over}"
+
+
+def _model(sweep: Sweep) -> str:
     """Return the knee or the peak of the fitted model, or the reason why there is no model."""
     fit, over = sweep.choice.fit, sweep.over
     if fit is None:
-        return f"no model: {sweep.choice.reason}"
-    residual = f"largest residual {percent(fit.residual, 1)}"
+        return f"No model: {sweep.choice.reason}."
+    residual = f"at most {percent(fit.residual, 1)} off."
     if fit.model == scaling.KNEE:
         if fit.peak is None:
-            return f"knee: none within the measured {over}; {residual}"
-        return f"knee: more than {fit.peak:.1f} {over} do not raise the rate; {residual}"
+            return f"Model: no knee within the measured {over}, {residual}"
+        return f"Model: the rate rises up to a knee at {fit.peak:.1f} {over}, {residual}"
     sigma, kappa = fit.parameters["sigma"], fit.parameters["kappa"]
     peak = (
         f"no peak within the measured {over}"
         if fit.peak is None
         else f"peak at {fit.peak:.1f} {over}"
     )
-    return f"USL: contention {sigma:.4f}, coherency {kappa:.6f}, {peak}; {residual}"
+    parameters = f"contention {sigma:.4f}, coherency {kappa:.6f}"
+    return f"Universal Scalability Law: {parameters}, {peak}, {residual}"
