@@ -159,6 +159,12 @@ def test_an_exception_without_a_message_passes_through(clocked: Clocked) -> None
     assert error.startswith("UnreadableError: (no message: its __str__ failed) (")
 
 
+def test_a_response_that_is_not_iterable_is_an_error_of_the_application(clocked: Clocked) -> None:
+    assert clocked(lambda environ, start: 7)(dict(ENVIRON), start_response) == 7
+    error = request_clock.between(0, 0)["error"]
+    assert error == "TypeError: the application returned int, not an iterable of bytes"
+
+
 def test_start_response_takes_arguments_by_name_if_the_server_does(clocked: Clocked) -> None:
     """Servers accept it, although PEP 3333 does not permit it."""
     seen: list[Any] = []

@@ -12,12 +12,14 @@ import psutil
 from offload.bench.target.json_lines import read_lines
 from offload.errors import MachineError, StartError, UsageError, UserError, kind_of
 from offload.flags import CANNOT_LOAD
+from offload.registry import application
 from offload.suites import Case
 
 READY = 10.0  # s for a server and its workers to import the task
 REPORT = 2.0  # s after READY in which the server may still report its own error
 LAST = 1 << 16  # bytes of the end of a process's output that are read
 LONGEST_LINE = 1000  # characters of a printed line that an error quotes
+UNFINISHED = "it listens, but the start of the application, such as its lifespan, did not end"
 UNANNOUNCED = "it listens but did not report that it is ready: call readiness.announce(port)"
 
 
@@ -39,7 +41,9 @@ def read_ready_line(
         raise StartError(what, "let it write only to descriptors that it opened") from None
     what = f"was not ready within {ready_s:.0f} s" if is_late else "ended before it was ready"
     output = last_lines(log) or ["no output"]
-    why = UNANNOUNCED if is_late and _listens(pid) else output[-1][:LONGEST_LINE]
+    why = output[-1][:LONGEST_LINE]
+    if is_late and _listens(pid):
+        why = UNFINISHED if application.is_application(case.task) else UNANNOUNCED
     raise StartError(f"{case.name} {what} ({why})", f"try {case.command}")
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import html
 import http.client
 import math
+import re
 import statistics
 import time
 from dataclasses import dataclass
@@ -20,6 +22,7 @@ TIMES = 5  # requests
 ENOUGH = 1.0  # s after which no further request is sent to a slow task
 TIMEOUT = 30.0  # s, of a whole response
 LARGEST = 256 << 20  # bytes of a body
+TITLE = re.compile(r"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
 LONGEST = 160  # characters of a response that an error shows
 
 
@@ -104,12 +107,19 @@ def answer(connection: http.client.HTTPConnection, url: str, request: Request) -
     response = connection.getresponse()
     content = _body(response, url)
     if not 200 <= response.status < 300:
-        lines = content.decode(errors="replace").strip().splitlines() or ["nothing"]
-        if location := response.getheader("Location"):  # of a redirect
-            lines = [f"Location {location}"]
+        location = response.getheader("Location")  # of a redirect
+        text = f"Location {location}" if location else _first_line(content)
         what = f"{request.method} {target} " if request != GET else ""
-        raise BadStatus(f"{what}answered {response.status}: {_cut(lines[0])}", response.status)
+        raise BadStatus(f"{what}answered {response.status}: {_cut(text)}", response.status)
     return content
+
+
+def _first_line(content: bytes) -> str:
+    """Return the title of a page, or the first line of another body."""
+    text = content.decode(errors="replace").strip()
+    if text.startswith("<") and (title := TITLE.search(text)):
+        text = html.unescape(title[1]).strip()
+    return (text.splitlines() or ["nothing"])[0]
 
 
 def _body(response: http.client.HTTPResponse, url: str) -> bytes:
