@@ -31,6 +31,12 @@ def test_a_line_has_claim_published_here_verdict_and_reason() -> None:
     assert [part.strip() for part in line.split("  ") if part.strip()] == words
 
 
+def test_a_long_reason_is_wrapped_in_the_terminal_only() -> None:
+    long = replace(VERDICT, reason="rate x mean is about 128 users " * 8)
+    assert max(map(len, verdicts.text([long]).splitlines())) <= 100
+    assert len(verdicts.text([long], "rst").splitlines()) == 5
+
+
 def test_a_ratio_of_another_figure_than_the_rate_names_it() -> None:
     line = verdicts.text([replace(VERDICT, unit="x time")])
     assert "4.00x time  3.90x time (3.80 to 4.00)" in line
@@ -68,7 +74,8 @@ def test_where_nothing_was_measured_yet_the_committed_example_is_named_once() ->
 
 def test_the_terminal_shows_the_suites_that_were_measured_and_the_document_all() -> None:
     def suites(table: str) -> set[str]:
-        return {line.split()[0] for line in table.partition("\n\n")[0].splitlines()[2:]}
+        lines = table.partition("\n\n")[0].splitlines()[2:]
+        return {line.split()[0] for line in lines if line[0] != " "}  # else a wrapped reason
 
     assert suites(fab_here("claims").stdout) >= {"tornado", "granian"}
     run = journal.new_run("granian")

@@ -306,7 +306,7 @@ def test_a_knee_reports_where_more_workers_stop_helping() -> None:
     assert cells(text[0]) == ["workers", "Rate", "Interval", "knee"]
     assert cells(text[5]) == ["8", "160.00/s", "+-3.6 %", "160.00/s"]
     assert text[-2:] == [
-        "Highest rate: 160.00/s with 8 workers; fewer reach less than 97 % of it.",
+        "Highest rate: 160.00/s with 8 workers; smaller numbers reach less than 97 % of it.",
         "Model: the rate rises up to a knee at 8.0 workers, at most 0.0 % off.",
     ]
     line = scaling_table.text(swept(*((n, n * 10) for n in WORKERS)))
@@ -320,7 +320,7 @@ def test_a_usl_reports_contention_coherency_and_peak() -> None:
 
     curve = swept(*((n, rate(n, 0.003)) for n in WORKERS))
     assert scaling_table.text(curve).splitlines()[-1] == (
-        "Universal Scalability Law: contention 0.0400, coherency 0.003000, peak at 17.9 workers, "
+        "Model: USL with contention 0.0400, coherency 0.003000, peak at 17.9 workers, "
         "at most 0.0 % off."
     )
     flat = scaling_table.text(swept(*((n, rate(n, 0.0001)) for n in WORKERS))).splitlines()[-1]
@@ -344,9 +344,12 @@ def test_a_disturbed_sweep_has_no_verdict() -> None:
 @pytest.mark.parametrize(
     ("rates", "expected"),
     [
-        ((10, 19, 19.2, 19.3), "Highest rate: 19.30/s with 8 workers; 2 workers reach at least 97"),
-        ((10, 9, 8, 7), "Highest rate: 10.00/s with 1 worker; more do not raise it."),
-        ((10, 9, 20, 7), "Highest rate: 20.00/s with 4 workers; fewer reach less than 97 %"),
+        ((10, 19, 19.2, 19.3), "Highest rate: 19.30/s with 8 workers; at least 97 % of it with 2"),
+        ((10, 9, 8, 7), "Highest rate: 10.00/s with 1 worker; larger numbers do not raise it."),
+        (
+            (10, 9, 20, 7),
+            "Highest rate: 20.00/s with 4 workers; smaller numbers reach less",
+        ),
         ((10, 20, 40, 80), "Highest rate: 80.00/s with 8 workers, the most that were measured"),
     ],
 )

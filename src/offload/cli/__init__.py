@@ -39,7 +39,7 @@ def command(group: str) -> Callable[[Callable[..., None]], Any]:
     def decorate(function: Callable[..., None]) -> Any:
         @functools.wraps(function)
         def run(context: Context, *arguments: str, **options: Any) -> None:
-            # all like Ctrl-C: every `finally` runs
+            # Raise KeyboardInterrupt, so that every `finally` runs; `interrupts` changed SIGINT.
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
                     signal.signal(number, signal.default_int_handler)

@@ -267,7 +267,7 @@ def test_processes_of_prefork_share_imports_and_threads_grow_as_in_the_probe() -
 
     assert each("processes") == pytest.approx(50)
     assert each("prefork") == pytest.approx(50 - 0.6 * 40)
-    assert each("threads") == pytest.approx(0.6 * 5)
+    assert each("threads") == pytest.approx(0.9 * 5)
     older = model(probe(0, 0.05, imported_mib=None, points=(points, grown)))  # of another version
     assert older.predict("prefork", 2).memory_mib == pytest.approx(20 + 8 + 2 * 7)
 

@@ -10,9 +10,9 @@ from offload.bench.advice.inputs.probe import PROCESSES, THREADS, Probe
 
 SERVER_MIB = 8.0  # Tornado and the application, in addition to the task
 POOL_MIB = 22.0  # the process that starts the workers of a pool, and what they share
-PIPES_MIB = 2.0  # that a worker of pipes needs in addition to one of processes [0.7 to 3.5]
+PIPES_MIB = 2.0  # that a worker of pipes needs beyond one of processes (measured: 0.7 to 3.5)
 THREAD_MIB = 0.1  # of a thread, at least
-THREAD_SHARE = 0.6  # memory of a thread of a server over that of a thread of the probe [0.3 to 0.8]
+THREAD_SHARE = 0.9  # memory of a thread of a server over that of a thread of the probe
 PREFORK_MIB = 7.0  # of a process of prefork, at least
 PYTHON_MIB = 17.0  # of the probe's process before it imports the task
 IMPORTS_SHARED = 0.6  # share of the memory of imports that processes of prefork share
@@ -34,12 +34,12 @@ def predict_mib(probe: Probe, strategy: str, workers: int) -> float | None:
 
 
 def _thread_mib(probe: Probe) -> float:
-    """Return the memory of a thread: the growth with all threads of the probe, for each of them."""
-    points = probe.of_kind(THREADS)
+    """Return the memory of a thread, from the growth with all threads of the probe."""
+    points = [point for point in probe.of_kind(THREADS) if point.worker_mib is not None]
     if not points:
         return THREAD_MIB
     growth_mib = sum((point.worker_mib or 0.0) * point.count for point in points)
-    return max(THREAD_MIB, THREAD_SHARE * growth_mib / points[-1].count)
+    return max(THREAD_MIB, THREAD_SHARE * growth_mib / sum(point.count for point in points))
 
 
 def _prefork_mib(probe: Probe, process_mib: float) -> float:

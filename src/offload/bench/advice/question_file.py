@@ -47,7 +47,7 @@ class Question:
     `overhead_warning` is the reason why the overheads are incomplete or uncertain; None if they are
     neither. `pythons` are predictions for other interpreters. `cpus` is the number of CPUs to which
     everything is restricted; None: all. `are_overheads_typical` is True if none were measured on
-    this machine; such a question is only predicted, and not saved.
+    this machine.
     """
 
     probe: Probe

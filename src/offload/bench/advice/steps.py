@@ -66,9 +66,9 @@ def advise(
         left_s = started + budget_s - time.monotonic()
         report(f"{text}; about {left_s:.0f} s until the answer" if left_s > 1 else text)
 
-    overhead_ends = started + budget_s - SHORTEST_S - LATENCY_S
+    overhead_deadline = started + budget_s - SHORTEST_S - LATENCY_S
     question, is_interrupted = _measure_question(
-        case, step, overhead_ends, memory_mib, p99_s, pythons
+        case, step, overhead_deadline, memory_mib, p99_s, pythons
     )
     question = replace(question, cpus=cpus)
     if is_interrupted:
@@ -99,22 +99,22 @@ def predict(case: Case, report: Report) -> Answer:
 def _measure_question(
     case: Case,
     report: Report,
-    overhead_ends: float,
+    overhead_deadline: float,
     memory_mib: float | None,
     p99_s: float | None,
     pythons: Sequence[str],
 ) -> tuple[Question, bool]:
     """Return the question, and whether the user interrupted its measurements; raise UserError.
 
-    `overhead_ends` is the time of `time.monotonic` at which the overheads must be measured. After
-    an interrupt, what was not measured is typical or missing.
+    `overhead_deadline` is the time of `time.monotonic` by which the measurement of the overheads
+    must end. After an interrupt, what was not measured is typical or missing.
     """
     probe, is_interrupted = _probe(case, report)
     constraints.check_response_time(p99_s, probe.call.wall_s, "strategy", "the function alone")
     known = overhead_store.load_or_typical()
     if not is_interrupted:
         try:
-            known = overhead_store.load_or_measure(report, overhead_ends)
+            known = overhead_store.load_or_measure(report, overhead_deadline)
         except KeyboardInterrupt:
             is_interrupted = True
     question = _question(case, probe, known, memory_mib, p99_s)

@@ -25,7 +25,8 @@ class Sweep:
     """The rates of one case `over` workers or users, and the choice of a model.
 
     `points` are (number, estimate of the rate in requests/s), in ascending order, and `windows` are
-    the windows of each number. `disturbed` is the reason if other processes disturbed them.
+    the windows of each number. `disturbed` is the reason if other processes disturbed
+    those of a number.
     """
 
     over: str
@@ -88,10 +89,11 @@ def fit(records: Sequence[Record], over: str) -> Sweep:
     points = tuple((number, rate.of_windows(windows)) for number, windows in sorted(found.items()))
     known = [(float(number), e.value) for number, e in points if e.value is not None]
     if not known:
-        problem = next((record.problem for record in records if record.problem), None)
-        raise RunError(f"no row has a rate: {problem or 'no load was measured'}")
-    windows = [window for own in found.values() for window in own]
-    disturbed = disturbance.between(windows, [])
+        last = RunRecords(records).last_attempts()
+        problem = next((record.problem.text for record in last if record.problem), None)
+        raise RunError(f"no number of {over} has a rate: {problem or 'no load was measured'}")
+    flags = (disturbance.between(windows, []) for windows in found.values())
+    disturbed = next((flag for flag in flags if flag is not None), None)
     return Sweep(over, points, scaling.choose(known), found, disturbed)
 
 

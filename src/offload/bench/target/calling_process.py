@@ -32,7 +32,7 @@ OWNED = re.compile(PREFIX + r"([1-9]\d{0,8})-")
 
 
 class CallTimeout(StartError):
-    """An import or the calls of a request did not end in time."""
+    """The calls of a request did not end in time."""
 
 
 class CallingProcess:
@@ -54,7 +54,7 @@ class CallingProcess:
         return self.read(seconds)
 
     def read(self, seconds: float) -> dict[str, Any]:
-        """Read one line of JSON; raise CallTimeout after `seconds`, StartError if it ends."""
+        """Read one line of JSON; raise CallTimeout after `seconds`, StartError at its end."""
         assert self._process.stdout is not None
         try:
             for line in read_lines(self._process.stdout.fileno(), time.monotonic() + seconds):

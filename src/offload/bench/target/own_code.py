@@ -1,4 +1,4 @@
-"""Import the functions and applications of a user before a plan, in a process of their own."""
+"""Import the functions and applications of a user before a run, each in its own process."""
 
 from __future__ import annotations
 

@@ -35,6 +35,10 @@ CERTAINTY = {
     DISTURBED: "Unknown, because the measurement was disturbed.",
 }
 
+PREDICTED_TIE = (
+    f"{CERTAINTY[PREDICTED]} The predicted rates of {{tie}} differ by at most "
+    f"{units.percent(ACCEPTED_LOSS)}; {{chosen}}."
+)
 SURE_WITHIN_P99 = "Sure. No other row that may meet the required p99 is faster."
 
 
@@ -147,10 +151,7 @@ def certainty(sure: str, rivals: Sequence[str], tie: Sequence[str], chosen: str)
     """
     if sure == LIKELY and not rivals:
         return "Likely. It could not be compared: nothing else was measured in the same rounds."
-    words = CERTAINTY[sure]
-    if sure == PREDICTED and len(tie) > 1:
-        limit = units.percent(ACCEPTED_LOSS)
-        words += f" The predicted rates of {{tie}} differ by at most {limit}; {{chosen}}."
+    words = PREDICTED_TIE if sure == PREDICTED and len(tie) > 1 else CERTAINTY[sure]
     return words.format(open=names.join_names(rivals), tie=names.join_names(tie), chosen=chosen)
 
 

@@ -28,7 +28,7 @@ def sentences(answer: Answer) -> Iterator[str]:
     if answer.question.are_overheads_typical:
         yield (
             "The overheads of the strategies are typical ones, not those of this machine: fab "
-            "advise measures them if its budget= suffices."
+            "advise with its default budget= measures them."
         )
     listed_below = {each.problem for each in answer.failures}
     if others := [each for each in answer.problems if each not in listed_below]:

@@ -9,15 +9,27 @@ from dataclasses import asdict
 from tabulate import tabulate
 
 from offload.bench.claims.evaluate import ClaimVerdict
+from offload.reports.tables import text_table
 
 HEAD = ("Suite", "Claim", "Published", "Here", "Verdict", "Reason")
+NARROWEST = 32  # columns of a reason
 ALIGN = ("left", "left", "right", "right", "left", "left")
 
 
 def text(verdicts: Sequence[ClaimVerdict], style: str = "simple") -> str:
-    """Render the verdicts; `style` is "simple", or "rst" for reStructuredText."""
+    """Render the verdicts; `style` is "simple", or "rst" for reStructuredText.
+
+    In the simple style, reasons are wrapped so that lines fit into a terminal.
+    """
     lines = [(one.suite, one.claim, *figures(one), one.verdict, one.reason) for one in verdicts]
-    return tabulate(lines, HEAD, tablefmt=style, colalign=ALIGN, disable_numparse=True)
+    widths: list[int | None] = [None] * len(HEAD)
+    if style == "simple":
+        columns = zip(HEAD[:-1], *(line[:-1] for line in lines), strict=True)
+        used = sum(max(map(len, column)) + text_table.GAP for column in columns)
+        widths[-1] = max(NARROWEST, text_table.WIDTH - used)
+    return tabulate(
+        lines, HEAD, tablefmt=style, colalign=ALIGN, disable_numparse=True, maxcolwidths=widths
+    )
 
 
 def figures(verdict: ClaimVerdict) -> tuple[str, str]:

@@ -39,8 +39,8 @@ def as_json(sweep: Sweep) -> str:
                 {sweep.over: n, "rate": e.value, "rate_low": e.low, "rate_high": e.high}
                 for n, e in sweep.points
             ],
-            "highest": sweep.highest[0],
-            "enough": sweep.enough,
+            "highest_at": sweep.highest[0],
+            "enough_at": sweep.enough,
             "disturbed": sweep.disturbed and str(sweep.disturbed),
             "model": fit.model if fit else None,
             "parameters": dict(fit.parameters) if fit else None,
@@ -68,16 +68,16 @@ def sentences(sweep: Sweep) -> list[str]:
 def _measured(sweep: Sweep) -> str:
     """Return the number with the highest rate, and the smallest one that nearly reaches it."""
     (highest, rate), enough = sweep.highest, sweep.enough
-    numbers = [number for number, _ in sweep.points]
+    numbers = [number for number, rate in sweep.points if rate.value is not None]
     words = f"Highest rate: {rate:.2f}/s with {_counted(highest, sweep.over)}"
     if enough < highest:
         fewer = _counted(enough, sweep.over)
-        return f"{words}; {fewer} reach at least {percent(NEARLY_HIGHEST)} of it."
+        return f"{words}; at least {percent(NEARLY_HIGHEST)} of it with {fewer}."
     if highest == max(numbers):
         return f"{words}, the most that were measured: more may be faster."
     if highest == min(numbers):
-        return f"{words}; more do not raise it."
-    return f"{words}; fewer reach less than {percent(NEARLY_HIGHEST)} of it."
+        return f"{words}; larger numbers do not raise it."
+    return f"{words}; smaller numbers reach less than {percent(NEARLY_HIGHEST)} of it."
 
 
 def _counted(number: int, over: str) -> str:
@@ -89,11 +89,11 @@ def _model(sweep: Sweep) -> str:
     fit, over = sweep.choice.fit, sweep.over
     if fit is None:
         return f"No model: {sweep.choice.reason}."
-    residual = f"at most {percent(fit.residual, 1)} off."
+    accuracy = f"at most {percent(fit.residual, 1)} off"
     if fit.model == scaling.KNEE:
         if fit.peak is None:
-            return f"Model: no knee within the measured {over}, {residual}"
-        return f"Model: the rate rises up to a knee at {fit.peak:.1f} {over}, {residual}"
+            return f"Model: no knee within the measured {over}, {accuracy}."
+        return f"Model: the rate rises up to a knee at {fit.peak:.1f} {over}, {accuracy}."
     sigma, kappa = fit.parameters["sigma"], fit.parameters["kappa"]
     peak = (
         f"no peak within the measured {over}"
@@ -101,4 +101,4 @@ def _model(sweep: Sweep) -> str:
         else f"peak at {fit.peak:.1f} {over}"
     )
     parameters = f"contention {sigma:.4f}, coherency {kappa:.6f}"
-    return f"Universal Scalability Law: {parameters}, {peak}, {residual}"
+    return f"Model: USL with {parameters}, {peak}, {accuracy}."

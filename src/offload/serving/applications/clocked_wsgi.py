@@ -42,12 +42,12 @@ class ClockedApplication:
         except BaseException:  # the server ends the worker: a timeout
             request_clock.leave(cell, None)
             raise
-        is_iterable = hasattr(body, "__iter__")
+        is_iterable = hasattr(body, "__iter__") or hasattr(body, "__getitem__")
         if not is_iterable:  # the server fails with it
             what = f"the application returned {type(body).__name__}, not an iterable of bytes"
             request_clock.note_error(TypeError(what))
-        is_complete = isinstance(body, list | tuple) or _is_file(body, environ)
-        if request is None or is_complete or not is_iterable:
+        is_complete = not is_iterable or isinstance(body, list | tuple) or _is_file(body, environ)
+        if request is None or is_complete:
             _leave(cell, request, environ)
             return body
         return _ClockedBody(body, cell, request, environ)

@@ -54,8 +54,8 @@ class OverheadTimeout(RunError):
 def measure(ends: float) -> Overheads:
     """Measure all strategies in one round of a block, in about DURATION_S.
 
-    Raise OverheadTimeout if it has not ended at `ends`, a time of `time.monotonic`, and RunError if
-    the overhead of a task that does nothing is unknown.
+    Raise OverheadTimeout at the first phase that starts after `ends`, a time of `time.monotonic`,
+    and RunError if the overhead of a task that does nothing is unknown.
     """
     count = cores.available()
     cases = [_case(name, task, count) for task in (NOOP, SENDS) for name in STRATEGIES]
@@ -66,11 +66,11 @@ def measure(ends: float) -> Overheads:
     trial = builder.new_trial("overhead", kind=WINDOW, block=0, round=1, seed=seed)
     limit_s = ends - time.monotonic()
 
-    def check_time(*_: object) -> None:
+    def raise_if_late(*_: object) -> None:
         if time.monotonic() > ends:
             raise OverheadTimeout(f"the strategies' overhead took more than {limit_s:.0f} s")
 
-    measured = measure_round(block, trial, None, check_time, with_gil=False, design=MANY_ROUNDS)
+    measured = measure_round(block, trial, None, raise_if_late, with_gil=False, design=MANY_ROUNDS)
     records = RunRecords(measured)
     windows = {
         (case.server, case.task): records.at(place).windows() for place, case in block.items()

@@ -47,11 +47,12 @@ def load_or_typical() -> Overheads:
 def load_or_measure(report: Callable[[str], object], ends: float) -> Overheads:
     """Return the median overheads of this machine, weighted with typical ones.
 
-    If fewer than ROUNDS rounds are stored, measure and store another one, unless it takes longer
-    than until `ends`, a time of `time.monotonic`. A round that is incomplete or disturbed is not
-    stored, and is used only if there is no other one. `report` is called with a short text before
-    the measurement, and with the reason why it is not used. Raise RunError if no round is stored
-    and this one does not have the overhead of a task that does nothing.
+    If fewer than ROUNDS rounds are stored, measure and store another one. If it cannot be measured
+    until `ends`, a time of `time.monotonic`, use the stored rounds, or typical overheads without
+    any. A round that is incomplete or disturbed is not stored, and is used only if there is no
+    other one. `report` is called with a short text before the measurement, and with the reason if
+    its result is not used. Raise RunError if no round is stored and this one does not have the
+    overhead of a task that does nothing.
     """
     known = load()
     if len(known) >= ROUNDS or time.monotonic() + DURATION_S > ends:
@@ -71,7 +72,7 @@ def _of_rounds(known: Sequence[StoredRound]) -> Overheads:
 def _with_another(
     known: Sequence[StoredRound], report: Callable[[str], object], ends: float
 ) -> Overheads:
-    """Measure a round, store it if it is certain, and return the overheads to use."""
+    """Measure a round, store it if it is certain, and return the overheads to use; see above."""
     try:
         measured = overhead_measurement.measure(ends)
     except RunError as error:

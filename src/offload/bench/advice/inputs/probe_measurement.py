@@ -38,7 +38,7 @@ from offload.upstream import Upstream
 ALONE_S = 1.5  # duration in s of the calls of one worker
 NEEDS_MORE_CALLS = 0.5  # `CallCost.variation` from which a mean needs more calls; a guess
 SLOWEST_S = 5.0  # time of one call, above which the probe would take too long
-ALONE_MARGIN_S = 20.0  # for the calls of one worker, which are at least three
+ALONE_MARGIN_S = 20.0  # s beyond ALONE_S, in which three calls of SLOWEST_S end
 CACHES_MIB = 4.0  # growth during the probe up to which caches explain it; a guess
 CONNECTIONS = "connections"
 

@@ -6,7 +6,7 @@ import json
 import math
 import statistics
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -35,6 +35,10 @@ LONGEST_POINT_S = 5.0  # expected time of one call of each worker: limits their 
 LONGEST_START_S = 6.0  # expected time in which processes import the task and call it: limits them
 AT_ONCE = 0.8  # time alone over that of concurrent calls, above which they ran at once; a guess
 CROWDING = "crowding"
+
+
+class ProbeTimeout(RunError):
+    """Calls did not end in time."""
 
 
 @dataclass(frozen=True)
@@ -70,10 +74,10 @@ def measure(
     """
     first: Pass | None = None
     for _ in range(PASSES if call.wall_s < POINT_S else 1):
-        upstream_start_s = _cpu_s(upstream)
+        upstream_start_s, idle = _cpu_s(upstream), _pids(child)
         crowding = request(child, CROWDING, cores.available(), 0.0)["crowding"]
         if first is None:
-            points = tuple(_points(child, call, start_s, is_coroutine, users))
+            points = tuple(_points(child, call, start_s, is_coroutine, users, idle))
         else:
             points = tuple(point(child, each.kind, each.count) for each in first.points)
         speeds_s = tuple(machine_speed.measure().python_s for _ in points)
@@ -95,12 +99,18 @@ def _mean(points: Sequence[Point]) -> Point:
 
 
 def _points(
-    child: CallingProcess, call: CallCost, start_s: float, is_coroutine: bool, users: int
+    child: CallingProcess,
+    call: CallCost,
+    start_s: float,
+    is_coroutine: bool,
+    users: int,
+    idle: Collection[int],
 ) -> Iterator[Point]:
     """Measure threads and processes: one worker for each core, and as many as could be useful.
 
     A coroutine is measured on one event loop, too, with as many concurrent calls as there are
-    users. If a call has many page faults, processes that keep freed pages are measured, too.
+    users. If a call has many page faults, processes that keep freed pages are measured, too. `idle`
+    are the pids before one process for each core was started.
     """
     available = cores.available()
     useful = useful_workers(call.wait_s, call.cpu_s, available, users)
@@ -109,7 +119,7 @@ def _points(
     fitting = _most_processes(LONGEST_POINT_S, call.cpu_s, available)
     starting = _most_processes(LONGEST_START_S, start_s, available)
     for count in sorted({available, min(useful, 4 * available, fitting, starting)}):
-        yield point(child, PROCESSES, count)
+        yield point(child, PROCESSES, count, idle if count == available else None)
         if count == available and call.has_many_page_faults:
             yield point(child, KEPT_PAGES, count)
     if is_coroutine:
@@ -153,16 +163,22 @@ def useful_workers(wait_s: float, cpu_s: float, available: int, users: int) -> i
     return max(2, min(users, math.ceil(2 * available * wall_s / max(cpu_s, wall_s / users))))
 
 
-def point(child: CallingProcess, kind: str, count: int) -> Point:
-    """Measure calls of `count` workers; for threads and processes, also the memory of a worker."""
-    idle, before_mib = {p.pid for p in tree(child.pid)}, memory_mib(child.pid)
+def point(
+    child: CallingProcess, kind: str, count: int, idle: Collection[int] | None = None
+) -> Point:
+    """Measure calls of `count` workers, and the memory of new threads and processes.
+
+    `idle` are the pids that are no workers of this point; None: those that run now.
+    """
+    idle = _pids(child) if idle is None else idle
+    before_mib = memory_mib(child.pid) if kind == THREADS else None
     found = request(child, kind, count, POINT_S)
     worker_mib = None
     if kind == PROCESSES:
         added = [p for p in tree(child.pid) if p.pid not in idle]
         known = [mib for p in added if (mib := uss_mib(p)) is not None]
         worker_mib = sum(known) / count if known else None
-    elif kind == THREADS and before_mib and (after_mib := memory_mib(child.pid)):
+    elif before_mib and (after_mib := memory_mib(child.pid)):
         worker_mib = max(0.0, after_mib - before_mib) / count
     return Point(
         kind,
@@ -175,10 +191,6 @@ def point(child: CallingProcess, kind: str, count: int) -> Point:
         len(found["checksums"]),
         worker_mib,
     )
-
-
-class ProbeTimeout(RunError):
-    """Calls did not end in time."""
 
 
 def request(
@@ -194,8 +206,8 @@ def request(
         found = child.request(command, seconds + margin_s)
     except StartError as error:
         workers = f", with {count} {kind}" if kind in (THREADS, PROCESSES) else ""
-        known = ProbeTimeout if isinstance(error, CallTimeout) else RunError
-        raise known(f"{error}{workers}", "fix the function first") from error
+        error_type = ProbeTimeout if isinstance(error, CallTimeout) else RunError
+        raise error_type(f"{error}{workers}", "fix the function first") from error
     if "error" in found and "rate" not in found:
         raise RunError(str(found["error"]))
     return found
@@ -204,6 +216,11 @@ def request(
 def _cpu_s(upstream: ProcessTree | None) -> float:
     """Return the CPU time of an upstream so far in s; 0 without one, or if it is unknown."""
     return 0.0 if upstream is None else upstream.cpu_s() or 0.0
+
+
+def _pids(child: CallingProcess) -> set[int]:
+    """Return the pids of the probe's process and of its descendants."""
+    return {process.pid for process in tree(child.pid)}
 
 
 def memory_mib(pid: int) -> float | None:
