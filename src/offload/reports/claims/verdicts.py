@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from tabulate import tabulate
+from tabulate import MIN_PADDING, tabulate
 
 from offload.bench.claims.evaluate import ClaimVerdict
 from offload.reports.tables import text_table
@@ -24,7 +24,8 @@ def text(verdicts: Sequence[ClaimVerdict], style: str = "simple") -> str:
     lines = [(one.suite, one.claim, *figures(one), one.verdict, one.reason) for one in verdicts]
     widths: list[int | None] = [None] * len(HEAD)
     if style == "simple":
-        columns = zip(HEAD[:-1], *(line[:-1] for line in lines), strict=True)
+        heads = [f"{head}{' ' * MIN_PADDING}" for head in HEAD[:-1]]
+        columns = zip(heads, *(line[:-1] for line in lines), strict=True)
         used = sum(max(map(len, column)) + text_table.GAP for column in columns)
         widths[-1] = max(NARROWEST, text_table.WIDTH - used)
     return tabulate(
