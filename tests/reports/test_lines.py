@@ -306,11 +306,12 @@ def test_a_knee_reports_where_more_workers_stop_helping() -> None:
     assert cells(text[0]) == ["workers", "Rate", "Interval", "knee"]
     assert cells(text[5]) == ["8", "160.00/s", "+-3.6 %", "160.00/s"]
     assert text[-2:] == [
-        "Highest rate: 160.00/s with 8 workers; smaller numbers reach less than 97 % of it.",
+        "Highest rate: 160.00/s with 8 workers; larger numbers do not raise it. This is not "
+        "certain: the rates have intervals of +-4 %.",
         "Model: the rate rises up to a knee at 8.0 workers, at most 0.0 % off.",
     ]
     line = scaling_table.text(swept(*((n, n * 10) for n in WORKERS)))
-    assert "workers, the most that were measured: more may be faster.\n" in line
+    assert "workers, the most that were measured: more may be faster. This is not certain" in line
     assert line.endswith("\nModel: no knee within the measured workers, at most 0.0 % off.")
 
 
@@ -348,7 +349,7 @@ def test_a_disturbed_sweep_has_no_verdict() -> None:
         ((10, 9, 8, 7), "Highest rate: 10.00/s with 1 worker; larger numbers do not raise it."),
         (
             (10, 9, 20, 7),
-            "Highest rate: 20.00/s with 4 workers; smaller numbers reach less",
+            "Highest rate: 20.00/s with 4 workers; larger numbers do not raise it.",
         ),
         ((10, 20, 40, 80), "Highest rate: 80.00/s with 8 workers, the most that were measured"),
     ],
@@ -356,6 +357,14 @@ def test_a_disturbed_sweep_has_no_verdict() -> None:
 def test_a_sweep_reports_the_number_that_is_enough(rates: tuple[float, ...], expected: str) -> None:
     found = swept(*zip(WORKERS, rates, strict=False))
     assert scaling_table.sentences(found)[0].startswith(expected)
+
+
+def test_a_number_without_a_rate_is_not_called_unmeasured() -> None:
+    found = swept((1, 98.0), (2, 196.0))
+    failed = replace(found, points=(*found.points, (16, replace(found.points[0][1], value=None))))
+    assert "with 2 workers; larger numbers have no rate. This" in scaling_table.sentences(failed)[0]
+    exact = tuple((n, replace(estimate, half_width=0.01)) for n, estimate in found.points)
+    assert scaling_table.sentences(replace(found, points=exact))[0].endswith("may be faster.")
 
 
 def test_too_few_points_have_no_model_and_report_it() -> None:
@@ -367,7 +376,7 @@ def test_too_few_points_have_no_model_and_report_it() -> None:
         "Model",
     ]
     assert cells(scaling_table.text(few).splitlines()[2]) == ["1", "10.00/s", "+-3.6 %", "-"]
-    reason = "4 different N: a model needs 6 or more"
+    reason = "4 different numbers: a model needs 6 or more"
     assert scaling_table.text(few).splitlines()[-1] == f"No model: {reason}."
     assert "Highest rate: 80.00/s with 8 workers, the most that were measured" in (
         scaling_table.text(few)

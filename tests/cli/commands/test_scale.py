@@ -25,7 +25,7 @@ from tests.records import changed, new_record
 from tests.waiting import read_line
 
 MANY = "+".join(map(str, range(1, 13)))
-REFUSED = "rates only, no model: 2 different N: "
+REFUSED = "rates only, no model: 2 different numbers: "
 SLEEP_S = 0.05  # of a task that keeps one worker for so long, and no CPU
 
 

@@ -37,6 +37,7 @@ LATENCY_S = 24.0  # s reserved to measure response times of the chosen strategy;
 SHORTEST_LATENCY_S = 12.0  # s that must be left for those of the next best one; a guess
 ENDING_S = 2.0  # s reserved to end the server and to print the answer; a guess
 SHORTEST_S = 30.0  # minimum time in s for rounds, even if less is left
+ONE_LOOP = "by the prediction, one loop"  # the strategy that needs the least memory
 Report = Callable[[str], object]
 
 
@@ -159,7 +160,7 @@ def _question(
     )
     if memory_mib is not None and not question.model.ranking():
         least_mib = replace(question.model, memory_mib=None).predict("loop", 1).memory_mib
-        raise constraints.too_little_memory(memory_mib, "strategy", "one loop", least_mib or 0.0)
+        raise constraints.too_little_memory(memory_mib, "strategy", ONE_LOOP, least_mib or 0.0)
     return question
 
 

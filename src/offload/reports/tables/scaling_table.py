@@ -68,16 +68,21 @@ def sentences(sweep: Sweep) -> list[str]:
 def _measured(sweep: Sweep) -> str:
     """Return the number with the highest rate, and the smallest one that nearly reaches it."""
     (highest, rate), enough = sweep.highest, sweep.enough
-    numbers = [number for number, rate in sweep.points if rate.value is not None]
+    estimates = dict(sweep.points)
+    measured = [number for number, estimate in sweep.points if estimate.value is not None]
     words = f"Highest rate: {rate:.2f}/s with {_counted(highest, sweep.over)}"
     if enough < highest:
-        fewer = _counted(enough, sweep.over)
-        return f"{words}; at least {percent(NEARLY_HIGHEST)} of it with {fewer}."
-    if highest == max(numbers):
-        return f"{words}, the most that were measured: more may be faster."
-    if highest == min(numbers):
-        return f"{words}; larger numbers do not raise it."
-    return f"{words}; smaller numbers reach less than {percent(NEARLY_HIGHEST)} of it."
+        words += f"; at least {percent(NEARLY_HIGHEST)} of it with {_counted(enough, sweep.over)}"
+    elif highest < max(measured):
+        words += "; larger numbers do not raise it"
+    elif highest < max(estimates):
+        words += "; larger numbers have no rate"
+    else:
+        words += ", the most that were measured: more may be faster"
+    widest = max(estimates[number].half_width or 0.0 for number in (enough, highest))
+    if widest > 1 - NEARLY_HIGHEST:
+        return f"{words}. This is not certain: the rates have intervals of +-{percent(widest)}."
+    return f"{words}."
 
 
 def _counted(number: int, over: str) -> str:

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from offload.bench.stats.models.scaling import aicc, choose, knee, usl
+from offload.bench.stats.models.scaling import USL, aicc, choose, knee, usl
 from tests.bench.stats.oracle import np, optimize
 
 WORKERS = [1, 2, 4, 6, 8, 10, 12, 16]
@@ -106,7 +106,7 @@ def test_rubbish_is_refused_with_the_reason() -> None:
 
 def test_five_different_counts_are_too_few() -> None:
     choice = choose([*POOL[:5], *POOL[:5]])
-    assert (choice.fit, choice.reason.split(":")[0]) == (None, "5 different N")
+    assert (choice.fit, choice.reason.split(":")[0]) == (None, "5 different numbers")
 
 
 def test_predictions_are_in_the_order_of_the_points() -> None:
@@ -132,3 +132,13 @@ def test_aicc_needs_more_points_than_parameters_and_one() -> None:
 def test_an_impossible_point_is_a_value_error(point: tuple[float, float]) -> None:
     with pytest.raises(ValueError, match="points must"):
         choose([*POOL, point])
+
+
+def test_an_inaccurate_model_with_a_smaller_aicc_does_not_hide_an_accurate_one() -> None:
+    """With six points, AICc prefers a flat line that is 53 % off to a USL that is 4 % off."""
+    rates = (1840.0, 2583.0, 2873.0, 3296.0, 3333.0, 3363.0)
+    points = [*zip((1.0, 2.0, 4.0, 8.0, 16.0, 32.0), rates, strict=True)]
+    assert knee(points).aicc < usl(points).aicc
+    found = choose(points).fit
+    assert found is not None
+    assert (found.model, found.residual < 0.05) == (USL, True)

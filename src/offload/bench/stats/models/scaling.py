@@ -52,14 +52,16 @@ class Choice:
 
 
 def choose(points: Points) -> Choice:
-    """Return the model with the smaller AICc, or none if its residual is above 10 %.
+    """Return the model with the smaller AICc of those with residuals up to 10 %, or none.
 
     `points` are (N, rate) with N of 1 or more. Raise ValueError for invalid points.
     """
     if few := too_few([n for n, _ in points]):
         return Choice(None, few)
-    best = min(knee(points), usl(points), key=lambda fit: fit.aicc)
-    if best.residual > MAX_RESIDUAL:
+    both = [knee(points), usl(points)]
+    accurate = [fit for fit in both if fit.residual <= MAX_RESIDUAL]
+    best = min(accurate or both, key=lambda fit: fit.aicc)
+    if not accurate:
         off = f"the better model, {best.model}, is off by {percent(best.residual)}"
         return Choice(None, f"{off} at one point, more than {percent(MAX_RESIDUAL)}")
     return Choice(best)
@@ -70,7 +72,7 @@ def too_few(numbers: Sequence[float]) -> str | None:
     counts = len({*numbers})
     if counts >= MIN_POINTS:
         return None
-    return f"{counts} different N: a model needs {MIN_POINTS} or more"
+    return f"{counts} different numbers: a model needs {MIN_POINTS} or more"
 
 
 def knee(points: Points) -> Fit:
