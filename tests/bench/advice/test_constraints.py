@@ -35,7 +35,9 @@ def test_a_response_time_below_that_of_the_function_alone(
 def test_a_memory_limit_that_one_loop_exceeds() -> None:
     overheads = Overheads(QUESTION.overheads)
     assert steps._question(CASE, QUESTION.probe, overheads, 500.0).memory_mib == 500
-    with pytest.raises(RunError, match=r"no strategy fits into 3 MiB: by the prediction, one loop needs .* MiB"):
+    with pytest.raises(
+        RunError, match=r"no strategy fits into 3 MiB: by the prediction, one loop needs .* MiB"
+    ):
         steps._question(CASE, QUESTION.probe, overheads, 3.0)
 
 
