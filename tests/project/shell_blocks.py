@@ -44,7 +44,9 @@ DISTURBED = {  # exit codes that mean: too much else runs on this machine
     "compare": 7,
     "compare_runs": 7,
     "doctor": 3,
+    "gil": 7,
     "predict": 7,
+    "scale": 7,
 }
 
 
