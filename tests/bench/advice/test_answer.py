@@ -667,3 +667,16 @@ def test_a_question_that_is_nested_too_deeply_is_one_line(tmp_path: Path) -> Non
     (tmp_path / question_file.FILE).write_text("[" * 100_000)
     with pytest.raises(StorageError, match="is nested too deeply"):
         question_file.load(tmp_path)
+
+
+def test_a_rival_that_was_left_out_of_later_rounds_is_unlikely_to_be_faster() -> None:
+    """Two rounds have a wide interval, although the selection has decided against it."""
+    plan = planned(("prefork", 2), ("pipes", 2))
+    rates = {0: times(40.0), 1: [20.0, 38.0]}
+    found = words(answer.evaluate(QUESTION, plan, measured(plan, rates)))
+    assert (
+        "Likely. pipes x2 may be faster: the difference is not certain. But later rounds left it "
+        "out, because this is unlikely."
+    ) in found
+    equal = {0: times(40.0, WILD), 1: times(38.0, WILD)}
+    assert "left it out" not in words(answer.evaluate(QUESTION, plan, measured(plan, equal)))

@@ -158,7 +158,10 @@ def certainty(sure: str, rivals: Sequence[str], tie: Sequence[str], chosen: str)
 def _certainty(answer: Answer, rivals: Sequence[str], chosen: str) -> str:
     if answer.sure == SURE and len(answer.rivals) < len(answer.others):
         return SURE_WITHIN_P99
-    return certainty(answer.sure, rivals, answer.tie, chosen)
+    words = certainty(answer.sure, rivals, answer.tie, chosen)
+    if answer.sure == LIKELY and rivals and reasons.are_rivals_left_out(answer):
+        words += " But later rounds left it out, because this is unlikely."
+    return words
 
 
 def _paragraphs(answer: Answer) -> list[Paragraph]:

@@ -80,8 +80,19 @@ def not_measured(answer: Answer) -> Iterator[str]:
 
 def open_rivals(answer: Answer) -> list[str]:
     """Return the names of the candidates that may be faster than the chosen one."""
-    found = [option for option in answer.rivals if certainty.is_open(option.compared)]
-    return [option_name(option.strategy, option.workers) for option in found]
+    return [option_name(each.strategy, each.workers) for each in _open_options(answer)]
+
+
+def are_rivals_left_out(answer: Answer) -> bool:
+    """Whether each candidate that may be faster was measured in fewer rounds than the chosen one.
+
+    A candidate is left out if it is unlikely to be the fastest, by measured and predicted rates.
+    """
+    return all(each.rate.n < answer.chosen.rate.n for each in _open_options(answer))
+
+
+def _open_options(answer: Answer) -> list[Option]:
+    return [option for option in answer.rivals if certainty.is_open(option.compared)]
 
 
 def _call(probe: Probe) -> str:
