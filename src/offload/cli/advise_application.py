@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from invoke import Exit
 
-from offload.cli import arguments, case_options, output
+from offload.cli import answers, arguments, case_options, output
 from offload.cli.plan_run import write_report
-from offload.errors import DisturbedError, UsageError, UserError
+from offload.errors import UsageError, UserError
 
 if TYPE_CHECKING:
     from offload.bench.advice.application.answer import ApplicationAnswer
@@ -83,5 +83,4 @@ def _check_answer(found: ApplicationAnswer) -> None:
     """Raise an error with the exit code of an answer, if that is not 0."""
     if found.is_interrupted:
         raise Exit("interrupted: the answer is from the measurements until then", code=130)
-    if found.disturbed is not None:
-        raise DisturbedError("no verdict", found.disturbed.remedy)
+    answers.check_disturbance(found.disturbed)

@@ -51,10 +51,10 @@ def _comparison(plan: Plan, folder: Path, records: Sequence[Record], style: str)
     one, other = plan.cases
     result = paired.evaluate(one, other, records, folder)
     print(comparison.as_json(result) if style == "json" else comparison.text(result))
-    _check_disturbance(result.comparison.disturbed)
+    check_disturbance(result.comparison.disturbed)
 
 
-def _check_disturbance(disturbed: Flag | None) -> None:
+def check_disturbance(disturbed: Flag | None) -> None:
     """Raise DisturbedError if other processes disturbed a measurement."""
     if disturbed is not None:
         raise DisturbedError("no verdict", disturbed.remedy)
@@ -98,7 +98,7 @@ def raise_without_advice(found: Answer) -> None:
     """Raise RunError if no server was measured, DisturbedError if the measurement is invalid."""
     from offload.reports.advice.names import shorten
 
-    _check_disturbance(found.disturbed)
+    check_disturbance(found.disturbed)
     if not found.is_measured:
         reason = next((each.problem.message for each in found.failures), "there are no records")
         remedy = "find the cause and repeat; the advice is only a prediction"
@@ -129,7 +129,7 @@ def _gil_cost(plan: Plan, folder: Path, records: Sequence[Record], style: str) -
             direct = gil_cost.measure_direct(threads, int(str(threads.settings["workers"])))
     found = gil_cost.evaluate(threads, processes, records, folder, direct)
     print(report.as_json(found) if style == "json" else report.text(found))
-    _check_disturbance(found.cases.comparison.disturbed)
+    check_disturbance(found.cases.comparison.disturbed)
 
 
 def _scaling(plan: Plan, folder: Path, records: Sequence[Record], style: str) -> None:
@@ -138,7 +138,7 @@ def _scaling(plan: Plan, folder: Path, records: Sequence[Record], style: str) ->
 
     found = sweep.fit(records, sweep.varied(plan.cases))
     print(scaling_table.as_json(found) if style == "json" else scaling_table.text(found))
-    _check_disturbance(found.disturbed)
+    check_disturbance(found.disturbed)
 
 
 def _capacity(plan: Plan, folder: Path, records: Sequence[Record], style: str) -> None:

@@ -160,7 +160,7 @@ def _certainty(answer: Answer, rivals: Sequence[str], chosen: str) -> str:
         return SURE_WITHIN_P99
     words = certainty(answer.sure, rivals, answer.tie, chosen)
     if answer.sure == LIKELY and rivals and reasons.are_rivals_left_out(answer):
-        words += " But later rounds left it out, because this is unlikely."
+        words += " Later rounds left out what is unlikely to be the fastest."
     return words
 
 
