@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import csv
 import difflib
 import email
@@ -10,6 +11,7 @@ import functools
 import gzip
 import io
 import json
+import pickle
 import zlib
 from decimal import ROUND_HALF_UP, Decimal
 
@@ -19,6 +21,7 @@ ARCHIVE = 1_500_000  # bytes
 LEVEL = 6
 VERSIONS = 800  # lines in each compared text
 LINES = 4_000
+BACKUP = 400_000  # bytes
 ATTACHMENTS = 60
 CENT = Decimal("0.01")
 
@@ -77,6 +80,26 @@ def email_message() -> str:
 def gzip_import() -> str:
     """Decompress 1.5 MB of text without the GIL, and count its words."""
     return str(len(gzip.decompress(_packed()).split()))
+
+
+def csv_export() -> str:
+    """Write 2,000 orders as CSV."""
+    out = io.StringIO()
+    writer = csv.DictWriter(out, ["id", "customer", "cents", "lines"])
+    writer.writeheader()
+    writer.writerows(_orders())
+    return out.getvalue()
+
+
+def pickled_session() -> str:
+    """Save 2,000 orders by pickle and restore them, as a cache does, and sum them up."""
+    restored = pickle.loads(pickle.dumps(_orders()))  # noqa: S301 - our own bytes
+    return str(sum(order["cents"] for order in restored))
+
+
+def bz2_backup() -> bytes:
+    """Compress 400 kB of text by bzip2, which releases the GIL."""
+    return bz2.compress(_text()[:BACKUP])
 
 
 @functools.cache

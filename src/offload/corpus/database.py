@@ -22,6 +22,11 @@ SCAN = "select cents, note from orders limit 10000"
 SEARCH = """
 select id, cents, note from orders where note like '%99%' order by cents desc, id limit 50
 """
+LAST = """
+select o.id, o.note from orders o
+where o.id = (select max(id) from orders where customer = o.customer) and o.customer = ?
+"""
+SHOWN = 100  # customers
 TIMEOUT = 30.0  # s to wait for the file's write lock
 SCHEMA = """
 create table orders (id integer primary key, customer integer, cents integer, note text);
@@ -91,6 +96,13 @@ def sqlite_search() -> str:
     """Search 100,000 notes for a text, and read the 50 largest orders with it."""
     with _connection() as connection:
         return json.dumps(connection.execute(SEARCH).fetchall())
+
+
+def sqlite_many_statements() -> str:
+    """Read the last order of each of 100 customers, by a statement for each of them."""
+    with _connection() as connection:
+        found = [connection.execute(LAST, (customer,)).fetchone() for customer in range(SHOWN)]
+    return json.dumps(found)
 
 
 @contextlib.contextmanager

@@ -282,6 +282,61 @@ async def async_wait_20_python_1() -> bytes:
     return _work(python=1)
 
 
+def wait_20_python_2() -> bytes:
+    """Wait 20 ms, and compute in Python for about 2 ms."""
+    return _work(wait=20, python=2)
+
+
+def wait_30_native_10() -> bytes:
+    """Wait 30 ms, and compute without the GIL for about 10 ms."""
+    return _work(wait=30, native=10)
+
+
+def wait_150() -> bytes:
+    """Wait 150 ms."""
+    return _work(wait=150)
+
+
+def python_2_native_10() -> bytes:
+    """Compute for about 2 ms in Python and 10 ms without the GIL."""
+    return _work(python=2, native=10)
+
+
+def python_10_sends_200kb() -> bytes:
+    """Compute in Python for about 10 ms, and return 200 kB."""
+    return _work(python=10, payload=200_000)
+
+
+def lock_wait_2_outside_10() -> bytes:
+    """Wait 10 ms, then 2 ms under a lock that all threads of the process share."""
+    outside = _work(wait=10)
+    with _lock:
+        return outside + _work(wait=2)
+
+
+def file_lock_wait_2_outside_10() -> bytes:
+    """Wait 10 ms, then 2 ms under a lock that all processes share."""
+    outside = _work(wait=10)
+    with _file_lock():
+        return outside + _work(wait=2)
+
+
+def wait_30_slow_tenth() -> bytes:
+    """Wait 30 ms, and one time in ten 300 ms."""
+    return _work(wait=30 * _factor(_slow_tenth()))
+
+
+async def async_wait_30_native_5() -> bytes:
+    """Await 30 ms, and compute without the GIL for about 5 ms."""
+    await asyncio.sleep(0.03)
+    return _work(native=5)
+
+
+async def async_blocks_5() -> bytes:
+    """Block in a coroutine for 5 ms, and so block the event loop."""
+    return _work(wait=5)
+
+
 def _work(*, wait: float = 0, python: float = 0, native: float = 0, payload: int = 0) -> bytes:
     """Wait and compute for the given ms; return the results and `payload` additional bytes."""
     if wait:

@@ -9,6 +9,7 @@ import zlib
 
 UPLOAD = 8_000_000  # bytes
 TOKENS = 1_500
+BLOCKS, BLOCK = 200, 8_000  # blocks, and bytes in each
 ROUNDS = 60_000  # PBKDF2 iterations
 SCRYPT = {"n": 2**14, "r": 8, "p": 1, "maxmem": 64 * 2**20}
 PASSWORD = b"correct horse battery staple"
@@ -40,6 +41,14 @@ def hmac_tokens() -> str:
 def blake2_upload() -> str:
     """Compute BLAKE2b of an upload of 8 MB."""
     return hashlib.blake2b(_upload()).hexdigest()
+
+
+def sha3_blocks() -> str:
+    """Compute SHA-3 of 200 blocks of 8 kB, as for a deduplicating store."""
+    content = _upload()
+    starts = range(0, BLOCKS * BLOCK, BLOCK)
+    digests = [hashlib.sha3_256(content[start : start + BLOCK]).digest() for start in starts]
+    return hashlib.sha256(b"".join(digests)).hexdigest()
 
 
 @functools.cache

@@ -58,6 +58,14 @@ def rotated_jpeg() -> bytes:
         return _encoded(image.transpose(Image.Transpose.ROTATE_90), "JPEG")
 
 
+def watermarked_crop() -> bytes:
+    """Decode a JPEG, crop 800 x 600 pixels, draw a text on them, and encode them as WebP."""
+    with Image.open(io.BytesIO(_photo())) as image:
+        part = image.crop((400, 300, 400 + BLURRED[0], 300 + BLURRED[1]))
+    ImageDraw.Draw(part).text((20, 20), "example.org", fill="white")
+    return _encoded(part, "WEBP")
+
+
 def _encoded(image: Image.Image, kind: str) -> bytes:
     out = io.BytesIO()
     image.save(out, kind)

@@ -23,6 +23,7 @@ NONCE = b"twelve bytes"  # fixed to keep the result the same; in real code never
 DOCUMENT = 4_000_000  # bytes
 TOKENS = 60
 RECEIPTS = 40
+MESSAGES = 200
 
 
 def bcrypt_password() -> bytes:
@@ -58,6 +59,14 @@ def ed25519_receipts() -> str:
     for signature, receipt in zip(signatures, receipts, strict=True):
         key.public_key().verify(signature, receipt)
     return hashlib.sha256(b"".join(signatures)).hexdigest()
+
+
+def sealed_messages() -> str:
+    """Encrypt and decrypt 200 short messages with AES-GCM."""
+    cipher = AESGCM(KEY)
+    sealed = [cipher.encrypt(NONCE, b"message %d" % n, None) for n in range(MESSAGES)]
+    opened = [cipher.decrypt(NONCE, message, None) for message in sealed]
+    return hashlib.sha256(b"".join([*sealed, *opened])).hexdigest()
 
 
 @functools.cache

@@ -50,6 +50,11 @@ def gzip_program() -> bytes:
     return _run(["gzip", "-cn"], _lines())[-2000:]
 
 
+def checksum_program() -> bytes:
+    """Compute the SHA-256 of 20,000 lines with the program sha256sum, through pipes."""
+    return _run(["sha256sum"], _lines())
+
+
 def _run(argv: list[str], content: bytes | None = None) -> bytes:
     return subprocess.run(
         argv, input=content, stdout=subprocess.PIPE, timeout=TIMEOUT, check=True

@@ -29,6 +29,11 @@ def pandas_join() -> str:
     return joined.groupby("region")["cents"].sum().to_json()
 
 
+def pandas_pivot() -> str:
+    """Build a pivot table of 60,000 sales by shop and month."""
+    return _sales().pivot_table("cents", "shop", "month", "sum").to_csv()
+
+
 @functools.cache
 def _shops() -> pd.DataFrame:
     names = [f"shop {n}" for n in range(41)]

@@ -93,6 +93,17 @@ def httpx_shared_client() -> bytes:
     return _shared_client().get(PAGE).raise_for_status().content
 
 
+def httpx_slow_service() -> str:
+    """Use a shared httpx client to call a service that takes 30 ms, and hash its response."""
+    response = _shared_client().get(SERVICES[1]).raise_for_status()
+    return hashlib.sha256(response.content).hexdigest()
+
+
+def requests_page_links() -> str:
+    """Fetch a page of 5 KB over a connection that is kept, and list the words in it."""
+    return " ".join(sorted({*_get(_session(), PAGE).decode("utf-8", "replace").split()}))
+
+
 async def requests_in_coroutine() -> bytes:
     """Use requests in a coroutine to call a service that takes 20 ms: it blocks the event loop."""
     return _get(_session(), SERVICES[0])

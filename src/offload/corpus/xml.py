@@ -60,6 +60,15 @@ def lxml_export() -> bytes:
     return etree.tostring(root)
 
 
+def lxml_sitemap() -> str:
+    """Parse a feed of 120 KB, and build a sitemap of its links by lxml."""
+    links = etree.fromstring(_feed()).xpath("//item/link/text()")
+    root = etree.Element("urlset")
+    for link in links:
+        etree.SubElement(etree.SubElement(root, "url"), "loc").text = link
+    return etree.tostring(root).decode()
+
+
 @functools.cache
 def _feed() -> bytes:
     return FEED.read_bytes()

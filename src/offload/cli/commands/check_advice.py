@@ -32,7 +32,7 @@ def check_advice(
 ) -> None:
     """Check the advice on a fold of functions, in two hours: fab check_advice:1.
 
-    fold       1, 2, 3 or 4; tuning: functions with which the model may be tuned; or short: those of
+    fold       1 to 5; tuning: functions with which the model may be tuned; or short: those of
                them whose calls are short, to check with repeat=5 that answers agree
     functions  maximum number of functions; default: all
     budget     seconds until each answer; default: 120
