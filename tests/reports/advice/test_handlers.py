@@ -15,8 +15,10 @@ from pathlib import Path
 import pytest
 
 from offload.bench.advice import answer
+from offload.bench.advice.inputs.probe import Probe
 from offload.bench.advice.question_file import Question
 from offload.bench.advice.strategies import STRATEGIES
+from offload.bench.stats.estimate import Estimate
 from offload.errors import UsageError
 from offload.flags import Flag
 from offload.registry import requirements
@@ -238,23 +240,42 @@ def test_the_json_has_the_handler_or_null(shop: Path) -> None:
     assert values["packages"] == requirements.lines_for(["django", "gunicorn"])
 
 
-@pytest.mark.parametrize(
-    ("limit", "factor"), [("cpu", 1 / CORES), ("server", 1.0), ("gil", 1.0), ("workers", 0.0)]
-)
-def test_a_framework_that_needs_more_cpu_has_a_lower_expected_rate(
-    limit: str, factor: float
-) -> None:
+def expected_share(probe_: Probe, users: int, cpu_s: float) -> float:
+    """Return the expected rate of a framework over the measured rate of the answer."""
+    question = Question(replace(probe_, python_s=_expected_rate.PYTHON_S), OVERHEADS, users)
+    found = answer.predict(question, Case("threads", probe_.task))
+    measured = Estimate(500.0, 490.0, 510.0, 5, None, False)
+    found = replace(found, chosen=replace(found.chosen, rate=measured))
+    return _expected_rate.expected_rate(found, cpu_s) / 500.0
+
+
+def test_a_framework_that_needs_more_cpu_has_a_lower_expected_rate() -> None:
+    more_s = 1e-3
+    cpu_s = _expected_rate.TORNADO_CPU_S + more_s
+    tornado_s = 0.005 + OVERHEADS["prefork"].cpu_s
+    limited_by_cpu = expected_share(probe(0.0, 0.005, 1.0), 25, cpu_s)
+    assert limited_by_cpu == pytest.approx(tornado_s / (tornado_s + more_s), rel=0.02)
+    assert expected_share(probe(2.0, 0.005), 25, cpu_s) == pytest.approx(1.0, abs=0.01)
+    assert expected_share(probe(0.0, 0.005), 25, 0.1e-3) == 1.0, "it needs less than Tornado"
+
+
+def test_the_cpu_time_of_a_framework_may_become_the_limit() -> None:
+    """The users limit the rate of Tornado, and 2 cores / 2.7 ms are less than that."""
+    call = probe(0.02, 0.001)
+    own = Question(call, OVERHEADS, 25).model.ranking()[0]
+    assert own.rate < CORES / (call.call.cpu_s + OVERHEADS[own.strategy].cpu_s)
+    share = expected_share(call, 25, _expected_rate.TORNADO_CPU_S + 1e-3)
+    assert CORES / 0.0027 / own.rate * 0.8 < share < CORES / 0.0027 / own.rate
+
+
+def test_a_framework_takes_longer_on_a_slower_machine() -> None:
     found = predicted("noop_sync")
-    prediction = replace(found.chosen.prediction, limit=limit, rate=500.0)
-    probe_ = replace(found.question.probe, python_s=2 * _expected_rate.PYTHON_S)  # half as fast
-    question = replace(found.question, probe=probe_)
-    limited = replace(found, question=question, chosen=replace(found.chosen, prediction=prediction))
-    more_s = 2 * (1.29e-3 - _expected_rate.TORNADO_CPU_S) * factor
-    expected = 1 / (1 / 500.0 + more_s)
-    assert _expected_rate.expected_rate(limited, 1.29e-3) == pytest.approx(expected)
-    assert _expected_rate.expected_rate(limited, 0.1e-3) == pytest.approx(
-        500.0
-    )  # less than Tornado
+    rates = []
+    for factor in (1, 2):
+        probe_ = replace(found.question.probe, python_s=factor * _expected_rate.PYTHON_S)
+        slower = replace(found, question=replace(found.question, probe=probe_))
+        rates.append(_expected_rate.expected_rate(slower, 3e-3))
+    assert rates[1] < 0.95 * rates[0]
 
 
 @pytest.mark.parametrize("command", ["advise", "predict"])
