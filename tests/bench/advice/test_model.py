@@ -111,9 +111,35 @@ def test_a_prediction_uses_the_cpu_time_between_the_rounds() -> None:
 def test_waiting_calls_need_as_many_threads_as_users() -> None:
     best = best_size(SLEEP, "threads")
     assert (best.workers, best.limit) == (25, models.USERS)
-    assert best.rate == pytest.approx(25 / 0.2012, rel=0.01)
+    assert best.rate == pytest.approx(25 / 0.2012, rel=0.03)
     four = model(SLEEP).predict("threads", 4)
     assert (four.rate, four.limit) == (pytest.approx(4 / 0.2012, rel=0.01), models.WORKERS)
+
+
+def test_a_request_waits_for_a_core_behind_some_of_the_other_users() -> None:
+    fetch = probe(wait_s=0.05, cpu_s=0.001, hold=0.001 / 0.051)
+    known = {name: Overhead(1e-6, 0.001) for name in OVERHEADS}
+    queue_s = 24 * 0.002 / FREE  # all other users' requests, on all cores
+    for strategy, share in (
+        ("pipes", models.QUEUED_USERS),
+        ("prefork", models.QUEUED_USERS_PREFORK),
+    ):
+        found = model(fetch, overheads=known).predict(strategy, 25)
+        assert found.limit == models.USERS
+        assert found.rate == pytest.approx(25 / (0.051 + share * queue_s), rel=0.02)
+        one = model(fetch, users=1, overheads=known).predict(strategy, 1)
+        assert one.rate == pytest.approx(1 / 0.051, rel=0.03), "no other user"
+
+
+def test_the_rate_of_concurrent_calls_on_the_probes_loop_is_predicted_for_the_loop() -> None:
+    """The concurrent calls limit it to 25 / 20.5 ms, and the loop to less."""
+    awaits = coroutine(0.02, 0.0005, 25)
+    none = {name: Overhead(1e-6, 1e-6) for name in OVERHEADS}
+    for rate in (400.0, 736.0, 900.0, 1100.0):
+        points = (*awaits.points[:-1], point("loop", 25, rate, 0.0005))
+        measured = probe(0.02, 0.0005, is_coroutine=True, points=points)
+        found = model(measured, overheads=none).predict("loop", 1)
+        assert found.rate == pytest.approx(rate, rel=0.05)
 
 
 def test_threads_of_pure_python_share_one_gil() -> None:

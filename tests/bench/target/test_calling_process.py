@@ -63,6 +63,8 @@ def prepares():
 async def belongs_to_a_loop():
     LOOPS.append(asyncio.get_running_loop())
     if LOOPS[0] is not LOOPS[-1]: raise RuntimeError("attached to a different loop")
+async def blocks_its_loop(): time.sleep(0.01)
+async def awaits(): await asyncio.sleep(0.01)
 def computes():
     while True: pass
 def waits_in_threads():
@@ -309,6 +311,18 @@ def test_a_coroutine_may_belong_to_one_event_loop() -> None:
         for kind, count in (("first", 1), ("alone", 1), ("loop", 5), ("loop", 5)):
             assert measured(running, kind, count)["failed"] == 0
         assert measured(running, "threads", 2)["failed"] > 0
+
+
+@pytest.mark.usefixtures("shop")
+@pytest.mark.parametrize(("task", "most"), [("blocks_its_loop", 100), ("awaits", 2000)])
+def test_the_rate_on_one_loop_is_not_too_high_although_users_start_together(
+    task: str, most: int
+) -> None:
+    """The first calls of 20 users would wait less for the loop than later ones."""
+    with calling(f"shop:{task}") as running:
+        command = json.dumps({"kind": "loop", "count": 20, "seconds": 0.25})
+        rate = running.request(command, 15.0)["rate"]
+    assert most / 4 < rate <= most
 
 
 @pytest.mark.usefixtures("shop")

@@ -27,6 +27,10 @@ IDLE_WITH_MORE_WORKERS = 0.6
 # loop passes calls to all workers of a pool; processes of prefork accept connections independently.
 IN_STEP, IN_STEP_PREFORK = 0.5, 0.25
 IN_STEP_EXPONENT = 4.0  # of the busy share of the cores: idle cores keep short calls apart; a guess
+# Share of the other users' CPU time for which a request waits while workers are free, because the
+# requests of several users tend to arrive together; fitted [0.1 to 0.6]. A process of prefork may
+# accept two connections while another one has none; coroutines on it do not wait for each other.
+QUEUED_USERS, QUEUED_USERS_PREFORK = 0.2, 1 / 3
 SLICE_S = 0.0025  # s from which calls share cores and the GIL by time slices: half of CPython's
 # switch interval, and about a slice of Linux; calls of 1 ms do not share, calls of 4.5 ms do
 GIL_SHARE = 0.5  # of the serial time: if a call holds the GIL for less, the limit is another one
@@ -129,13 +133,18 @@ class Model:
     def on_loop_s(self) -> float:
         """The time in s for which a call occupies its event loop.
 
-        For a coroutine, the time in which it awaits does not count.
+        For a coroutine, the time in which it awaits does not count. The probe measured the rate of
+        concurrent calls on one loop. Their number and the loop limit it, as in `predict`.
         """
         alone_s = self.probe.call.wait_s + self.probe.call.busy_s
         points = self.probe.of_kind(LOOP)
         if not points:
             return alone_s
-        return max(self.probe.call.busy_s, 1 / points[-1].rate - alone_s / points[-1].count)
+        each_s, by_calls_s = 1 / points[-1].rate, alone_s / points[-1].count
+        if each_s <= by_calls_s:  # the number of calls limited their rate
+            return self.probe.call.busy_s
+        share = math.pow(1 - (by_calls_s / each_s) ** SHARPNESS, 1 / SHARPNESS)
+        return max(self.probe.call.busy_s, share * each_s)
 
     @property
     def blocks_loop(self) -> bool:
@@ -158,9 +167,9 @@ class Model:
         else:
             name, rate = self._shared_rate(strategy, min(workers, self.users), cpu_s, overhead)
             capacities = {name: rate}
-        alone_s = probe.call.wait_s + overhead.serial_s + probe.call.busy_s
-        capacities.setdefault(USERS, self.users / alone_s)
         by_cores = self._cores / (cpu_s + overhead.cpu_s)
+        by_users = self._rate_of_users(strategy, overhead, by_cores)
+        capacities[USERS] = min(by_users, capacities.get(USERS, by_users))
         capacities[CPU] = min(by_cores, capacities.get(CPU, by_cores))
         if strategy not in ("loop", "prefork"):
             capacities[SERVER] = 1 / overhead.serial_s
@@ -174,6 +183,13 @@ class Model:
         elif strategy != "loop" and (limit := self._limited_elsewhere(PROCESSES)) is not None:
             capacities[EXTERNAL] = limit.rate
         return capacities
+
+    def _rate_of_users(self, strategy: str, overhead: Overhead, by_cores: float) -> float:
+        """Return the rate in requests/s if each user has a worker; that of all cores is known."""
+        alone_s = self.probe.call.wait_s + overhead.serial_s + self.probe.call.busy_s
+        may_accept_two = strategy == "prefork" and not self.probe.is_coroutine
+        share = QUEUED_USERS_PREFORK if may_accept_two else QUEUED_USERS
+        return self.users / (alone_s + share * (self.users - 1) / by_cores)
 
     def _overhead(self, strategy: str, workers: int) -> Overhead:
         """Return the overhead of a call; the time for which a core is idle counts as CPU time."""
