@@ -9,8 +9,9 @@ import pytest
 from offload.bench.advice import model as models
 from offload.bench.advice.inputs.overhead import MEASURING_CORES, Overhead
 from offload.bench.advice.inputs.probe import KEPT_PAGES, PROCESSES, THREADS, Probe
-from offload.bench.advice.model import Model, Prediction, in_step_rate, shared_rate
+from offload.bench.advice.model import Model, Prediction
 from offload.bench.advice.question_file import Question
+from offload.bench.advice.shared_cores import IN_STEP_PREFORK, shared_rate
 from tests.bench.advice.probes import CORES, OVERHEADS, coroutine, model, point, probe
 
 FREE = CORES - MEASURING_CORES  # cores
@@ -31,25 +32,6 @@ DOUBLED = {  # the overheads of calls that wait are twice as large
     name: replace(each, waiting=each.scaled(2.0)) if name != "loop" else each
     for name, each in OVERHEADS.items()
 }
-
-
-def test_up_to_one_worker_per_core_the_rate_is_exact() -> None:
-    assert shared_rate(1, 2, 0.1, 0.1) == pytest.approx(5)
-    assert shared_rate(2, 2, 0.1, 0.1) == pytest.approx(10)
-    assert shared_rate(50, 2, 0.0, 0.1) == pytest.approx(20)
-    assert shared_rate(7, 2, 0.1, 0.0) == pytest.approx(70)
-
-
-def test_the_calls_of_a_pool_run_half_in_step() -> None:
-    assert shared_rate(2, 2, 0.1, 0.1) == in_step_rate(2, 2, 0.1, 0.1) == pytest.approx(10)
-    # In step, 20 calls wait for 100 ms, and then share two cores for 100 ms.
-    assert in_step_rate(20, 2, 0.1, 0.01) == pytest.approx(100)
-    assert shared_rate(20, 2, 0.1, 0.01) == pytest.approx((100 * 20 / 0.11) ** 0.5)
-    prefork = shared_rate(20, 2, 0.1, 0.01, models.IN_STEP_PREFORK)
-    assert prefork == pytest.approx(100**0.25 * (20 / 0.11) ** 0.75)
-    rates = [shared_rate(n, 2, 0.9, 0.1) for n in range(1, 65)]
-    assert rates == sorted(rates)
-    assert 17 < rates[-1] <= 20
 
 
 def test_calls_that_compute_in_short_bursts_do_not_run_in_step() -> None:
@@ -387,7 +369,7 @@ def test_a_coroutine_waits_without_its_worker() -> None:
 
 def test_the_overhead_uses_the_cores_that_the_calls_share() -> None:
     known = model(probe(wait_s=0.02, cpu_s=0.0014)).predict("prefork", 25)
-    assert known.rate == pytest.approx(shared_rate(25, FREE, 0.02, 0.0021, models.IN_STEP_PREFORK))
+    assert known.rate == pytest.approx(shared_rate(25, FREE, 0.02, 0.0021, IN_STEP_PREFORK))
     assert known.limit == models.CPU
 
 

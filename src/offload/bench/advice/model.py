@@ -16,6 +16,13 @@ from statistics import fmean
 from offload.bench.advice import memory
 from offload.bench.advice.inputs.overhead import MEASURING_CORES, WAITING_WORKERS, Overhead
 from offload.bench.advice.inputs.probe import LOOP, PROCESSES, THREADS, Point, Probe
+from offload.bench.advice.shared_cores import (
+    IN_STEP,
+    IN_STEP_PREFORK,
+    SLICE_S,
+    in_step_rate,
+    shared_rate,
+)
 from offload.bench.advice.strategies import MOST_WORKERS, STRATEGIES
 
 SHARPNESS = 8.0
@@ -23,16 +30,10 @@ SATURATED = 0.8  # share of the rate that workers and cores allow; below, someth
 QUEUED_SHARE = 0.25  # share of a call spent waiting for a CPU, above which cores limit the rate
 # Share of the idle time that is left with more workers than cores [0.4 to 0.9]
 IDLE_WITH_MORE_WORKERS = 0.6
-# How much the calls of several workers run in step (see `in_step_rate`), from 0 to 1: one event
-# loop passes calls to all workers of a pool; processes of prefork accept connections independently.
-IN_STEP, IN_STEP_PREFORK = 0.5, 0.25
-IN_STEP_EXPONENT = 4.0  # of the busy share of the cores: idle cores keep short calls apart; a guess
 # Share of the other users' CPU time for which a request waits while workers are free, because the
 # requests of several users tend to arrive together; fitted [0.1 to 0.6]. A process of prefork may
 # accept two connections while another one has none; coroutines on it do not wait for each other.
 QUEUED_USERS, QUEUED_USERS_PREFORK = 0.2, 1 / 3
-SLICE_S = 0.0025  # s from which calls share cores and the GIL by time slices: half of CPython's
-# switch interval, and about a slice of Linux; calls of 1 ms do not share, calls of 4.5 ms do
 GIL_SHARE = 0.5  # of the serial time: if a call holds the GIL for less, the limit is another one
 BLOCKING = 0.5  # share of a call, above which a coroutine counts as blocking its event loop
 # Share of a strategy's highest rate: beyond it, workers are not worth their memory
@@ -133,8 +134,8 @@ class Model:
     def on_loop_s(self) -> float:
         """The time in s for which a call occupies its event loop.
 
-        For a coroutine, the time in which it awaits does not count. The probe measured the rate of
-        concurrent calls on one loop. Their number and the loop limit it, as in `predict`.
+        For a coroutine, the time in which it awaits does not count. The rate of concurrent calls on
+        one loop in the probe is limited by their number and by the loop, as in `predict`.
         """
         alone_s = self.probe.call.wait_s + self.probe.call.busy_s
         points = self.probe.of_kind(LOOP)
@@ -185,7 +186,10 @@ class Model:
         return capacities
 
     def _rate_of_users(self, strategy: str, overhead: Overhead, by_cores: float) -> float:
-        """Return the rate in requests/s if each user has a worker; that of all cores is known."""
+        """Return the rate in requests/s if each user has a worker.
+
+        `by_cores` is the rate that the cores allow.
+        """
         alone_s = self.probe.call.wait_s + overhead.serial_s + self.probe.call.busy_s
         may_accept_two = strategy == "prefork" and not self.probe.is_coroutine
         share = QUEUED_USERS_PREFORK if may_accept_two else QUEUED_USERS
@@ -289,40 +293,3 @@ class Model:
         if cpu_s := self._cpu_s_on_busy_cores(PROCESSES):  # 0 if a call is too short to be measured
             allowed = min(allowed, self.probe.capacity / cpu_s)
         return best if best.rate < SATURATED * allowed else None
-
-
-def shared_rate(
-    workers: int,
-    cores: float,
-    wait_s: float,
-    cpu_s: float,
-    in_step: float = IN_STEP,
-    bursts: float = 1.0,
-) -> float:
-    """Return the rate in calls/s of workers that share cores and use none while they wait.
-
-    It is the geometric mean of `unqueued_rate` and `in_step_rate`, with the weight `in_step` of the
-    latter. The weight is smaller for calls that compute in `bursts` shorter than a time slice,
-    because they leave the core one after the other, unless all cores are busy.
-    """
-    highest = unqueued_rate(workers, cores, wait_s, cpu_s)
-    if workers <= cores:
-        return highest
-    if cpu_s / bursts < SLICE_S:
-        in_step *= (highest * cpu_s / cores) ** IN_STEP_EXPONENT
-    lowest = in_step_rate(workers, cores, wait_s, cpu_s)
-    return math.exp((1 - in_step) * math.log(highest) + in_step * math.log(lowest))
-
-
-def unqueued_rate(workers: int, cores: float, wait_s: float, cpu_s: float) -> float:
-    """Return the rate of calls that never queue for a core before all cores are busy."""
-    by_workers = workers / (wait_s + cpu_s)
-    return by_workers if cpu_s <= 0 else min(by_workers, cores / cpu_s)
-
-
-def in_step_rate(workers: int, cores: float, wait_s: float, cpu_s: float) -> float:
-    """Return the rate of calls in step: all wait at once, and then share the cores.
-
-    Calls that share a core by time slices end at nearly the same time, and so start again together.
-    """
-    return workers / (wait_s + workers * cpu_s / cores)
