@@ -133,6 +133,7 @@ def _folds() -> str:
         ("2", "Fold 2"),
         ("3", "Fold 3"),
         ("4", "Fold 4"),
+        ("5", "Fold 5"),
         ("short", "Short calls"),
     ):
         folder = RESULTS / f"reference-advice-{name}"

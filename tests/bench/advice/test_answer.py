@@ -482,7 +482,7 @@ def test_what_is_special_about_the_function_is_a_warning() -> None:
 
 def test_a_coroutine_that_blocks_its_loop_by_waiting_is_reported() -> None:
     found = SCENARIOS["a coroutine that blocks"]()
-    assert "The coroutine blocks its event loop for 20.5 ms" in words(found)
+    assert "The coroutine blocks its event loop for 19.7 ms" in words(found)
     assert any("coroutine that awaits" in sentence for sentence in changes.sentences(found))
     awaits = SCENARIOS["loop is best for a coroutine"]()
     assert [*warnings.sentences(awaits), *changes.sentences(awaits)] == []

@@ -93,7 +93,8 @@ def test_a_prediction_uses_the_cpu_time_between_the_rounds() -> None:
 def test_waiting_calls_need_as_many_threads_as_users() -> None:
     best = best_size(SLEEP, "threads")
     assert (best.workers, best.limit) == (25, models.USERS)
-    assert best.rate == pytest.approx(25 / 0.2012, rel=0.03)
+    queued_s = models.QUEUED_USERS * 23 * (0.0005 + OVERHEADS["threads"].cpu_s) / FREE
+    assert best.rate == pytest.approx(25 / (0.2012 + queued_s), rel=0.01)
     four = model(SLEEP).predict("threads", 4)
     assert (four.rate, four.limit) == (pytest.approx(4 / 0.2012, rel=0.01), models.WORKERS)
 
@@ -101,7 +102,7 @@ def test_waiting_calls_need_as_many_threads_as_users() -> None:
 def test_a_request_waits_for_a_core_behind_some_of_the_other_users() -> None:
     fetch = probe(wait_s=0.05, cpu_s=0.001, hold=0.001 / 0.051)
     known = {name: Overhead(1e-6, 0.001) for name in OVERHEADS}
-    queue_s = 24 * 0.002 / FREE  # all other users' requests, on all cores
+    queue_s = 23 * 0.002 / FREE  # requests of all users but two, on all cores
     for strategy, share in (
         ("pipes", models.QUEUED_USERS),
         ("prefork", models.QUEUED_USERS_PREFORK),
@@ -109,19 +110,32 @@ def test_a_request_waits_for_a_core_behind_some_of_the_other_users() -> None:
         found = model(fetch, overheads=known).predict(strategy, 25)
         assert found.limit == models.USERS
         assert found.rate == pytest.approx(25 / (0.051 + share * queue_s), rel=0.02)
-        one = model(fetch, users=1, overheads=known).predict(strategy, 1)
-        assert one.rate == pytest.approx(1 / 0.051, rel=0.03), "no other user"
 
 
 def test_the_rate_of_concurrent_calls_on_the_probes_loop_is_predicted_for_the_loop() -> None:
-    """The concurrent calls limit it to 25 / 20.5 ms, and the loop to less."""
     awaits = coroutine(0.02, 0.0005, 25)
     none = {name: Overhead(1e-6, 1e-6) for name in OVERHEADS}
-    for rate in (400.0, 736.0, 900.0, 1100.0):
+    for rate, limit in ((20.0, models.TASK), (400.0, models.TASK), (760.0, models.USERS)):
         points = (*awaits.points[:-1], point("loop", 25, rate, 0.0005))
         measured = probe(0.02, 0.0005, is_coroutine=True, points=points)
-        found = model(measured, overheads=none).predict("loop", 1)
-        assert found.rate == pytest.approx(rate, rel=0.05)
+        for strategy in ("loop", "prefork"):
+            found = model(measured, overheads=none).predict(strategy, 1)
+            assert found.rate == pytest.approx(rate, rel=0.03)
+            assert found.limit == limit
+
+
+def test_a_coroutine_that_awaits_does_not_block_its_loop_with_one_user() -> None:
+    known = coroutine(0.02, 0.0005, 1)
+    slower = point("loop", 1, 0.97 / 0.0205, 0.0005)
+    known = probe(0.02, 0.0005, is_coroutine=True, points=(*known.points[:-1], slower))
+    assert not model(known, users=1).blocks_loop
+
+
+def test_no_request_waits_for_a_core_if_each_user_has_one() -> None:
+    points = tuple(point(kind, 16, 16 / 0.05, 0.05) for kind in (THREADS, PROCESSES))
+    known = probe(0.0, 0.05, cores=32, points=points)
+    found = model(known).predict("pipes", 25)
+    assert found.rate == pytest.approx(25 / (0.05 + OVERHEADS["pipes"].cpu_s), rel=0.02)
 
 
 def test_threads_of_pure_python_share_one_gil() -> None:
@@ -149,7 +163,9 @@ def test_a_mixture_needs_more_workers_than_cores() -> None:
 
 def test_a_coroutine_that_awaits_needs_no_workers() -> None:
     best = model(coroutine(0.2, 0.0005, 25)).predict("loop", 1)
-    assert (best.rate, best.limit) == (pytest.approx(25 / 0.201, rel=0.02), models.USERS)
+    # All users await 200 ms, and then their requests run sequentially, with an overhead of 0.5 ms.
+    assert best.rate == pytest.approx(25 / (0.2 + 25 * 0.001), rel=0.02)
+    assert best.limit == models.USERS
 
 
 def test_a_coroutine_that_blocks_is_limited_like_any_call_on_the_loop() -> None:

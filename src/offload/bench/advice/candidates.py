@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from offload.bench.advice import strategies
+from offload.bench.advice import certainty, strategies
+from offload.bench.advice.inputs.probe import LOOP
 from offload.bench.advice.model import Model, Prediction
 from offload.bench.planning import plan as plans
 from offload.bench.planning.blocks import Block
@@ -26,17 +27,23 @@ def select(model: Model, budget_s: float) -> list[Prediction]:
     """Return the best strategy at its best size, then others that may be as good.
 
     The others are at most two strategies whose predicted rates are near the best one, or the next
-    best strategy if there is none; then other sizes of these strategies. The list has at
+    best strategy if there is none; then other sizes of these strategies. The loop is one of these
+    strategies if it loses little: it needs no workers, so an answer prefers it. The list has at
     most MOST candidates. It is shortened, to two candidates at least, until FEWEST_ROUNDS rounds
     fit into `budget_s`. At least one strategy must fit into the memory limit of the model.
     """
     best, *others = model.ranking()
+    others.sort(key=lambda each: not (each.strategy == LOOP and _loses_little(each, best)))
     near = [each for each in others if _is_near(each, best)][:2] or others[:1]
     sizes = [each for each in _other_sizes(model, best, near) if _is_near(each, best)]
     found = [best, *near, *sizes][:MOST]
     while len(found) > 2 and FEWEST_ROUNDS * round_s(model, found) > budget_s:
         found.pop()
     return found
+
+
+def _loses_little(found: Prediction, best: Prediction) -> bool:
+    return certainty.is_near(found.rate / best.rate)
 
 
 def _is_near(found: Prediction, best: Prediction) -> bool:

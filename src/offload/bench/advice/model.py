@@ -30,9 +30,9 @@ SATURATED = 0.8  # share of the rate that workers and cores allow; below, someth
 QUEUED_SHARE = 0.25  # share of a call spent waiting for a CPU, above which cores limit the rate
 # Share of the idle time that is left with more workers than cores [0.4 to 0.9]
 IDLE_WITH_MORE_WORKERS = 0.6
-# Share of the other users' CPU time for which a request waits while workers are free, because the
-# requests of several users tend to arrive together; fitted [0.1 to 0.6]. A process of prefork may
-# accept two connections while another one has none; coroutines on it do not wait for each other.
+# Share of the CPU time of all other users' requests for which a request waits for a core although a
+# worker is free; fitted [0.1 to 0.6]. It is larger for prefork, perhaps because a process may
+# accept two connections while another one has none.
 QUEUED_USERS, QUEUED_USERS_PREFORK = 0.2, 1 / 3
 GIL_SHARE = 0.5  # of the serial time: if a call holds the GIL for less, the limit is another one
 BLOCKING = 0.5  # share of a call, above which a coroutine counts as blocking its event loop
@@ -47,6 +47,7 @@ USERS, WORKERS, CPU, GIL, SERVER, EXTERNAL, TASK = (
     "external",
     "task",
 )
+NO_OVERHEAD = Overhead(0.0, 0.0)
 COMMON = {USERS, WORKERS, CPU}  # all requests need these at the same time
 
 
@@ -71,13 +72,15 @@ class Prediction:
 class Model:
     """The probe of a task, the overheads of this machine, and the number of concurrent users.
 
-    Sizes whose predicted memory exceeds `memory_mib` are not considered (None: unlimited).
+    Sizes whose predicted memory exceeds `memory_mib` are not considered (None: unlimited). Each
+    request needs the times of `additional` besides the overhead.
     """
 
     probe: Probe
     overheads: Mapping[str, Overhead]
     users: int
     memory_mib: float | None = None
+    additional: Overhead = NO_OVERHEAD
 
     def predict(self, strategy: str, workers: int) -> Prediction:
         """Predict a strategy with a number of workers (processes for prefork, 1 for loop)."""
@@ -134,18 +137,14 @@ class Model:
     def on_loop_s(self) -> float:
         """The time in s for which a call occupies its event loop.
 
-        For a coroutine, the time in which it awaits does not count. The rate of concurrent calls on
-        one loop in the probe is limited by their number and by the loop, as in `predict`.
+        For a coroutine, the time in which it awaits does not count: in the probe, the concurrent
+        calls on one loop await together, and then run sequentially.
         """
-        alone_s = self.probe.call.wait_s + self.probe.call.busy_s
-        points = self.probe.of_kind(LOOP)
+        call, points = self.probe.call, self.probe.of_kind(LOOP)
         if not points:
-            return alone_s
-        each_s, by_calls_s = 1 / points[-1].rate, alone_s / points[-1].count
-        if each_s <= by_calls_s:  # the number of calls limited their rate
-            return self.probe.call.busy_s
-        share = math.pow(1 - (by_calls_s / each_s) ** SHARPNESS, 1 / SHARPNESS)
-        return max(self.probe.call.busy_s, share * each_s)
+            return call.wait_s + call.busy_s
+        least_s = min(call.busy_s, points[-1].cpu_s)
+        return max(least_s, 1 / points[-1].rate - call.wait_s / points[-1].count)
 
     @property
     def blocks_loop(self) -> bool:
@@ -161,15 +160,16 @@ class Model:
         """Return the capacity in requests/s of each resource that the strategy uses."""
         probe, overhead = self.probe, self._overhead(strategy, workers)
         cpu_s = self._loaded_cpu_s(strategy, workers)
-        if strategy == "loop":
-            capacities = {TASK: 1 / (self.on_loop_s + overhead.serial_s)}
+        own_s = self.on_loop_s + overhead.serial_s
+        if strategy == "loop" or (strategy == "prefork" and probe.is_coroutine and workers == 1):
+            capacities = self._capacity_of_one_loop(own_s)
         elif strategy == "prefork" and probe.is_coroutine:
-            capacities = {WORKERS: workers / (self.on_loop_s + overhead.serial_s)}
+            capacities = {WORKERS: workers / own_s}
         else:
             name, rate = self._shared_rate(strategy, min(workers, self.users), cpu_s, overhead)
             capacities = {name: rate}
         by_cores = self._cores / (cpu_s + overhead.cpu_s)
-        by_users = self._rate_of_users(strategy, overhead, by_cores)
+        by_users = self._users_capacity(strategy, overhead, by_cores)
         capacities[USERS] = min(by_users, capacities.get(USERS, by_users))
         capacities[CPU] = min(by_cores, capacities.get(CPU, by_cores))
         if strategy not in ("loop", "prefork"):
@@ -185,15 +185,28 @@ class Model:
             capacities[EXTERNAL] = limit.rate
         return capacities
 
-    def _rate_of_users(self, strategy: str, overhead: Overhead, by_cores: float) -> float:
+    def _capacity_of_one_loop(self, own_s: float) -> dict[str, float]:
+        """Return what limits one event loop that each request occupies for `own_s`, and the rate.
+
+        All users await together, and then their requests run sequentially: the loop reads new
+        requests only after those that are ready.
+        """
+        call = self.probe.call
+        awaited_s = max(0.0, call.wait_s + call.busy_s - self.on_loop_s)
+        all_s = self.users * own_s
+        return {TASK if all_s > awaited_s else USERS: self.users / (awaited_s + all_s)}
+
+    def _users_capacity(self, strategy: str, overhead: Overhead, cpu_capacity: float) -> float:
         """Return the rate in requests/s if each user has a worker.
 
-        `by_cores` is the rate that the cores allow.
+        A request waits for a core behind those of other users, unless each of them has a core.
         """
         alone_s = self.probe.call.wait_s + overhead.serial_s + self.probe.call.busy_s
-        may_accept_two = strategy == "prefork" and not self.probe.is_coroutine
+        may_accept_two = strategy == "prefork" and (not self.probe.is_coroutine or self.blocks_loop)
         share = QUEUED_USERS_PREFORK if may_accept_two else QUEUED_USERS
-        return self.users / (alone_s + share * (self.users - 1) / by_cores)
+        others = max(0.0, self.users - self.probe.capacity)
+        queued_s = share * others / cpu_capacity
+        return self.users / (alone_s + queued_s)
 
     def _overhead(self, strategy: str, workers: int) -> Overhead:
         """Return the overhead of a call; the time for which a core is idle counts as CPU time."""
@@ -208,7 +221,7 @@ class Model:
             idle_s = 0.0  # while a call waits, another one uses the core
         elif workers > self.probe.cores:
             idle_s *= IDLE_WITH_MORE_WORKERS
-        return own.plus(Overhead(0.0, self.probe.upstream_cpu_s + idle_s))
+        return own.plus(Overhead(0.0, self.probe.upstream_cpu_s + idle_s)).plus(self.additional)
 
     def _wake_ups(self, processes: int) -> float:
         """Return the share of the wake-ups of `Overhead.waiting` that a request of prefork has.

@@ -89,12 +89,6 @@ class Overhead:
         """Return the sum of two overheads of one request."""
         return Overhead(self.serial_s + other.serial_s, self.cpu_s + other.cpu_s)
 
-    def increased(self, by: Overhead) -> Overhead:
-        """Return the overhead if each request needs the times of `by` in addition."""
-        times = self.plus(by)
-        waiting = None if self.waiting is None else self.waiting.plus(by)
-        return replace(self, serial_s=times.serial_s, cpu_s=times.cpu_s, waiting=waiting)
-
     def at(self, python_s: float | None) -> Overhead:
         """Return the overhead while the machine has another speed, if both speeds are known."""
         if python_s is None or self.python_s is None:

@@ -17,16 +17,13 @@ PYTHON_S = 0.02  # duration of the fixed work (see `machine_speed`) on the machi
 def expected_rate(answer: Answer, cpu_s: float) -> float:
     """Return the rate in requests/s; `cpu_s` is the CPU time of an empty request in s.
 
-    It is the rate of the answer, multiplied by the ratio that the model predicts if the overhead of
-    each request is longer by the additional CPU time.
+    It is the rate of the answer, multiplied by the predicted rate with the additional CPU time, and
+    divided by the predicted rate without it.
     """
-    chosen, question = answer.chosen.prediction, answer.question
-    rate = answer.chosen.rate.value or chosen.rate
+    question, prediction = answer.question, answer.chosen.prediction
+    rate = answer.chosen.rate.value or prediction.rate
     python_s = question.python_s or question.probe.python_s or PYTHON_S
     more_s = max(0.0, cpu_s - TORNADO_CPU_S) * python_s / PYTHON_S
-    longer = Overhead(more_s, more_s)
-    model = question.model
-    overheads = {name: each.increased(longer) for name, each in model.overheads.items()}
-    slower = replace(model, overheads=overheads)
-    size = chosen.strategy, chosen.workers
-    return rate * slower.predict(*size).rate / model.predict(*size).rate
+    slower = replace(question.model, additional=Overhead(more_s, more_s))
+    size = prediction.strategy, prediction.workers
+    return rate * slower.predict(*size).rate / question.model.predict(*size).rate
