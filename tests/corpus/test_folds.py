@@ -12,10 +12,12 @@ from offload.registry import catalog
 FROZEN = {
     corpus.FUNCTIONS: "3659e7886ba78f726b230d1374e65b544995dbf8c2512d19f83b3dde27a5395e",
     corpus.LATER: "c67c233c4483c160b224e079e23e805d409b2c2125ee827c26e627b087af5aec",
+    corpus.LATEST: "33da8d46866d6c8d1333c45e501e3fdcb790ca5e6dc5885869e0accdb9d62c81",
 }
 
 
 def test_the_lists_are_those_from_which_the_folds_were_drawn() -> None:
+    assert FROZEN.keys() == corpus.FOLDS_OF.keys()
     for functions, digest in FROZEN.items():
         assert hashlib.sha256("\n".join(functions).encode()).hexdigest() == digest
 

@@ -1,4 +1,4 @@
-"""Data with the standard library: JSON, CSV, mail, compression, text diffs and decimal sums."""
+"""Data with the standard library: JSON, CSV, pickle, mail, compression, diffs, decimal sums."""
 
 from __future__ import annotations
 
@@ -92,13 +92,13 @@ def csv_export() -> str:
 
 
 def pickled_session() -> str:
-    """Save 2,000 orders by pickle and restore them, as a cache does, and sum them up."""
+    """Pickle and unpickle 2,000 orders, as a cache does, and sum them up."""
     restored = pickle.loads(pickle.dumps(_orders()))  # noqa: S301 - our own bytes
     return str(sum(order["cents"] for order in restored))
 
 
 def bz2_backup() -> bytes:
-    """Compress 400 kB of text by bzip2, which releases the GIL."""
+    """Compress 400 kB of text with bzip2, which releases the GIL."""
     return bz2.compress(_text()[:BACKUP])
 
 

@@ -59,7 +59,7 @@ def rotated_jpeg() -> bytes:
 
 
 def watermarked_crop() -> bytes:
-    """Decode a JPEG, crop 800 x 600 pixels, draw a text on them, and encode them as WebP."""
+    """Decode a JPEG, crop it to 800 x 600, draw a text on it, and encode it as WebP."""
     with Image.open(io.BytesIO(_photo())) as image:
         part = image.crop((400, 300, 400 + BLURRED[0], 300 + BLURRED[1]))
     ImageDraw.Draw(part).text((20, 20), "example.org", fill="white")

@@ -30,7 +30,7 @@ def pandas_join() -> str:
 
 
 def pandas_pivot() -> str:
-    """Build a pivot table of 60,000 sales by shop and month."""
+    """Build a pivot table of 60,000 sales by shop and month, and write it as CSV."""
     return _sales().pivot_table("cents", "shop", "month", "sum").to_csv()
 
 

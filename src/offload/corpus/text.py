@@ -100,7 +100,7 @@ def rapidfuzz_search() -> str:
 
 def word_counts() -> str:
     """Count the words in 1,500 lines of a log, and list the 20 most frequent ones."""
-    words = Counter(re.findall(r"[a-z]+", _log()))
+    words = Counter(re.findall(r"\w+", _log()))
     return "\n".join(f"{word} {count}" for word, count in words.most_common(20))
 
 

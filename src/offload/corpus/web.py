@@ -100,7 +100,7 @@ def httpx_slow_service() -> str:
 
 
 def requests_page_links() -> str:
-    """Fetch a page of 5 KB over a connection that is kept, and list the words in it."""
+    """Fetch a page of 5 KB over a keep-alive connection, and list its words."""
     return " ".join(sorted({*_get(_session(), PAGE).decode("utf-8", "replace").split()}))
 
 

@@ -24,3 +24,8 @@ def test_the_calls_of_a_pool_run_half_in_step() -> None:
     rates = [shared_rate(n, 2, 0.9, 0.1) for n in range(1, 65)]
     assert rates == sorted(rates)
     assert 17 < rates[-1] <= 20
+
+
+def test_calls_that_compute_in_short_bursts_do_not_run_in_step() -> None:
+    one, several = (shared_rate(25, 2, 0.1, 0.004, bursts=bursts) for bursts in (1, 5))
+    assert one < several < 25 / 0.104

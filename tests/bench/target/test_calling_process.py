@@ -318,7 +318,7 @@ def test_a_coroutine_may_belong_to_one_event_loop() -> None:
 def test_the_rate_on_one_loop_is_not_too_high_although_users_start_together(
     task: str, most: int
 ) -> None:
-    """The first calls of 20 users would wait less for the loop than later ones."""
+    """Calls that start together wait less for the loop at first. This must not raise the rate."""
     with calling(f"shop:{task}") as running:
         command = json.dumps({"kind": "loop", "count": 20, "seconds": 0.25})
         rate = running.request(command, 15.0)["rate"]

@@ -27,7 +27,7 @@ LITTLE = 0.005  # minimum share of a call for which a part of it is reported
 
 COMPETE = "compete"  # the CPU is the limit of a function that uses several cores in each call
 LIMITS = {  # limits of the advised strategy, as clauses
-    model.USERS: "no request waits for another one",
+    model.USERS: "the limit is the number of users: none of them waits for a worker",
     model.WORKERS: "the limit is the number of workers: all of them are busy",
     model.CPU: "the limit is the CPU of {cores}",
     model.GIL: "the limit is the GIL",

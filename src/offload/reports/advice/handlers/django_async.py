@@ -8,7 +8,8 @@ from offload.reports.advice.handlers._program import Plan
 PACKAGES = (_django.PACKAGE, *_asgi.SERVER)
 NOTE = (
     "Django passes each ASGI request through several threads, which takes about 1 ms of CPU. The "
-    "rates of this answer are Tornado's: with calls below 5 ms, the rate of Django is much lower."
+    "rates of this answer are Tornado's: if a call needs less than 5 ms of CPU, the rate of Django "
+    "may be much lower."
 )
 CPU_S = 1.1e-3
 IMPORTS = (*_django.IMPORTS, "from django.core.asgi import get_asgi_application")
