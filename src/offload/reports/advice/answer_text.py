@@ -158,10 +158,11 @@ def certainty(sure: str, rivals: Sequence[str], tie: Sequence[str], chosen: str)
 def _certainty(answer: Answer, rivals: Sequence[str], chosen: str) -> str:
     if answer.sure == SURE and len(answer.rivals) < len(answer.others):
         return SURE_WITHIN_P99
-    words = certainty(answer.sure, rivals, answer.tie, chosen)
     if answer.sure == LIKELY and rivals and reasons.are_rivals_left_out(answer):
-        words += " Later rounds left out what is unlikely to be the fastest."
-    return words
+        they_are = "it is" if len(rivals) == 1 else "they are"
+        left_out = f"Later rounds left out {names.join_names(rivals)}"
+        return f"Likely. {left_out}, because {they_are} unlikely to be the fastest."
+    return certainty(answer.sure, rivals, answer.tie, chosen)
 
 
 def _paragraphs(answer: Answer) -> list[Paragraph]:
