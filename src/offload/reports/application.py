@@ -9,7 +9,7 @@ from offload.bench.analysis import application_causes, application_signs
 from offload.bench.analysis.application_causes import Cause, Kind
 from offload.bench.records.record import Record
 from offload.errors import escaped
-from offload.units import percent, seconds
+from offload.units import counted, percent, seconds
 
 # Kinds that notes below a table omit: no limit, and one that notes report for all servers.
 NOT_NOTED = {Kind.NOTHING, Kind.GIL_IMPORT}
@@ -66,7 +66,7 @@ def _loop_blocked(cause: Cause, _: int) -> str:
 def _thread_limit(cause: Cause, users: int) -> str:
     return (
         f"all {cause.limit} threads of anyio, in which def routes run, are in use for "
-        f"{percent(cause.value or 0.0)} of the time with {users} users"
+        f"{percent(cause.value or 0.0)} of the time with {counted(users, 'user')}"
     )
 
 
@@ -79,7 +79,7 @@ def _gil_saturated(cause: Cause, _: int) -> str:
 def _waits_elsewhere(cause: Cause, users: int) -> str:
     return (
         "requests wait for neither the CPU nor the GIL, but for another resource, such as a pool "
-        f"of about {cause.limit} connections: with {users} users a request takes "
+        f"of about {cause.limit} connections: with {counted(users, 'user')} a request takes "
         f"{cause.value or 0.0:.3g} times as long as alone"
     )
 

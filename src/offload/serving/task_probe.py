@@ -33,6 +33,7 @@ from offload.serving import connection_count
 from offload.serving.lifecycle import calling, readiness
 from offload.serving.metrics import call_statistics, gil_address, gil_state, probe
 from offload.serving.metrics.call_statistics import CallStatistics
+from offload.serving.metrics.idle_selector import IdleSelector
 from offload.serving.pools import call_pools, pool_workers
 
 FEWEST = 3  # calls of `alone`
@@ -122,7 +123,9 @@ class _Probing:
     def __init__(self, task: str, stack: ExitStack, start: _AsAtStart) -> None:
         self._task = task
         self._stack = stack
-        self._runner = stack.enter_context(asyncio.Runner())
+        self._selector = IdleSelector()
+        loop = partial(asyncio.SelectorEventLoop, self._selector)
+        self._runner = stack.enter_context(asyncio.Runner(loop_factory=loop))
         self._pools: dict[tuple[str, int], Executor] = {}
         self._start = start
         self._first_s = 0.0
@@ -176,15 +179,17 @@ class _Probing:
             ]
             return await asyncio.gather(*calls)
 
-        cpu = call_statistics.cpu_time()
+        cpu, idle_s, before = call_statistics.cpu_time(), self._selector.idle_s, monotonic()
         found = self._runner.run(run())
+        busy_s = monotonic() - before - (self._selector.idle_s - idle_s)
         _share(found, call_statistics.cpu_time() - cpu)
         # While one user's result is checked, all users wait.
         checking_s = sum(each.checking_s for each in found)
         calling_share = 1 - checking_s / max(each.wall_s for each in found)
         for each in found:
             each.wall_s *= calling_share
-        return _summary(found)
+        summary = _summary(found)
+        return {**summary, "loop_s": max(0.0, busy_s - checking_s) / summary["done"]}
 
     def _pool(self, kind: str, count: int) -> Executor:
         if (kind, count) not in self._pools:

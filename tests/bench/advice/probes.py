@@ -94,9 +94,9 @@ def point(kind: str, count: int, rate: float, cpu_s: float, **changed: object) -
 
 def coroutine(wait_s: float, cpu_s: float, users: int) -> Probe:
     """Return the probe of a coroutine that awaits."""
-    rate = min(users / (wait_s + cpu_s), 1 / cpu_s)
+    rate = users / (wait_s + users * cpu_s)  # all await together, and then compute sequentially
     known = probe(wait_s, cpu_s, hold=cpu_s / (wait_s + cpu_s), is_coroutine=True)
-    points = (*known.points, point(LOOP, users, rate, cpu_s))
+    points = (*known.points, point(LOOP, users, rate, cpu_s, loop_s=cpu_s))
     return Probe(**{**vars(known), "points": points})
 
 

@@ -453,7 +453,7 @@ def test_no_strategy_is_missing_without_a_reason(name: str) -> None:
 def test_a_strategy_that_was_not_measured_has_its_prediction_and_the_reason() -> None:
     text = words(answer_of(40.0, 20.0))
     assert (
-        "Not measured: processes x2 (predicted 37.04/s), loop (predicted 19.79/s, one call at a "
+        "Not measured: processes x2 (predicted 37.04/s), loop (predicted 19.80/s, one call at a "
         "time) and threads x2 (predicted 19.71/s, the threads share one GIL). Only the best "
         "predictions are measured."
     ) in text
@@ -482,7 +482,7 @@ def test_what_is_special_about_the_function_is_a_warning() -> None:
 
 def test_a_coroutine_that_blocks_its_loop_by_waiting_is_reported() -> None:
     found = SCENARIOS["a coroutine that blocks"]()
-    assert "The coroutine blocks its event loop for 19.7 ms" in words(found)
+    assert "The coroutine blocks its event loop for 20.5 ms" in words(found)
     assert any("coroutine that awaits" in sentence for sentence in changes.sentences(found))
     awaits = SCENARIOS["loop is best for a coroutine"]()
     assert [*warnings.sentences(awaits), *changes.sentences(awaits)] == []

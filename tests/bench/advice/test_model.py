@@ -113,20 +113,50 @@ def test_a_request_waits_for_a_core_behind_some_of_the_other_users() -> None:
 def test_the_rate_of_concurrent_calls_on_the_probes_loop_is_predicted_for_the_loop() -> None:
     awaits = coroutine(0.02, 0.0005, 25)
     none = {name: Overhead(1e-6, 1e-6) for name in OVERHEADS}
-    for rate, limit in ((20.0, models.TASK), (400.0, models.TASK), (760.0, models.USERS)):
-        points = (*awaits.points[:-1], point("loop", 25, rate, 0.0005))
+    for loop_s, limit in ((0.05, models.TASK), (0.002, models.TASK), (0.0005, models.USERS)):
+        rate = 25 / (max(0.0, 0.0205 - loop_s) + 25 * loop_s)
+        points = (*awaits.points[:-1], point("loop", 25, rate, 0.0005, loop_s=loop_s))
         measured = probe(0.02, 0.0005, is_coroutine=True, points=points)
         for strategy in ("loop", "prefork"):
             found = model(measured, overheads=none).predict(strategy, 1)
-            assert found.rate == pytest.approx(rate, rel=0.03)
+            assert found.rate == pytest.approx(rate, rel=0.01)
             assert found.limit == limit
 
 
+@pytest.mark.parametrize("wait_s", [0.001, 0.05, 0.3])
+def test_one_user_of_a_loop_waits_for_nobody(wait_s: float) -> None:
+    """Also if the call computes longer than it awaits."""
+    found = model(coroutine(wait_s, 0.05, 1), users=1)
+    assert found.predict("loop", 1).rate == pytest.approx(1 / (wait_s + 0.0505), rel=0.001)
+    assert found.ranking()[0].workers == 1
+
+
 def test_a_coroutine_that_awaits_does_not_block_its_loop_with_one_user() -> None:
-    known = coroutine(0.02, 0.0005, 1)
-    slower = point("loop", 1, 0.97 / 0.0205, 0.0005)
-    known = probe(0.02, 0.0005, is_coroutine=True, points=(*known.points[:-1], slower))
-    assert not model(known, users=1).blocks_loop
+    assert not model(coroutine(0.02, 0.0005, 1), users=1).blocks_loop
+
+
+def test_a_lock_that_coroutines_wait_for_limits_the_loop() -> None:
+    points = (
+        *coroutine(0.02, 0.0005, 25).points[:-1],
+        point("loop", 25, 50.0, 0.0005, loop_s=0.0005),
+    )
+    found = model(probe(0.02, 0.0005, is_coroutine=True, points=points))
+    assert (found.predict("loop", 1).rate, found.predict("loop", 1).limit) == (
+        pytest.approx(50.0),
+        models.EXTERNAL,
+    )
+    assert not found.blocks_loop
+
+
+def test_threads_that_a_coroutine_starts_share_the_gil_of_their_loop() -> None:
+    last = point("loop", 25, 240.0, 0.0042, loop_s=0.0002)
+    known = coroutine(0.0, 0.004, 25)
+    held = replace(known.call, hold=0.9)
+    known = replace(known, call=held, points=(*known.points[:-1], last))
+    one = model(known).predict("loop", 1)
+    assert (one.rate, one.limit) == (pytest.approx(240.0, rel=0.02), models.GIL)
+    assert model(known).predict("prefork", 2).rate > 1.5 * one.rate
+    assert not model(known).blocks_loop
 
 
 def test_no_request_waits_for_a_core_if_each_user_has_one() -> None:
@@ -168,7 +198,7 @@ def test_a_coroutine_that_awaits_needs_no_workers() -> None:
 
 def test_a_coroutine_that_blocks_is_limited_like_any_call_on_the_loop() -> None:
     blocking = coroutine(0.2, 0.0005, 25)
-    last = point("loop", 25, 1 / 0.2005, 0.0005)
+    last = point("loop", 25, 1 / 0.2005, 0.0005, loop_s=0.2005)
     blocking = probe(0.2, 0.0005, is_coroutine=True, points=(*blocking.points[:-1], last))
     found = model(blocking).predict("loop", 1)
     assert (found.rate, found.limit) == (pytest.approx(5, rel=0.05), models.TASK)

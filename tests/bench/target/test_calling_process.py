@@ -29,7 +29,8 @@ pytestmark = pytest.mark.server
 
 PROBE = "offload.serving.task_probe"
 SHOP = """
-import asyncio, builtins, json, multiprocessing, os, signal, sys, tempfile, threading, time
+import asyncio, builtins, hashlib, json, multiprocessing, os, signal, sys, tempfile, threading, time
+DATA = bytes(8 << 20)
 def reads(): return sys.stdin.read()
 def prints(): print("{}"); return "x"
 def exits(): os._exit(3)
@@ -65,6 +66,7 @@ async def belongs_to_a_loop():
     if LOOPS[0] is not LOOPS[-1]: raise RuntimeError("attached to a different loop")
 async def blocks_its_loop(): time.sleep(0.01)
 async def awaits(): await asyncio.sleep(0.01)
+async def computes_in_a_thread(): await asyncio.to_thread(hashlib.sha256, DATA)
 def computes():
     while True: pass
 def waits_in_threads():
@@ -323,6 +325,18 @@ def test_the_rate_on_one_loop_is_not_too_high_although_users_start_together(
         command = json.dumps({"kind": "loop", "count": 20, "seconds": 0.25})
         rate = running.request(command, 15.0)["rate"]
     assert most / 4 < rate <= most
+
+
+@pytest.mark.usefixtures("shop")
+def test_the_time_on_the_loop_excludes_what_a_coroutine_awaits() -> None:
+    found = {}
+    for task in ("blocks_its_loop", "awaits", "computes_in_a_thread"):
+        with calling(f"shop:{task}") as running:
+            command = json.dumps({"kind": "loop", "count": 10, "seconds": 0.25})
+            found[task] = running.request(command, 15.0)
+    assert found["blocks_its_loop"]["loop_s"] >= 0.01
+    assert found["awaits"]["loop_s"] < 0.003
+    assert found["computes_in_a_thread"]["loop_s"] < found["computes_in_a_thread"]["cpu_s"] / 3
 
 
 @pytest.mark.usefixtures("shop")

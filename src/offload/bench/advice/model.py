@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from offload.bench.advice import memory
+from offload.bench.advice.event_loops import EventLoops
 from offload.bench.advice.inputs.overhead import MEASURING_CORES, WAITING_WORKERS, Overhead
 from offload.bench.advice.inputs.probe import LOOP, PROCESSES, THREADS, Point, Probe
 from offload.bench.advice.shared_cores import (
@@ -48,7 +49,7 @@ USERS, WORKERS, CPU, GIL, SERVER, EXTERNAL, TASK = (
     "task",
 )
 NO_OVERHEAD = Overhead(0.0, 0.0)
-COMMON = {USERS, WORKERS, CPU}  # all requests need these at the same time
+COMMON = {USERS, WORKERS, CPU, TASK}  # all requests need these at the same time
 
 
 @dataclass(frozen=True)
@@ -85,10 +86,8 @@ class Model:
     def predict(self, strategy: str, workers: int) -> Prediction:
         """Predict a strategy with a number of workers (processes for prefork, 1 for loop)."""
         capacities = self._capacities(strategy, workers)
-        # A call that uses several cores keeps the loop and the cores busy at the same time.
-        together = COMMON if self.probe.call.parallelism == 1 else COMMON | {TASK}
-        common = min(capacities[name] for name in together & capacities.keys())
-        serial = [capacities[name] for name in capacities.keys() - together]
+        common = min(capacities[name] for name in COMMON & capacities.keys())
+        serial = [capacities[name] for name in capacities.keys() - COMMON]
         rate = sum(x**-SHARPNESS for x in (common, *serial)) ** (-1 / SHARPNESS)
         limit = min(capacities, key=lambda name: capacities[name])
         memory_mib = memory.predict_mib(self.probe, strategy, workers)
@@ -137,14 +136,10 @@ class Model:
     def on_loop_s(self) -> float:
         """The time in s for which a call occupies its event loop.
 
-        For a coroutine, the time in which it awaits does not count: in the probe, the concurrent
-        calls on one loop await together, and then run sequentially.
+        For a coroutine, the probe measures it; the time in which it awaits does not count.
         """
-        call, points = self.probe.call, self.probe.of_kind(LOOP)
-        if not points:
-            return call.wait_s + call.busy_s
-        least_s = min(call.busy_s, points[-1].cpu_s)
-        return max(least_s, 1 / points[-1].rate - call.wait_s / points[-1].count)
+        measured = [p.loop_s for p in self.probe.of_kind(LOOP) if p.loop_s is not None]
+        return measured[-1] if measured else self.probe.call.wait_s + self.probe.call.busy_s
 
     @property
     def blocks_loop(self) -> bool:
@@ -160,18 +155,18 @@ class Model:
         """Return the capacity in requests/s of each resource that the strategy uses."""
         probe, overhead = self.probe, self._overhead(strategy, workers)
         cpu_s = self._loaded_cpu_s(strategy, workers)
-        own_s = self.on_loop_s + overhead.serial_s
-        if strategy == "loop" or (strategy == "prefork" and probe.is_coroutine and workers == 1):
-            capacities = self._capacity_of_one_loop(own_s)
-        elif strategy == "prefork" and probe.is_coroutine:
-            capacities = {WORKERS: workers / own_s}
+        on_loops = strategy == "loop" or (strategy == "prefork" and probe.is_coroutine)
+        if on_loops:
+            name, rate = self._rate_of_loops(workers, cpu_s, overhead)
         else:
             name, rate = self._shared_rate(strategy, min(workers, self.users), cpu_s, overhead)
-            capacities = {name: rate}
+        capacities = {name: rate}
         by_cores = self._cores / (cpu_s + overhead.cpu_s)
         by_users = self._users_capacity(strategy, overhead, by_cores)
         capacities[USERS] = min(by_users, capacities.get(USERS, by_users))
         capacities[CPU] = min(by_cores, capacities.get(CPU, by_cores))
+        if on_loops and (limit := self._limited_beside_loop()) is not None:
+            capacities[self._shared_limit(limit)] = workers * limit.rate
         if strategy not in ("loop", "prefork"):
             capacities[SERVER] = 1 / overhead.serial_s
         if strategy == "threads":
@@ -185,16 +180,29 @@ class Model:
             capacities[EXTERNAL] = limit.rate
         return capacities
 
-    def _capacity_of_one_loop(self, own_s: float) -> dict[str, float]:
-        """Return what limits one event loop that each request occupies for `own_s`, and the rate.
+    def _rate_of_loops(self, count: int, cpu_s: float, overhead: Overhead) -> tuple[str, float]:
+        """Return the resource that limits event loops, and their rate in requests/s.
 
-        All users await together, and then their requests run sequentially: the loop reads new
-        requests only after those that are ready.
+        Concurrent calls on the loop of the probe show how much requests run in step.
         """
+        probe, in_step = self.probe, 1.0
+        alone = self._loops(1, 0.0, NO_OVERHEAD)
+        for point in probe.of_kind(LOOP)[-1:]:
+            in_step = alone.in_step_at(point.count, point.rate)
+        loops = self._loops(count, cpu_s, overhead)
+        rate = loops.rate(self.users, in_step)
+        if self.users * loops.busy_s <= loops.awaited_s:
+            return USERS, rate
+        if loops.own_s / count < loops.busy_s:
+            return CPU, rate
+        return (TASK if count == 1 else WORKERS), rate
+
+    def _loops(self, count: int, cpu_s: float, overhead: Overhead) -> EventLoops:
+        """Return event loops that run calls with a CPU time and an overhead."""
         call = self.probe.call
         awaited_s = max(0.0, call.wait_s + call.busy_s - self.on_loop_s)
-        all_s = self.users * own_s
-        return {TASK if all_s > awaited_s else USERS: self.users / (awaited_s + all_s)}
+        own_s = self.on_loop_s + overhead.serial_s
+        return EventLoops(count, self._cores, awaited_s, own_s, cpu_s + overhead.cpu_s)
 
     def _users_capacity(self, strategy: str, overhead: Overhead, cpu_capacity: float) -> float:
         """Return the rate in requests/s if each user has a worker.
@@ -287,11 +295,24 @@ class Model:
 
         The limit is the GIL, or external, such as a lock.
         """
-        held_s = self.probe.call.held_s
         if (limit := self._limited_elsewhere(THREADS)) is None:
-            return GIL, held_s
-        serial_s = 1 / limit.rate
-        return (GIL if held_s >= GIL_SHARE * serial_s else EXTERNAL), serial_s
+            return GIL, self.probe.call.held_s
+        return self._shared_limit(limit), 1 / limit.rate
+
+    def _shared_limit(self, point: Point) -> str:
+        """Return what limits the calls of a point in one process: the GIL, or external."""
+        return GIL if self.probe.call.held_s >= GIL_SHARE / point.rate else EXTERNAL
+
+    def _limited_beside_loop(self) -> Point | None:
+        """Return the calls of a coroutine on one loop if something besides the loop limited them.
+
+        Examples are the GIL, which threads started by the coroutine hold, and a lock.
+        """
+        points = self.probe.of_kind(LOOP)
+        if not points:
+            return None
+        allowed = self._loops(1, 0.0, NO_OVERHEAD).rate(points[-1].count, in_step=1.0)
+        return points[-1] if points[-1].rate < SATURATED * allowed else None
 
     def _limited_elsewhere(self, kind: str) -> Point | None:
         """Return the point with the highest rate if neither workers nor cores limited it."""

@@ -21,13 +21,13 @@ from offload.reports.advice.names import (
 )
 from offload.reports.advice.prediction import EXACT
 from offload.reports.tables.formats import number
-from offload.units import percent, seconds
+from offload.units import counted, percent, seconds
 
 LITTLE = 0.005  # minimum share of a call for which a part of it is reported
 
 COMPETE = "compete"  # the CPU is the limit of a function that uses several cores in each call
 LIMITS = {  # limits of the advised strategy, as clauses
-    model.USERS: "the limit is the number of users: none of them waits for a worker",
+    model.USERS: "the limit is the number of users: with more of them the rate is higher",
     model.WORKERS: "the limit is the number of workers: all of them are busy",
     model.CPU: "the limit is the CPU of {cores}",
     model.GIL: "the limit is the GIL",
@@ -196,7 +196,8 @@ def _size(answer: Answer) -> Iterator[str]:
         if option.strategy == chosen.strategy and option.workers > chosen.workers
     ]
     if chosen.workers >= question.users:
-        yield f"A larger size than {size} gains nothing with {question.users} users."
+        users = counted(question.users, "user")
+        yield f"A larger size than {size} gains nothing with {users}."
     elif answer.is_measured and any(certainty.is_open(each.compared) for each in larger):
         yield f"A larger size than {size} may be faster: the difference is not certain."
     elif larger and answer.is_measured:

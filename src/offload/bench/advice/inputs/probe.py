@@ -21,7 +21,8 @@ class Point:
 
     `failed` is the share of calls that raised an exception. `results` is the number of different
     results. `worker_mib` is the memory of each process without shared pages (USS). For threads it
-    is the growth of their process (PSS), divided by their number.
+    is the growth of their process (PSS), divided by their number. `loop_s` is the time for which a
+    call occupies the event loop; None if there is none.
     """
 
     kind: str
@@ -33,6 +34,7 @@ class Point:
     failed: float
     results: int
     worker_mib: float | None = None
+    loop_s: float | None = None
 
     def with_cpu_factor(self, factor: float, call: CallCost) -> Point:
         """Return the point for calls that need `factor` times as much CPU time.
@@ -46,12 +48,16 @@ class Point:
         slowed_s = busy_s + self.queued_s
         slowed_s += blocked_s * (0.0 if self.kind in (PROCESSES, KEPT_PAGES) else gil_share)
         wall_s = self.wall_s + (factor - 1) * slowed_s
+        loop_s = self.loop_s
+        if loop_s is not None:
+            loop_s += (factor - 1) * min(busy_s, loop_s)
         return replace(
             self,
             rate=self.rate * self.wall_s / wall_s,
             wall_s=wall_s,
             cpu_s=self.cpu_s * factor,
             queued_s=self.queued_s * factor,
+            loop_s=loop_s,
         )
 
 

@@ -94,8 +94,10 @@ def means(passes: Sequence[Pass]) -> tuple[Point, ...]:
 def _mean(points: Sequence[Point]) -> Point:
     names = ("rate", "wall_s", "cpu_s", "queued_s", "failed")
     found = {name: statistics.fmean(getattr(each, name) for each in points) for name in names}
+    on_loop = [each.loop_s for each in points if each.loop_s is not None]
+    loop_s = statistics.fmean(on_loop) if on_loop else None
     results = max(each.results for each in points)
-    return replace(points[0], results=results, **found)  # type: ignore[arg-type]
+    return replace(points[0], results=results, loop_s=loop_s, **found)  # type: ignore[arg-type]
 
 
 def _points(
@@ -190,6 +192,7 @@ def point(
         found["failed"] / found["done"],
         len(found["checksums"]),
         worker_mib,
+        found.get("loop_s"),
     )
 
 

@@ -1,0 +1,45 @@
+"""The rate of coroutines on event loops is between unqueued requests and requests in step."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from offload.bench.advice.event_loops import IN_STEP, EventLoops
+
+ONE = EventLoops(count=1, cores=2.0, awaited_s=0.1, own_s=0.005, cpu_s=0.005)
+
+
+def test_one_loop_runs_its_requests_as_the_probe_did() -> None:
+    assert ONE.rate(25, in_step=1.0) == pytest.approx(25 / (0.1 + 25 * 0.005))
+    assert ONE.rate(25, in_step=0.0) == pytest.approx(1 / 0.005)
+    assert ONE.rate(10, in_step=0.0) == pytest.approx(10 / 0.105)
+    assert ONE.rate(1, in_step=1.0) == ONE.rate(1, in_step=0.0) == pytest.approx(1 / 0.105)
+
+
+@pytest.mark.parametrize("in_step", [0.0, 0.3, 1.0])
+def test_the_probe_shows_how_much_requests_run_in_step(in_step: float) -> None:
+    assert ONE.in_step_at(25, ONE.rate(25, in_step)) == pytest.approx(in_step)
+
+
+def test_requests_that_hardly_queue_count_as_in_step() -> None:
+    short = replace(ONE, own_s=0.0001)
+    assert short.in_step_at(25, short.rate(25, 0.0)) == 1.0
+    blocking = replace(ONE, awaited_s=0.0)
+    assert blocking.in_step_at(25, blocking.rate(25, 0.0)) == 1.0
+
+
+def test_each_loop_more_divides_the_wait_in_step_until_four() -> None:
+    """The cores are saturated: 25 requests of 10 ms on 2 cores take longer than they await."""
+    busy = replace(ONE, own_s=0.01, cpu_s=0.01)
+    for count, share in ((2, 1 / 2), (3, 1 / 3), (4, IN_STEP), (8, IN_STEP)):
+        loops = replace(busy, count=count)
+        assert 25 / loops.rate(25, 1.0) == pytest.approx(0.125 + share * 0.1)
+    idle = replace(ONE, count=2, own_s=0.001, cpu_s=0.001)
+    assert idle.rate(25, 1.0) == pytest.approx(25 / 0.101, rel=0.01)
+
+
+def test_loops_that_are_blocked_use_no_cores() -> None:
+    blocking = EventLoops(count=8, cores=2.0, awaited_s=0.0, own_s=0.02, cpu_s=0.0001)
+    assert blocking.rate(25, 1.0) == pytest.approx(8 / 0.02)
