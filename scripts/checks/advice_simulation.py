@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 from offload.bench.advice.inputs.overhead import Overhead
 from offload.bench.advice.inputs.probe import CallCost, Point, Probe, ProcessCost
-from offload.bench.advice.model import Model
+from offload.bench.advice.prediction.model import Model
 from offload.bench.advice.strategies import STRATEGIES
 from offload.errors import UsageError
 from offload.reports.tables import text_table

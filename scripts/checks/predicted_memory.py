@@ -13,8 +13,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 from tabulate import tabulate
 
-from offload.bench.advice import memory, strategies
+from offload.bench.advice import strategies
 from offload.bench.advice.inputs import probe_measurement
+from offload.bench.advice.prediction import memory
 from offload.bench.advice.strategies import Size
 from offload.bench.target import server
 from offload.bench.target.needed_upstream import hold_for

@@ -16,7 +16,7 @@ from offload.bench.advice.inputs.probe import (
     Probe,
     ProcessCost,
 )
-from offload.bench.advice.model import Model
+from offload.bench.advice.prediction.model import Model
 
 CORES = 2
 OVERHEADS = {  # a call that waits has the same ones

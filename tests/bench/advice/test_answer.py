@@ -15,7 +15,7 @@ import pytest
 from offload.bench.advice import answer, certainty, latency, question_file, steps
 from offload.bench.advice.answer import Answer
 from offload.bench.advice.inputs.probe import KEPT_PAGES, PROCESSES
-from offload.bench.advice.model import Prediction
+from offload.bench.advice.prediction.model import Prediction
 from offload.bench.advice.question_file import OtherPython
 from offload.bench.advice.strategies import STRATEGIES, Size
 from offload.cli import arguments

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from offload.bench.advice.event_loops import IN_STEP, EventLoops
+from offload.bench.advice.prediction.event_loops import IN_STEP, EventLoops
 
 ONE = EventLoops(count=1, cores=2.0, awaited_s=0.1, own_s=0.005, cpu_s=0.005)
 

@@ -6,12 +6,18 @@ from dataclasses import replace
 
 import pytest
 
-from offload.bench.advice import model as models
 from offload.bench.advice.inputs.overhead import MEASURING_CORES, Overhead
 from offload.bench.advice.inputs.probe import KEPT_PAGES, PROCESSES, THREADS, Probe
-from offload.bench.advice.model import Model, Prediction
+from offload.bench.advice.prediction import limits
+from offload.bench.advice.prediction.model import (
+    IDLE_WITH_MORE_WORKERS,
+    QUEUED_USERS,
+    QUEUED_USERS_PREFORK,
+    Model,
+    Prediction,
+)
+from offload.bench.advice.prediction.shared_cores import IN_STEP_PREFORK, shared_rate
 from offload.bench.advice.question_file import Question
-from offload.bench.advice.shared_cores import IN_STEP_PREFORK, shared_rate
 from tests.bench.advice.probes import CORES, OVERHEADS, coroutine, model, point, probe
 
 FREE = CORES - MEASURING_CORES  # cores
@@ -90,11 +96,11 @@ def test_a_prediction_uses_the_cpu_time_between_the_rounds() -> None:
 
 def test_waiting_calls_need_as_many_threads_as_users() -> None:
     best = best_size(SLEEP, "threads")
-    assert (best.workers, best.limit) == (25, models.USERS)
-    queued_s = models.QUEUED_USERS * 23 * (0.0005 + OVERHEADS["threads"].cpu_s) / FREE
+    assert (best.workers, best.limit) == (25, limits.USERS)
+    queued_s = QUEUED_USERS * 23 * (0.0005 + OVERHEADS["threads"].cpu_s) / FREE
     assert best.rate == pytest.approx(25 / (0.2012 + queued_s), rel=0.01)
     four = model(SLEEP).predict("threads", 4)
-    assert (four.rate, four.limit) == (pytest.approx(4 / 0.2012, rel=0.01), models.WORKERS)
+    assert (four.rate, four.limit) == (pytest.approx(4 / 0.2012, rel=0.01), limits.WORKERS)
 
 
 def test_a_request_waits_for_a_core_behind_some_of_the_other_users() -> None:
@@ -102,18 +108,18 @@ def test_a_request_waits_for_a_core_behind_some_of_the_other_users() -> None:
     known = {name: Overhead(1e-6, 0.001) for name in OVERHEADS}
     queue_s = 23 * 0.002 / FREE  # requests of all users but two, on all cores
     for strategy, share in (
-        ("pipes", models.QUEUED_USERS),
-        ("prefork", models.QUEUED_USERS_PREFORK),
+        ("pipes", QUEUED_USERS),
+        ("prefork", QUEUED_USERS_PREFORK),
     ):
         found = model(fetch, overheads=known).predict(strategy, 25)
-        assert found.limit == models.USERS
+        assert found.limit == limits.USERS
         assert found.rate == pytest.approx(25 / (0.051 + share * queue_s), rel=0.02)
 
 
 def test_the_rate_of_concurrent_calls_on_the_probes_loop_is_predicted_for_the_loop() -> None:
     awaits = coroutine(0.02, 0.0005, 25)
     none = {name: Overhead(1e-6, 1e-6) for name in OVERHEADS}
-    for loop_s, limit in ((0.05, models.TASK), (0.002, models.TASK), (0.0005, models.USERS)):
+    for loop_s, limit in ((0.05, limits.TASK), (0.002, limits.TASK), (0.0005, limits.USERS)):
         rate = 25 / (max(0.0, 0.0205 - loop_s) + 25 * loop_s)
         points = (*awaits.points[:-1], point("loop", 25, rate, 0.0005, loop_s=loop_s))
         measured = probe(0.02, 0.0005, is_coroutine=True, points=points)
@@ -132,7 +138,7 @@ def test_one_user_of_a_loop_waits_for_nobody(wait_s: float) -> None:
 
 
 def test_a_coroutine_that_awaits_does_not_block_its_loop_with_one_user() -> None:
-    assert not model(coroutine(0.02, 0.0005, 1), users=1).blocks_loop
+    assert not model(coroutine(0.02, 0.0005, 1), users=1).probe.blocks_loop
 
 
 def test_a_lock_that_coroutines_wait_for_limits_the_loop() -> None:
@@ -143,9 +149,9 @@ def test_a_lock_that_coroutines_wait_for_limits_the_loop() -> None:
     found = model(probe(0.02, 0.0005, is_coroutine=True, points=points))
     assert (found.predict("loop", 1).rate, found.predict("loop", 1).limit) == (
         pytest.approx(50.0),
-        models.EXTERNAL,
+        limits.EXTERNAL,
     )
-    assert not found.blocks_loop
+    assert not found.probe.blocks_loop
 
 
 def test_threads_that_a_coroutine_starts_share_the_gil_of_their_loop() -> None:
@@ -154,9 +160,9 @@ def test_threads_that_a_coroutine_starts_share_the_gil_of_their_loop() -> None:
     held = replace(known.call, hold=0.9)
     known = replace(known, call=held, points=(*known.points[:-1], last))
     one = model(known).predict("loop", 1)
-    assert (one.rate, one.limit) == (pytest.approx(240.0, rel=0.02), models.GIL)
+    assert (one.rate, one.limit) == (pytest.approx(240.0, rel=0.02), limits.GIL)
     assert model(known).predict("prefork", 2).rate > 1.5 * one.rate
-    assert not model(known).blocks_loop
+    assert not known.blocks_loop
 
 
 def test_no_request_waits_for_a_core_if_each_user_has_one() -> None:
@@ -168,20 +174,20 @@ def test_no_request_waits_for_a_core_if_each_user_has_one() -> None:
 
 def test_threads_of_pure_python_share_one_gil() -> None:
     threads, pipes = best_size(PYTHON, "threads"), best_size(PYTHON, "pipes")
-    assert (threads.limit, pipes.limit) == (models.GIL, models.CPU)
+    assert (threads.limit, pipes.limit) == (limits.GIL, limits.CPU)
     assert threads.rate == pytest.approx(20, rel=0.1)
     assert (pipes.rate, pipes.workers) == (pytest.approx(FREE / 0.0509, rel=0.02), CORES)
 
 
 def test_threads_of_work_without_the_gil_use_all_cores() -> None:
     threads = best_size(HASH, "threads")
-    assert (threads.rate, threads.limit) == (pytest.approx(FREE / 0.0509, rel=0.02), models.CPU)
+    assert (threads.rate, threads.limit) == (pytest.approx(FREE / 0.0509, rel=0.02), limits.CPU)
 
 
 def test_a_tiny_call_is_not_worth_any_hand_off() -> None:
     ranking = model(TINY).ranking()
     assert [each.strategy for each in ranking[:2]] == ["prefork", "loop"]
-    assert model(TINY).predict("processes", 2).limit == models.SERVER
+    assert model(TINY).predict("processes", 2).limit == limits.SERVER
 
 
 def test_a_mixture_needs_more_workers_than_cores() -> None:
@@ -193,7 +199,7 @@ def test_a_coroutine_that_awaits_needs_no_workers() -> None:
     best = model(coroutine(0.2, 0.0005, 25)).predict("loop", 1)
     # All users await 200 ms, and then their requests run sequentially, with an overhead of 0.5 ms.
     assert best.rate == pytest.approx(25 / (0.2 + 25 * 0.001), rel=0.02)
-    assert best.limit == models.USERS
+    assert best.limit == limits.USERS
 
 
 def test_a_coroutine_that_blocks_is_limited_like_any_call_on_the_loop() -> None:
@@ -201,7 +207,7 @@ def test_a_coroutine_that_blocks_is_limited_like_any_call_on_the_loop() -> None:
     last = point("loop", 25, 1 / 0.2005, 0.0005, loop_s=0.2005)
     blocking = probe(0.2, 0.0005, is_coroutine=True, points=(*blocking.points[:-1], last))
     found = model(blocking).predict("loop", 1)
-    assert (found.rate, found.limit) == (pytest.approx(5, rel=0.05), models.TASK)
+    assert (found.rate, found.limit) == (pytest.approx(5, rel=0.05), limits.TASK)
 
 
 def test_a_lock_that_limits_threads_is_not_mistaken_for_the_gil() -> None:
@@ -209,8 +215,8 @@ def test_a_lock_that_limits_threads_is_not_mistaken_for_the_gil() -> None:
     free = (point(PROCESSES, 2, 40, 0.001), point(PROCESSES, 8, 160, 0.001))
     known = probe(wait_s=0.049, cpu_s=0.001, hold=0.02, points=locked + free)
     found = model(known).predict("threads", 8)
-    assert (found.limit, found.rate) == (models.EXTERNAL, pytest.approx(20, rel=0.05))
-    assert model(known).predict("pipes", 8).limit == models.WORKERS
+    assert (found.limit, found.rate) == (limits.EXTERNAL, pytest.approx(20, rel=0.05))
+    assert model(known).predict("pipes", 8).limit == limits.WORKERS
 
 
 def test_calls_that_wait_for_a_busy_core_are_not_mistaken_for_a_lock() -> None:
@@ -219,7 +225,7 @@ def test_calls_that_wait_for_a_busy_core_are_not_mistaken_for_a_lock() -> None:
     )  # another program uses half of the machine
     known = probe(0.0, 0.05, hold=1.0)
     known = probe(0.0, 0.05, hold=1.0, points=(*known.of_kind(THREADS), *busy))
-    assert model(known).predict("pipes", 2).limit == models.CPU
+    assert model(known).predict("pipes", 2).limit == limits.CPU
 
 
 def test_no_size_is_larger_than_the_number_of_users() -> None:
@@ -243,7 +249,7 @@ def test_a_busy_core_takes_longer_for_the_same_work() -> None:
         model(probe(0.09, 0.01, points=few, crowding=crowding)).predict("pipes", 25)
         for crowding in (1.5, 1.0)
     )
-    assert (slower.limit, slower.rate / faster.rate) == (models.CPU, pytest.approx(0.72, abs=0.05))
+    assert (slower.limit, slower.rate / faster.rate) == (limits.CPU, pytest.approx(0.72, abs=0.05))
     computes = probe(wait_s=0.0, cpu_s=0.05, crowding=1.5)  # what the probe has measured counts
     assert model(computes).predict("pipes", 2).rate == pytest.approx(FREE / 0.0509, rel=0.02)
 
@@ -375,7 +381,7 @@ def test_wake_ups_are_ignored_if_they_were_measured_with_fewer_processes_than_co
 def test_cores_are_idle_until_a_worker_has_its_next_request() -> None:
     idle = {name: replace(each, idle_s=0.01) for name, each in OVERHEADS.items()}
     overhead_s = OVERHEADS["pipes"].cpu_s
-    for workers, idle_s in ((2, 0.01), (4, models.IDLE_WITH_MORE_WORKERS * 0.01)):
+    for workers, idle_s in ((2, 0.01), (4, IDLE_WITH_MORE_WORKERS * 0.01)):
         found = model(PYTHON, overheads=idle).predict("pipes", workers).rate
         assert found == pytest.approx(FREE / (0.05 + overhead_s + idle_s), rel=0.01)
     for known, size in ((PYTHON, ("pipes", 1)), (PYTHON, ("loop", 1)), (SLEEP, ("pipes", 8))):
@@ -414,7 +420,7 @@ def test_a_coroutine_waits_without_its_worker() -> None:
 def test_the_overhead_uses_the_cores_that_the_calls_share() -> None:
     known = model(probe(wait_s=0.02, cpu_s=0.0014)).predict("prefork", 25)
     assert known.rate == pytest.approx(shared_rate(25, FREE, 0.02, 0.0021, IN_STEP_PREFORK))
-    assert known.limit == models.CPU
+    assert known.limit == limits.CPU
 
 
 def test_a_call_whose_cpu_time_is_too_short_to_be_measured_has_a_prediction() -> None:

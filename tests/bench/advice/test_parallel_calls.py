@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from offload import cores
-from offload.bench.advice import model as models
 from offload.bench.advice.inputs import probe_measurement, probe_points
 from offload.bench.advice.inputs.overhead import MEASURING_CORES
 from offload.bench.advice.inputs.probe import ALONE, FIRST, PARALLEL, CallCost
+from offload.bench.advice.prediction import limits
 from offload.bench.target import calling_process
 from offload.reports.advice import answer_text, changes
 from tests.bench.advice.answers import answered
@@ -74,14 +74,14 @@ def test_one_call_after_another_lasts_its_wall_time_not_its_cpu_time() -> None:
     loop = found.predict("loop", 1)
     assert loop.rate == pytest.approx(1 / (CALL_S + 0.0005), rel=0.02)  # and the overhead
     assert found.predict("pipes", 1).rate == pytest.approx(1 / (CALL_S + 0.0009), rel=0.05)
-    assert found.on_loop_s == pytest.approx(CALL_S)
+    assert found.probe.on_loop_s == pytest.approx(CALL_S)
 
 
 def test_calls_on_all_cores_are_limited_by_their_cpu_time_on_all_cores() -> None:
     """No core is left for the overhead of other requests meanwhile."""
     found = model(PRODUCT)
     threads, pipes = found.predict("threads", 2), found.predict("pipes", 2)
-    assert (threads.limit, pipes.limit) == (models.CPU, models.CPU)
+    assert (threads.limit, pipes.limit) == (limits.CPU, limits.CPU)
     assert threads.rate == pytest.approx(FREE / (0.0059 + 2 * 0.0009), rel=0.02)
     assert pipes.rate == pytest.approx(FREE / (0.0233 + 2 * 0.0009), rel=0.02)
 

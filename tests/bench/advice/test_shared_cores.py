@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from offload.bench.advice.shared_cores import IN_STEP_PREFORK, in_step_rate, shared_rate
+from offload.bench.advice.prediction.shared_cores import IN_STEP_PREFORK, in_step_rate, shared_rate
 
 
 def test_up_to_one_worker_per_core_the_rate_is_exact() -> None:

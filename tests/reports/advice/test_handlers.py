@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from offload.bench.advice import answer
-from offload.bench.advice import model as models
 from offload.bench.advice.inputs.probe import Probe
+from offload.bench.advice.prediction import limits
 from offload.bench.advice.question_file import Question
 from offload.bench.advice.strategies import STRATEGIES
 from offload.bench.stats.estimate import Estimate
@@ -264,7 +264,7 @@ def test_the_cpu_time_of_a_framework_may_become_the_limit() -> None:
     """The users limit the rate of Tornado, and 2 cores / 2.7 ms are less than that."""
     call = probe(0.02, 0.001)
     own = Question(call, OVERHEADS, 25).model.ranking()[0]
-    assert (own.strategy, own.limit) == ("prefork", models.USERS)
+    assert (own.strategy, own.limit) == ("prefork", limits.USERS)
     share = expected_share(call, 25, _expected_rate.TORNADO_CPU_S + 1e-3)
     assert CORES / 0.0027 / own.rate * 0.8 < share < CORES / 0.0027 / own.rate
 

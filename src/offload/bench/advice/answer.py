@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from offload.bench.advice import certainty, latency
 from offload.bench.advice.certainty import ACCEPTED_LOSS, PREDICTED, SURE
 from offload.bench.advice.latency import Percentile
-from offload.bench.advice.model import Prediction
+from offload.bench.advice.prediction.model import Prediction
 from offload.bench.advice.question_file import Question
 from offload.bench.advice.strategies import STRATEGIES, size_of
 from offload.bench.analysis import comparison, machine_speed, rate, weighting

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from offload.bench.advice import certainty, strategies
 from offload.bench.advice.inputs.probe import LOOP
-from offload.bench.advice.model import Model, Prediction
+from offload.bench.advice.prediction.model import Model, Prediction
 from offload.bench.planning import plan as plans
 from offload.bench.planning.blocks import Block
 from offload.bench.planning.plan import Plan

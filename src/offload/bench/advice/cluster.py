@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from offload.bench.advice import model
 from offload.bench.advice.answer import Answer
+from offload.bench.advice.prediction import limits
 
 
 @dataclass(frozen=True)
@@ -28,5 +28,5 @@ BREAK_EVEN = BreakEven(0.020, 0.018, 0.022)
 
 def is_worth_it(answer: Answer) -> bool:
     """Whether this machine's CPU is the limit, and a call is clearly longer than the break-even."""
-    is_limited_by_cpu = answer.chosen.prediction.limit == model.CPU
+    is_limited_by_cpu = answer.chosen.prediction.limit == limits.CPU
     return is_limited_by_cpu and answer.question.probe.call.wall_s > BREAK_EVEN.high

@@ -14,7 +14,7 @@ from offload import files
 from offload.bench.advice.inputs import overhead
 from offload.bench.advice.inputs.overhead import Overhead
 from offload.bench.advice.inputs.probe import Probe
-from offload.bench.advice.model import Model, Prediction
+from offload.bench.advice.prediction.model import Model, Prediction
 from offload.bench.records import journal, lines
 from offload.errors import StorageError
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from offload.bench.advice.answer import Answer
 from offload.bench.advice.candidates import WORTH_MEASURING
-from offload.bench.advice.model import Prediction
+from offload.bench.advice.prediction.model import Prediction
 from offload.bench.advice.strategies import STRATEGIES
 from offload.flags import Problem
 

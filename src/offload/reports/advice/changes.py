@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from offload.bench.advice import cluster, model
+from offload.bench.advice import cluster
 from offload.bench.advice.answer import Answer
+from offload.bench.advice.prediction import limits
 from offload.bench.advice.question_file import OtherPython
 from offload.reports.advice.names import option_name, shorten
 from offload.reports.tables.formats import number
@@ -20,7 +21,7 @@ def sentences(answer: Answer) -> Iterator[str]:
     """Yield which changes of the function or the machine would change the answer."""
     probe = answer.question.probe
     threads = answer.question.model.best_size("threads")
-    if probe.gil_enabled and threads is not None and threads.limit == model.GIL:
+    if probe.gil_enabled and threads is not None and threads.limit == limits.GIL:
         yield "In a free-threaded Python (see fab pythons), threads do not share a GIL."
     if (saved := 1 - probe.kept_pages_factor) >= LESS_CPU:
         is_pipes = answer.chosen.strategy == "pipes"
@@ -34,14 +35,14 @@ def sentences(answer: Answer) -> Iterator[str]:
             "With one thread in each call, for example by OPENBLAS_NUM_THREADS=1, more workers may "
             "be faster: set it and repeat."
         )
-    if answer.chosen.prediction.limit == model.CPU:
+    if answer.chosen.prediction.limit == limits.CPU:
         yield "More cores, or less CPU per call, increase the rate."
         if cluster.is_worth_it(answer):
             yield f"More machines (dask) increase it, too, if a call takes over {_break_even()}."
-    is_blocking = not probe.is_coroutine or answer.question.model.blocks_loop
+    is_blocking = not probe.is_coroutine or answer.question.model.probe.blocks_loop
     if is_blocking and probe.call.wait_s > WAITING * probe.call.wall_s:
         yield "A coroutine that awaits needs no workers."
-    if answer.chosen.prediction.limit == model.EXTERNAL:
+    if answer.chosen.prediction.limit == limits.EXTERNAL:
         yield "Find what the calls wait for: a lock, a pool of connections, or a remote service."
     if probe.call.connections:
         yield (

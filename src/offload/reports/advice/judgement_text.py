@@ -12,7 +12,7 @@ from offload.bench.advice.check.evaluation import Evaluation
 from offload.bench.advice.check.judgement import Requirement
 from offload.bench.advice.check.recorded_answer import RecordedAnswer, first_answers
 from offload.bench.advice.check.truth import Truth, short_name
-from offload.bench.advice.model import Model
+from offload.bench.advice.prediction.model import Model
 from offload.reports.advice.names import option_name
 from offload.reports.tables import text_table
 from offload.reports.tables.text_table import Line

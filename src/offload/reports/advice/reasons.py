@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from offload.bench.advice import certainty, latency, model, strategies, unmeasured
+from offload.bench.advice import certainty, latency, strategies, unmeasured
 from offload.bench.advice.answer import Answer, Option
 from offload.bench.advice.inputs.probe import Probe
 from offload.bench.advice.latency import Percentile
-from offload.bench.advice.model import Prediction
+from offload.bench.advice.prediction import limits
+from offload.bench.advice.prediction.model import Prediction
 from offload.bench.advice.unmeasured import Unmeasured
 from offload.bench.stats.paired_test import SLOWER
 from offload.reports.advice.names import (
@@ -27,27 +28,27 @@ LITTLE = 0.005  # minimum share of a call for which a part of it is reported
 
 COMPETE = "compete"  # the CPU is the limit of a function that uses several cores in each call
 LIMITS = {  # limits of the advised strategy, as clauses
-    model.USERS: "the limit is the number of users: with more of them the rate is higher",
-    model.WORKERS: "the limit is the number of workers: all of them are busy",
-    model.CPU: "the limit is the CPU of {cores}",
-    model.GIL: "the limit is the GIL",
-    model.SERVER: "the limit is the event loop of the server",
-    model.TASK: "calls run one at a time on the event loop, without the overhead of workers",
-    model.EXTERNAL: "the limit is what the calls wait for, such as a lock or a remote service",
+    limits.USERS: "the limit is the number of users: with more of them the rate is higher",
+    limits.WORKERS: "the limit is the number of workers: all of them are busy",
+    limits.CPU: "the limit is the CPU of {cores}",
+    limits.GIL: "the limit is the GIL",
+    limits.SERVER: "the limit is the event loop of the server",
+    limits.TASK: "calls run one at a time on the event loop, without the overhead of workers",
+    limits.EXTERNAL: "the limit is what the calls wait for, such as a lock or a remote service",
 }
 CAUSES = {  # why another strategy is slower: as a clause, and as an item of a list
-    model.CPU: ("the overhead uses CPU that the calls need", "more overhead"),
+    limits.CPU: ("the overhead uses CPU that the calls need", "more overhead"),
     COMPETE: ("the calls compete for the cores that each of them uses", "calls compete for cores"),
-    model.GIL: ("the threads share one GIL", "the threads share one GIL"),
-    model.SERVER: (
+    limits.GIL: ("the threads share one GIL", "the threads share one GIL"),
+    limits.SERVER: (
         "the event loop, which passes each call to a worker, is busy",
         "limited by its event loop",
     ),
-    model.TASK: (
+    limits.TASK: (
         "each call blocks the event loop, and all other requests wait",
         "one call at a time",
     ),
-    model.EXTERNAL: (
+    limits.EXTERNAL: (
         "the calls wait for something they share, such as a lock",
         "limited by a lock or a remote service",
     ),
@@ -171,9 +172,9 @@ def _slower(answer: Answer) -> Iterator[str]:
 
 def _causes(found: Prediction, answer: Answer) -> tuple[str, str]:
     """Return why a strategy is slower, as a clause and as an item of a list; empty if unknown."""
-    if found.limit == model.CPU and found.workers > 1 and _is_parallel(answer):
+    if found.limit == limits.CPU and found.workers > 1 and _is_parallel(answer):
         return CAUSES[COMPETE]
-    if found.limit == model.CPU and found.strategy in PASSES_NO_CALLS:
+    if found.limit == limits.CPU and found.strategy in PASSES_NO_CALLS:
         return "", ""
     return CAUSES.get(found.limit, ("", ""))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from offload.bench.advice.check.truth import Truth
-from offload.bench.advice.model import Model
+from offload.bench.advice.prediction.model import Model
 from offload.bench.advice.strategies import Size
 
 USUAL_THREADS = 40  # anyio's default

@@ -19,7 +19,7 @@ from offload.bench.advice.check.choice import Confirmation
 from offload.bench.advice.check.judgement import Requirement
 from offload.bench.advice.check.recorded_answer import RecordedAnswer
 from offload.bench.advice.check.truth import Truth
-from offload.bench.advice.model import Model
+from offload.bench.advice.prediction.model import Model
 from offload.bench.planning import plan_file, planned_records
 from offload.bench.records.record import Record
 

@@ -12,6 +12,7 @@ FAILS_MORE = 0.5  # share of calls that fail only with several workers, which ar
 PAGE_FAULT_S = 1e-6  # CPU time of a page fault; a guess [virtual machine: 4 to 5 us]
 MANY_FAULTS = 0.02  # share of the CPU time, above which page faults matter; a guess
 RUNNING = 0.2  # share of the wall time, below which a running time is uncertain; a guess
+BLOCKING = 0.5  # share of a call, above which a coroutine counts as blocking its event loop
 PARALLEL = 1.2  # mean number of cores of a call, above which it uses several; a guess
 
 
@@ -230,6 +231,33 @@ class Probe:
                 if other.count == kept.count and other.cpu_s > 0:
                     return min(1.0, kept.cpu_s / other.cpu_s)
         return 1.0
+
+    @property
+    def on_loop_s(self) -> float:
+        """The time in s for which a call occupies its event loop.
+
+        For a coroutine, this excludes the time in which it awaits.
+        """
+        measured = [p.loop_s for p in self.of_kind(LOOP) if p.loop_s is not None]
+        return measured[-1] if measured else self.call.wait_s + self.call.busy_s
+
+    @property
+    def blocks_loop(self) -> bool:
+        """Whether a coroutine occupies its event loop for most of a call."""
+        return self.is_coroutine and self.on_loop_s > BLOCKING * self.call.wall_s
+
+    def busy_cpu_s(self, kind: str) -> float:
+        """Return the CPU time of a call in s while workers of a kind keep all cores busy.
+
+        It is estimated by `crowding` if no workers kept the cores busy.
+        """
+        busy = self.on_busy_cores(kind)
+        if self.call.parallelism > 1:
+            return max(self.call.cpu_s, busy[0].cpu_s if busy else self.call.cpu_s)
+        if busy:
+            return fmean(point.cpu_s for point in busy)
+        known = [self.call.cpu_s, *(point.cpu_s for point in self.working(kind))]
+        return fmean(known) * self.crowding
 
     def of_kind(self, kind: str) -> list[Point]:
         """Return the points of one kind, by ascending number of workers."""

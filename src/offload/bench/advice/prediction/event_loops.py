@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from offload.bench.advice.inputs.probe import LOOP, Probe
+
 IN_STEP = 0.25  # the least share of the wait of requests in step, with many loops; fitted
 IN_STEP_EXPONENT = 4.0  # of the busy share of several loops; a guess
 VISIBLE = 0.1  # minimum share of a request that its wait in step adds; below, it is not measurable
@@ -60,3 +62,17 @@ class EventLoops:
         if added_s < VISIBLE * unqueued_s:
             return 1.0
         return min(1.0, max(0.0, (users / rate - unqueued_s) / added_s))
+
+
+def of_calls(probe: Probe) -> EventLoops:
+    """Return one event loop that runs the calls of a probe, without the overhead of requests."""
+    call = probe.call
+    awaited_s = max(0.0, call.wait_s + call.busy_s - probe.on_loop_s)
+    return EventLoops(1, 1.0, awaited_s, probe.on_loop_s, call.cpu_s)
+
+
+def in_step_share(probe: Probe) -> float:
+    """Return how much the concurrent calls on the loop of a probe ran in step; 1 without them."""
+    for point in probe.of_kind(LOOP)[-1:]:
+        return of_calls(probe).in_step_at(point.count, point.rate)
+    return 1.0

@@ -9,15 +9,24 @@ guess until it is fitted to measurements. docs/advice.rst has the formulas with 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
-from statistics import fmean
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
-from offload.bench.advice import memory
-from offload.bench.advice.event_loops import EventLoops
 from offload.bench.advice.inputs.overhead import MEASURING_CORES, WAITING_WORKERS, Overhead
-from offload.bench.advice.inputs.probe import LOOP, PROCESSES, THREADS, Point, Probe
-from offload.bench.advice.shared_cores import (
+from offload.bench.advice.inputs.probe import PROCESSES, THREADS, Probe
+from offload.bench.advice.prediction import limits, memory
+from offload.bench.advice.prediction.event_loops import in_step_share, of_calls
+from offload.bench.advice.prediction.limits import (
+    COMMON,
+    CPU,
+    EXTERNAL,
+    GIL,
+    SERVER,
+    TASK,
+    USERS,
+    WORKERS,
+)
+from offload.bench.advice.prediction.shared_cores import (
     IN_STEP,
     IN_STEP_PREFORK,
     SLICE_S,
@@ -27,29 +36,15 @@ from offload.bench.advice.shared_cores import (
 from offload.bench.advice.strategies import MOST_WORKERS, STRATEGIES
 
 SHARPNESS = 8.0
-SATURATED = 0.8  # share of the rate that workers and cores allow; below, something else limits it
-QUEUED_SHARE = 0.25  # share of a call spent waiting for a CPU, above which cores limit the rate
 # Share of the idle time that is left with more workers than cores [0.4 to 0.9]
 IDLE_WITH_MORE_WORKERS = 0.6
 # Share of the CPU time of all other users' requests for which a request waits for a core although a
 # worker is free; fitted [0.1 to 0.6]. It is larger for prefork, perhaps because a process may
 # accept two connections while another one has none.
 QUEUED_USERS, QUEUED_USERS_PREFORK = 0.2, 1 / 3
-GIL_SHARE = 0.5  # of the serial time: if a call holds the GIL for less, the limit is another one
-BLOCKING = 0.5  # share of a call, above which a coroutine counts as blocking its event loop
 # Share of a strategy's highest rate: beyond it, workers are not worth their memory
 NEARLY_HIGHEST = 0.97
-USERS, WORKERS, CPU, GIL, SERVER, EXTERNAL, TASK = (
-    "users",
-    "workers",
-    "cpu",
-    "gil",
-    "server",
-    "external",
-    "task",
-)
 NO_OVERHEAD = Overhead(0.0, 0.0)
-COMMON = {USERS, WORKERS, CPU, TASK}  # all requests need these at the same time
 
 
 @dataclass(frozen=True)
@@ -85,11 +80,11 @@ class Model:
 
     def predict(self, strategy: str, workers: int) -> Prediction:
         """Predict a strategy with a number of workers (processes for prefork, 1 for loop)."""
-        capacities = self._capacities(strategy, workers)
-        common = min(capacities[name] for name in COMMON & capacities.keys())
-        serial = [capacities[name] for name in capacities.keys() - COMMON]
+        capacities = list(self._capacities(strategy, workers))
+        common = min(each for name, each in capacities if name in COMMON)
+        serial = [each for name, each in capacities if name not in COMMON]
         rate = sum(x**-SHARPNESS for x in (common, *serial)) ** (-1 / SHARPNESS)
-        limit = min(capacities, key=lambda name: capacities[name])
+        limit, _ = min(capacities, key=lambda pair: pair[1])
         memory_mib = memory.predict_mib(self.probe, strategy, workers)
         return Prediction(strategy, workers, rate, memory_mib, limit)
 
@@ -132,77 +127,54 @@ class Model:
             return False
         return self.probe.fails_in_processes
 
-    @property
-    def on_loop_s(self) -> float:
-        """The time in s for which a call occupies its event loop.
-
-        For a coroutine, the probe measures it; the time in which it awaits does not count.
-        """
-        measured = [p.loop_s for p in self.probe.of_kind(LOOP) if p.loop_s is not None]
-        return measured[-1] if measured else self.probe.call.wait_s + self.probe.call.busy_s
-
-    @property
-    def blocks_loop(self) -> bool:
-        """Whether a coroutine occupies its event loop for most of a call."""
-        return self.probe.is_coroutine and self.on_loop_s > BLOCKING * self.probe.call.wall_s
-
     def _fits(self, strategy: str, workers: int) -> bool:
         """Whether a size fits into the memory limit; a size with unknown memory fits."""
         needed = memory.predict_mib(self.probe, strategy, workers)
         return self.memory_mib is None or needed is None or needed <= self.memory_mib
 
-    def _capacities(self, strategy: str, workers: int) -> dict[str, float]:
-        """Return the capacity in requests/s of each resource that the strategy uses."""
+    def _capacities(self, strategy: str, workers: int) -> Iterator[tuple[str, float]]:
+        """Yield each resource that the strategy uses, with its capacity in requests/s."""
         probe, overhead = self.probe, self._overhead(strategy, workers)
         cpu_s = self._loaded_cpu_s(strategy, workers)
-        on_loops = strategy == "loop" or (strategy == "prefork" and probe.is_coroutine)
-        if on_loops:
-            name, rate = self._rate_of_loops(workers, cpu_s, overhead)
-        else:
-            name, rate = self._shared_rate(strategy, min(workers, self.users), cpu_s, overhead)
-        capacities = {name: rate}
         by_cores = self._cores / (cpu_s + overhead.cpu_s)
-        by_users = self._users_capacity(strategy, overhead, by_cores)
-        capacities[USERS] = min(by_users, capacities.get(USERS, by_users))
-        capacities[CPU] = min(by_cores, capacities.get(CPU, by_cores))
-        if on_loops and (limit := self._limited_beside_loop()) is not None:
-            capacities[self._shared_limit(limit)] = workers * limit.rate
+        yield USERS, self._users_capacity(strategy, overhead, by_cores)
+        yield CPU, by_cores
+        if strategy == "loop" or (strategy == "prefork" and probe.is_coroutine):
+            yield self._rate_of_loops(workers, cpu_s, overhead)
+            if (limit := limits.beside_loop(probe)) is not None:
+                yield limits.in_one_process(probe, limit), workers * limit.rate
+        else:
+            yield self._shared_rate(strategy, min(workers, self.users), cpu_s, overhead)
         if strategy not in ("loop", "prefork"):
-            capacities[SERVER] = 1 / overhead.serial_s
+            yield SERVER, 1 / overhead.serial_s
         if strategy == "threads":
-            name, serial_s = self._serial_of_threads()
-            if serial_s:
-                capacities[name] = 1 / (serial_s + overhead.serial_s)
-            if name == GIL and serial_s / probe.call.bursts >= SLICE_S:
-                busy, free_s = min(workers, self.users), max(0.0, probe.call.wall_s - serial_s)
-                capacities[GIL] = in_step_rate(busy, 1, free_s, serial_s + overhead.serial_s)
-        elif strategy != "loop" and (limit := self._limited_elsewhere(PROCESSES)) is not None:
-            capacities[EXTERNAL] = limit.rate
-        return capacities
+            yield from self._limit_of_threads(workers, overhead)
+        elif strategy != "loop" and (limit := limits.elsewhere(probe, PROCESSES)) is not None:
+            yield EXTERNAL, limit.rate
+
+    def _limit_of_threads(self, workers: int, overhead: Overhead) -> Iterator[tuple[str, float]]:
+        """Yield what all threads share, if anything: the GIL, or an external resource."""
+        call = self.probe.call
+        name, serial_s = limits.of_threads(self.probe)
+        own_s = serial_s + overhead.serial_s
+        if name == GIL and serial_s / call.bursts >= SLICE_S:
+            free_s = max(0.0, call.wall_s - serial_s)
+            yield GIL, in_step_rate(min(workers, self.users), 1, free_s, own_s)
+        elif serial_s:
+            yield name, 1 / own_s
 
     def _rate_of_loops(self, count: int, cpu_s: float, overhead: Overhead) -> tuple[str, float]:
-        """Return the resource that limits event loops, and their rate in requests/s.
-
-        Concurrent calls on the loop of the probe show how much requests run in step.
-        """
-        probe, in_step = self.probe, 1.0
-        alone = self._loops(1, 0.0, NO_OVERHEAD)
-        for point in probe.of_kind(LOOP)[-1:]:
-            in_step = alone.in_step_at(point.count, point.rate)
-        loops = self._loops(count, cpu_s, overhead)
-        rate = loops.rate(self.users, in_step)
+        """Return the resource that limits event loops, and their rate in requests/s."""
+        probe = self.probe
+        own_s = probe.on_loop_s + overhead.serial_s
+        used_s = cpu_s + overhead.cpu_s
+        loops = replace(of_calls(probe), count=count, cores=self._cores, own_s=own_s, cpu_s=used_s)
+        rate = loops.rate(self.users, in_step_share(probe))
         if self.users * loops.busy_s <= loops.awaited_s:
             return USERS, rate
-        if loops.own_s / count < loops.busy_s:
+        if own_s / count < loops.busy_s:
             return CPU, rate
         return (TASK if count == 1 else WORKERS), rate
-
-    def _loops(self, count: int, cpu_s: float, overhead: Overhead) -> EventLoops:
-        """Return event loops that run calls with a CPU time and an overhead."""
-        call = self.probe.call
-        awaited_s = max(0.0, call.wait_s + call.busy_s - self.on_loop_s)
-        own_s = self.on_loop_s + overhead.serial_s
-        return EventLoops(count, self._cores, awaited_s, own_s, cpu_s + overhead.cpu_s)
 
     def _users_capacity(self, strategy: str, overhead: Overhead, cpu_capacity: float) -> float:
         """Return the rate in requests/s if each user has a worker.
@@ -210,7 +182,9 @@ class Model:
         A request waits for a core behind those of other users, unless each of them has a core.
         """
         alone_s = self.probe.call.wait_s + overhead.serial_s + self.probe.call.busy_s
-        may_accept_two = strategy == "prefork" and (not self.probe.is_coroutine or self.blocks_loop)
+        may_accept_two = strategy == "prefork" and (
+            not self.probe.is_coroutine or self.probe.blocks_loop
+        )
         share = QUEUED_USERS_PREFORK if may_accept_two else QUEUED_USERS
         others = max(0.0, self.users - self.probe.capacity)
         queued_s = share * others / cpu_capacity
@@ -276,54 +250,5 @@ class Model:
         if call.parallelism > 1 and (strategy == "loop" or workers == 1):
             return call.cpu_s
         in_threads = call.parallelism > 1 and strategy == "threads"
-        cpu_s = self._cpu_s_on_busy_cores(THREADS if in_threads else PROCESSES)
+        cpu_s = self.probe.busy_cpu_s(THREADS if in_threads else PROCESSES)
         return cpu_s * self.probe.kept_pages_factor if strategy == "pipes" else cpu_s
-
-    def _cpu_s_on_busy_cores(self, kind: str) -> float:
-        """Return the CPU time of a call in s while workers of a kind keep all cores busy."""
-        call = self.probe.call
-        busy = self.probe.on_busy_cores(kind)
-        if call.parallelism > 1:
-            return max(call.cpu_s, busy[0].cpu_s if busy else call.cpu_s)
-        if busy:
-            return fmean(point.cpu_s for point in busy)
-        known = [call.cpu_s, *(point.cpu_s for point in self.probe.working(kind))]
-        return fmean(known) * self.probe.crowding
-
-    def _serial_of_threads(self) -> tuple[str, float]:
-        """Return the limit of all threads together, and for how many seconds a call occupies it.
-
-        The limit is the GIL, or external, such as a lock.
-        """
-        if (limit := self._limited_elsewhere(THREADS)) is None:
-            return GIL, self.probe.call.held_s
-        return self._shared_limit(limit), 1 / limit.rate
-
-    def _shared_limit(self, point: Point) -> str:
-        """Return what limits the calls of a point in one process: the GIL, or external."""
-        return GIL if self.probe.call.held_s >= GIL_SHARE / point.rate else EXTERNAL
-
-    def _limited_beside_loop(self) -> Point | None:
-        """Return the calls of a coroutine on one loop if something besides the loop limited them.
-
-        Examples are the GIL, which threads started by the coroutine hold, and a lock.
-        """
-        points = self.probe.of_kind(LOOP)
-        if not points:
-            return None
-        allowed = self._loops(1, 0.0, NO_OVERHEAD).rate(points[-1].count, in_step=1.0)
-        return points[-1] if points[-1].rate < SATURATED * allowed else None
-
-    def _limited_elsewhere(self, kind: str) -> Point | None:
-        """Return the point with the highest rate if neither workers nor cores limited it."""
-        points = self.probe.working(kind)
-        if not points:
-            return None
-        best = max(points, key=lambda point: point.rate)
-        if best.queued_s > QUEUED_SHARE * best.wall_s:
-            return None
-        most = points[-1]
-        allowed = most.count / self.probe.call.wall_s
-        if cpu_s := self._cpu_s_on_busy_cores(PROCESSES):  # 0 if a call is too short to be measured
-            allowed = min(allowed, self.probe.capacity / cpu_s)
-        return best if best.rate < SATURATED * allowed else None
