@@ -11,32 +11,32 @@ from offload.registry import catalog
 
 FROZEN = {
     corpus.FUNCTIONS: "3659e7886ba78f726b230d1374e65b544995dbf8c2512d19f83b3dde27a5395e",
-    corpus.LATER: "c67c233c4483c160b224e079e23e805d409b2c2125ee827c26e627b087af5aec",
-    corpus.LATEST: "33da8d46866d6c8d1333c45e501e3fdcb790ca5e6dc5885869e0accdb9d62c81",
+    corpus.SECOND_LIST: "c67c233c4483c160b224e079e23e805d409b2c2125ee827c26e627b087af5aec",
+    corpus.THIRD_LIST: "33da8d46866d6c8d1333c45e501e3fdcb790ca5e6dc5885869e0accdb9d62c81",
 }
 
 
 def test_the_lists_are_those_from_which_the_folds_were_drawn() -> None:
-    assert FROZEN.keys() == corpus.FOLDS_OF.keys()
+    assert FROZEN.keys() == corpus.FOLDS_PER_LIST.keys()
     for functions, digest in FROZEN.items():
         assert hashlib.sha256("\n".join(functions).encode()).hexdigest() == digest
 
 
 def test_the_folds_are_the_smallest_hashes() -> None:
-    drawn = [corpus.draw_folds(*each) for each in corpus.FOLDS_OF.items()]
+    drawn = [corpus.draw_folds(*each) for each in corpus.FOLDS_PER_LIST.items()]
     assert tuple(fold for folds in drawn for fold in folds) == corpus.FOLDS
     assert [len(set(fold)) for fold in corpus.FOLDS] == [10, 10, 10, 10, 10]
 
 
 def test_every_listed_function_exists_and_every_function_is_listed() -> None:
-    listed = [name for functions in corpus.FOLDS_OF for name in functions]
+    listed = [name for functions in corpus.FOLDS_PER_LIST for name in functions]
     assert sorted(map(corpus.task_name, listed)) == sorted(catalog.corpus())
 
 
 def test_functions_that_are_in_no_fold_are_the_tuning_set() -> None:
     held_out = {name for fold in corpus.FOLDS for name in fold}
     assert not held_out & set(corpus.tuning_set())
-    assert len(corpus.tuning_set()) == sum(map(len, corpus.FOLDS_OF)) - 50
+    assert len(corpus.tuning_set()) == sum(map(len, corpus.FOLDS_PER_LIST)) - 50
 
 
 def test_at_least_28_functions_use_packages_and_66_exist() -> None:

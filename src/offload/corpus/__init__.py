@@ -134,7 +134,7 @@ FUNCTIONS = (
     "xml:lxml_transform",
 )
 # Frozen: written after folds 1 to 3 were used; fold 4 depends on this list.
-LATER = (
+SECOND_LIST = (
     "data:sorted_orders",
     "data:email_message",
     "data:gzip_import",
@@ -161,7 +161,7 @@ LATER = (
     "xml:lxml_export",
 )
 # Frozen: written after fold 4 was used; fold 5 depends on this list.
-LATEST = (
+THIRD_LIST = (
     "arrays:histogram",
     "data:csv_export",
     "data:pickled_session",
@@ -188,7 +188,8 @@ LATEST = (
     "web:requests_page_links",
     "xml:lxml_sitemap",
 )
-FOLDS_OF = {FUNCTIONS: 3, LATER: 1, LATEST: 1}  # how many folds are drawn from each list
+# How many folds are drawn from each list
+FOLDS_PER_LIST = {FUNCTIONS: 3, SECOND_LIST: 1, THIRD_LIST: 1}
 # Frozen: what draw_folds returned for each of these lists before they were first measured.
 FOLDS = (
     (
@@ -278,7 +279,7 @@ def draw_folds(functions: tuple[str, ...], count: int) -> tuple[tuple[str, ...],
 def tuning_set() -> tuple[str, ...]:
     """Return the functions that are not in any fold."""
     held_out = {name for fold in FOLDS for name in fold}
-    return tuple(name for each in FOLDS_OF for name in each if name not in held_out)
+    return tuple(name for each in FOLDS_PER_LIST for name in each if name not in held_out)
 
 
 def task_name(function: str) -> str:

@@ -15,9 +15,17 @@ import pytest
 
 from offload import cores
 from offload.bench.advice.inputs import probe_measurement, probe_points
-from offload.bench.advice.inputs.probe import FIRST, KEPT_PAGES, PROCESSES, THREADS, Point
+from offload.bench.advice.inputs.probe import (
+    FIRST,
+    KEPT_PAGES,
+    LOOP,
+    PROCESSES,
+    THREADS,
+    Point,
+)
 from offload.bench.advice.inputs.probe_measurement import InterruptedProbe
 from offload.bench.advice.inputs.probe_points import PASSES
+from offload.bench.advice.prediction.limits import EXTERNAL
 from offload.bench.target import calling_process
 from offload.bench.target.calling_process import CallingProcess
 from offload.errors import RunError
@@ -47,6 +55,13 @@ SQLITE = """
 import sqlite3
 DATABASE = sqlite3.connect(":memory:")
 def quote(): return str(DATABASE.execute("select 42").fetchone())
+"""
+ASYNC_LOCK = """
+import asyncio
+lock = asyncio.Lock()
+async def quote():
+    async with lock: await asyncio.sleep(0.005)
+    return b"42"
 """
 CONNECTS = """
 import socket
@@ -221,6 +236,24 @@ def test_a_function_whose_calls_fail_in_threads_is_not_advised_for_threads(tmp_p
     assert [each.failed for each in points] == [1.0, 0.0]
     found = model(replace(KNOWN, points=tuple(points)))
     assert "threads" not in {each.strategy for each in found.ranking()}
+
+
+@pytest.mark.server
+def test_a_coroutine_whose_lock_belongs_to_one_loop_is_not_advised_for_threads(
+    tmp_path: Path,
+) -> None:
+    """Calls on other loops, in threads, must not wait forever for the lock."""
+    (tmp_path / "shop.py").write_text(ASYNC_LOCK)
+    known = probe_measurement.measure(Case("threads", f"{tmp_path}/shop.py:quote"), None, 4)
+    assert known.fails_in_threads
+    assert not known.fails_in_processes
+    found = model(known, users=4)
+    assert found.fails_in("threads")
+    assert not known.blocks_loop
+    one, two = (found.predict("prefork", count) for count in (1, 2))
+    assert one.limit == EXTERNAL
+    assert one.rate == pytest.approx(known.of_kind(LOOP)[-1].rate, rel=0.1)
+    assert two.rate > 1.5 * one.rate
 
 
 def interrupt_at(number: int, monkeypatch: pytest.MonkeyPatch) -> None:

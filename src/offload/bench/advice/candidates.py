@@ -33,7 +33,7 @@ def select(model: Model, budget_s: float) -> list[Prediction]:
     fit into `budget_s`. At least one strategy must fit into the memory limit of the model.
     """
     best, *others = model.ranking()
-    others.sort(key=lambda each: not (each.strategy == LOOP and _loses_little(each, best)))
+    others.sort(key=lambda each: not _is_loop_that_loses_little(each, best))
     near = [each for each in others if _is_near(each, best)][:2] or others[:1]
     sizes = [each for each in _other_sizes(model, best, near) if _is_near(each, best)]
     found = [best, *near, *sizes][:MOST]
@@ -42,8 +42,8 @@ def select(model: Model, budget_s: float) -> list[Prediction]:
     return found
 
 
-def _loses_little(found: Prediction, best: Prediction) -> bool:
-    return certainty.is_near(found.rate / best.rate)
+def _is_loop_that_loses_little(found: Prediction, best: Prediction) -> bool:
+    return found.strategy == LOOP and certainty.is_near(found.rate / best.rate)
 
 
 def _is_near(found: Prediction, best: Prediction) -> bool:

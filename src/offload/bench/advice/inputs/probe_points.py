@@ -110,10 +110,14 @@ def _points(
 ) -> Iterator[Point]:
     """Measure threads and processes: one worker for each core, and as many as could be useful.
 
-    A coroutine is measured on one event loop, too, with as many concurrent calls as there are
+    A coroutine is first measured on one event loop, with as many concurrent calls as there are
     users. If a call has many page faults, processes that keep freed pages are measured, too. `idle`
     are the pids before one process for each core was started.
     """
+    if is_coroutine:
+        # First: a lock of asyncio belongs to the first loop on which a call waits for it. Then
+        # calls on other loops, in threads, fail. Otherwise they could wait for each other forever.
+        yield point(child, LOOP, users)
     available = cores.available()
     useful = useful_workers(call.wait_s, call.cpu_s, available, users)
     most = min(useful, MOST_WORKERS[THREADS])
@@ -124,8 +128,6 @@ def _points(
         yield point(child, PROCESSES, count, idle if count == available else None)
         if count == available and call.has_many_page_faults:
             yield point(child, KEPT_PAGES, count)
-    if is_coroutine:
-        yield point(child, LOOP, users)
 
 
 def _most_processes(limit_s: float, each_s: float, available: int) -> int:
