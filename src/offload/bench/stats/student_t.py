@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import statistics
+import sys
 from collections.abc import Sequence
 from functools import lru_cache
 
@@ -112,20 +113,33 @@ def beta_cdf(x: float, a: float, b: float) -> float:
         return float(x)
     if x > (a + 1) / (a + b + 2):  # the fraction converges slowly here, but fast for 1 - x
         return 1 - beta_cdf(1 - x, b, a)
-    log_front = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
-    log_front += a * math.log(x) + b * math.log1p(-x)
-    return math.exp(log_front) * _continued_fraction(x, a, b) / a
+    return _front(x, a, b) * _continued_fraction(x, a, b) / a
 
 
 def beta_quantile(p: float, a: float, b: float) -> float:
-    """Return x with I_x(a, b) = p, by bisection down to adjacent floats."""
-    low, high = 0.0, 1.0
-    while low < (middle := (low + high) / 2) < high:
-        if beta_cdf(middle, a, b) < p:
-            low = middle
+    """Return x with I_x(a, b) = p, by Newton's method, and by bisection where it leaves the bounds.
+
+    It ends at adjacent floats, or when a step no longer changes x.
+    """
+    low, high, x = 0.0, 1.0, 0.5
+    while low < x < high:
+        difference = beta_cdf(x, a, b) - p
+        if difference < 0:
+            low = x
         else:
-            high = middle
+            high = x
+        slope = _front(x, a, b) / (x * (1 - x))
+        following = x - difference / slope if slope > 0 else math.inf
+        if abs(following - x) <= sys.float_info.epsilon * x:
+            return following
+        x = following if low < following < high else (low + high) / 2
     return high
+
+
+def _front(x: float, a: float, b: float) -> float:
+    """Return x^a (1 - x)^b / B(a, b), which is x (1 - x) times the density."""
+    log_beta = math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
+    return math.exp(a * math.log(x) + b * math.log1p(-x) - log_beta)
 
 
 def _continued_fraction(x: float, a: float, b: float) -> float:
