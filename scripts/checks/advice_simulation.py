@@ -21,8 +21,9 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from offload.bench.advice.inputs.call_cost import CallCost
 from offload.bench.advice.inputs.overhead import Overhead
-from offload.bench.advice.inputs.probe import CallCost, Point, Probe, ProcessCost
+from offload.bench.advice.inputs.probe import Point, Probe, ProcessCost
 from offload.bench.advice.prediction.model import Model
 from offload.bench.advice.strategies import STRATEGIES
 from offload.errors import UsageError

@@ -24,7 +24,7 @@ from functools import partial
 from json import dumps, loads  # imported by name: a task may replace them in their module
 from multiprocessing import forkserver
 from pathlib import Path
-from time import monotonic  # imported by name: a task may replace it in its module
+from time import monotonic, thread_time  # imported by name: a task may replace them
 from typing import Any, TextIO
 
 from offload import tasks
@@ -34,6 +34,7 @@ from offload.serving.lifecycle import calling, readiness
 from offload.serving.metrics import call_statistics, gil_address, gil_state, probe
 from offload.serving.metrics.call_statistics import CallStatistics
 from offload.serving.metrics.idle_selector import IdleSelector
+from offload.serving.metrics.sequential_calls import scheduling
 from offload.serving.pools import call_pools, pool_workers
 
 FEWEST = 3  # calls of `alone`
@@ -116,8 +117,9 @@ def _path_and_folder() -> tuple[list[str], Path]:
 class _Probing:
     """The pools of a probe, each started when it is first used.
 
-    The coroutine of a task always runs on the same event loop, as in a server: it may keep objects
-    that belong to the loop, such as a client's connections.
+    All calls of a coroutine in the main thread run on the same event loop, as in a server: it may
+    keep objects that belong to the loop, such as a client's connections. In other threads and
+    processes each call has a loop of its own.
     """
 
     def __init__(self, task: str, stack: ExitStack, start: _AsAtStart) -> None:
@@ -179,9 +181,9 @@ class _Probing:
             ]
             return await asyncio.gather(*calls)
 
-        cpu, idle_s, before = call_statistics.cpu_time(), self._selector.idle_s, monotonic()
+        cpu, own_cpu, running = call_statistics.cpu_time(), thread_time(), self._running_s()
         found = self._runner.run(run())
-        busy_s = monotonic() - before - (self._selector.idle_s - idle_s)
+        running_s, own_cpu_s = self._running_s() - running, thread_time() - own_cpu
         _share(found, call_statistics.cpu_time() - cpu)
         # While one user's result is checked, all users wait.
         checking_s = sum(each.checking_s for each in found)
@@ -189,7 +191,16 @@ class _Probing:
         for each in found:
             each.wall_s *= calling_share
         summary = _summary(found)
-        return {**summary, "loop_s": max(0.0, busy_s - checking_s) / summary["done"]}
+        on_loop_s = max(running_s, own_cpu_s) - checking_s
+        return {**summary, "on_loop_s": max(0.0, on_loop_s) / summary["done"]}
+
+    def _running_s(self) -> float:
+        """Return a clock in s that stops while the loop waits in its selector or for a CPU.
+
+        A wait for a CPU after `select` is subtracted twice, so the CPU time may be larger.
+        """
+        queued_s, _ = scheduling()
+        return monotonic() - self._selector.idle_s - queued_s
 
     def _pool(self, kind: str, count: int) -> Executor:
         if (kind, count) not in self._pools:

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
 
+from offload.bench.advice.inputs.call_cost import CallCost
 from offload.bench.advice.inputs.overhead import Overhead
 from offload.bench.advice.inputs.probe import (
     LOOP,
     PROCESSES,
     THREADS,
-    CallCost,
     Point,
     Probe,
     ProcessCost,
@@ -96,7 +96,7 @@ def coroutine(wait_s: float, cpu_s: float, users: int) -> Probe:
     """Return the probe of a coroutine that awaits."""
     rate = users / (wait_s + users * cpu_s)  # all await together, and then compute sequentially
     known = probe(wait_s, cpu_s, hold=cpu_s / (wait_s + cpu_s), is_coroutine=True)
-    points = (*known.points, point(LOOP, users, rate, cpu_s, loop_s=cpu_s))
+    points = (*known.points, point(LOOP, users, rate, cpu_s, on_loop_s=cpu_s))
     return Probe(**{**vars(known), "points": points})
 
 

@@ -46,7 +46,7 @@ def _everything() -> Answer:
 
 
 def _blocks() -> Answer:
-    last = point(LOOP, 25, 1 / 0.0205, 0.0005, loop_s=0.0205)
+    last = point(LOOP, 25, 1 / 0.0205, 0.0005, on_loop_s=0.0205)
     known = coroutine(0.02, 0.0005, 25)
     known = replace(known, points=(*known.points[:-1], last))
     rates = {("threads", 25): 950.0, ("threads", 16): 700.0, ("pipes", 25): 900.0}

@@ -45,7 +45,7 @@ from tests.bench.advice.answers import (
     planned,
     times,
 )
-from tests.bench.advice.probes import model
+from tests.bench.advice.probes import coroutine, model
 from tests.bench.advice.scenarios import SCENARIOS, SLEEP
 from tests.records import changed, new_record
 
@@ -610,6 +610,16 @@ def test_a_saved_question_is_read_again(tmp_path: Path) -> None:
     for question in (QUESTION, *others):
         question_file.save(question, tmp_path)
         assert question_file.load(tmp_path) == question
+
+
+def test_a_question_of_an_earlier_version_has_no_time_on_the_loop(tmp_path: Path) -> None:
+    """It follows from the rate of the calls on the loop, if they awaited together."""
+    awaits = coroutine(0.05, 0.004, 25)
+    earlier = tuple(replace(each, on_loop_s=None) for each in awaits.points)
+    question_file.save(replace(QUESTION, probe=replace(awaits, points=earlier)), tmp_path)
+    probe = question_file.load(tmp_path).probe
+    assert probe.on_loop_s == pytest.approx(0.004)
+    assert not probe.blocks_loop
 
 
 def test_a_question_that_cannot_be_saved_is_one_line(tmp_path: Path) -> None:

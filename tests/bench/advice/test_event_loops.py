@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from offload.bench.advice.prediction.event_loops import IN_STEP, EventLoops
+from offload.bench.advice.prediction.event_loops import LEAST_IN_STEP, EventLoops
 
-ONE = EventLoops(count=1, cores=2.0, awaited_s=0.1, own_s=0.005, cpu_s=0.005)
+ONE = EventLoops(count=1, cores=2.0, awaited_s=0.1, on_loop_s=0.005, cpu_s=0.005)
 
 
 def test_one_loop_runs_its_requests_as_the_probe_did() -> None:
@@ -24,22 +24,28 @@ def test_the_probe_shows_how_much_requests_run_in_step(in_step: float) -> None:
 
 
 def test_requests_that_hardly_queue_count_as_in_step() -> None:
-    short = replace(ONE, own_s=0.0001)
+    short = replace(ONE, on_loop_s=0.0001)
     assert short.in_step_at(25, short.rate(25, 0.0)) == 1.0
     blocking = replace(ONE, awaited_s=0.0)
     assert blocking.in_step_at(25, blocking.rate(25, 0.0)) == 1.0
 
 
-def test_each_loop_more_divides_the_wait_in_step_until_four() -> None:
+def test_the_wait_in_step_is_divided_by_the_loops_up_to_four() -> None:
     """The cores are saturated: 25 requests of 10 ms on 2 cores take longer than they await."""
-    busy = replace(ONE, own_s=0.01, cpu_s=0.01)
-    for count, share in ((2, 1 / 2), (3, 1 / 3), (4, IN_STEP), (8, IN_STEP)):
+    busy = replace(ONE, on_loop_s=0.01, cpu_s=0.01)
+    for count, share in ((2, 1 / 2), (3, 1 / 3), (4, LEAST_IN_STEP), (8, LEAST_IN_STEP)):
         loops = replace(busy, count=count)
         assert 25 / loops.rate(25, 1.0) == pytest.approx(0.125 + share * 0.1)
-    idle = replace(ONE, count=2, own_s=0.001, cpu_s=0.001)
-    assert idle.rate(25, 1.0) == pytest.approx(25 / 0.101, rel=0.01)
+
+
+def test_idle_loops_hardly_run_in_step() -> None:
+    """The loops are busy for 0.8 of the time: 16 requests of 5 ms on 2 cores in 50 ms."""
+    loops = EventLoops(count=2, cores=2.0, awaited_s=0.045, on_loop_s=0.005, cpu_s=0.005)
+    in_step_s = 0.045 + 16 * 0.0025
+    expected_s = 0.05 + 0.8**4 / 2 * (in_step_s - 0.05)
+    assert 16 / loops.rate(16, 1.0) == pytest.approx(expected_s)
 
 
 def test_loops_that_are_blocked_use_no_cores() -> None:
-    blocking = EventLoops(count=8, cores=2.0, awaited_s=0.0, own_s=0.02, cpu_s=0.0001)
+    blocking = EventLoops(count=8, cores=2.0, awaited_s=0.0, on_loop_s=0.02, cpu_s=0.0001)
     assert blocking.rate(25, 1.0) == pytest.approx(8 / 0.02)

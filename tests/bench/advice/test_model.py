@@ -72,6 +72,8 @@ def test_calls_that_need_more_cpu_time_wait_as_long_as_before() -> None:
     waiting = model(SLEEP).predict("threads", 4).rate
     slower = model(SLEEP.with_cpu_time(0.001)).predict("threads", 4).rate
     assert slower == pytest.approx(waiting, rel=0.01)
+    twice = coroutine(0.05, 0.004, 25).with_cpu_time(0.008)
+    assert (twice.on_loop_s, twice.awaited_s) == pytest.approx((0.008, 0.05))
 
 
 def test_the_calls_between_rounds_keep_the_cores_busy_if_any_number_of_processes_does() -> None:
@@ -119,9 +121,9 @@ def test_a_request_waits_for_a_core_behind_some_of_the_other_users() -> None:
 def test_the_rate_of_concurrent_calls_on_the_probes_loop_is_predicted_for_the_loop() -> None:
     awaits = coroutine(0.02, 0.0005, 25)
     none = {name: Overhead(1e-6, 1e-6) for name in OVERHEADS}
-    for loop_s, limit in ((0.05, limits.TASK), (0.002, limits.TASK), (0.0005, limits.USERS)):
-        rate = 25 / (max(0.0, 0.0205 - loop_s) + 25 * loop_s)
-        points = (*awaits.points[:-1], point("loop", 25, rate, 0.0005, loop_s=loop_s))
+    for on_loop_s, limit in ((0.05, limits.TASK), (0.002, limits.TASK), (0.0005, limits.USERS)):
+        rate = 25 / (max(0.0, 0.0205 - on_loop_s) + 25 * on_loop_s)
+        points = (*awaits.points[:-1], point("loop", 25, rate, 0.0005, on_loop_s=on_loop_s))
         measured = probe(0.02, 0.0005, is_coroutine=True, points=points)
         for strategy in ("loop", "prefork"):
             found = model(measured, overheads=none).predict(strategy, 1)
@@ -134,35 +136,38 @@ def test_one_user_of_a_loop_waits_for_nobody(wait_s: float) -> None:
     """Also if the call computes longer than it awaits."""
     found = model(coroutine(wait_s, 0.05, 1), users=1)
     assert found.predict("loop", 1).rate == pytest.approx(1 / (wait_s + 0.0505), rel=0.001)
-    assert found.ranking()[0].workers == 1
 
 
-def test_a_coroutine_that_awaits_does_not_block_its_loop_with_one_user() -> None:
-    assert not model(coroutine(0.02, 0.0005, 1), users=1).probe.blocks_loop
+def test_a_coroutine_that_computes_before_it_awaits_is_not_in_step() -> None:
+    """The probe shows it: 25 calls that compute 4 ms and then await 50 ms keep the loop busy."""
+    last = point("loop", 25, 1 / 0.004, 0.004, on_loop_s=0.004)
+    in_step = coroutine(0.05, 0.004, 25)
+    known = replace(in_step, points=(*in_step.points[:-1], last))
+    own_s = 0.004 + OVERHEADS["loop"].serial_s
+    assert model(known).predict("loop", 1).rate == pytest.approx(1 / own_s, rel=0.01)
+    assert model(in_step).predict("loop", 1).rate == pytest.approx(25 / (0.05 + 25 * own_s))
 
 
 def test_a_lock_that_coroutines_wait_for_limits_the_loop() -> None:
     points = (
         *coroutine(0.02, 0.0005, 25).points[:-1],
-        point("loop", 25, 50.0, 0.0005, loop_s=0.0005),
+        point("loop", 25, 50.0, 0.0005, on_loop_s=0.0005),
     )
     found = model(probe(0.02, 0.0005, is_coroutine=True, points=points))
     assert (found.predict("loop", 1).rate, found.predict("loop", 1).limit) == (
         pytest.approx(50.0),
         limits.EXTERNAL,
     )
-    assert not found.probe.blocks_loop
 
 
 def test_threads_that_a_coroutine_starts_share_the_gil_of_their_loop() -> None:
-    last = point("loop", 25, 240.0, 0.0042, loop_s=0.0002)
+    last = point("loop", 25, 240.0, 0.0042, on_loop_s=0.0002)
     known = coroutine(0.0, 0.004, 25)
     held = replace(known.call, hold=0.9)
     known = replace(known, call=held, points=(*known.points[:-1], last))
     one = model(known).predict("loop", 1)
     assert (one.rate, one.limit) == (pytest.approx(240.0, rel=0.02), limits.GIL)
     assert model(known).predict("prefork", 2).rate > 1.5 * one.rate
-    assert not known.blocks_loop
 
 
 def test_no_request_waits_for_a_core_if_each_user_has_one() -> None:
@@ -204,7 +209,7 @@ def test_a_coroutine_that_awaits_needs_no_workers() -> None:
 
 def test_a_coroutine_that_blocks_is_limited_like_any_call_on_the_loop() -> None:
     blocking = coroutine(0.2, 0.0005, 25)
-    last = point("loop", 25, 1 / 0.2005, 0.0005, loop_s=0.2005)
+    last = point("loop", 25, 1 / 0.2005, 0.0005, on_loop_s=0.2005)
     blocking = probe(0.2, 0.0005, is_coroutine=True, points=(*blocking.points[:-1], last))
     found = model(blocking).predict("loop", 1)
     assert (found.rate, found.limit) == (pytest.approx(5, rel=0.05), limits.TASK)

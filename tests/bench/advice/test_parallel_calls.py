@@ -10,8 +10,9 @@ import pytest
 
 from offload import cores
 from offload.bench.advice.inputs import probe_measurement, probe_points
+from offload.bench.advice.inputs.call_cost import PARALLEL, CallCost
 from offload.bench.advice.inputs.overhead import MEASURING_CORES
-from offload.bench.advice.inputs.probe import ALONE, FIRST, PARALLEL, CallCost
+from offload.bench.advice.inputs.probe import ALONE, FIRST
 from offload.bench.advice.prediction import limits
 from offload.bench.target import calling_process
 from offload.reports.advice import answer_text, changes

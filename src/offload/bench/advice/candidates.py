@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from offload.bench.advice import certainty, strategies
-from offload.bench.advice.inputs.probe import LOOP
 from offload.bench.advice.prediction.model import Model, Prediction
 from offload.bench.planning import plan as plans
 from offload.bench.planning.blocks import Block
@@ -33,7 +32,7 @@ def select(model: Model, budget_s: float) -> list[Prediction]:
     fit into `budget_s`. At least one strategy must fit into the memory limit of the model.
     """
     best, *others = model.ranking()
-    others.sort(key=lambda each: not _is_loop_that_loses_little(each, best))
+    others.sort(key=lambda each: _is_nearly_best_loop(each, best), reverse=True)
     near = [each for each in others if _is_near(each, best)][:2] or others[:1]
     sizes = [each for each in _other_sizes(model, best, near) if _is_near(each, best)]
     found = [best, *near, *sizes][:MOST]
@@ -42,8 +41,8 @@ def select(model: Model, budget_s: float) -> list[Prediction]:
     return found
 
 
-def _is_loop_that_loses_little(found: Prediction, best: Prediction) -> bool:
-    return found.strategy == LOOP and certainty.is_near(found.rate / best.rate)
+def _is_nearly_best_loop(found: Prediction, best: Prediction) -> bool:
+    return found.strategy == "loop" and certainty.is_near(found.rate / best.rate)
 
 
 def _is_near(found: Prediction, best: Prediction) -> bool:

@@ -39,7 +39,7 @@ def sentences(answer: Answer) -> Iterator[str]:
         yield "More cores, or less CPU per call, increase the rate."
         if cluster.is_worth_it(answer):
             yield f"More machines (dask) increase it, too, if a call takes over {_break_even()}."
-    is_blocking = not probe.is_coroutine or answer.question.model.probe.blocks_loop
+    is_blocking = not probe.is_coroutine or probe.blocks_loop
     if is_blocking and probe.call.wait_s > WAITING * probe.call.wall_s:
         yield "A coroutine that awaits needs no workers."
     if answer.chosen.prediction.limit == limits.EXTERNAL:

@@ -28,7 +28,7 @@ LITTLE = 0.005  # minimum share of a call for which a part of it is reported
 
 COMPETE = "compete"  # the CPU is the limit of a function that uses several cores in each call
 LIMITS = {  # limits of the advised strategy, as clauses
-    limits.USERS: "the limit is the number of users: with more of them the rate is higher",
+    limits.USERS: "the limit is the number of users: each waits for one response at a time",
     limits.WORKERS: "the limit is the number of workers: all of them are busy",
     limits.CPU: "the limit is the CPU of {cores}",
     limits.GIL: "the limit is the GIL",

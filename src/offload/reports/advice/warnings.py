@@ -48,9 +48,9 @@ def sentences(answer: Answer) -> Iterator[str]:
     if probe.process.threads:
         threads = size_name("threads", probe.process.threads)
         yield f"The calls started {threads} of their own that still run."
-    if answer.question.model.probe.blocks_loop:
-        blocked_s = seconds(answer.question.model.probe.on_loop_s)
-        yield f"The coroutine blocks its event loop for {blocked_s}, and all other requests wait."
+    if probe.blocks_loop:
+        blocked = seconds(probe.on_loop_s)
+        yield f"The coroutine blocks its event loop for {blocked}, and all other requests wait."
     if probe.call.variation > REPORTED_VARIATION:
         yield (
             f"The times of calls vary: their standard deviation is {probe.call.variation:.1f} "

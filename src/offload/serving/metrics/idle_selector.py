@@ -9,8 +9,8 @@ from time import monotonic  # imported by name: a task may replace it in its mod
 class IdleSelector(selectors.DefaultSelector):
     """Adds up the time in s that an event loop spends in `select`, as `idle_s`.
 
-    The loop waits there for files and timers, and then for the GIL. In the remaining time it runs
-    callbacks and coroutines.
+    The loop waits there for files and timers, and then for the GIL. The rest is the time of its
+    callbacks and coroutines, with their own waits for the GIL or a CPU.
     """
 
     idle_s = 0.0

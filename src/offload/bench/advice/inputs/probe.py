@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from statistics import fmean
 
+from offload.bench.advice.inputs.call_cost import CallCost
+
 FIRST, ALONE, THREADS, PROCESSES, LOOP = "first", "alone", "threads", "processes", "loop"
 KEPT_PAGES = "kept_pages"  # processes that keep the pages of freed memory, as workers of pipes do
 BUSY_SHARE = 0.8  # share of the cores that is busy, from which workers wait for them; a guess
 FAILS_MORE = 0.5  # share of calls that fail only with several workers, which are excluded; a guess
-PAGE_FAULT_S = 1e-6  # CPU time of a page fault; a guess [virtual machine: 4 to 5 us]
-MANY_FAULTS = 0.02  # share of the CPU time, above which page faults matter; a guess
-RUNNING = 0.2  # share of the wall time, below which a running time is uncertain; a guess
-BLOCKING = 0.5  # share of a call, above which a coroutine counts as blocking its event loop
-PARALLEL = 1.2  # mean number of cores of a call, above which it uses several; a guess
+BLOCKING = 0.5  # share of a call, above which a coroutine counts as blocking its loop; a guess
 
 
 @dataclass(frozen=True)
@@ -22,8 +20,8 @@ class Point:
 
     `failed` is the share of calls that raised an exception. `results` is the number of different
     results. `worker_mib` is the memory of each process without shared pages (USS). For threads it
-    is the growth of their process (PSS), divided by their number. `loop_s` is the time for which a
-    call occupies the event loop; None if there is none.
+    is the growth of their process (PSS), divided by their number. `on_loop_s` is the time for
+    which a call occupies the event loop; None if there is none.
     """
 
     kind: str
@@ -35,7 +33,7 @@ class Point:
     failed: float
     results: int
     worker_mib: float | None = None
-    loop_s: float | None = None
+    on_loop_s: float | None = None
 
     def with_cpu_factor(self, factor: float, call: CallCost) -> Point:
         """Return the point for calls that need `factor` times as much CPU time.
@@ -49,92 +47,16 @@ class Point:
         slowed_s = busy_s + self.queued_s
         slowed_s += blocked_s * (0.0 if self.kind in (PROCESSES, KEPT_PAGES) else gil_share)
         wall_s = self.wall_s + (factor - 1) * slowed_s
-        loop_s = self.loop_s
-        if loop_s is not None:
-            loop_s += (factor - 1) * min(busy_s, loop_s)
+        on_loop_s = self.on_loop_s
+        if on_loop_s is not None:
+            on_loop_s += (factor - 1) * min(busy_s, on_loop_s)
         return replace(
             self,
             rate=self.rate * self.wall_s / wall_s,
             wall_s=wall_s,
             cpu_s=self.cpu_s * factor,
             queued_s=self.queued_s * factor,
-            loop_s=loop_s,
-        )
-
-
-@dataclass(frozen=True)
-class CallCost:
-    """What one call costs: times in s, shares from 0 to 1; None is unknown.
-
-    `wall_s`, `cpu_s` and `queued_s` are means of a call alone: its wall time, its CPU time and its
-    wait for a CPU. `variation` is the standard deviation of its wall time over its mean. `hold` is
-    the share of the call in which the GIL is locked. `results` is the number of different results.
-    `failed` is the share of calls that raised, and `error` the first message. `switches` is how
-    often a call got a CPU, and `page_faults` is how often it got a fresh page of memory.
-    `connections` is the number of network connections that a call after many others opens; it is
-    always unknown for a coroutine.
-    """
-
-    wall_s: float
-    cpu_s: float
-    queued_s: float
-    variation: float
-    hold: float | None
-    body_bytes: int
-    results: int
-    failed: float
-    error: str | None
-    switches: float | None = None
-    page_faults: float | None = None
-    connections: int | None = None
-
-    @property
-    def bursts(self) -> float:
-        """The number of pieces into which its waits divide the CPU time of a call; at least 1."""
-        return max(1.0, self.switches or 1.0)
-
-    @property
-    def has_many_page_faults(self) -> bool:
-        """Whether page faults take a considerable part of the CPU time."""
-        return (self.page_faults or 0.0) * PAGE_FAULT_S > MANY_FAULTS * self.cpu_s
-
-    @property
-    def wait_s(self) -> float:
-        """The time of a call in which it neither uses nor waits for a CPU, in s."""
-        return max(0.0, self.wall_s - self.cpu_s - self.queued_s)
-
-    @property
-    def parallelism(self) -> float:
-        """The mean number of cores that a call uses; 1.0 unless it clearly uses several.
-
-        The CPU time includes all threads and ended children, so it may exceed the wall time. If a
-        call is queued for most of its time, its running time is a small difference with a large
-        error. Then only a CPU time above the wall time shows several cores.
-        """
-        running_s = self.wall_s - self.queued_s
-        if running_s < RUNNING * self.wall_s and self.cpu_s <= self.wall_s:
-            return 1.0
-        return self.cpu_s / running_s if self.cpu_s > PARALLEL * running_s > 0 else 1.0
-
-    @property
-    def busy_s(self) -> float:
-        """The time of a call in which it uses cores, in s."""
-        return self.cpu_s / self.parallelism
-
-    @property
-    def held_s(self) -> float:
-        """The time for which a call holds the GIL, in s; 0 if it is unknown."""
-        return (self.hold or 0.0) * self.wall_s
-
-    def with_cpu_factor(self, factor: float) -> CallCost:
-        """Return the cost of calls that need `factor` times the CPU time, but wait as long."""
-        wall_s = self.wall_s + (factor - 1) * (self.busy_s + self.queued_s)
-        return replace(
-            self,
-            wall_s=wall_s,
-            cpu_s=self.cpu_s * factor,
-            queued_s=self.queued_s * factor,
-            hold=None if self.hold is None else min(1.0, self.held_s * factor / wall_s),
+            on_loop_s=on_loop_s,
         )
 
 
@@ -233,23 +155,36 @@ class Probe:
         return 1.0
 
     @property
+    def loop_point(self) -> Point | None:
+        """The concurrent calls of a coroutine on one event loop; None for a function."""
+        return next(iter(self.of_kind(LOOP)), None)
+
+    @property
     def on_loop_s(self) -> float:
         """The time in s for which a call occupies its event loop.
 
         For a coroutine, this excludes the time in which it awaits.
         """
-        measured = [p.loop_s for p in self.of_kind(LOOP) if p.loop_s is not None]
-        return measured[-1] if measured else self.call.wait_s + self.call.busy_s
+        point = self.loop_point
+        if point is None or point.on_loop_s is None:
+            return self.call.wait_s + self.call.busy_s
+        return point.on_loop_s
+
+    @property
+    def awaited_s(self) -> float:
+        """The time in s for which a call does not occupy its event loop."""
+        return max(0.0, self.call.wait_s + self.call.busy_s - self.on_loop_s)
 
     @property
     def blocks_loop(self) -> bool:
         """Whether a coroutine occupies its event loop for most of a call."""
         return self.is_coroutine and self.on_loop_s > BLOCKING * self.call.wall_s
 
-    def busy_cpu_s(self, kind: str) -> float:
+    def cpu_s_on_busy_cores(self, kind: str) -> float:
         """Return the CPU time of a call in s while workers of a kind keep all cores busy.
 
-        It is estimated by `crowding` if no workers kept the cores busy.
+        It is measured if workers of the probe kept the cores busy. Otherwise it is estimated by
+        `crowding`, or is that of a call alone if a call uses several cores.
         """
         busy = self.on_busy_cores(kind)
         if self.call.parallelism > 1:

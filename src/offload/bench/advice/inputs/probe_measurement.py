@@ -1,4 +1,4 @@
-"""Measure the probe of a task: its calls in one process, then in threads, processes and a loop."""
+"""Measure the probe of a task: its calls alone, on a loop, in threads and in processes."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any
 
 from offload import cores
 from offload.bench.advice.inputs import probe_points
+from offload.bench.advice.inputs.call_cost import CallCost
 from offload.bench.advice.inputs.probe import (
     ALONE,
     FIRST,
     PROCESSES,
-    CallCost,
     Point,
     Probe,
     ProcessCost,
@@ -56,7 +56,7 @@ def measure(case: Case, upstream: Upstream | None, users: int) -> Probe:
 
     `upstream` is the one that the task needs, if any. Raise RunError if a call takes more than
     SLOWEST_S, and InterruptedProbe after an interrupt if what is known suffices for a prediction:
-    for a coroutine, it does not without its calls on one event loop.
+    for a coroutine, one complete pass.
     """
     speed_s = machine_speed.measure().python_s
     passes: list[Pass] = []

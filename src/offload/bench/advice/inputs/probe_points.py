@@ -14,12 +14,12 @@ from typing import Any
 import psutil
 
 from offload import cores
+from offload.bench.advice.inputs.call_cost import CallCost
 from offload.bench.advice.inputs.probe import (
     KEPT_PAGES,
     LOOP,
     PROCESSES,
     THREADS,
-    CallCost,
     Point,
 )
 from offload.bench.advice.strategies import MOST_WORKERS
@@ -94,10 +94,10 @@ def means(passes: Sequence[Pass]) -> tuple[Point, ...]:
 def _mean(points: Sequence[Point]) -> Point:
     names = ("rate", "wall_s", "cpu_s", "queued_s", "failed")
     found = {name: statistics.fmean(getattr(each, name) for each in points) for name in names}
-    on_loop = [each.loop_s for each in points if each.loop_s is not None]
-    loop_s = statistics.fmean(on_loop) if on_loop else None
+    on_loop = [each.on_loop_s for each in points if each.on_loop_s is not None]
+    on_loop_s = statistics.fmean(on_loop) if on_loop else None
     results = max(each.results for each in points)
-    return replace(points[0], results=results, loop_s=loop_s, **found)  # type: ignore[arg-type]
+    return replace(points[0], results=results, on_loop_s=on_loop_s, **found)  # type: ignore[arg-type]
 
 
 def _points(
@@ -111,13 +111,13 @@ def _points(
     """Measure threads and processes: one worker for each core, and as many as could be useful.
 
     A coroutine is first measured on one event loop, with as many concurrent calls as there are
-    users. If a call has many page faults, processes that keep freed pages are measured, too. `idle`
-    are the pids before one process for each core was started.
+    users, but at least two. If a call has many page faults, processes that keep freed pages are
+    measured, too. `idle` are the pids before one process for each core was started.
     """
     if is_coroutine:
-        # First: a lock of asyncio belongs to the first loop on which a call waits for it. Then
-        # calls on other loops, in threads, fail. Otherwise they could wait for each other forever.
-        yield point(child, LOOP, users)
+        # Before threads: a lock of asyncio belongs to the first loop on which a call waits for it.
+        # Then calls in threads fail; if threads were first, they could wait for it forever.
+        yield point(child, LOOP, max(2, users))
     available = cores.available()
     useful = useful_workers(call.wait_s, call.cpu_s, available, users)
     most = min(useful, MOST_WORKERS[THREADS])
@@ -194,7 +194,7 @@ def point(
         found["failed"] / found["done"],
         len(found["checksums"]),
         worker_mib,
-        found.get("loop_s"),
+        found.get("on_loop_s"),
     )
 
 

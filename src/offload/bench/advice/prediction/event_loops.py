@@ -7,72 +7,70 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from offload.bench.advice.inputs.probe import LOOP, Probe
+from offload.bench.advice.inputs.probe import Probe
+from offload.bench.advice.prediction.shared_cores import IN_STEP_EXPONENT
 
-IN_STEP = 0.25  # the least share of the wait of requests in step, with many loops; fitted
-IN_STEP_EXPONENT = 4.0  # of the busy share of several loops; a guess
-VISIBLE = 0.1  # minimum share of a request that its wait in step adds; below, it is not measurable
+LEAST_IN_STEP = 0.25  # share of the wait in step with four loops or more; fitted
+MEASURABLE = 0.1  # share of a duration: a smaller wait in step is not measurable; a guess
 
 
 @dataclass(frozen=True)
 class EventLoops:
-    """Requests of `users` on `count` event loops; times of one request are in s.
+    """Event loops that serve requests; times are those of one request, in s.
 
-    A request occupies its loop for `own_s` and uses a core for `cpu_s` of the `cores`, and awaits
-    for `awaited_s` in total.
+    A request occupies its loop for `on_loop_s`, awaits for `awaited_s`, and needs `cpu_s` of CPU
+    time on one of `cores`.
     """
 
     count: int
     cores: float
     awaited_s: float
-    own_s: float
+    on_loop_s: float
     cpu_s: float
 
     @property
-    def busy_s(self) -> float:
-        """The shortest time in s between two requests of all loops and cores."""
+    def bottleneck_s(self) -> float:
+        """The mean time in s that a request needs of the busiest resource: the loops or cores."""
         if self.count == 1:
-            return self.own_s
-        return max(self.own_s / self.count, self.cpu_s / self.cores)
+            return self.on_loop_s
+        return max(self.on_loop_s / self.count, self.cpu_s / self.cores)
 
     def unqueued_s(self, users: int) -> float:
-        """Return the duration of a request in s if requests only queue when the loops are busy."""
-        return max(self.awaited_s + self.own_s, users * self.busy_s)
+        """Return the duration of a request in s if it only queues while the bottleneck is busy."""
+        return max(self.awaited_s + self.on_loop_s, users * self.bottleneck_s)
 
     def in_step_s(self, users: int) -> float:
-        """Return the duration of a request in s if all await at once, and then run sequentially."""
-        return max(self.unqueued_s(users), self.awaited_s + users * self.busy_s)
+        """Return the duration of a request in s if all await at once, and then queue."""
+        return max(self.unqueued_s(users), self.awaited_s + users * self.bottleneck_s)
 
     def rate(self, users: int, in_step: float) -> float:
         """Return the rate in requests/s.
 
         `in_step` is how much the requests of one loop run in step, from 0 to 1. If there are
-        several loops, another one may read the requests that arrive while a loop is busy.
+        several loops, another one may read the requests that arrive while a loop is busy, so they
+        run less in step.
         """
         unqueued_s = self.unqueued_s(users)
         if self.count > 1:
-            busy = users * self.busy_s / unqueued_s
-            in_step *= max(IN_STEP, 1 / self.count) * busy**IN_STEP_EXPONENT
+            busy = users * self.bottleneck_s / unqueued_s
+            in_step *= max(LEAST_IN_STEP, 1 / self.count) * busy**IN_STEP_EXPONENT
         return users / (unqueued_s + in_step * (self.in_step_s(users) - unqueued_s))
 
     def in_step_at(self, users: int, rate: float) -> float:
-        """Return how much requests with a measured rate ran in step; 1 if it hardly matters."""
-        unqueued_s, in_step_s = self.unqueued_s(users), self.in_step_s(users)
-        added_s = in_step_s - unqueued_s
-        if added_s < VISIBLE * unqueued_s:
+        """Return how much the requests ran in step at a rate; 1 if this is not measurable."""
+        unqueued_s = self.unqueued_s(users)
+        added_s = self.in_step_s(users) - unqueued_s
+        if added_s < MEASURABLE * unqueued_s:
             return 1.0
         return min(1.0, max(0.0, (users / rate - unqueued_s) / added_s))
 
 
 def of_calls(probe: Probe) -> EventLoops:
     """Return one event loop that runs the calls of a probe, without the overhead of requests."""
-    call = probe.call
-    awaited_s = max(0.0, call.wait_s + call.busy_s - probe.on_loop_s)
-    return EventLoops(1, 1.0, awaited_s, probe.on_loop_s, call.cpu_s)
+    return EventLoops(1, probe.capacity, probe.awaited_s, probe.on_loop_s, probe.call.cpu_s)
 
 
 def in_step_share(probe: Probe) -> float:
     """Return how much the concurrent calls on the loop of a probe ran in step; 1 without them."""
-    for point in probe.of_kind(LOOP)[-1:]:
-        return of_calls(probe).in_step_at(point.count, point.rate)
-    return 1.0
+    point = probe.loop_point
+    return 1.0 if point is None else of_calls(probe).in_step_at(point.count, point.rate)

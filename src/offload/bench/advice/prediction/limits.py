@@ -6,7 +6,7 @@ external: the model knows it only by the rate that the calls reached.
 
 from __future__ import annotations
 
-from offload.bench.advice.inputs.probe import LOOP, PROCESSES, THREADS, Point, Probe
+from offload.bench.advice.inputs.probe import PROCESSES, THREADS, Point, Probe
 from offload.bench.advice.prediction.event_loops import of_calls
 
 SATURATED = 0.8  # share of the rate that workers and cores allow; below, something else limits it
@@ -24,31 +24,30 @@ USERS, WORKERS, CPU, GIL, SERVER, EXTERNAL, TASK = (
 COMMON = {USERS, WORKERS, CPU, TASK}  # all requests need these at the same time
 
 
-def of_threads(probe: Probe) -> tuple[str, float]:
+def find_thread_limit(probe: Probe) -> tuple[str, float]:
     """Return the limit of all threads together, and for how many seconds a call occupies it."""
-    if (limit := elsewhere(probe, THREADS)) is None:
+    if (limit := find_limited_point(probe, THREADS)) is None:
         return GIL, probe.call.held_s
-    return in_one_process(probe, limit), 1 / limit.rate
+    return name_process_limit(probe, limit), 1 / limit.rate
 
 
-def in_one_process(probe: Probe, point: Point) -> str:
+def name_process_limit(probe: Probe, point: Point) -> str:
     """Return what limits the calls of a point in one process: the GIL, or external."""
     return GIL if probe.call.held_s >= GIL_SHARE / point.rate else EXTERNAL
 
 
-def beside_loop(probe: Probe) -> Point | None:
+def find_limited_loop_point(probe: Probe) -> Point | None:
     """Return the calls of a coroutine on one loop if something besides the loop limited them.
 
     Examples are the GIL, which threads started by the coroutine hold, and a lock.
     """
-    points = probe.of_kind(LOOP)
-    if not points:
+    if (point := probe.loop_point) is None:
         return None
-    allowed = of_calls(probe).rate(points[-1].count, in_step=1.0)
-    return points[-1] if points[-1].rate < SATURATED * allowed else None
+    allowed = of_calls(probe).rate(point.count, in_step=1.0)
+    return point if point.rate < SATURATED * allowed else None
 
 
-def elsewhere(probe: Probe, kind: str) -> Point | None:
+def find_limited_point(probe: Probe, kind: str) -> Point | None:
     """Return the point with the highest rate if neither workers nor cores limited it."""
     points = probe.working(kind)
     if not points:
@@ -58,6 +57,6 @@ def elsewhere(probe: Probe, kind: str) -> Point | None:
         return None
     most = points[-1]
     allowed = most.count / probe.call.wall_s
-    if cpu_s := probe.busy_cpu_s(PROCESSES):  # 0 if a call is too short to be measured
+    if cpu_s := probe.cpu_s_on_busy_cores(PROCESSES):  # 0 if a call is too short to be measured
         allowed = min(allowed, probe.capacity / cpu_s)
     return best if best.rate < SATURATED * allowed else None

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from offload.bench.advice.inputs.overhead import MEASURING_CORES, WAITING_WORKERS, Overhead
 from offload.bench.advice.inputs.probe import PROCESSES, THREADS, Probe
-from offload.bench.advice.prediction import limits, memory
-from offload.bench.advice.prediction.event_loops import in_step_share, of_calls
+from offload.bench.advice.prediction import memory
+from offload.bench.advice.prediction.event_loops import EventLoops, in_step_share
 from offload.bench.advice.prediction.limits import (
     COMMON,
     CPU,
@@ -25,6 +25,10 @@ from offload.bench.advice.prediction.limits import (
     TASK,
     USERS,
     WORKERS,
+    find_limited_loop_point,
+    find_limited_point,
+    find_thread_limit,
+    name_process_limit,
 )
 from offload.bench.advice.prediction.shared_cores import (
     IN_STEP,
@@ -123,9 +127,11 @@ class Model:
         """
         if strategy == "threads":
             return self.probe.is_unsafe_in_threads
-        if strategy == "loop" or (strategy == "prefork" and self.probe.is_coroutine):
-            return False
-        return self.probe.fails_in_processes
+        return self.probe.fails_in_processes and not self._runs_on_loops(strategy)
+
+    def _runs_on_loops(self, strategy: str) -> bool:
+        """Whether the calls run on the event loops of a server, without other workers."""
+        return strategy == "loop" or (strategy == "prefork" and self.probe.is_coroutine)
 
     def _fits(self, strategy: str, workers: int) -> bool:
         """Whether a size fits into the memory limit; a size with unknown memory fits."""
@@ -139,40 +145,39 @@ class Model:
         by_cores = self._cores / (cpu_s + overhead.cpu_s)
         yield USERS, self._users_capacity(strategy, overhead, by_cores)
         yield CPU, by_cores
-        if strategy == "loop" or (strategy == "prefork" and probe.is_coroutine):
-            yield self._rate_of_loops(workers, cpu_s, overhead)
-            if (limit := limits.beside_loop(probe)) is not None:
-                yield limits.in_one_process(probe, limit), workers * limit.rate
+        if self._runs_on_loops(strategy):
+            yield self._limit_of_loops(workers, cpu_s, overhead)
+            if (point := find_limited_loop_point(probe)) is not None:
+                yield name_process_limit(probe, point), workers * point.rate
         else:
-            yield self._shared_rate(strategy, min(workers, self.users), cpu_s, overhead)
+            yield self._limit_of_workers(strategy, min(workers, self.users), cpu_s, overhead)
         if strategy not in ("loop", "prefork"):
             yield SERVER, 1 / overhead.serial_s
         if strategy == "threads":
             yield from self._limit_of_threads(workers, overhead)
-        elif strategy != "loop" and (limit := limits.elsewhere(probe, PROCESSES)) is not None:
-            yield EXTERNAL, limit.rate
+        elif strategy != "loop" and (point := find_limited_point(probe, PROCESSES)) is not None:
+            yield EXTERNAL, point.rate
 
     def _limit_of_threads(self, workers: int, overhead: Overhead) -> Iterator[tuple[str, float]]:
         """Yield what all threads share, if anything: the GIL, or an external resource."""
         call = self.probe.call
-        name, serial_s = limits.of_threads(self.probe)
-        own_s = serial_s + overhead.serial_s
-        if name == GIL and serial_s / call.bursts >= SLICE_S:
-            free_s = max(0.0, call.wall_s - serial_s)
-            yield GIL, in_step_rate(min(workers, self.users), 1, free_s, own_s)
-        elif serial_s:
-            yield name, 1 / own_s
+        name, call_s = find_thread_limit(self.probe)
+        serial_s = call_s + overhead.serial_s
+        if name == GIL and call_s / call.bursts >= SLICE_S:
+            free_s = max(0.0, call.wall_s - call_s)
+            yield GIL, in_step_rate(min(workers, self.users), 1, free_s, serial_s)
+        elif call_s:
+            yield name, 1 / serial_s
 
-    def _rate_of_loops(self, count: int, cpu_s: float, overhead: Overhead) -> tuple[str, float]:
+    def _limit_of_loops(self, count: int, cpu_s: float, overhead: Overhead) -> tuple[str, float]:
         """Return the resource that limits event loops, and their rate in requests/s."""
-        probe = self.probe
-        own_s = probe.on_loop_s + overhead.serial_s
+        probe, own_s = self.probe, self.probe.on_loop_s + overhead.serial_s
         used_s = cpu_s + overhead.cpu_s
-        loops = replace(of_calls(probe), count=count, cores=self._cores, own_s=own_s, cpu_s=used_s)
+        loops = EventLoops(count, self._cores, probe.awaited_s, own_s, used_s)
         rate = loops.rate(self.users, in_step_share(probe))
-        if self.users * loops.busy_s <= loops.awaited_s:
+        if self.users * loops.bottleneck_s <= loops.awaited_s:
             return USERS, rate
-        if own_s / count < loops.busy_s:
+        if own_s / count < loops.bottleneck_s:
             return CPU, rate
         return (TASK if count == 1 else WORKERS), rate
 
@@ -221,7 +226,7 @@ class Model:
         """The cores that the measurement leaves to the server and the load tool."""
         return self.probe.capacity - min(MEASURING_CORES, self.probe.capacity / 2)
 
-    def _shared_rate(
+    def _limit_of_workers(
         self, strategy: str, busy: int, cpu_s: float, overhead: Overhead
     ) -> tuple[str, float]:
         """Return the resource that limits the workers, and the rate of all workers in calls/s.
@@ -250,5 +255,5 @@ class Model:
         if call.parallelism > 1 and (strategy == "loop" or workers == 1):
             return call.cpu_s
         in_threads = call.parallelism > 1 and strategy == "threads"
-        cpu_s = self.probe.busy_cpu_s(THREADS if in_threads else PROCESSES)
+        cpu_s = self.probe.cpu_s_on_busy_cores(THREADS if in_threads else PROCESSES)
         return cpu_s * self.probe.kept_pages_factor if strategy == "pipes" else cpu_s
