@@ -58,6 +58,31 @@ def test_offload_lists_its_commands_by_its_own_name(words: str, tmp_path: Path) 
 
 
 @pytest.mark.server
+@pytest.mark.parametrize(
+    ("words", "advised"),
+    [
+        ("mesure", "did you mean measure?"),
+        ("xyz", "offload --list lists them all"),
+        ("advise", "use offload advise:package.module:function, or a task from offload list"),
+        ("measure:3/sleep_sinc", "did you mean sleep_sync?"),
+    ],
+)
+def test_offload_recommends_its_own_commands(words: str, advised: str, tmp_path: Path) -> None:
+    found = shell(f"OFFLOAD {words}", tmp_path)
+    assert (found.returncode, found.stdout) == (2, "")
+    assert advised in found.stderr
+    assert not re.findall(r"\bfab [a-z-]+", found.stderr)
+
+
+@pytest.mark.server
+def test_values_may_follow_a_command_after_spaces(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text("def quote():\n    return 'x'\n")
+    found = shell("OFFLOAD predict shop.py:quote users=2", tmp_path)
+    assert found.returncode == 0, found.stderr
+    assert "Next: Measure it: offload advise:shop.py:quote,users=2" in found.stdout
+
+
+@pytest.mark.server
 def test_a_full_disk_below_the_output_is_one_line(tmp_path: Path) -> None:
     for words in ("list", "--help list", ""):
         found = shell(f"OFFLOAD {words} > /dev/full", tmp_path)

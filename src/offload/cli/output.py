@@ -11,6 +11,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, TextIO
 
+from offload.cli import program_name
 from offload.errors import StorageError
 
 if TYPE_CHECKING:
@@ -38,6 +39,15 @@ class _Discarding(io.FileIO):
             if not self.has_no_reader and self.fileno() == 1:
                 raise unwritten(error) from None
             return memoryview(data).nbytes
+
+
+class _Named(io.TextIOWrapper):
+    """A stream in which commands have the name of this program."""
+
+    def write(self, text: str, /) -> int:
+        """Write a text; return the number of its characters."""
+        super().write(program_name.with_name(text))
+        return len(text)
 
 
 def print_progress(line: str) -> None:
@@ -88,7 +98,7 @@ def _tolerant(stream: TextIO | None) -> TextIO:
         return stream  # type: ignore[return-value]
     stream.flush()
     raw = _Discarding(stream.fileno(), "wb", closefd=False)
-    return io.TextIOWrapper(
+    return _Named(
         io.BufferedWriter(raw),
         encoding=stream.encoding,
         errors="backslashreplace",  # for letters of file names that the locale does not have

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
-
 from fabric.config import Config
 from fabric.executor import Executor
 from fabric.main import Fab
 from invoke import Collection, Exit, Program
 
 from offload import __version__
-from offload.cli import COMMANDS, GROUPS, completion, syntax
+from offload.cli import COMMANDS, GROUPS, completion, program_name, syntax
 from offload.cli.commands import (
     advise,
     benchmark,
@@ -48,7 +46,6 @@ __all__ = [
 
 
 NAME = "offload"
-FAB = re.compile(r"\bfab (?=[a-z])")  # in the help of a command, before the name of a command
 FIRST = {
     "doctor": "can this machine measure now?",
     "advise:path/to/shop.py:quote": "which strategy does this function need? In 2 minutes",
@@ -64,7 +61,7 @@ class Offload(Fab):
         accept(self)
         self.collection = Collection(auto_dash_names=False)
         for name, command in COMMANDS.items():
-            command.__doc__ = FAB.sub(f"{NAME} ", command.__doc__ or "")
+            command.__doc__ = program_name.with_name(command.__doc__ or "")
             self.collection.add_task(command, name)
 
     def print_version(self) -> None:
@@ -74,6 +71,7 @@ class Offload(Fab):
 
 def main() -> None:
     """Run the command `offload`."""
+    program_name.use(NAME)
     Offload(__version__, name=NAME, executor_class=Executor, config_class=Config).run()
 
 

@@ -1,5 +1,7 @@
 """Command-line syntax: rewrite `name:value,key=value` to options of Fabric 3.
 
+The values may also follow after spaces: `name value key=value`.
+
 Fabric first parses its own options, then imports the fabfile, and then parses the commands. Before
 this last step, `accept` rewrites the commands. It uses only public attributes of the program.
 """
@@ -10,11 +12,12 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
 from typing import Any
 
 from invoke import Exit, ParseError, Program
 
-from offload.cli import output
+from offload.cli import output, program_name
 from offload.errors import UsageError, escaped
 from offload.registry.catalog import unknown
 
@@ -48,7 +51,8 @@ def accept(program: Program, bare: Callable[[], None]) -> None:
                 explained.value = _command(explained.value.partition(":")[0], commands)
             parse()
         except (ParseError, UsageError) as error:
-            raise Exit(f"error: {escaped(str(error))}", code=2) from error
+            text = escaped(program_name.with_name(str(error)))
+            raise Exit(f"error: {text}", code=2) from error
 
     def parse_cleanup() -> None:
         try:
@@ -134,14 +138,18 @@ def rewrite(
 ) -> list[str]:
     """Rewrite `run_server:3,port=9000` to `run_server --server=3 --port=9000`; raise UsageError.
 
-    Commands may have dashes, and options underscores; option names are checked.
+    Commands may have dashes, and options underscores; option names are checked. Words after a
+    command that are no commands are its values, too.
 
     >>> commands = {"run_server": {"server": "3", "port": "8000", "quick": False}}
     >>> rewrite(["run-server:2,port=9000,quick=yes"], commands)
     ['run_server', '--server=2', '--port=9000', '--quick']
+    >>> rewrite(["run_server", "2", "port=9000"], commands)
+    ['run_server', '--server=2', '--port=9000']
     """
     core = set(core)
     rewritten: list[str] = []
+    values: list[str] = []  # of the command
     command = ""
     is_value = False
     for word in words:
@@ -151,16 +159,26 @@ def rewrite(
         elif word.startswith("-"):
             option, is_value = _checked(word, command, commands, core)
             rewritten += option
+        elif command and _is_argument(word, command, commands):
+            values += word.split(",")
         else:
-            name, colon, values = word.partition(":")
-            if rewritten == [command] and commands[command]:
-                command = _command_or_argument(name, word, command, commands)
-            else:
-                command = _command(name, commands)
+            rewritten += _options(command, values, commands.get(command, {}))
+            name, colon, rest = word.partition(":")
+            command, values = _command(name, commands), rest.split(",") if colon else []
             rewritten.append(command)
-            if colon:
-                rewritten += _options(command, values.split(","), commands[command])
-    return rewritten
+    return rewritten + _options(command, values, commands.get(command, {}))
+
+
+def _is_argument(word: str, command: str, commands: Mapping[str, Defaults]) -> bool:
+    """Whether a word after `command` is its argument, and not another command or its misspelling.
+
+    >>> commands = {"advise": {"task": ""}, "doctor": {}}
+    >>> [_is_argument(word, "advise", commands) for word in ("shop:quote", "doctor", "docter")]
+    [True, False, False]
+    """
+    name = word.partition(":")[0].replace("-", "_")
+    is_named = word.partition("=")[0].isidentifier() and "=" in word
+    return bool(commands[command]) and (is_named or not get_close_matches(name, commands))
 
 
 def _command(name: str, commands: Mapping[str, Defaults]) -> str:
@@ -168,23 +186,6 @@ def _command(name: str, commands: Mapping[str, Defaults]) -> str:
     if command not in commands:
         raise unknown("the commands", name, list(commands), "fab --list")
     return command
-
-
-def _command_or_argument(
-    name: str, word: str, previous: str, commands: Mapping[str, Defaults]
-) -> str:
-    """Return the command of a word after `previous`, which has no arguments; raise UsageError.
-
-    A word that is no command is probably an argument after a space instead of a colon.
-    """
-    try:
-        return _command(name, commands)
-    except UsageError as error:
-        if "/" in word or ":" in word or "." in word or "=" in word:
-            raise UsageError(
-                error.what, f"write arguments after a colon, {previous}:{word}"
-            ) from None
-        raise
 
 
 def _options(command: str, values: list[str], parameters: Defaults) -> list[str]:
