@@ -612,8 +612,7 @@ def test_a_saved_question_is_read_again(tmp_path: Path) -> None:
         assert question_file.load(tmp_path) == question
 
 
-def test_a_question_of_an_earlier_version_has_no_time_on_the_loop(tmp_path: Path) -> None:
-    """It follows from the rate of the calls on the loop, if they awaited together."""
+def test_the_time_on_the_loop_of_an_earlier_version_follows_from_the_rate(tmp_path: Path) -> None:
     awaits = coroutine(0.05, 0.004, 25)
     earlier = tuple(replace(each, on_loop_s=None) for each in awaits.points)
     question_file.save(replace(QUESTION, probe=replace(awaits, points=earlier)), tmp_path)

@@ -57,10 +57,20 @@ DATABASE = sqlite3.connect(":memory:")
 def quote(): return str(DATABASE.execute("select 42").fetchone())
 """
 ASYNC_LOCK = """
-import asyncio
-lock = asyncio.Lock()
+import asyncio, threading, time
+lock, free = asyncio.Lock(), asyncio.Event()
+free.set()
 async def quote():
     async with lock: await asyncio.sleep(0.005)
+    return b"42"
+async def endless():
+    if threading.current_thread() is not threading.main_thread(): time.sleep(25)
+    return b"42"
+async def alone():
+    if not free.is_set(): raise RuntimeError("another call is in progress")
+    free.clear()
+    await asyncio.sleep(0.005)
+    free.set()
     return b"42"
 """
 CONNECTS = """
@@ -259,17 +269,46 @@ def test_a_coroutine_whose_lock_belongs_to_one_loop_is_not_advised_for_threads(
     assert two.rate > 1.5 * one.rate
 
 
+@pytest.mark.server
+def test_threads_in_which_a_coroutine_waits_forever_are_not_advised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "shop.py").write_text(ASYNC_LOCK)
+    monkeypatch.setattr(probe_points, "COROUTINE_MARGIN_S", 0.5)
+    monkeypatch.setattr(probe_measurement, "COROUTINE_MARGIN_S", 0.5)
+    known = probe_measurement.measure(Case("threads", f"{tmp_path}/shop.py:endless"), None, 4)
+    assert known.fails_in_threads
+    assert not known.fails_in_processes
+    found = model(known, users=4)
+    assert "threads" not in {each.strategy for each in found.ranking()}
+
+
+@pytest.mark.server
+def test_a_coroutine_that_fails_beside_another_call_is_not_advised_for_the_loop(
+    tmp_path: Path,
+) -> None:
+    """Such as a connection of asyncpg."""
+    (tmp_path / "shop.py").write_text(ASYNC_LOCK)
+    known = probe_measurement.measure(Case("threads", f"{tmp_path}/shop.py:alone"), None, 4)
+    assert known.fails_on_loop
+    assert known.call.failed == 0
+    found = {each.strategy for each in model(known, users=4).ranking()}
+    assert found.isdisjoint({"loop", "prefork"})
+    assert "pipes" in found
+    assert not model(known, users=1).fails_in("loop")
+
+
 def interrupt_at(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Interrupt the probe when it starts a pass for the `number`th time."""
     starts = 0
     real = probe_points.request
 
-    def request(child: CallingProcess, kind: str, count: int, seconds: float) -> Any:
+    def request(child: CallingProcess, kind: str, *arguments: float) -> Any:
         nonlocal starts
         starts += kind == probe_points.CROWDING
         if starts == number:
             raise KeyboardInterrupt
-        return real(child, kind, count, seconds)
+        return real(child, kind, *arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(probe_points, "request", request)
 

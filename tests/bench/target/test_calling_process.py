@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -22,6 +23,7 @@ from offload.bench.target import calling_process
 from offload.bench.target.calling_process import CallingProcess
 from offload.errors import MachineError, RunError, StartError, UsageError
 from offload.registry import places
+from offload.serving.metrics.loop_idle import LoopIdle
 from tests import ROOT
 from tests.waiting import is_running, read_line, wait_until
 
@@ -71,6 +73,17 @@ def computes():
     while True: pass
 def waits_in_threads():
     if threading.current_thread() is not threading.main_thread(): time.sleep(25)
+"""
+
+
+OWN_LOOP = """
+import asyncio, warnings
+class Loop(asyncio.SelectorEventLoop): price = 42
+warnings.simplefilter("ignore", DeprecationWarning)
+class Policy(asyncio.DefaultEventLoopPolicy):
+    def new_event_loop(self): return Loop()
+asyncio.set_event_loop_policy(Policy())
+async def needs_it(): return str(asyncio.get_running_loop().price)
 """
 
 
@@ -337,6 +350,18 @@ def test_the_time_on_the_loop_excludes_what_a_coroutine_awaits() -> None:
     assert 0.01 <= found["blocks_its_loop"]["on_loop_s"] < 0.03
     assert found["awaits"]["on_loop_s"] < 0.003
     assert found["computes_in_a_thread"]["on_loop_s"] < found["computes_in_a_thread"]["cpu_s"] / 3
+
+
+def test_a_task_may_choose_its_event_loop(shop: Path) -> None:
+    (shop / "own_loop.py").write_text(OWN_LOOP)
+    with calling("own_loop:needs_it") as running:
+        found = [measured(running, kind, 2)["failed"] for kind in ("first", "alone", "loop")]
+    assert found == [0, 0, 0]
+
+
+def test_the_idle_time_of_a_loop_without_a_selector_is_unknown() -> None:
+    """Such as that of uvloop."""
+    assert not LoopIdle(asyncio.AbstractEventLoop()).is_known
 
 
 @pytest.mark.usefixtures("shop")

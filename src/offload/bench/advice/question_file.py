@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import harmonic_mean
 from typing import Any, TypeVar
@@ -89,7 +89,7 @@ def load(folder: Path) -> Question:
 
 def _question(values: Any) -> Question:
     """Return the question from its JSON; raise the errors of values that `read` handles."""
-    probe = _with_time_on_loop(lines.built(Probe, values["probe"], "probe"))
+    probe = lines.built(Probe, values["probe"], "probe")
     busy_cpu_s = tuple(float(each) for each in values.get("busy_cpu_s", ()))
     if not all(each > 0 for each in busy_cpu_s):
         raise ValueError("busy_cpu_s has a time that is not positive")
@@ -108,20 +108,6 @@ def _question(values: Any) -> Question:
     if found.users < 1 or not found.model.ranking():  # which raises an error for times that are 0
         raise ValueError("no strategy is possible")
     return found
-
-
-def _with_time_on_loop(probe: Probe) -> Probe:
-    """Return a probe with the time on the loop, which earlier versions did not measure.
-
-    If all calls awaited together and then ran sequentially, it follows from their rate.
-    """
-    point, call = probe.loop_point, probe.call
-    if point is None or point.on_loop_s is not None:
-        return probe
-    least_s = min(call.busy_s, point.cpu_s)
-    on_loop_s = max(least_s, 1 / point.rate - call.wait_s / point.count)
-    points = [replace(p, on_loop_s=on_loop_s) if p == point else p for p in probe.points]
-    return replace(probe, points=tuple(points))
 
 
 def _limit(values: Mapping[str, Any], name: str) -> float | None:

@@ -23,6 +23,7 @@ from offload.bench.advice.inputs.overhead_measurement import Overheads
 from offload.bench.advice.inputs.probe import Probe
 from offload.bench.advice.inputs.probe_measurement import InterruptedProbe
 from offload.bench.advice.question_file import Question
+from offload.bench.advice.strategies import STRATEGIES
 from offload.bench.experiments.run import run
 from offload.bench.planning import plan_file, planned_records
 from offload.bench.planning.plan import Plan
@@ -30,6 +31,7 @@ from offload.bench.records import journal
 from offload.bench.records.record import LONG
 from offload.bench.target.needed_upstream import hold_for
 from offload.bench.trial import builder
+from offload.errors import RunError
 from offload.suites import Case
 
 MOST_WITH_LATENCY = 3  # candidates whose response times are measured if the p99 is missed
@@ -158,6 +160,9 @@ def _question(
         overhead_warning=known.warning,
         are_overheads_typical=known.are_typical,
     )
+    if all(map(question.model.fails_in, STRATEGIES)):
+        what = f"{case.task} fails in every strategy if several calls run at once"
+        raise RunError(what, "fix the function first")
     if memory_mib is not None and not question.model.ranking():
         least_mib = replace(question.model, memory_mib=None).predict("loop", 1).memory_mib
         raise constraints.too_little_memory(memory_mib, "strategy", ONE_LOOP, least_mib or 0.0)

@@ -27,6 +27,7 @@ from offload.units import counted, percent, seconds
 LITTLE = 0.005  # minimum share of a call for which a part of it is reported
 
 COMPETE = "compete"  # the CPU is the limit of a function that uses several cores in each call
+BUSY_LOOP = "busy_loop"  # the task is the limit, although it is a coroutine that awaits
 LIMITS = {  # limits of the advised strategy, as clauses
     limits.USERS: "the limit is the number of users: each waits for one response at a time",
     limits.WORKERS: "the limit is the number of workers: all of them are busy",
@@ -34,6 +35,7 @@ LIMITS = {  # limits of the advised strategy, as clauses
     limits.GIL: "the limit is the GIL",
     limits.SERVER: "the limit is the event loop of the server",
     limits.TASK: "calls run one at a time on the event loop, without the overhead of workers",
+    BUSY_LOOP: "the limit is the event loop: it is busy with the requests of all users",
     limits.EXTERNAL: "the limit is what the calls wait for, such as a lock or a remote service",
 }
 CAUSES = {  # why another strategy is slower: as a clause, and as an item of a list
@@ -48,6 +50,7 @@ CAUSES = {  # why another strategy is slower: as a clause, and as an item of a l
         "each call blocks the event loop, and all other requests wait",
         "one call at a time",
     ),
+    BUSY_LOOP: ("the event loop is busy", "limited by its event loop"),
     limits.EXTERNAL: (
         "the calls wait for something they share, such as a lock",
         "limited by a lock or a remote service",
@@ -118,7 +121,9 @@ def _call(probe: Probe) -> str:
 
 
 def _limit(chosen: Option, probe: Probe) -> str:
-    limit = LIMITS[chosen.prediction.limit].format(cores=cores_name(probe.cores, probe.quota))
+    limit = LIMITS[_limit_of(chosen.prediction, probe)].format(
+        cores=cores_name(probe.cores, probe.quota)
+    )
     return f"With {option_name(chosen.strategy, chosen.workers)}, {limit}."
 
 
@@ -176,7 +181,13 @@ def _causes(found: Prediction, answer: Answer) -> tuple[str, str]:
         return CAUSES[COMPETE]
     if found.limit == limits.CPU and found.strategy in PASSES_NO_CALLS:
         return "", ""
-    return CAUSES.get(found.limit, ("", ""))
+    return CAUSES.get(_limit_of(found, answer.question.probe), ("", ""))
+
+
+def _limit_of(found: Prediction, probe: Probe) -> str:
+    """Return the limit of a prediction, or BUSY_LOOP."""
+    is_awaited = probe.is_coroutine and not probe.blocks_loop
+    return BUSY_LOOP if found.limit == limits.TASK and is_awaited else found.limit
 
 
 def _is_parallel(answer: Answer) -> bool:

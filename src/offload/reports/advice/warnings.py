@@ -66,7 +66,7 @@ def _of_several_workers(probe: Probe, strategy: str) -> Iterator[str]:
             "wait there for a lock."
         )
     cause = "the function does not work with several calls at a time"
-    if probe.is_coroutine:
+    if probe.is_coroutine and not probe.fails_on_loop:
         cause = "the coroutine does not work with a new event loop for each call"
     if probe.differs_in_threads:
         yield "In threads the function returned different results: it is not thread-safe."
@@ -75,6 +75,8 @@ def _of_several_workers(probe: Probe, strategy: str) -> Iterator[str]:
             "Results differ between calls, so it cannot be checked whether threads return wrong "
             "results."
         )
+    if probe.fails_on_loop:
+        yield f"On one event loop concurrent calls failed: {cause}."
     if probe.fails_in_threads:
         yield f"In threads the calls failed: {cause}."
     if probe.fails_in_processes:

@@ -21,7 +21,7 @@ class Point:
     `failed` is the share of calls that raised an exception. `results` is the number of different
     results. `worker_mib` is the memory of each process without shared pages (USS). For threads it
     is the growth of their process (PSS), divided by their number. `on_loop_s` is the time for
-    which a call occupies the event loop; None if there is none.
+    which a call occupies the event loop; None if it is unknown, or if there is no loop.
     """
 
     kind: str
@@ -121,6 +121,11 @@ class Probe:
         return point.failed - self.call.failed > FAILS_MORE
 
     @property
+    def fails_on_loop(self) -> bool:
+        """Whether most concurrent calls on one loop fail, but not alone, as with a connection."""
+        return any(map(self._fails_more, self.of_kind(LOOP)))
+
+    @property
     def is_unsafe_in_threads(self) -> bool:
         """Whether results differ or calls fail in threads, but not alone."""
         return self.differs_in_threads or self.fails_in_threads
@@ -163,12 +168,15 @@ class Probe:
     def on_loop_s(self) -> float:
         """The time in s for which a call occupies its event loop.
 
-        For a coroutine, this excludes the time in which it awaits.
+        For a coroutine, this excludes the time in which it awaits. If it was not measured, it is
+        calculated from the rate of calls that await together, and then run sequentially.
         """
-        point = self.loop_point
-        if point is None or point.on_loop_s is None:
-            return self.call.wait_s + self.call.busy_s
-        return point.on_loop_s
+        point, call = self.loop_point, self.call
+        if point is None:
+            return call.wait_s + call.busy_s
+        if point.on_loop_s is not None:
+            return point.on_loop_s
+        return max(min(call.busy_s, point.cpu_s), 1 / point.rate - call.wait_s / point.count)
 
     @property
     def awaited_s(self) -> float:

@@ -16,12 +16,15 @@ from offload.bench.advice.inputs.probe import (
     ALONE,
     FIRST,
     PROCESSES,
+    THREADS,
     Point,
     Probe,
     ProcessCost,
 )
 from offload.bench.advice.inputs.probe_points import (
+    COROUTINE_MARGIN_S,
     POINT_S,
+    EndlessCalls,
     Pass,
     ProbeTimeout,
     request,
@@ -58,6 +61,19 @@ def measure(case: Case, upstream: Upstream | None, users: int) -> Probe:
     SLOWEST_S, and InterruptedProbe after an interrupt if what is known suffices for a prediction:
     for a coroutine, one complete pass.
     """
+    try:
+        return _measure(case, upstream, users)
+    except EndlessCalls:
+        found = _measure(case, upstream, users, with_threads=False)
+        waited_s = COROUTINE_MARGIN_S
+        endless = Point(
+            THREADS, found.cores, 1 / waited_s, waited_s, 0.0, 0.0, failed=1.0, results=0
+        )
+        return replace(found, points=(*found.points, endless))
+
+
+def _measure(case: Case, upstream: Upstream | None, users: int, with_threads: bool = True) -> Probe:
+    """Probe the task; raise EndlessCalls if calls of a coroutine in threads do not end."""
     speed_s = machine_speed.measure().python_s
     passes: list[Pass] = []
     opened, is_interrupted = None, False
@@ -74,7 +90,7 @@ def measure(case: Case, upstream: Upstream | None, users: int) -> Probe:
         upstream_tree = None if upstream is None else ProcessTree(upstream.pid)
         try:
             for found in probe_points.measure(
-                child, call, start_s, is_coroutine, users, upstream_tree
+                child, call, start_s, is_coroutine, users, upstream_tree, with_threads
             ):
                 passes.append(found)
             # a new loop, in which a coroutine would run here, needs connections of its own

@@ -29,6 +29,7 @@ from offload.bench.telemetry.speed import machine_speed
 from offload.errors import RunError, StartError
 
 MARGIN_S = 60.0  # added to the expected time of a measurement for its timeout
+COROUTINE_MARGIN_S = 10.0  # the same for a coroutine in threads, where it may wait forever
 POINT_S = 0.7  # duration in s of the calls of several workers
 PASSES = 2  # measurements of each number of workers; one if a call takes longer than POINT_S
 LONGEST_POINT_S = 5.0  # expected time of one call of each worker: limits their number; a guess
@@ -39,6 +40,13 @@ CROWDING = "crowding"
 
 class ProbeTimeout(RunError):
     """Calls did not end in time."""
+
+
+class EndlessCalls(ProbeTimeout):
+    """Calls of a coroutine in threads did not end in time.
+
+    In threads each call has a loop of its own, which no other one can wake up.
+    """
 
 
 @dataclass(frozen=True)
@@ -67,6 +75,7 @@ def measure(
     is_coroutine: bool,
     users: int,
     upstream: ProcessTree | None,
+    with_threads: bool = True,
 ) -> Iterator[Pass]:
     """Yield the passes, all with the same numbers of workers; raise RunError.
 
@@ -77,7 +86,7 @@ def measure(
         upstream_start_s, idle = _cpu_s(upstream), _pids(child)
         crowding = request(child, CROWDING, cores.available(), 0.0)["crowding"]
         if first is None:
-            points = tuple(_points(child, call, start_s, is_coroutine, users, idle))
+            points = tuple(_points(child, call, start_s, is_coroutine, users, idle, with_threads))
         else:
             points = tuple(point(child, each.kind, each.count) for each in first.points)
         speeds_s = tuple(machine_speed.measure().python_s for _ in points)
@@ -107,6 +116,7 @@ def _points(
     is_coroutine: bool,
     users: int,
     idle: Collection[int],
+    with_threads: bool,
 ) -> Iterator[Point]:
     """Measure threads and processes: one worker for each core, and as many as could be useful.
 
@@ -121,7 +131,14 @@ def _points(
     available = cores.available()
     useful = useful_workers(call.wait_s, call.cpu_s, available, users)
     most = min(useful, MOST_WORKERS[THREADS])
-    yield from _thread_points(child, call.wall_s, available, most)
+    margin_s = COROUTINE_MARGIN_S if is_coroutine else MARGIN_S
+    if with_threads:
+        try:
+            yield from _thread_points(child, call.wall_s, available, most, margin_s)
+        except ProbeTimeout as error:
+            if is_coroutine:
+                raise EndlessCalls(error.what) from None
+            raise
     fitting = _most_processes(LONGEST_POINT_S, call.cpu_s, available)
     starting = _most_processes(LONGEST_START_S, start_s, available)
     for count in sorted({available, min(useful, 4 * available, fitting, starting)}):
@@ -136,11 +153,16 @@ def _most_processes(limit_s: float, each_s: float, available: int) -> int:
     return max(available, most)
 
 
-def _thread_points(child: CallingProcess, alone_s: float, first: int, most: int) -> Iterator[Point]:
-    """Measure `first` threads, then more of them, up to `most`; a call alone takes `alone_s`."""
+def _thread_points(
+    child: CallingProcess, alone_s: float, first: int, most: int, margin_s: float
+) -> Iterator[Point]:
+    """Measure `first` threads, then more of them, up to `most`; a call alone takes `alone_s`.
+
+    Raise ProbeTimeout if the calls take `margin_s` longer than one after the other.
+    """
     count = first
     while True:
-        yield (found := point(child, THREADS, count))
+        yield (found := point(child, THREADS, count, margin_s=margin_s + count * alone_s))
         if (following := more_threads(found, alone_s, most)) <= count:
             return
         count = following
@@ -168,7 +190,11 @@ def useful_workers(wait_s: float, cpu_s: float, available: int, users: int) -> i
 
 
 def point(
-    child: CallingProcess, kind: str, count: int, idle: Collection[int] | None = None
+    child: CallingProcess,
+    kind: str,
+    count: int,
+    idle: Collection[int] | None = None,
+    margin_s: float = MARGIN_S,
 ) -> Point:
     """Measure calls of `count` workers, and the memory of new threads and processes.
 
@@ -176,7 +202,7 @@ def point(
     """
     idle = _pids(child) if idle is None else idle
     before_mib = memory_mib(child.pid) if kind == THREADS else None
-    found = request(child, kind, count, POINT_S)
+    found = request(child, kind, count, POINT_S, margin_s)
     worker_mib = None
     if kind == PROCESSES:
         added = [p for p in tree(child.pid) if p.pid not in idle]

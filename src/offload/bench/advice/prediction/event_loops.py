@@ -11,7 +11,9 @@ from offload.bench.advice.inputs.probe import Probe
 from offload.bench.advice.prediction.shared_cores import IN_STEP_EXPONENT
 
 LEAST_IN_STEP = 0.25  # share of the wait in step with four loops or more; fitted
-MEASURABLE = 0.1  # share of a duration: a smaller wait in step is not measurable; a guess
+# Share of a duration that the wait in step adds, at which its measured and its assumed share have
+# the same weight; a guess
+UNCERTAIN = 0.1
 
 
 @dataclass(frozen=True)
@@ -31,9 +33,8 @@ class EventLoops:
     @property
     def bottleneck_s(self) -> float:
         """The mean time in s that a request needs of the busiest resource: the loops or cores."""
-        if self.count == 1:
-            return self.on_loop_s
-        return max(self.on_loop_s / self.count, self.cpu_s / self.cores)
+        cpu_s = self.cpu_s if self.count > 1 else min(self.cpu_s, self.on_loop_s)
+        return max(self.on_loop_s / self.count, cpu_s / self.cores)
 
     def unqueued_s(self, users: int) -> float:
         """Return the duration of a request in s if it only queues while the bottleneck is busy."""
@@ -57,12 +58,18 @@ class EventLoops:
         return users / (unqueued_s + in_step * (self.in_step_s(users) - unqueued_s))
 
     def in_step_at(self, users: int, rate: float) -> float:
-        """Return how much the requests ran in step at a rate; 1 if this is not measurable."""
+        """Return how much the requests ran in step at a measured rate, from 0 to 1.
+
+        Without a measurement it is assumed to be 1. The measured share is less certain the less the
+        wait in step adds to the duration of a request, so it has a weight.
+        """
         unqueued_s = self.unqueued_s(users)
         added_s = self.in_step_s(users) - unqueued_s
-        if added_s < MEASURABLE * unqueued_s:
+        if added_s <= 0:
             return 1.0
-        return min(1.0, max(0.0, (users / rate - unqueued_s) / added_s))
+        found = min(1.0, max(0.0, (users / rate - unqueued_s) / added_s))
+        weight = 1 / (1 + (UNCERTAIN * unqueued_s / added_s) ** 2)
+        return 1 - weight * (1 - found)
 
 
 def of_calls(probe: Probe) -> EventLoops:

@@ -41,7 +41,7 @@ def find_limited_loop_point(probe: Probe) -> Point | None:
 
     Examples are the GIL, which threads started by the coroutine hold, and a lock.
     """
-    if (point := probe.loop_point) is None:
+    if (point := probe.loop_point) is None or probe.on_loop_s <= 0:
         return None
     allowed = of_calls(probe).rate(point.count, in_step=1.0)
     return point if point.rate < SATURATED * allowed else None

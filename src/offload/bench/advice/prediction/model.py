@@ -127,7 +127,9 @@ class Model:
         """
         if strategy == "threads":
             return self.probe.is_unsafe_in_threads
-        return self.probe.fails_in_processes and not self._runs_on_loops(strategy)
+        if self._runs_on_loops(strategy):
+            return self.users > 1 and self.probe.fails_on_loop
+        return self.probe.fails_in_processes
 
     def _runs_on_loops(self, strategy: str) -> bool:
         """Whether the calls run on the event loops of a server, without other workers."""
