@@ -195,7 +195,8 @@ def _strategies(found: Sequence[Effect], verdicts: Mapping[str, ClaimVerdict]) -
             "The task computes in Python: ``processes``. Threads share one GIL, each process has "
             f"its own (``{PARSE}``: {parse.ratio:.2f}x).",
             "The task takes microseconds: ``loop``. Passing it to a process takes longer than the "
-            f"task itself (``{SHORT}``: {short.ratio:.2f}x).",
+            f"task itself (``{SHORT}``: processes have {short.ratio:.2f} times the rate of "
+            "threads).",
         ]
     )
 
