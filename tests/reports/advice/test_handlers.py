@@ -146,6 +146,7 @@ def test_each_package_has_a_floor_once(framework: str) -> None:
 def test_pipepool_is_needed_where_it_is_imported(framework: str) -> None:
     handler = rendered(framework, "pipes")
     assert ("pipepool" in handler.packages) == ("import PipePool" in handler.code)
+    assert ("is not on PyPI" in handler.text) == ("pipepool" in handler.packages)
     assert "pipepool" not in rendered(framework, "processes").packages
 
 

@@ -55,6 +55,8 @@ class Handler:
         """The program with its heading, its command, its requirements and its note."""
         heading = f"Handler ({self.framework}), to be saved as {self.file}:"
         needs = f"It needs: {' '.join(self.packages)}"
+        if PIPEPOOL in self.packages:
+            needs += "\nIts pipepool is not on PyPI: install the wheel of this project's pipepool/."
         words = [] if self.note is None else [f"Note: {self.note}"]
         words += [] if self.rate is None else [f"Expect about {number(self.rate)}/s here."]
         note = f"\n{text_table.wrapped(' '.join(words))}" if words else ""
