@@ -15,6 +15,7 @@ import pytest
 from offload.bench.advice import answer, certainty, latency, question_file, steps
 from offload.bench.advice.answer import Answer
 from offload.bench.advice.inputs.probe import KEPT_PAGES, PROCESSES
+from offload.bench.advice.prediction import limits
 from offload.bench.advice.prediction.model import Prediction
 from offload.bench.advice.question_file import OtherPython
 from offload.bench.advice.strategies import STRATEGIES, Size
@@ -486,6 +487,17 @@ def test_a_coroutine_that_blocks_its_loop_by_waiting_is_reported() -> None:
     assert any("coroutine that awaits" in sentence for sentence in changes.sentences(found))
     awaits = SCENARIOS["loop is best for a coroutine"]()
     assert [*warnings.sentences(awaits), *changes.sentences(awaits)] == []
+
+
+def test_a_loop_that_is_busy_is_not_blocked_if_the_coroutine_awaits() -> None:
+    """25 requests occupy the loop for 100 ms, while each of them awaits 50 ms."""
+    busy = answered(coroutine(0.05, 0.004, 25), {("loop", 1): 160.0, ("prefork", 2): 150.0})
+    assert busy.chosen.prediction.limit == limits.TASK
+    assert "the limit is the event loop: it is busy with the requests of all users" in words(busy)
+    slow = answered(coroutine(0.05, 0.004, 25), {("prefork", 4): 320.0, ("loop", 1): 160.0})
+    assert "loop is slower: the event loop is busy." in words(slow)
+    blocks = answered(coroutine(0.0, 0.004, 25), {("loop", 1): 220.0, ("prefork", 2): 210.0})
+    assert "calls run one at a time on the event loop" in words(blocks)
 
 
 def test_settings_of_malloc_are_named_if_they_save_cpu() -> None:

@@ -73,7 +73,7 @@ def _of_server(server: str) -> list[Case]:
         f"run_server:{server},no_such_task": "task",
         f"run_server:{server},noop\nsync": "noop_sync",
         f"run_server:{server}\nx": server,
-        f"{run},python=no\nsuch": "fab pythons",
+        f"{run},python=no\nsuch": "offload pythons",
     }
     return _cases(bad)
 
