@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from offload.bench.target import interpreters
+from offload.cli import completion
 from offload.errors import MachineError, UsageError
 from offload.registry import places
 from tests import ROOT
@@ -72,6 +73,13 @@ def test_offload_recommends_its_own_commands(words: str, advised: str, tmp_path:
     assert (found.returncode, found.stdout) == (2, "")
     assert advised in found.stderr
     assert not re.findall(r"\bfab [a-z-]+", found.stderr)
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("kind", ["bash", "zsh", "fish"])
+def test_the_completion_of_offload_is_also_that_of_fab(kind: str, tmp_path: Path) -> None:
+    found = shell(f"OFFLOAD completion:{kind}", tmp_path)
+    assert found.stdout.rstrip() == completion.SCRIPTS[kind].rstrip()
 
 
 @pytest.mark.server

@@ -71,7 +71,7 @@ class Offload(Fab):
 
 def main() -> None:
     """Run the command `offload`."""
-    program_name.use(NAME)
+    program_name.use(NAME, COMMANDS)
     Offload(__version__, name=NAME, executor_class=Executor, config_class=Config).run()
 
 

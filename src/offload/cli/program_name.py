@@ -6,17 +6,19 @@ A wheel has no fabfile: its commands are those of `offload`, and so are those th
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 FAB = "fab"
-COMMAND = re.compile(rf"\b{FAB} (?=[a-z]|--)")  # before the name of a command, --list or --help
 
 _name = FAB
+_command: re.Pattern[str] | None = None
 
 
-def use(name: str) -> None:
-    """Use a name instead of `fab` in all texts from now on."""
-    global _name
+def use(name: str, commands: Iterable[str]) -> None:
+    """Use a name instead of `fab` before each of these commands in all texts from now on."""
+    global _name, _command
     _name = name
+    _command = re.compile(rf"\b{FAB} (?=(?:{'|'.join(commands)})\b|--(?:help|list)\b)")
 
 
 def with_name(text: str) -> str:
@@ -25,4 +27,4 @@ def with_name(text: str) -> str:
     >>> with_name("Measure it: fab advise:shop:quote")
     'Measure it: fab advise:shop:quote'
     """
-    return text if _name == FAB else COMMAND.sub(f"{_name} ", text)
+    return text if _command is None else _command.sub(f"{_name} ", text)
