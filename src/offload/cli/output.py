@@ -1,7 +1,8 @@
 """Standard output and error whose reader may end early, such as `head`.
 
 The rest of the output is discarded and the command continues, so that its exit code is correct and
-its measurements are kept. A command that runs until its reader ends checks `has_no_reader`.
+its measurements are kept. A command that runs until its reader ends checks `has_no_reader`. The
+commands in the output have the name of this program.
 """
 
 from __future__ import annotations

@@ -22,9 +22,5 @@ def use(name: str, commands: Iterable[str]) -> None:
 
 
 def with_name(text: str) -> str:
-    """Return a text whose commands have the name of this program.
-
-    >>> with_name("Measure it: fab advise:shop:quote")
-    'Measure it: fab advise:shop:quote'
-    """
+    """Return a text, written for `fab`, whose commands have the name of this program."""
     return text if _command is None else _command.sub(f"{_name} ", text)

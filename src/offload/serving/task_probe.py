@@ -33,8 +33,7 @@ from offload.serving import connection_count
 from offload.serving.lifecycle import calling, readiness
 from offload.serving.metrics import call_statistics, gil_address, gil_state, probe
 from offload.serving.metrics.call_statistics import CallStatistics
-from offload.serving.metrics.loop_idle import LoopIdle
-from offload.serving.metrics.sequential_calls import scheduling
+from offload.serving.metrics.loop_clock import LoopClock
 from offload.serving.pools import call_pools, pool_workers
 
 FEWEST = 3  # calls of `alone`
@@ -126,7 +125,7 @@ class _Probing:
         self._task = task
         self._stack = stack
         self._runner = stack.enter_context(asyncio.Runner())
-        self._idle: LoopIdle | None = None
+        self._clock: LoopClock | None = None
         self._pools: dict[tuple[str, int], Executor] = {}
         self._start = start
         self._first_s = 0.0
@@ -180,10 +179,10 @@ class _Probing:
             ]
             return await asyncio.gather(*calls)
 
-        idle = self._idle = self._idle or LoopIdle(self._runner.get_loop())
-        cpu, own_cpu, running = call_statistics.cpu_time(), thread_time(), _running_s(idle)
+        clock = self._clock = self._clock or LoopClock(self._runner.get_loop())
+        cpu, own_cpu, running = call_statistics.cpu_time(), thread_time(), clock.running_s()
         found = self._runner.run(run())
-        running_s, own_cpu_s = _running_s(idle) - running, thread_time() - own_cpu
+        running_s, own_cpu_s = clock.running_s() - running, thread_time() - own_cpu
         _share(found, call_statistics.cpu_time() - cpu)
         # While one user's result is checked, all users wait.
         checking_s = sum(each.checking_s for each in found)
@@ -192,7 +191,7 @@ class _Probing:
             each.wall_s *= calling_share
         summary = _summary(found)
         on_loop_s = max(0.0, max(running_s, own_cpu_s) - checking_s) / summary["done"]
-        return {**summary, "on_loop_s": on_loop_s if idle.is_known else None}
+        return {**summary, "on_loop_s": on_loop_s if clock.is_known else None}
 
     def _pool(self, kind: str, count: int) -> Executor:
         if (kind, count) not in self._pools:
@@ -209,15 +208,6 @@ class _Probing:
     def _prepares(self) -> bool:
         """Whether the first call of a process takes longer than later ones, or may do so."""
         return self._later_s is None or self._first_s > PREPARES * self._later_s
-
-
-def _running_s(idle: LoopIdle) -> float:
-    """Return a clock in s that stops while this thread's loop waits for events or for a CPU.
-
-    A wait for a CPU after `select` is subtracted twice, so the CPU time may be larger.
-    """
-    queued_s, _ = scheduling()
-    return monotonic() - idle.s - queued_s
 
 
 def _share(found: Sequence[CallStatistics], cpu_s: float) -> None:

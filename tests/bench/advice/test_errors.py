@@ -14,7 +14,7 @@ from tests.bench.advice.answers import PYTHON, answered
 from tests.commands import fab, fab_here
 
 BAD = """
-import os, sys, time
+import asyncio, os, sys, time
 def raises(): raise ValueError("no quote\\nfor 7")
 def ends(): os._exit(3)
 def exits(): sys.exit(3)
@@ -25,6 +25,12 @@ def fails_often(calls=[]):
     calls.append(1)
     time.sleep(0.01)
     if len(calls) % 2: raise ValueError("odd")
+async def alone():
+    lock = os.open(__file__ + ".lock", os.O_CREAT | os.O_EXCL)
+    await asyncio.sleep(0.01)
+    os.close(lock)
+    os.unlink(__file__ + ".lock")
+    return "42"
 """
 
 
@@ -89,3 +95,14 @@ def test_a_function_that_cannot_be_advised_on_is_one_line(
     assert (said.returncode, "Traceback" in said.stderr) == (code, False), said
     errors = [line for line in said.stderr.splitlines() if line.startswith("error: ")]
     assert [line.startswith(f"error: {message}") for line in errors] == [True], errors
+
+
+@pytest.mark.server
+@pytest.mark.timeout(120)
+def test_a_coroutine_that_works_in_no_strategy_is_one_line(tmp_path: Path) -> None:
+    """One call at a time can have its file, on a loop, in threads and in processes."""
+    (tmp_path / "bad.py").write_text(BAD)
+    said = fab(f"predict:bad:alone,path={tmp_path},users=4", timeout=100)
+    problem = "bad:alone fails in every strategy if several calls run at once"
+    assert said.stderr.splitlines()[-1] == f"error: {problem}: fix the function first"
+    assert said.returncode == 5

@@ -23,7 +23,7 @@ from offload.bench.target import calling_process
 from offload.bench.target.calling_process import CallingProcess
 from offload.errors import MachineError, RunError, StartError, UsageError
 from offload.registry import places
-from offload.serving.metrics.loop_idle import LoopIdle
+from offload.serving.metrics.loop_clock import LoopClock
 from tests import ROOT
 from tests.waiting import is_running, read_line, wait_until
 
@@ -359,9 +359,9 @@ def test_a_task_may_choose_its_event_loop(shop: Path) -> None:
     assert found == [0, 0, 0]
 
 
-def test_the_idle_time_of_a_loop_without_a_selector_is_unknown() -> None:
+def test_the_time_on_a_loop_without_a_selector_is_unknown() -> None:
     """Such as that of uvloop."""
-    assert not LoopIdle(asyncio.AbstractEventLoop()).is_known
+    assert not LoopClock(asyncio.AbstractEventLoop()).is_known
 
 
 @pytest.mark.usefixtures("shop")

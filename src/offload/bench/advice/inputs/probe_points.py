@@ -79,6 +79,8 @@ def measure(
 ) -> Iterator[Pass]:
     """Yield the passes, all with the same numbers of workers; raise RunError.
 
+    Raise EndlessCalls if calls of a coroutine in threads do not end; `with_threads` is False to
+    measure without them.
     `start_s` is how long a process takes for the import and for what its first call prepares.
     """
     first: Pass | None = None

@@ -72,12 +72,12 @@ class EventLoops:
         return 1 - weight * (1 - found)
 
 
-def of_calls(probe: Probe) -> EventLoops:
-    """Return one event loop that runs the calls of a probe, without the overhead of requests."""
+def loop_of_probe(probe: Probe) -> EventLoops:
+    """Return the event loop of a probe: its calls have no overhead of requests."""
     return EventLoops(1, probe.capacity, probe.awaited_s, probe.on_loop_s, probe.call.cpu_s)
 
 
 def in_step_share(probe: Probe) -> float:
     """Return how much the concurrent calls on the loop of a probe ran in step; 1 without them."""
     point = probe.loop_point
-    return 1.0 if point is None else of_calls(probe).in_step_at(point.count, point.rate)
+    return 1.0 if point is None else loop_of_probe(probe).in_step_at(point.count, point.rate)

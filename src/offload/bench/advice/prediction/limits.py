@@ -7,7 +7,7 @@ external: the model knows it only by the rate that the calls reached.
 from __future__ import annotations
 
 from offload.bench.advice.inputs.probe import PROCESSES, THREADS, Point, Probe
-from offload.bench.advice.prediction.event_loops import of_calls
+from offload.bench.advice.prediction.event_loops import loop_of_probe
 
 SATURATED = 0.8  # share of the rate that workers and cores allow; below, something else limits it
 QUEUED_SHARE = 0.25  # share of a call spent waiting for a CPU, above which cores limit the rate
@@ -43,7 +43,7 @@ def find_limited_loop_point(probe: Probe) -> Point | None:
     """
     if (point := probe.loop_point) is None or probe.on_loop_s <= 0:
         return None
-    allowed = of_calls(probe).rate(point.count, in_step=1.0)
+    allowed = loop_of_probe(probe).rate(point.count, in_step=1.0)
     return point if point.rate < SATURATED * allowed else None
 
 

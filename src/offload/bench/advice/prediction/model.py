@@ -123,7 +123,7 @@ class Model:
         """Whether the function fails, or returns wrong results, with several workers.
 
         A coroutine that belongs to one event loop fails in processes that use a new loop for each
-        call, but not in those of prefork.
+        call, but not in those of prefork. There it fails if it cannot run beside another call.
         """
         if strategy == "threads":
             return self.probe.is_unsafe_in_threads
@@ -248,10 +248,8 @@ class Model:
     def _loaded_cpu_s(self, strategy: str, workers: int) -> float:
         """Return the CPU time of a call in s while the workers of a strategy keep all cores busy.
 
-        It is measured if workers of the probe kept the cores busy. Otherwise it is estimated by the
-        factor by which fixed work takes longer on busy cores. For a call that uses several cores it
-        depends on the number of workers: one worker runs a call alone, and several calls compete
-        for cores, in threads less than in processes.
+        For a call that uses several cores it depends on the number of workers: one worker runs a
+        call alone, and several calls compete for cores, in threads less than in processes.
         """
         call = self.probe.call
         if call.parallelism > 1 and (strategy == "loop" or workers == 1):
