@@ -20,36 +20,20 @@ MOST_SKIPS_TIMING = 20
 TIMING_FILES = $(shell grep -rl "mark.timing" --include=test_*.py tests pipepool/tests)
 TIMING = -m timing --reruns 1 -rR
 
-# Packages are installed from the files in locks/, which have the hashes of all their files, so that
-# a changed or additional package is refused. One file for each purpose, because pip accepts no hashes
-# in constraints. The toolkit and its process pool are installed from this checkout, without other
-# packages: what builds them is in locks/, too.
-PIP = $(BIN)/python -m pip install -q --disable-pip-version-check
-LOCKED = $(PIP) --require-hashes
-PROJECT = $(PIP) --no-deps --no-build-isolation -e ./pipepool -e .
-# The packages that draw pictures have no wheels for some Pythons: reports have no pictures there.
-PICTURES = -r locks/pictures.txt --only-binary vl-convert-python
-REQUIREMENTS = locks/setup.txt locks/pictures.txt pyproject.toml pipepool/pyproject.toml
-# Each lock, and the files whose packages it has; requirements.lock has those of all, without hashes.
-LOCKS = setup pictures dev publish suites corpus browser
-setup_FILES = requirements.txt requirements-build.txt
-pictures_FILES = requirements-pictures.txt
-dev_FILES = $(setup_FILES) $(pictures_FILES) requirements-dev.txt
-publish_FILES = requirements-publish.txt
-suites_FILES = requirements-suites.txt
-corpus_FILES = requirements-corpus.txt
-browser_FILES = requirements-browser.txt
-COMPILE = $(BIN)/uv pip compile -q --universal --python-version 3.11 --no-header --no-annotate
+# Packages are installed by uv, only in the versions and with the hashes of requirements.lock: a changed
+# or additional package is refused. The words are extras and groups of pyproject.toml.
+PACKAGES = $(BIN)/python scripts/install/packages.py
+LOCKED = requirements.lock pyproject.toml pipepool/pyproject.toml scripts/install/packages.py
 SITE = docs/_build
 
 .PHONY: setup demo test test-quick test-all test-peers coverage mutants check security format \
-	readme docs dist siege suites corpus browser tools lock clean help
+	readme docs dist siege suites lab browser tools lock clean help
 
 help:
 	@echo "make setup   set up .venv and siege only"
 	@echo "make demo    set up, then measure the 14 rows of the main benchmark (5 minutes)"
 	@echo "make suites  set up for every suite: also servers, load tools and nginx"
-	@echo "make corpus  set up for the functions that the advice is evaluated on"
+	@echo "make lab     set up for the laboratory: the functions that the advice is evaluated on"
 	@echo "make browser set up for the tests of reports in a browser"
 	@echo "make test    set up, then run the tests (6 minutes); test-quick: only tests without servers"
 	@echo "make test-all  set up for every suite, then run the slow tests, too"
@@ -74,7 +58,7 @@ test: .venv/developed siege
 test-quick: .venv/developed
 	$(PYTEST) $(PARALLEL) -m "unit and not slow"
 
-test-all: .venv/developed .venv/publishing suites corpus browser
+test-all: .venv/developed suites lab browser
 	$(PYTEST) --all $(PARALLEL) -m "not timing"
 	$(PYTEST) --all $(TIMING) $(TIMING_FILES)
 
@@ -89,8 +73,7 @@ coverage: .venv/developed siege
 	$(BIN)/coverage combine -q
 	$(BIN)/coverage report
 
-mutants: .venv/developed
-	$(PIP) cosmic-ray -c requirements.lock
+mutants: .venv/with-lab
 	nice $(BIN)/python -m scripts.checks.mutants
 
 check: .venv/developed docs security
@@ -103,8 +86,8 @@ check: .venv/developed docs security
 	for page in README.rst CONTRIBUTING.rst SECURITY.rst */README.rst CHANGELOG.rst pipepool/CHANGELOG.rst; do \
 	  $(BIN)/python -m docutils --report=1 --halt=2 $$page /dev/null || exit 1; done
 
-# bandit checks the code, and pip-audit the packages in locks/ for known vulnerabilities.
-security: .venv/developed .venv/publishing
+# bandit checks the code, and pip-audit the packages of the lock for known vulnerabilities.
+security: .venv/developed
 	$(BIN)/python -m bandit -q -c pyproject.toml -r src pipepool/src servers tasks scripts fabfile.py docs
 	$(BIN)/python -m scripts.checks.vulnerabilities
 
@@ -115,48 +98,41 @@ format: .venv/developed
 .venv/bin/python:
 	@scripts/install/venv $(PYTHON)
 
-.venv/installed: .venv/bin/python $(REQUIREMENTS)
-	$(LOCKED) -r locks/setup.txt $(PICTURES) || $(LOCKED) -r locks/setup.txt
-	$(PROJECT)
+.venv/installed: .venv/bin/python $(LOCKED)
+	@$(PACKAGES) pictures
 	@touch $@
 
-# One process collects the tests and so compiles all imported modules: otherwise each of the AT_ONCE
-# processes would compile them.
-.venv/developed: .venv/bin/python $(REQUIREMENTS) locks/dev.txt
-	$(LOCKED) --no-compile -r locks/dev.txt --only-binary vl-convert-python
-	$(PROJECT)
-	@$(PYTEST) --collect-only -qq >/dev/null 2>&1 || true
+# Compile here: otherwise each of the AT_ONCE processes would compile what it imports.
+.venv/developed: .venv/bin/python $(LOCKED)
+	@$(PACKAGES) pictures dev
+	@$(BIN)/python -m compileall -q src pipepool/src servers tasks
 	@touch .venv/installed $@
 
-.venv/publishing: .venv/installed locks/publish.txt
-	$(LOCKED) -r locks/publish.txt
+.venv/suited: .venv/installed
+	@$(PACKAGES) suites cluster
 	@touch $@
 
-.venv/suited: .venv/installed locks/suites.txt
-	$(LOCKED) -r locks/suites.txt
+.venv/with-lab: .venv/developed
+	@$(PACKAGES) lab
 	@touch $@
 
-.venv/with-corpus: .venv/installed locks/corpus.txt
-	$(LOCKED) -r locks/corpus.txt
-	@touch $@
-
-.venv/with-browser: .venv/installed locks/browser.txt
-	$(LOCKED) -r locks/browser.txt
+.venv/with-browser: .venv/installed
+	@$(PACKAGES) browser
 	@touch $@
 
 suites: .venv/suited siege tools
 	$(BIN)/fab build_octopus_db
 
-corpus: .venv/with-corpus
+lab: .venv/with-lab
 
 browser: .venv/with-browser
 	@scripts/install/browser
 
-docs: .venv/publishing
+docs: .venv/developed
 	$(BIN)/python -m sphinx -q -W --keep-going docs $(SITE)
 
 # Build each wheel from its sdist: this fails if the sdist is incomplete.
-dist: .venv/publishing
+dist: .venv/developed
 	rm -rf dist
 	for package in . pipepool; do $(BIN)/python -m build --outdir dist $$package || exit 1; done
 	$(BIN)/python -m twine check --strict dist/*
@@ -172,13 +148,10 @@ siege:
 tools:
 	@scripts/install/tools
 
-# Resolve the packages of all purposes together, for all supported Pythons and platforms; then write
-# the hashes of all files of these versions. The present versions are kept where they fit:
-# `make lock UPGRADE=--upgrade` takes newer ones.
+# Resolve the packages of all extras and groups together, for all supported Pythons and platforms. The
+# present versions are kept where they fit: `make lock UPGRADE=--upgrade` takes newer ones.
 lock: .venv/bin/python
-	$(PIP) uv
-	$(COMPILE) $(UPGRADE) $(sort $(foreach name,$(LOCKS),$($(name)_FILES))) -o requirements.lock
-	$(foreach name,$(LOCKS),$(COMPILE) --generate-hashes --upgrade -c requirements.lock $($(name)_FILES) -o locks/$(name).txt &&) true
+	$(PACKAGES) --lock $(UPGRADE)
 
 clean:
 	rm -rf .venv .data dist $(SITE) .mypy_cache .ruff_cache .pytest_cache

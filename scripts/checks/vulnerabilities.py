@@ -1,8 +1,8 @@
-"""Check the packages in locks/ for known vulnerabilities, by pip-audit.
+"""Check the packages in requirements.lock for known vulnerabilities, by pip-audit.
 
 Usage: python -m scripts.checks.vulnerabilities [LOCK ...]
 
-LOCK are files with hashes; default: all of locks/. The exit code is 1 if a package has a known
+LOCK are files with hashes; default: requirements.lock. The exit code is 1 if a package has a known
 vulnerability. First the advisories of one package with known vulnerabilities are requested. If
 there are none, the service cannot be reached, and nothing is checked: this is printed in one line
 with the word `skipped`, and the exit code is 0. pip-audit itself reports "no known vulnerabilities"
@@ -30,10 +30,10 @@ ACCEPTED: dict[str, str] = {}
 
 def main(words: list[str]) -> int:
     """Audit the files, and print what was found."""
-    files = [Path(word) for word in words] or sorted((ROOT / "locks").glob("*.txt"))
+    files = [Path(word) for word in words] or [ROOT / "requirements.lock"]
     for file in files:
         if not file.is_file():
-            raise UsageError(f"no file {str(file)!r}", "name a file of locks/")
+            raise UsageError(f"no file {str(file)!r}", "name a lock, such as requirements.lock")
     if (why := no_advisories()) is not None:
         print(f"pip-audit: skipped, the service with the advisories cannot be reached: {why}")
         return 0

@@ -6,6 +6,7 @@ import importlib.metadata
 import re
 import subprocess
 import sys
+import tomllib
 from contextlib import closing
 from pathlib import Path
 
@@ -26,8 +27,9 @@ from tests.records import changed, new_record
 AB = "ab is not installed: sudo apt install apache2-utils"
 OWN = {"fastapi", "uvicorn"}  # which are imported by their own names, beside what is in them
 IMPORTED = {named: name for name, named in requirements.PROVIDED_BY.items() if named not in OWN}
-LINES = (ROOT / "requirements-suites.txt").read_text().splitlines()
-PACKAGES = [re.split(r"[^\w-]", line)[0] for line in LINES if line[:1].isalpha()]
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+LINES = [*EXTRAS["suites"], *EXTRAS["cluster"]]
+PACKAGES = [re.split(r"[^\w-]", line)[0] for line in LINES]
 
 
 @pytest.mark.parametrize("package", PACKAGES)

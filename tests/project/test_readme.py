@@ -190,8 +190,9 @@ def test_every_suite_group_and_run_of_a_command_exists() -> None:
 
 def test_every_name_is_one_of_ours(commands: dict[str, object]) -> None:
     options = {option for each in commands.values() for option in each}
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]
-    lanes = {line.partition(":")[0] for line in settings["ini_options"]["markers"]}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    markers = project["tool"]["pytest"]["ini_options"]["markers"]
+    lanes = {line.partition(":")[0] for line in markers}
     ours = {
         "offload",
         *SERVERS,
@@ -201,6 +202,9 @@ def test_every_name_is_one_of_ours(commands: dict[str, object]) -> None:
         *commands,
         *options,
         *lanes,
+        "dependencies",
+        *project["project"]["optional-dependencies"],
+        *project["dependency-groups"],
         *SIGNS,
         *PROTECTION,
         *ADVICE,

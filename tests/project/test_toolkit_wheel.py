@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import zipfile
@@ -49,7 +50,7 @@ def test_the_wheel_holds_the_package_with_servers_tasks_and_data(both: dict[str,
         for part in parts
         for path in part.rglob("*.py")
     }
-    data = {f"requirements{more}.txt" for more in ("", "-suites", "-corpus", "-pictures")}
+    data = {"pyproject.toml", "requirements.lock"}
     data |= {f"reports/html/page/page.{kind}" for kind in ("html", "css", "js")}
     data |= {f"reports/live/page/live.{kind}" for kind in ("html", "css", "js")}
     data |= {"py.typed", "reports/results.schema.json", "reports/gate/gate.schema.json"}
@@ -62,7 +63,12 @@ def command(tmp_path_factory: pytest.TempPathFactory, both: dict[str, Path]) -> 
     """Install both wheels, with what they need, into an environment of their own."""
     folder = tmp_path_factory.mktemp("environment")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True, timeout=100)
-    pip(folder / "bin" / "python", *map(str, both.values()), "-c", str(ROOT / "requirements.lock"))
+    constraints = (
+        folder / "constraints.txt"
+    )  # with hashes, pip would demand those of our wheels, too
+    lock = (ROOT / "requirements.lock").read_text()
+    constraints.write_text("\n".join(re.findall(r"^[\w-]+==[^\\\n]+", lock, re.MULTILINE)))
+    pip(folder / "bin" / "python", *map(str, both.values()), "-c", str(constraints))
     return str(folder / "bin" / "offload")
 
 
@@ -91,3 +97,42 @@ def test_it_serves_a_users_own_function_in_the_users_folder(
         running.terminate()
         running.communicate(timeout=20)
     assert running.returncode == 0
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_requirements_txt_installs_what_fab_needs_into_an_empty_environment(tmp_path: Path) -> None:
+    subprocess.run(
+        [sys.executable, "-m", "venv", "--without-pip", tmp_path], check=True, timeout=100
+    )
+    own = [sys.executable, "-m", "pip", "--python", str(tmp_path / "bin" / "python")]
+    required = ["install", "-q", "--disable-pip-version-check", "-r", "requirements.txt"]
+    subprocess.run([*own, *required], check=True, timeout=300, cwd=ROOT, env=environment())
+    fab, port = str(tmp_path / "bin" / "fab"), free_port()
+    running = subprocess.Popen(
+        [fab, f"run_server:3,network_sync,port={port}"],
+        cwd=ROOT,
+        env=environment(),
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert "serves network_sync" in read_line(running.stderr)
+        load = [fab, f"run_load_test:url=http://127.0.0.1:{port}/,time=1,users=2,driver=builtin"]
+        done = subprocess.run(
+            load, cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=60
+        )
+        assert done.returncode == 0, done.stderr
+        assert '"completed"' in done.stdout
+    finally:
+        running.terminate()
+        running.communicate(timeout=20)
+    predicted = subprocess.run(
+        [fab, "predict:docs.shop:quote"],
+        cwd=ROOT,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert predicted.stdout.startswith("Use "), predicted.stderr

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import sys
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ from offload.errors import MachineError, UsageError
 from offload.registry import catalog, places, requirements
 from offload.suites import Case
 from tests.rounds import measure_window
+from tests.small_wheels import write_wheel
 
 pytestmark = pytest.mark.usefixtures("no_other_python")
 
@@ -78,8 +81,8 @@ def test_a_failed_installation_is_retried_by_the_next_command(
     def succeeds(words: list[str], seconds: float) -> bool:
         if "install" not in words:
             return False
-        attempts.append(words[-1])
-        return network["up"] or words[-1].startswith("tornado")
+        attempts.append(Path(words[-1]).name)
+        return network["up"] or attempts[-1] == "tornado.txt"
 
     monkeypatch.setattr(packages, "_succeeds", succeeds)
     monkeypatch.setattr(packages, "_our_pip", lambda: ["pip"])
@@ -95,6 +98,51 @@ def test_a_failed_installation_is_retried_by_the_next_command(
     assert len(attempts) == every + every - 1  # all but tornado, which is installed
     packages.environment("other")
     assert len(attempts) == every + every - 1
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("is_right", [True, False])
+def test_a_package_with_another_hash_is_not_installed(
+    is_right: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For another interpreter, by pip, from an index with one package and what it requires."""
+    wheels = [write_wheel(tmp_path, "tenacity", "idna>=1"), write_wheel(tmp_path, "idna")]
+    digests = [hashlib.sha256(wheel.read_bytes()).hexdigest() for wheel in wheels]
+    digests[1] = digests[1] if is_right else "0" * 64
+    lock = tmp_path / "requirements.lock"
+    lines = [
+        f"idna==1.0 \\\n    --hash=sha256:{digests[1]}\n    # via tenacity",
+        f"tenacity==1.0 \\\n    --hash=sha256:{digests[0]}\n    # via offload (pyproject.toml)",
+    ]
+    lock.write_text("\n".join(lines) + "\n")
+    monkeypatch.setattr(requirements, "LOCK", lock)
+    requirements._lock.cache_clear()
+    monkeypatch.setattr(packages, "ALWAYS", ("tenacity",))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    folder = tmp_path / "packages"
+    try:
+        installed = packages._install(sys.executable, folder, requirements.pins(["tenacity"]))
+    except MachineError as error:
+        assert not is_right
+        assert str(error).startswith("tenacity==1.0 cannot be installed for ")
+        assert not (folder / "tenacity.py").exists()
+    else:
+        assert is_right
+        assert installed == ["tenacity==1.0"]
+        assert (folder / "tenacity.py").exists()
+        assert (folder / "idna.py").exists()
+    finally:
+        requirements._lock.cache_clear()
+
+
+def test_a_requirement_has_the_lines_of_all_that_it_requires() -> None:
+    [*names] = [line.partition("==")[0] for line in requirements.locked("requests>=2")]
+    assert names == ["certifi", "charset-normalizer", "idna", "requests", "urllib3"]
+    assert requirements.pins(["yaml"])[0].startswith("pyyaml==")
+    assert requirements.pins(["blacksheep"]) == []
+    for name in ("requests", "aiohttp"):
+        assert all(" --hash=sha256:" in line for line in requirements.locked(name))
 
 
 def test_an_application_has_its_own_packages_and_needs_those_of_its_server_only(

@@ -291,7 +291,7 @@ def test_a_real_gate_is_green_against_a_slower_checkout_and_red_the_other_way(
     assert better.returncode == codes[case["verdict"]]
     assert case["ratio"] > 1.4
     monkeypatch.setenv("PYTHONPATH", f"{other}/src:{other}/pipepool/src")
-    for name in ("fabfile.py", "requirements.txt"):
+    for name in ("fabfile.py", "pyproject.toml", "requirements.lock"):
         shutil.copy(ROOT / name, other / name)
     worse = fab(f"compare_runs:against={ROOT},{words}", cwd=other, timeout=200)
     [case] = json.loads(worse.stdout)["cases"]

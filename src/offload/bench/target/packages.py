@@ -38,8 +38,9 @@ def environment(
 
     If the interpreter has Tornado and the packages in `needs`, PYTHONPATH only adds `offload` and
     `pipepool`. Otherwise the required packages are installed into a folder for this interpreter
-    under .pythons. Packages that cannot be installed are reported and skipped, and a server that
-    needs one does not start; the next command retries them. If `work` is a user's application, only
+    under .pythons, in the versions and with the hashes of the lock. Packages that cannot be
+    installed are reported and skipped, and a server that needs one does not start; the next command
+    retries them. If `work` is a user's application, only
     the packages in `needs` are required, because the application has its own. `ours` is a
     PYTHONPATH to use instead of this checkout's. Raise MachineError if Tornado cannot be installed.
     """
@@ -53,7 +54,7 @@ def environment(
     listing = folder / "installed"
     known = listing.read_text().splitlines() if listing.exists() else []
     failed = _failed.setdefault(python, set())
-    lines = requirements.lines_for(always) + requirements.lines_for(needs)
+    lines = requirements.pins(always) + requirements.pins(needs)
     if missing := [line for line in lines if line not in known and line not in failed]:
         installed = _install(python, folder, missing)
         folder.mkdir(parents=True, exist_ok=True)  # pip creates it only with a package
@@ -98,7 +99,7 @@ def _install(python: str, folder: Path, packages: Sequence[str]) -> list[str]:
     installed = [
         package for package in packages if _succeeds(_pip(python, folder, package), INSTALL_TIMEOUT)
     ]
-    tornado = requirements.lines_for(ALWAYS[:1])[0]
+    tornado = requirements.pins(ALWAYS[:1])[0]
     if tornado in packages and tornado not in installed:
         command = " ".join(_pip(python, folder, tornado))
         raise MachineError(f"{tornado} cannot be installed for {python}", command)
@@ -109,9 +110,13 @@ def _install(python: str, folder: Path, packages: Sequence[str]) -> list[str]:
 
 def _pip(python: str, folder: Path, package: str) -> list[str]:
     """Return a command of this environment's pip for another interpreter, which may have none."""
+    name, _, _ = package.partition("==")
+    required = interpreters.FOLDER / "requirements" / f"{name}.txt"
+    required.parent.mkdir(parents=True, exist_ok=True)
+    required.write_text("\n".join(requirements.locked(package)))
     pip = [*_our_pip(), "--python", python, "install", "--quiet"]
     options = ["--disable-pip-version-check", "--only-binary", ONLY_WHEELS, "--target", str(folder)]
-    return [*pip, *options, "--upgrade", package]
+    return [*pip, *options, "--upgrade", "--require-hashes", "-r", str(required)]
 
 
 def _our_pip() -> list[str]:
