@@ -118,6 +118,30 @@ def test_an_environment_is_made_with_the_python_named(run: Run, tmp_path: Path) 
     assert done.returncode == 0
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(200)
+def test_a_python_without_ensurepip_has_its_pip_by_another_python(
+    bin_: Path, tmp_path: Path
+) -> None:
+    without = f"""#!/bin/sh
+case " $* " in *" -m venv --without-pip "*|*" -c "*) exec {sys.executable} "$@" ;; esac
+exit 1
+"""
+    program(bin_ / "python3", f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    (bin_ / "mktemp").symlink_to(str(shutil.which("mktemp")))
+    done = subprocess.run(
+        [str(FOLDER / "venv"), program(bin_ / "without", without)],
+        cwd=tmp_path,
+        env={**os.environ, "PATH": str(bin_)},
+        capture_output=True,
+        text=True,
+        timeout=180,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    python = str(tmp_path / ".venv" / "bin" / "python")
+    assert subprocess.run([python, "-m", "pip", "--version"], timeout=30).returncode == 0
+
+
 def test_siege_that_is_here_is_not_installed(run: Run, bin_: Path) -> None:
     program(bin_ / "siege", SUCCEEDS)
     program(bin_ / "apt-get", FAILS)
