@@ -91,7 +91,7 @@ coverage: .venv/developed siege
 
 mutants: .venv/developed
 	$(PIP) cosmic-ray -c requirements.lock
-	nice $(BIN)/python -m scripts.checks.mutants
+	nice $(BIN)/python -m lab mutants
 
 check: .venv/developed docs security
 	$(BIN)/ruff format --check .
@@ -105,7 +105,7 @@ check: .venv/developed docs security
 
 # bandit checks the code, and pip-audit the packages in locks/ for known vulnerabilities.
 security: .venv/developed .venv/publishing
-	$(BIN)/python -m bandit -q -c pyproject.toml -r src pipepool/src servers tasks scripts fabfile.py docs
+	$(BIN)/python -m bandit -q -c pyproject.toml -r src pipepool/src servers tasks lab scripts fabfile.py docs
 	$(BIN)/python -m scripts.checks.vulnerabilities
 
 format: .venv/developed

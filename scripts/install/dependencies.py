@@ -24,7 +24,7 @@ class Dependencies(MetadataHookInterface):
 
         needed = lines(root / "requirements.txt")
         metadata["dependencies"] = [*needed, f"pipepool>={version[1]}"]
-        extras = ("suites", "corpus", "pictures")
+        extras = ("suites", "pictures")
         metadata["optional-dependencies"] = {
             extra: lines(root / f"requirements-{extra}.txt") for extra in extras
         }

@@ -13,7 +13,6 @@ TARGETS = {  # the target of make that installs the packages of each file
     places.PACKAGE / "requirements.txt": "setup",
     places.PACKAGE / "requirements-pictures.txt": "setup",
     places.PACKAGE / "requirements-suites.txt": "suites",
-    places.PACKAGE / "requirements-corpus.txt": "corpus",
 }
 PROVIDED_BY = {  # import name: the name of the package that installs it
     "PIL": "pillow",
