@@ -74,7 +74,7 @@ coverage: .venv/developed siege
 	$(BIN)/coverage report
 
 mutants: .venv/with-lab
-	nice $(BIN)/python -m scripts.checks.mutants
+	nice $(BIN)/python -m lab mutants
 
 check: .venv/developed docs security
 	$(BIN)/ruff format --check .
@@ -88,7 +88,7 @@ check: .venv/developed docs security
 
 # bandit checks the code, and pip-audit the packages of the lock for known vulnerabilities.
 security: .venv/developed
-	$(BIN)/python -m bandit -q -c pyproject.toml -r src pipepool/src servers tasks scripts fabfile.py docs
+	$(BIN)/python -m bandit -q -c pyproject.toml -r src pipepool/src servers tasks lab scripts fabfile.py docs
 	$(BIN)/python -m scripts.checks.vulnerabilities
 
 format: .venv/developed

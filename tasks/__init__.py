@@ -32,7 +32,7 @@ _own_files: dict[str, str] = {}  # the file of each user's task, for the line of
 def resolve(name: str) -> Callable[[], Any]:
     """Find and import a task by name, once; raise UsageError if it is missing or not callable.
 
-    A name is in catalog.tasks() or catalog.corpus(), or is that of a user's function:
+    A name is in catalog.tasks(), or is that of a user's function:
     `package.module:function` (the folder TASK_PATH is searched first), `path/to/file.py:function`.
     `registry.inputs` describes its arguments. Raise MachineError if a package is missing.
     """

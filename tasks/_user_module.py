@@ -57,9 +57,8 @@ def import_failed(where: str, error: BaseException, fix: str = "fix it") -> Usag
 
 def _file(path: Path) -> ModuleType:
     path = path.expanduser().resolve()
-    for ours in ("tasks", "corpus"):  # this folder on sys.path would hide xml
-        if path.parent == (catalog.FOLDER / ours).resolve():
-            return importlib.import_module(f"offload.{ours}.{path.stem}")
+    if path.parent == (catalog.FOLDER / "tasks").resolve():  # on sys.path it would hide xml
+        return importlib.import_module(f"offload.tasks.{path.stem}")
     # A unique module name, so that a file called tasks.py does not collide with this package.
     name = f"_own_{path.stem}_{hashlib.sha256(os.fsencode(path)).hexdigest()[:12]}"
     with _LOADING:

@@ -1,4 +1,4 @@
-"""Two tasks that differ by a known 20 %: fab check_method compares them to check its verdicts."""
+"""Two tasks that differ by a known 20 %, to check the verdicts of comparisons."""
 
 from __future__ import annotations
 

@@ -22,7 +22,11 @@ def test_a_share_is_rendered_in_percent(options: dict[str, int | str], text: str
 
 
 def test_no_other_place_renders_shares_without_the_space() -> None:
-    paths = [*(ROOT / "scripts").rglob("*.py"), *places.PACKAGE.glob("[bcr]*/**/*.py")]
+    paths = [
+        *(ROOT / "scripts").rglob("*.py"),
+        *(ROOT / "lab").rglob("*.py"),
+        *places.PACKAGE.glob("[bcr]*/**/*.py"),
+    ]
     found = [
         f"{path.name}: {line.strip()}"
         for path in paths

@@ -1,1 +1,1 @@
-"""Check what the docs promise and what the tests detect: effects, error rates, mutations."""
+"""Checks of what `make check` checks beside the code."""

@@ -83,7 +83,7 @@ def packages(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
     except (ValueError, KeyError, TypeError):
         last = (done.stderr.strip().splitlines() or ["no output"])[-1]
         what = f"pip-audit failed: {last[:200]}"
-        raise MachineError(what, "run it as scripts/checks/vulnerabilities.py does") from None
+        raise MachineError(what, "run it as scripts.checks.vulnerabilities.py does") from None
     return found
 
 

@@ -1,8 +1,8 @@
 """Measure the executors, and write the tables to docs/executors.rst; --check only compares.
 
 `python -m scripts.pages.executors_table` measures both parts, in about 20 minutes. With `pools` or
-`http` it measures only that part, and takes the other one from docs/executors.json; `-` measures
-nothing.
+`http` it measures only that part, and takes the other one from lab/data/executors.json; `-`
+measures nothing.
 """
 
 from __future__ import annotations
@@ -11,16 +11,17 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-from offload.bench.experiments.hops import Hop
-from offload.bench.pools.summary import Cell
-from offload.reports.tables import hops, pools
+from lab import DATA
+from lab.pools import hops_table as hops
+from lab.pools import pools_table as pools
+from lab.pools.hops import Hop
+from lab.pools.summary import Cell
 from scripts.pages.table import main
 from scripts.script import ROOT, run
 
-DOCUMENT, FIGURES = ROOT / "docs" / "executors.rst", ROOT / "docs" / "executors.json"
+DOCUMENT, FIGURES = ROOT / "docs" / "executors.rst", DATA / "executors.json"
 PARTS = {"http": ["http=yes", "format=json"], "pools": ["format=json"]}
 Values = dict[str, Any]
 
@@ -37,11 +38,11 @@ def _figures() -> dict[str, Values]:
 
 def _measure(part: str) -> Values:
     """Run the command, and return the JSON that it prints."""
-    command = [Path(sys.executable).with_name("fab"), f"bench_executors:{','.join(PARTS[part])}"]
-    print(f"{part}: {command[-1]}", file=sys.stderr)
+    command = [sys.executable, "-m", "lab", "bench_executors", *PARTS[part]]
+    print(f"{part}: {' '.join(command[2:])}", file=sys.stderr)
     completed = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=False)
     if completed.returncode:
-        sys.exit(f"{command[-1]} ended with exit code {completed.returncode}")
+        sys.exit(f"{' '.join(command[2:])} ended with exit code {completed.returncode}")
     return json.loads(completed.stdout)
 
 

@@ -1,7 +1,7 @@
 """Measure the cost of the GIL for tasks, and write docs/gil.rst; --check only compares.
 
 `python -m scripts.pages.gil_table` measures all tasks, about 2 minutes each. With names of tasks it
-measures only these, and takes the others from docs/gil.jsonl; `-` measures nothing.
+measures only these, and takes the others from lab/data/gil.jsonl; `-` measures nothing.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 
 from tabulate import tabulate
 
+from lab import DATA
 from offload import upstream
 from offload.bench.experiments import gil_cost, paired
 from offload.bench.experiments.direct_calls import direct
@@ -43,7 +44,7 @@ TASKS = (
     "xml_etree_sync",
     "xml_feedparser_sync",
 )
-DOCUMENT, FIGURES = ROOT / "docs" / "gil.rst", ROOT / "docs" / "gil.jsonl"
+DOCUMENT, FIGURES = ROOT / "docs" / "gil.rst", DATA / "gil.jsonl"
 WORKERS = 4
 HEAD = ("Task", "h", "threads", "processes", "interpreters", "free-threaded")
 MORE = ("rho", "hold", "gamma", "kappa", "switches", "loop lag", "C", "CPU/wall", "sigma")

@@ -12,34 +12,33 @@ import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from lab import DATA
+from lab.advice import evaluation, judgement_text
+from lab.experiments import gate_results
+from lab.faults import faults_table, lab
+from lab.method import method_verdicts
+from lab.soak import soak_file, soak_table
 from offload.bench.advice import answer, question_file
-from offload.bench.advice.check import evaluation
 from offload.bench.claims import suite_verdicts
 from offload.bench.claims.evaluate import ClaimVerdict
-from offload.bench.faults import lab
 from offload.bench.planning import plan_file
 from offload.bench.records import journal
-from offload.bench.soak import soak_file
 from offload.bench.stats import paired_test
 from offload.bench.telemetry import host
 from offload.cli import suite_claims
 from offload.errors import GateError
 from offload.registry import catalog
-from offload.reports.advice import answer_text, judgement_text
+from offload.reports.advice import answer_text
 from offload.reports.claims import by_source
 from offload.reports.gil import effects, effects_svg, on_and_off
 from offload.reports.gil.effects import Effect
 from offload.reports.rows import rows
 from offload.reports.tables import (
-    faults_table,
     formats,
     measurement,
-    method_verdicts,
-    soak_table,
     text_table,
 )
 from offload.suites import tornado
-from scripts.checks import gate_results
 from scripts.pages import record_fields, reference
 from scripts.pages.committed import RESULTS, RUN, gil_effects
 from scripts.pages.table import between
@@ -158,14 +157,14 @@ def _gates() -> str:
 
 def _faults() -> str:
     """Return the findings of the fault lab, and their machine."""
-    size, environment, found = lab.load(ROOT / "docs" / lab.FILE)
+    size, environment, found = lab.load(DATA / lab.FILE)
     where = f"Size: {size}. Measured on {host.sentence(environment)}."
     return f"{faults_table.summary(found)}. {where}\n\n{faults_table.render(found, text_table.RST)}"
 
 
 def _soak() -> str:
     """Return the findings of a soak, and their machine."""
-    planned, environment, found = soak_file.load(ROOT / "docs" / soak_file.FILE)
+    planned, environment, found = soak_file.load(DATA / soak_file.FILE)
     where = f"{planned.seconds / 60:g} minutes. Measured on {host.sentence(environment)}."
     return f"{soak_table.summary(found)}. {where}\n\n{soak_table.render(found, text_table.RST)}"
 

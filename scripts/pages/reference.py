@@ -8,8 +8,8 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from lab import corpus as functions
 from offload.cli import program
-from offload.corpus import FOLDS
 from offload.registry import catalog
 from offload.registry.entries import Entry
 from offload.reports.tables import text_table
@@ -58,9 +58,9 @@ def suites() -> str:
 
 def corpus() -> str:
     """Return all functions of the corpus by module, with their packages and folds."""
-    folds = {name: number for number, fold in enumerate(FOLDS, 1) for name in fold}
+    folds = {name: number for number, fold in enumerate(functions.FOLDS, 1) for name in fold}
     by_module: dict[Path, list[Entry]] = {}
-    for entry in catalog.corpus().values():
+    for entry in functions.entries().values():
         by_module.setdefault(entry.path, []).append(entry)
     parts = []
     for path, entries in by_module.items():
@@ -68,7 +68,7 @@ def corpus() -> str:
         parts.append(
             text_table.wrapped(f"**{path.stem}**" + (f" ({packages})" if packages else ""))
         )
-        names = [entry.name.removeprefix(f"{catalog.CORPUS}.") for entry in entries]
+        names = [entry.name.removeprefix(functions.task_name("")) for entry in entries]
         ends = [f" *Fold {folds[name]}.*" if name in folds else "" for name in names]
         described = zip(names, entries, ends, strict=True)
         parts.append(_list((f"``{name}``", f"{e.summary}{end}") for name, e, end in described))

@@ -50,11 +50,11 @@ def test_servers_start_without_standard_streams(tmp_path: Path) -> None:
 
 
 @pytest.mark.server
-@pytest.mark.parametrize("words", ["", "--list", "--help faults"])
+@pytest.mark.parametrize("words", ["", "--list", "--help baseline"])
 def test_offload_lists_its_commands_by_its_own_name(words: str, tmp_path: Path) -> None:
     found = shell(f"OFFLOAD {words}", tmp_path)
     assert (found.returncode, found.stderr) == (0, "")
-    assert "offload faults:R1" in found.stdout
+    assert "offload baseline:main" in found.stdout
     assert not re.findall(r"\bfab [a-z]+", found.stdout)
 
 

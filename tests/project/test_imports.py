@@ -25,18 +25,18 @@ MAY_IMPORT = {
     "registry": {"errors"},
     "upstream": BASE,
     "tasks": BASE,
-    "corpus": {"registry"},
     "serving": BASE | {"tasks"},
     "servers": BASE | {"tasks", "serving"},
     "loads": BASE,
     "suites": BASE | {"loads"},
-    "bench": BASE | {"suites", "loads", "upstream", "corpus"},
-    "reports": BASE | {"suites", "loads", "bench", "corpus"},
-    "cli": BASE | {"suites", "loads", "bench", "reports", "corpus"},
+    "bench": BASE | {"suites", "loads", "upstream"},
+    "reports": BASE | {"suites", "loads", "bench"},
+    "cli": BASE | {"suites", "loads", "bench", "reports"},
     "__main__": {"interrupts", "cli"},
 }
 
-SERVED = PACKAGE / "bench" / "faults" / "served"  # the tasks of the lab: servers import them
+SERVED = ROOT / "lab" / "faults" / "served"  # the tasks of the lab: servers import them
+PRODUCT = (ROOT / "src" / "offload", ROOT / "servers", ROOT / "tasks", ROOT / "pipepool" / "src")
 
 STEPS: dict[str, set[str]] = {  # of a measurement, from numbers to rounds: folders of bench
     "stats": set(),
@@ -74,9 +74,15 @@ def parts_of(path: Path) -> set[str]:
 
 @pytest.mark.parametrize("part", MAY_IMPORT)
 def test_a_part_imports_only_what_stands_to_its_right(part: str) -> None:
-    own = [path for path in files(part) if path.parent != SERVED]
-    ours = {name for path in own for name in parts_of(path)}
+    ours = {name for path in files(part) for name in parts_of(path)}
     assert ours - {part} <= MAY_IMPORT[part]
+
+
+def test_the_product_imports_neither_the_lab_nor_scripts() -> None:
+    paths = [path for folder in PRODUCT for path in folder.rglob("*.py")]
+    assert len(paths) > 500
+    found = {path: imported(path) & {"lab", "scripts"} for path in (*paths, ROOT / "fabfile.py")}
+    assert {path: names for path, names in found.items() if names} == {}
 
 
 def test_the_tasks_of_the_lab_import_only_tasks() -> None:

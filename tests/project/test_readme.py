@@ -16,6 +16,8 @@ import docutils.core
 import docutils.nodes
 import pytest
 
+from lab import corpus
+from lab.commands import COMMANDS
 from offload import errors
 from offload.bench.advice.latency import Percentile
 from offload.bench.analysis import application_causes, figures
@@ -65,7 +67,7 @@ OTHERS = {  # single words that are code, and none of ours
 }
 MADE = {  # by commands and by make
     *("results/results.txt", "results/gate/", "results/gate/gate.md", "results/gate/junit.xml"),
-    "docs/gates.jsonl",  # by gate_check
+    "lab/data/gates.jsonl",  # by gate_check
     *(".venv/bin", ".venv/bin/activate"),
 }
 OF_A_RUN = {"claims.rst", "run.json", "records.jsonl"}  # in each committed run
@@ -168,7 +170,7 @@ def test_every_server_and_task_of_a_command_exists() -> None:
                 if module.startswith("docs."):
                     assert callable(getattr(importlib.import_module(module), function))
                 else:
-                    assert each in {**TASKS, **catalog.corpus()}
+                    assert each in {**TASKS, **corpus.entries()}
                 seen.add(each)
     assert len(seen) >= 6
 
@@ -190,6 +192,7 @@ def test_every_suite_group_and_run_of_a_command_exists() -> None:
 
 def test_every_name_is_one_of_ours(commands: dict[str, object]) -> None:
     options = {option for each in commands.values() for option in each}
+    of_lab = {option for each in COMMANDS.values() for option in parameter_defaults(each.body)}
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     markers = project["tool"]["pytest"]["ini_options"]["markers"]
     lanes = {line.partition(":")[0] for line in markers}
@@ -200,6 +203,7 @@ def test_every_name_is_one_of_ours(commands: dict[str, object]) -> None:
         *catalog.drivers(),
         *catalog.suites(),
         *commands,
+        *COMMANDS,
         *options,
         *lanes,
         "dependencies",
@@ -217,7 +221,7 @@ def test_every_name_is_one_of_ours(commands: dict[str, object]) -> None:
     assert named >= OTHERS  # else they need not stand here
     shown = {option for line in lines() for option in OPTION.findall(line)}
     assert len(shown & options) >= 12
-    assert {option for word in words() for option in OPTION.findall(word)} - options <= {
+    assert {option for word in words() for option in OPTION.findall(word)} - options - of_lab <= {
         "zero_copy_result",
         "zero_copy_args",
     }

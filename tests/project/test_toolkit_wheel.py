@@ -56,6 +56,7 @@ def test_the_wheel_holds_the_package_with_servers_tasks_and_data(both: dict[str,
     data |= {"py.typed", "reports/results.schema.json", "reports/gate/gate.schema.json"}
     data |= {"upstream/www/feed.xml", "upstream/www/page.html"}
     assert names == sources | {f"offload/{name}" for name in data}
+    assert all(".dist-info/" in name for name in {*listed} - names)  # and none of lab/
 
 
 @pytest.fixture(scope="module")

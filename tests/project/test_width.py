@@ -39,7 +39,7 @@ def widest(printed: str) -> str:
 
 
 def test_the_commands_are_found() -> None:
-    assert {"quick", "run_server", "report", "gil", "bench_executors"} <= set(commands())
+    assert {"quick", "run_server", "report", "gil", "capacity"} <= set(commands())
     assert len(commands()) >= 18
 
 

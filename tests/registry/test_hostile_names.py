@@ -144,8 +144,6 @@ COMMANDS_WITH_NAME = (
     "report:{}",
     "resume:{}",
     "capacity:3/{},p99=50ms",
-    "faults:{}",
-    "faults:R1,servers={}",
     "{}",
 )
 EVERY = [(name, number) for name in range(len(NAMES)) for number in range(len(COMMANDS_WITH_NAME))]

@@ -16,7 +16,6 @@ from offload.suites import Case
 from tests.commands import free_port, served
 from tests.http_clients import get
 from tests.records import new_record
-from tests.rounds import measure_window
 
 SHOP = """
 import os, urllib.request
@@ -102,7 +101,6 @@ def test_only_our_tasks_and_users_who_ask_for_it_have_their_responses_checked(
     checked = [catalog.has_checked_bodies(f"{n}:f", folder) for n in ("same", "silent", "other")]
     assert checked == [True, False, False]
     assert catalog.has_checked_bodies("noop_sync")
-    assert catalog.has_checked_bodies("offload.corpus.traps:unsafe_in_threads")
 
 
 @pytest.mark.parametrize(("stable", "flagged"), [("STABLE = False", 0), ("", 1)])
@@ -143,11 +141,3 @@ def test_the_upstream_of_a_users_function_is_started_and_ended_with_its_server(o
     with served(f"run_server:1,single:page,path={own},port={port}"):
         status, body = get(f"http://127.0.0.1:{port}/")
         assert (status, len(body)) == (200, 5120)
-
-
-@pytest.mark.server
-def test_a_function_that_is_wrong_in_threads_is_measured_as_wrong() -> None:
-    case = Case("threads", "offload.corpus.traps:unsafe_in_threads", 8, 0.5)
-    record = measure_window(case)
-    assert record.baseline.is_stable
-    assert record.result.failures

@@ -78,6 +78,4 @@ def test_what_serve_cannot_import_is_one_line(line: str, message: str, a_copy: P
 def test_make_suites_is_the_remedy_for_what_it_installs_alone() -> None:
     assert requirements.remedy(["fastapi", "h11", "uvloop"]) == "make suites"
     assert requirements.remedy(["tornado"]) == "make setup"
-    assert requirements.remedy(["PIL", "requests"]) == "make lab"
-    assert requirements.remedy(["PIL", "fastapi"]) == "make suites lab"
     assert requirements.remedy(["blacksheep"]) == f"{sys.executable} -m pip install blacksheep"

@@ -169,24 +169,6 @@ def test_missing_packages_of_a_users_file_are_named_before_its_import(own: Path)
         assert str(missing.value) == f"{name} needs no_such_thing: {hint}"
 
 
-def test_a_function_of_the_corpus_is_a_task_by_its_name_and_by_its_file() -> None:
-    function = tasks.resolve("offload.corpus.data:json_import")
-    path = catalog.FOLDER / "corpus" / "data.py"
-    assert tasks.resolve(f"{path}:json_import") is function
-    assert tasks.call("offload.corpus.data:json_import").isdigit()
-
-
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("data:json_imprt", "did you mean data:json_import?"),
-        ("x:y", "docs/corpus.rst lists them all"),
-    ],
-)
-def test_an_unknown_function_of_the_corpus_is_one_line(name: str, said: str) -> None:
-    assert _error_of(f"offload.corpus.{name}") == f"no {name!r} in offload.corpus: {said}"
-
-
 def test_missing_library_of_a_task_file_is_an_environment_error(tmp_path: Path) -> None:
     said = _said_of_a_task_file(tmp_path, "import no_such_thing.part")
     hint = f"install it with {sys.executable} -m pip install no_such_thing"

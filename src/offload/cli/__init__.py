@@ -33,28 +33,34 @@ def _check_folder() -> None:
         raise MachineError("the current folder was removed", "change to another one") from None
 
 
+def as_task(function: Callable[..., None]) -> Any:
+    """Return a function as a task of Fabric, whose errors are one line and an exit code."""
+
+    @functools.wraps(function)
+    def run(context: Context, *arguments: str, **options: Any) -> None:
+        # Raise KeyboardInterrupt, so that every `finally` runs; `interrupts` changed SIGINT.
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
+                signal.signal(number, signal.default_int_handler)
+        output.tolerate_early_readers()
+        try:
+            _check_folder()
+            function(context, *arguments, **options)
+            sys.stdout.flush()
+        except UserError as error:
+            raise Exit(f"error: {error}", code=error.exit_code) from error
+        except KeyboardInterrupt:
+            raise Exit("interrupted", code=130) from None
+
+    return task(auto_shortflags=False)(run)
+
+
 def command(group: str) -> Callable[[Callable[..., None]], Any]:
     """Return a decorator that registers a function as a command of a group."""
 
     def decorate(function: Callable[..., None]) -> Any:
-        @functools.wraps(function)
-        def run(context: Context, *arguments: str, **options: Any) -> None:
-            # Raise KeyboardInterrupt, so that every `finally` runs; `interrupts` changed SIGINT.
-            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-                if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
-                    signal.signal(number, signal.default_int_handler)
-            output.tolerate_early_readers()
-            try:
-                _check_folder()
-                function(context, *arguments, **options)
-                sys.stdout.flush()
-            except UserError as error:
-                raise Exit(f"error: {error}", code=error.exit_code) from error
-            except KeyboardInterrupt:
-                raise Exit("interrupted", code=130) from None
-
         GROUPS[group].append(function.__name__)
-        COMMANDS[function.__name__] = task(auto_shortflags=False)(run)
+        COMMANDS[function.__name__] = as_task(function)
         return COMMANDS[function.__name__]
 
     return decorate

@@ -5,10 +5,8 @@ The plan determines the kind of answer, so a resumed run has the same output as 
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,9 +30,7 @@ def print_answer(plan: Plan, folder: Path, records: Sequence[Record], format: st
         "gil": _gil_cost,
         "scale": _scaling,
         "capacity": _capacity,
-        "executors": _hops,
         "gate": _gate,
-        "check_method": _checks,
     }
     if plan.suite in printers:
         printers[plan.suite](plan, folder, records, format)
@@ -154,43 +150,3 @@ def _capacity(plan: Plan, folder: Path, records: Sequence[Record], style: str) -
         raise RunError(problem.text)
     if found.value is None:
         raise RunError(f"{name}: {capacity_table.sentence(found)}", capacity_table.remedy(found))
-
-
-def _hops(plan: Plan, folder: Path, records: Sequence[Record], style: str) -> None:
-    from offload.bench.experiments import hops
-    from offload.bench.records.run_records import RunRecords
-    from offload.bench.telemetry import host
-    from offload.reports.tables import hops as report
-
-    windows = RunRecords(records).windows()
-    workers = next(int(str(c.settings["workers"])) for c in plan.cases if "workers" in c.settings)
-    figures, missing = hops.summarize(windows), hops.missing_servers(windows)
-    conditions = host.pool_conditions(workers)
-    if not figures:
-        raise RunError(f"no server has figures: {'; '.join(missing.values())}")
-    if style == "json":
-        print(json.dumps(report.as_dict(figures, missing, conditions), indent=2))
-    else:
-        print(report.text(figures, missing, conditions, "rst" if style == "rst" else "simple"))
-
-
-def _checks(plan: Plan, folder: Path, records: Sequence[Record], style: str) -> None:
-    from offload.bench.experiments import method_check
-    from offload.reports.tables import method_verdicts
-
-    results = method_check.check_blocks(plan, records) if plan.blocks else []
-    if alone := method_check.alone(records):
-        results += method_check.check_alone(alone)
-    if not results:
-        command = f"fab check_method:run={folder.name}"
-        raise RunError(f"{folder} has no records", f"measure them by {command}")
-    if style == "json":
-        print(json.dumps([asdict(result) for result in results], indent=2))
-    else:
-        print(f"{method_verdicts.text(results)}\nrecords: {folder}")
-    failed = [result for result in results if result.passed is not True]
-    if failed and all(result.is_disturbed for result in failed):
-        names = ", ".join(result.name for result in failed)
-        raise DisturbedError(f"no verdict on {names}", "end the other processes and repeat it")
-    if failed:
-        raise GateError(f"checks failed: {', '.join(result.name for result in failed)}")

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from offload.bench.records.record import Record
     from offload.suites import Case, Claim
 
-NOT_REPORTED = ("check_advice", "check_method")  # suites with many short runs and another summary
 BUDGET_A_ROW = {True: 18.5, False: 80.0}  # s per row; by quick
 
 
@@ -76,10 +75,13 @@ def _blocks(cases: Sequence[Case], claims: Sequence[Claim], is_quick: bool) -> t
     return blocks.form(cases, pairs_of(by_memory=False), apart=pairs_of(by_memory=True))
 
 
-def start_run(plan: Plan, is_opened: bool = False) -> tuple[Path, list[Record]]:
+def start_run(
+    plan: Plan, is_opened: bool = False, is_reported: bool = True
+) -> tuple[Path, list[Record]]:
     """Run a new plan in a new folder; return the folder and all records.
 
-    With `is_opened` its live page is served and opened first.
+    With `is_opened` its live page is served and opened first, with `is_reported` its report.html is
+    written at the end.
     """
     check(plan)  # before the slow imports, so that a missing tool is reported soon
     _check_placements(plan)
@@ -108,7 +110,7 @@ def start_run(plan: Plan, is_opened: bool = False) -> tuple[Path, list[Record]]:
     print(f"{rows}: {rounds}; results in {folder}", file=sys.stderr)
     if is_opened:
         live_page.start_for_run(folder)
-    return folder, continue_run(plan, folder)
+    return folder, continue_run(plan, folder, is_reported)
 
 
 def check(plan: Plan) -> None:
@@ -144,8 +146,8 @@ def _check_placements(plan: Plan) -> None:
             hosts.check(each)
 
 
-def continue_run(plan: Plan, folder: Path) -> list[Record]:
-    """Measure the due rounds and long runs of a plan; return all records."""
+def continue_run(plan: Plan, folder: Path, is_reported: bool = True) -> list[Record]:
+    """Measure the due rounds and long runs of a plan, and report them; return all records."""
     from offload.bench.experiments.run import run
     from offload.bench.planning import planned_records
     from offload.bench.records import journal
@@ -162,7 +164,7 @@ def continue_run(plan: Plan, folder: Path) -> list[Record]:
             raise
         raise type(error)(f"{error}; {_resume_hint(folder)}") from error
     found = records or planned_records.read_if_any(folder, plan)
-    if found and plan.suite not in NOT_REPORTED:
+    if found and is_reported:
         write_report(folder)
     return found
 

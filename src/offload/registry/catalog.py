@@ -13,16 +13,11 @@ from offload.errors import UsageError
 from offload.registry import application, entries, inputs, places, source
 from offload.registry.entries import Entry
 
-FOLDER = places.PACKAGE  # contains servers/, tasks/, loads/, suites/ and corpus/
-CORPUS = "offload.corpus"
+FOLDER = places.PACKAGE  # contains servers/, tasks/, loads/ and suites/
 RUN_NAMES = (
     "advise",
     "capacity",
-    "check_advice",
-    "check_method",
     "compare",
-    "executors",
-    "faults",
     "gate",
     "gil",
     "load_tests",
@@ -82,14 +77,6 @@ def tasks() -> dict[str, Entry]:
     return found
 
 
-def corpus() -> dict[str, Entry]:
-    """Return all functions of the corpus by their names, `offload.corpus.text:markdown_page`."""
-    paths = entries.files(FOLDER / "corpus")
-    found = [(f"{CORPUS}.{path.stem}", e) for path in paths for e in entries.read_functions(path)]
-    named = [(f"{module}:{e.name}", module, e) for module, e in found]
-    return {name: replace(e, name=name, module=module) for name, module, e in named}
-
-
 def find_server(word: str) -> Entry:
     """Find a server by number, name or an ALSO spelling (`2_group`); raise UsageError.
 
@@ -124,7 +111,7 @@ def find_suite(word: str) -> Entry:
 
 def is_own(task: str) -> bool:
     """Whether the name of a task is that of a user's own function, not of one of this project."""
-    return ":" in task and not task.startswith(f"{CORPUS}.")
+    return ":" in task
 
 
 def find_task(word: str, folder: str | None = None) -> Entry:
@@ -159,12 +146,6 @@ def find_task(word: str, folder: str | None = None) -> Entry:
             raise UsageError(f"{word!r} is a server, but a task is expected", "fab list shows both")
         return _find("tasks", word, found)
     where = user_task["where"]
-    if where.startswith(f"{CORPUS}."):
-        found = corpus()
-        if word not in found:
-            names = [name.removeprefix(f"{CORPUS}.") for name in found]
-            raise unknown(CORPUS, word.removeprefix(f"{CORPUS}."), names, "docs/corpus.rst")
-        return found[word]
     if where.endswith(".py"):
         path: Path | None = _user_file(where)
         word = f"{path}:{user_task['function']}"

@@ -19,7 +19,6 @@ TARGETS = {  # the target of make that installs each extra or group
     "pictures": "setup",
     "suites": "suites",
     "cluster": "suites",
-    "lab": "lab",
 }
 PROVIDED_BY = {  # import name: the name of the package that installs it
     "PIL": "pillow",

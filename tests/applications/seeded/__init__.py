@@ -1,6 +1,6 @@
 """Small applications, each with one cause of a limit, or none; ADVISED lists them.
 
-scripts/checks/advise_applications.py advises on each. This folder is the path of their imports.
+lab/experiments/advise_applications.py advises on each. This folder is the path of their imports.
 """
 
 from __future__ import annotations

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from lab.experiments import typical_overheads
 from offload.bench.advice.inputs import overhead, typical_overhead
 from offload.bench.advice.inputs.overhead import WAITING_WORKERS, Overhead
 from offload.bench.advice.strategies import STRATEGIES
-from scripts.checks import typical_overheads
 
 NOOP_S = 0.001
 MEASURED = Overhead(0.0008, NOOP_S, Overhead(0.001, 0.002), Overhead(0.003, 0.004), idle_s=0.005)

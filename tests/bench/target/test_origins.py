@@ -232,7 +232,6 @@ WRONG = {
     ("3/shop:quote", "~nosuch/x"): "is not a folder",
     ("3/shop:quote", "x" * 5000): "is not a folder",
     ("3/noop_sync", "../other"): "3/noop_sync runs no code from ../other: choose cases with",
-    ("3/offload.corpus.text:markdown_page", "../other"): "runs no code from ../other",
     ("3/only_here.py:quote", "../other"): "/other/only_here.py' to compare with",
     ("3/json:dumps", "../other"): ", outside of ",
     ("3/nosuch:f", "../other"): "3/nosuch:f runs no code from ../other",

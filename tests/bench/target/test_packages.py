@@ -32,8 +32,7 @@ def test_what_a_server_needs_can_be_installed_for_another_python(name: str) -> N
     ("server", "task", "expected"),
     [
         ("threads", "noop_sync", ()),
-        ("threads", "offload.corpus.images:thumbnail", ("PIL", "segno")),
-        ("uvicorn_h11", "offload.corpus.tables:pandas_report", ("uvicorn", "pandas")),
+        ("uvicorn_h11", "own:f", ("uvicorn", "yaml")),
         ("threads", "own:f", ("yaml",)),
     ],
 )

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 import psutil
 import pytest
 
+from lab.method.method_check import ACCURATE, truth
 from offload.bench.analysis import disturbance
-from offload.bench.experiments.method_check import ACCURATE, truth
 from offload.bench.records.record import Record
 from offload.bench.telemetry import noise
 from offload.bench.trial import flags

@@ -1,6 +1,6 @@
 """fab watch and the sampler report the same rho of a running gunicorn, uvicorn and granian.
 
-scripts/checks/watch_effect.py compares both within 0.05, and measures the effect of watching on
+lab/experiments/watch_effect.py compares both within 0.05, and measures the effect of watching on
 the server.
 """
 
@@ -24,7 +24,7 @@ def test_rho_by_watch_agrees_with_the_meter_inside(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     require(name)
-    script = importlib.import_module("scripts.checks.watch_effect")
+    script = importlib.import_module("lab.experiments.watch_effect")
     monkeypatch.setattr(script, "SECONDS", 4.0)
     monkeypatch.setattr(script, "WITHIN", 0.15)  # three times what the script requires
     assert script._agrees(name)

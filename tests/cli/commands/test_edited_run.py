@@ -26,7 +26,7 @@ from tests.properties import examples
 
 ODD = (None, True, -1, 0, 1.5, 1e300, 10**30, "", "x", "../x", [], [1], [-1], [[0]], {}, {"a": 1})
 SUITES = (
-    *("compare", "gil", "scale", "executors", "check_method", "advise", "measure", "tornado"),
+    *("compare", "gil", "scale", "advise", "measure", "tornado"),
     "gate",
 )
 REFUSED = (2, 3, 5, 6, 7)

@@ -26,7 +26,7 @@ from tests.waiting import is_running, wait_until
 
 pytestmark = pytest.mark.server
 LOAD = Load("", users=5, seconds=0.5, keep_alive=True, timeout=5.0)
-SHIFTER = ROOT / "scripts" / "checks" / "time_namespace.py"
+SHIFTER = ROOT / "lab" / "experiments" / "time_namespace.py"
 
 
 def run(hosts: list[RemoteHost], load: Load) -> MergedLoad:

@@ -15,10 +15,10 @@ from typing import Any
 import psutil
 import pytest
 
+from lab.experiments import private_sshd
 from offload.bench.records import journal
 from offload.bench.trial import server_report
 from offload.loads.hosts.agent import SHARE
-from scripts.checks import private_sshd
 from tests import ROOT
 from tests.commands import FAB, CompletedCommand, free_port, served
 from tests.waiting import wait_until

@@ -95,7 +95,7 @@ def cases(*functions: str, slow: bool = False) -> list[Any]:
 
 @pytest.fixture
 def script(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    module = importlib.import_module("scripts.checks.handler_rate")
+    module = importlib.import_module("lab.experiments.handler_rate")
     monkeypatch.setattr(module, "WARM_S", 0.2)  # how exact a rate is proves nothing here
     return module
 

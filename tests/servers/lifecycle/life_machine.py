@@ -22,11 +22,11 @@ from hypothesis.stateful import (
     rule,
 )
 
-from offload.bench.faults.clients import concurrent_clients
-from offload.bench.faults.machine.processes import is_gone, kill
-from offload.bench.faults.machine.waiting import wait_until
-from offload.bench.faults.rows.failing_tasks import FAILURES
-from offload.bench.faults.servers.faulty_server import FaultyServer, faulty
+from lab.faults.clients import concurrent_clients
+from lab.faults.machine.processes import is_gone, kill
+from lab.faults.machine.waiting import wait_until
+from lab.faults.rows.failing_tasks import FAILURES
+from lab.faults.servers.faulty_server import FaultyServer, faulty
 from offload.bench.target import server
 from tests.commands import can_listen, free_port
 

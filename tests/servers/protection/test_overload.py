@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from offload.bench.faults.clients.overload_clients import overload
+from lab.faults.clients.overload_clients import overload
 from tests.http_clients import get
 from tests.servers.protection.conftest import Protected, counts
 from tests.servers.protection.protected_tasks import NAP

@@ -1,7 +1,7 @@
 """The break-even of a dask cluster: the duration of a call from which several machines are faster.
 
-`scripts/checks/cluster/dask_break_even.py` measures it on one machine with 2 cores: it compares one
-process, which represents one machine, with two dask workers, which represent two machines.
+It was measured on one machine with 2 cores: one process, which represents one machine, was compared
+with two dask workers, which represent two machines.
 """
 
 from __future__ import annotations

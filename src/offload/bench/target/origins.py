@@ -16,7 +16,7 @@ from typing import Any
 
 from offload.bench.target import environments, interpreters, packages, server
 from offload.errors import StartError, UsageError
-from offload.registry import application, catalog, inputs, places, source
+from offload.registry import application, inputs, places, source
 from offload.suites import Case, Origin
 
 VERSION = re.compile(r"[A-Za-z0-9][\w.-]*==[\w.+!]+", re.ASCII)
@@ -193,8 +193,7 @@ def _module(case: Case) -> str | None:
     """Return the module or the file of a user's own work; None for tasks of ours."""
     if application.is_application(case.task):
         return application.parse(case.task).where
-    where = inputs.split(case.task)[0].rpartition(":")[0]
-    return where if where and not where.startswith(f"{catalog.CORPUS}.") else None
+    return inputs.split(case.task)[0].rpartition(":")[0] or None
 
 
 def differences(cases: Sequence[Case], others: Sequence[Case]) -> list[str]:

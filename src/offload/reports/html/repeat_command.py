@@ -65,7 +65,7 @@ def _of_plan(plan: Plan, folder: Path) -> str | None:
     if plan.suite == "advise":
         users = [] if first.users == DEFAULT_USERS else [f"users={first.users}"]
         return _join("advise", [*_work(first), *users, *_constraints(folder)], first)
-    return "fab bench_executors:http=yes" if plan.suite == "executors" else None
+    return None
 
 
 def _suite(plan: Plan) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import fmean
 
 from offload import cores
@@ -26,8 +27,8 @@ SHORTEST = 1e-9  # of a valid figure in s
 NOOP, WAITS, SENDS = "noop_sync", "sleep_shortest_sync", "noop_megabyte_sync"
 # Tasks that compute: for about 2 ms, and in threads for 1 ms without the GIL, because the GIL would
 # leave cores idle itself
-COMPUTES = "offload.corpus.data:json_import"
-COMPUTES_WITHOUT_GIL = "offload.corpus.generated:native_1"
+TASKS = Path(__file__).with_name("computing_tasks.py").resolve()
+COMPUTES, COMPUTES_WITHOUT_GIL = f"{TASKS}:json_import", f"{TASKS}:native"
 USERS = 25
 WAIT_S = 0.002  # of a call of WAITS
 WORKERS_BUSY = 0.8  # busy share of the workers, above which they limit the rate; a guess

@@ -1,0 +1,1 @@
+"""Pools: compare pools of worker processes (python -m lab.pools)."""

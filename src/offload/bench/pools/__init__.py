@@ -1,1 +1,0 @@
-"""Pools: compare pools of worker processes (python -m offload.bench.pools)."""
