@@ -92,10 +92,26 @@ def test_values_may_follow_a_command_after_spaces(tmp_path: Path) -> None:
 
 @pytest.mark.server
 def test_a_full_disk_below_the_output_is_one_line(tmp_path: Path) -> None:
-    for words in ("list", "--help list", ""):
+    for words in ("list", "--help list", "--version", ""):
         found = shell(f"OFFLOAD {words} > /dev/full", tmp_path)
         assert found.stderr == "error: the output: No space left on device: write it elsewhere\n"
         assert found.returncode == 6
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("streams", ["2> /dev/full", "> /dev/full 2>&1", "2>&-", ">&- 2>&-"])
+@pytest.mark.parametrize(("words", "code"), [("explain:no_such_run", 2), ("no_such_command", 2)])
+def test_an_error_has_its_exit_code_although_it_cannot_be_printed(
+    words: str, code: int, streams: str, tmp_path: Path
+) -> None:
+    found = shell(f"OFFLOAD {words} {streams}", tmp_path)
+    assert (found.returncode, found.stdout, found.stderr) == (code, "", "")
+
+
+@pytest.mark.server
+@pytest.mark.parametrize(("words", "code"), [("--help list", 6), ("--version", 6), ("", 6)])
+def test_no_output_at_all_has_its_exit_code(words: str, code: int, tmp_path: Path) -> None:
+    assert shell(f"OFFLOAD {words} > /dev/full 2>&1", tmp_path).returncode == code
 
 
 @pytest.mark.server

@@ -16,6 +16,7 @@ def begin(
     *words: str,
     limit: str = "",
     module: str = "offload.servers",
+    stdout: IO[str] | None = None,
     stderr: int | IO[str] = subprocess.PIPE,
     **environment: str,
 ) -> subprocess.Popen[str]:
@@ -33,6 +34,7 @@ def begin(
         ],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT}/src:{ROOT}/pipepool/src", **environment},
+        stdout=stdout,
         stderr=stderr,
         text=True,
     )
