@@ -20,7 +20,7 @@ from tests import ROOT
 from tests.installed import require
 
 KEPT = ("PYTHONPATH", "PYTHONHOME")  # without them Python may not find what it imports
-pytest_plugins = ["tests.plugins.lanes", "tests.plugins.leftovers"]
+pytest_plugins = ["tests.plugins.lanes", "tests.plugins.leftovers", "tests.plugins.order"]
 
 # Variables of the shell such as PYTHONUNBUFFERED would hide what users see.
 for _name in [n for n in os.environ if n.startswith("PYTHON") and n not in KEPT]:
