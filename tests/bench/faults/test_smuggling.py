@@ -17,7 +17,9 @@ from offload.bench.faults.servers import reverse_proxy
 from offload.upstream import nginx
 
 pytestmark = pytest.mark.server
-needs_nginx = pytest.mark.skipif(nginx.find() is None, reason="nginx: make suites installs it")
+needs_nginx = pytest.mark.skipif(
+    nginx.find() is None, reason="nginx is not installed: make test-all"
+)
 
 
 @contextmanager

@@ -316,6 +316,7 @@ time.sleep(60)
 
 
 @pytest.mark.skipif(not Path("/proc/2/maps").exists(), reason="no thread of the kernel is here")
+@pytest.mark.skipif(os.getuid() != 0, reason="only root may read the memory of others")
 def test_a_thread_of_the_kernel_is_no_python() -> None:
     with pytest.raises(Unreadable, match=r"pid 2 \(a thread of the kernel.* is not a Python") as no:
         python_runtime.find(2)
