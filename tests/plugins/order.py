@@ -7,10 +7,10 @@ that those before a failure can be run again in the same order.
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,15 +24,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    seed = config.getoption("--order-seed")
-    if seed == "random":  # drawn once: the other processes get the options of this one
+    if (worker := getattr(config, "workerinput", None)) is not None:
+        config.option.order_seed = worker["order_seed"]
+    elif config.option.order_seed == "random":
         config.option.order_seed = str(random.randrange(1_000_000))
-    elif seed and not seed.isdigit():
+    elif (seed := config.option.order_seed) and not seed.isdigit():
         raise pytest.UsageError(f"--order-seed={seed} is neither a whole number nor random")
-    is_worker = hasattr(config, "workerinput")
-    if is_worker or config.getoption("dist", "no") == "no":
-        name = os.environ.get("PYTEST_XDIST_WORKER", "main") if is_worker else "main"
+    if worker is not None or config.getoption("dist", "no") == "no":
+        name = "main" if worker is None else worker["workerid"]
         config.pluginmanager.register(_Recorder(config.rootpath / ORDER / f"{name}.txt"))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Give a process of xdist the seed that this one has drawn."""
+    node.workerinput["order_seed"] = node.config.option.order_seed
 
 
 @pytest.hookimpl(trylast=True)

@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -102,6 +103,15 @@ def test_the_order_is_that_of_a_printed_seed_and_a_failure_shows_the_tests_befor
     number = drawn.index("test_own.py::test[7]") + 1
     shown = "\n".join(drawn[:number][-21:-1])
     assert f"test {number} of its process; the last ones before it:\n{shown}" in output
+
+
+def test_processes_that_run_tests_have_one_order(tmp_path: Path) -> None:
+    words = ["-p", "tests.plugins.order", "-p", "xdist", "-n", "2", "--order-seed=random"]
+    _, output = run(tmp_path, ORDERED, *words)
+    assert "1 failed, 29 passed" in output
+    done = [path.read_text().split() for path in tmp_path.glob(".data/order/gw?.txt")]
+    assert sorted(chain(*done)) == sorted(f"test_own.py::test[{n}]" for n in range(30))
+    assert "repeat: head -n " in output
 
 
 def test_the_tests_before_a_failure_can_be_run_again_in_their_order(tmp_path: Path) -> None:
