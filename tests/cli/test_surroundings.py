@@ -26,7 +26,7 @@ OFFLOAD = "import sys; from offload.cli.program import main; sys.argv[0] = 'offl
 
 def shell(command: str, folder: Path, **variables: str) -> CompletedCommand:
     """Run a command of bash in a folder; OFFLOAD in it is the command `offload`."""
-    words = f'{sys.executable} -P -c "{OFFLOAD}"'
+    words = f'"{sys.executable}" -P -c "{OFFLOAD}"'
     environment = {**os.environ, **places.import_path(), "RESULTS": str(folder / "r"), **variables}
     return subprocess.run(
         ["bash", "-c", command.replace("OFFLOAD", words)],
