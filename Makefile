@@ -12,9 +12,9 @@ PYTEST = $(BIN)/python -m pytest
 # A failed test is retried once; the report contains both the failure and the retry.
 AT_ONCE = 5
 PARALLEL = -n $(AT_ONCE) --dist worksteal --reruns 1 -rR
-# A run with more skips than these fails. After `make setup` alone 490 and 13 tests lack a package.
-MOST_SKIPS = 520
-MOST_SKIPS_TIMING = 20
+# The order of the tests is random. `make test SEED=123` repeats the order that printed this seed.
+SEED ?= random
+ORDER = --order-seed=$(SEED)
 # Tests that measure time run alone; a failed one is retried once, and -rR reports it. Only the files
 # that have such tests are imported.
 TIMING_FILES = $(shell grep -rl "mark.timing" --include=test_*.py tests pipepool/tests)
@@ -52,15 +52,15 @@ demo: .venv/installed siege
 	$(BIN)/fab quick
 
 test: .venv/developed siege
-	$(PYTEST) $(PARALLEL) -m "not timing" --most-skips=$(MOST_SKIPS)
-	$(PYTEST) $(TIMING) $(TIMING_FILES) --most-skips=$(MOST_SKIPS_TIMING)
+	$(PYTEST) $(PARALLEL) $(ORDER) -m "not timing"
+	$(PYTEST) $(TIMING) $(ORDER) $(TIMING_FILES)
 
 test-quick: .venv/developed
-	$(PYTEST) $(PARALLEL) -m "unit and not slow"
+	$(PYTEST) $(PARALLEL) $(ORDER) -m "unit and not slow"
 
 test-all: .venv/developed suites lab browser
-	$(PYTEST) --all $(PARALLEL) -m "not timing"
-	$(PYTEST) --all $(TIMING) $(TIMING_FILES)
+	$(PYTEST) --all $(PARALLEL) $(ORDER) -m "not timing"
+	$(PYTEST) --all $(TIMING) $(ORDER) $(TIMING_FILES)
 
 # The tests are downloaded. Each test starts processes: do not run more tests at once than cores.
 test-peers: .venv/developed

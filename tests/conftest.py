@@ -19,7 +19,12 @@ from offload.suites import Case
 from tests import ROOT
 from tests.installed import require
 
-pytest_plugins = ["tests.plugins.lanes", "tests.plugins.leftovers"]
+KEPT = ("PYTHONPATH", "PYTHONHOME")  # without them Python may not find what it imports
+pytest_plugins = ["tests.plugins.lanes", "tests.plugins.leftovers", "tests.plugins.order"]
+
+# Variables of the shell such as PYTHONUNBUFFERED would hide what users see.
+for _name in [n for n in os.environ if n.startswith("PYTHON") and n not in KEPT]:
+    del os.environ[_name]
 
 # Background jobs of a shell ignore Ctrl-C, and processes inherit that: restore the default.
 signal.signal(signal.SIGINT, signal.default_int_handler)

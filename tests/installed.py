@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from offload.bench.target import interpreters
-from offload.registry import catalog
+from offload.registry import catalog, requirements
 
 MISSING = {
     name: [
@@ -47,6 +47,17 @@ def one_of_each_kind(servers: list[str]) -> list[object]:
 def require(server: str) -> None:
     """Skip the test if a server cannot run here; the reason names what is missing."""
     if MISSING[server]:
-        python = ".".join(map(str, catalog.find_server(server).needs_python))
-        how = f"make test-all PYTHON=python{python}" if python else "make test-all"
-        pytest.skip(f"{server} needs {' and '.join(MISSING[server])}: {how}")
+        pytest.skip(reason(server))
+
+
+def reason(server: str) -> str:
+    """Return why a server cannot run here: the first package that it lacks, or its Python."""
+    if needed := ".".join(map(str, catalog.find_server(server).needs_python)):
+        return f"Python {needed} is not used: make test-all PYTHON=python{needed}"
+    return lacks([*MISSING[server], server][0])
+
+
+def lacks(module: str) -> str:
+    """Return that a package or tool is not installed: tests with this reason count as one skip."""
+    package = requirements.PROVIDED_BY.get(module, module).replace("_", "-")
+    return f"{package} is not installed: make test-all"

@@ -77,7 +77,7 @@ def test_a_pool_works_under_any_settings_of_the_interpreter(
     flags: list[str], variables: dict[str, str], words: list[str], tmp_path: Path
 ) -> None:
     if words:
-        pytest.importorskip("uvloop")
+        pytest.importorskip("uvloop", reason="uvloop is not installed: make test-all")
     (tmp_path / "program.py").write_text(PROGRAM)
     done = subprocess.run(
         [sys.executable, *flags, "program.py", *words],

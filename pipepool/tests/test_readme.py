@@ -93,7 +93,7 @@ def quote(number): return f"{number} for 5"
 
 def test_the_fastapi_example_answers_requests(alone: dict[str, str], tmp_path: Path) -> None:
     for needed in ("fastapi", "uvicorn"):
-        pytest.importorskip(needed, reason=f"{needed} is missing: make test-all")
+        pytest.importorskip(needed, reason=f"{needed} is not installed: make test-all")
     (tmp_path / "shop").mkdir()
     (tmp_path / "shop" / "pricing.py").write_text(SHOP)
     (tmp_path / "quotes.py").write_text(example("FastAPI"))
@@ -123,7 +123,7 @@ if __name__ == "__main__":
 
 
 def test_the_django_views_return_responses(alone: dict[str, str], tmp_path: Path) -> None:
-    pytest.importorskip("django", reason="django is missing: make test-all")
+    pytest.importorskip("django", reason="django is not installed: make test-all")
     views = example("async def price") + "\n" + example("def priced")
     for name, code in {"shop/pricing": SHOP, "views": views, "call_views": CALL_VIEWS}.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)

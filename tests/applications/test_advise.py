@@ -20,7 +20,7 @@ from tests import ROOT
 from tests.applications import APPS
 from tests.applications.seeded import FOLDER
 from tests.commands import fab, fab_here
-from tests.installed import MISSING, require
+from tests.installed import require
 from tests.reports.live.serving import Events
 from tests.rounds import measure_window
 from tests.waiting import read_line, wait_until
@@ -138,8 +138,7 @@ def test_an_advice_that_is_interrupted_before_its_first_record_leaves_no_folder(
 @pytest.mark.server
 @pytest.mark.parametrize("server", PRELOADING)
 def test_preloaded_workers_report_and_share_the_application(server: str) -> None:
-    if MISSING[server]:
-        pytest.skip(f"{server} needs {' and '.join(MISSING[server])}: make test-all")
+    require(server)
     entry = catalog.find_server(server)
     size = {"workers": 2} if entry.workers_are == "processes" else {"processes": 2}
     app = "app=pure:app" if entry.serves == "asgi" else "app=pure:wsgi"

@@ -70,7 +70,7 @@ def test_a_run_without_a_record_that_can_be_read_has_no_report() -> None:
     )
 
 
-@pytest.mark.skipif(shutil.which("siege") is None, reason="siege is not installed")
+@pytest.mark.skipif(shutil.which("siege") is None, reason="siege is not installed: make test-all")
 def test_too_many_users_for_siege_are_refused() -> None:
     port = free_port()
     with served("run_server:3,noop_sync", "--port", str(port)):

@@ -26,7 +26,7 @@ OFFLOAD = "import sys; from offload.cli.program import main; sys.argv[0] = 'offl
 
 def shell(command: str, folder: Path, **variables: str) -> CompletedCommand:
     """Run a command of bash in a folder; OFFLOAD in it is the command `offload`."""
-    words = f'{sys.executable} -P -c "{OFFLOAD}"'
+    words = f'"{sys.executable}" -P -c "{OFFLOAD}"'
     environment = {**os.environ, **places.import_path(), "RESULTS": str(folder / "r"), **variables}
     return subprocess.run(
         ["bash", "-c", command.replace("OFFLOAD", words)],
@@ -92,10 +92,26 @@ def test_values_may_follow_a_command_after_spaces(tmp_path: Path) -> None:
 
 @pytest.mark.server
 def test_a_full_disk_below_the_output_is_one_line(tmp_path: Path) -> None:
-    for words in ("list", "--help list", ""):
+    for words in ("list", "--help list", "--version", ""):
         found = shell(f"OFFLOAD {words} > /dev/full", tmp_path)
         assert found.stderr == "error: the output: No space left on device: write it elsewhere\n"
         assert found.returncode == 6
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("streams", ["2> /dev/full", "> /dev/full 2>&1", "2>&-", ">&- 2>&-"])
+@pytest.mark.parametrize(("words", "code"), [("explain:no_such_run", 2), ("no_such_command", 2)])
+def test_an_error_has_its_exit_code_although_it_cannot_be_printed(
+    words: str, code: int, streams: str, tmp_path: Path
+) -> None:
+    found = shell(f"OFFLOAD {words} {streams}", tmp_path)
+    assert (found.returncode, found.stdout, found.stderr) == (code, "", "")
+
+
+@pytest.mark.server
+@pytest.mark.parametrize(("words", "code"), [("--help list", 6), ("--version", 6), ("", 6)])
+def test_no_output_at_all_has_its_exit_code(words: str, code: int, tmp_path: Path) -> None:
+    assert shell(f"OFFLOAD {words} > /dev/full 2>&1", tmp_path).returncode == code
 
 
 @pytest.mark.server

@@ -94,7 +94,7 @@ def test_a_server_that_refuses_for_a_moment_does_not_end_the_load() -> None:
         threading.Timer(0.6, late.listen).start()  # until then it refuses
         load = Load(f"http://127.0.0.1:{late.getsockname()[1]}/", users=2, seconds=1.0)
         measured = run_here(load)
-    assert (measured.figures.failed["refused"] or 0) > 1000
+    assert (measured.figures.failed["refused"] or 0) > 100
     assert measured.problem is None
 
 

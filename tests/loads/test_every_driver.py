@@ -13,6 +13,7 @@ import pytest
 from offload import loads
 from offload.loads import Load, LoadResult
 from offload.registry import catalog
+from tests.installed import lacks
 
 pytestmark = pytest.mark.server
 OTHERS = [
@@ -20,7 +21,7 @@ OTHERS = [
         name,
         marks=(
             pytest.mark.slow,
-            pytest.mark.skipif(loads.missing(name) is not None, reason="make test-all"),
+            pytest.mark.skipif(loads.missing(name) is not None, reason=lacks(name)),
         ),
     )
     for name in catalog.drivers()

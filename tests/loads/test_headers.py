@@ -14,6 +14,7 @@ from offload.bench.experiments import ad_hoc_load
 from offload.bench.records import lines
 from offload.errors import UsageError
 from offload.loads import Load, Message, ab, h2load, locust, siege, wrk
+from tests.installed import lacks
 from tests.loads.conftest import Server, run_here
 
 HERE = "http://127.0.0.1/"
@@ -22,7 +23,7 @@ BASIC = "Basic dXNlcjpwQHNz"  # user:p@ss
 SECRET, PLAIN = "Bearer abc.def-123", "text/html;q=0.5, */*"
 HEADERS = {"Authorization": SECRET, "Accept": PLAIN}
 INSTALLED = [
-    pytest.param(name, marks=pytest.mark.skipif(shutil.which(name) is None, reason="make test-all"))
+    pytest.param(name, marks=pytest.mark.skipif(shutil.which(name) is None, reason=lacks(name)))
     for name in ("siege", "ab", "wrk", "h2load")
 ]
 
@@ -86,7 +87,7 @@ def test_each_tool_sends_headers(server: Server, driver: str, message: Message) 
 
 
 @pytest.mark.server
-@pytest.mark.skipif(shutil.which("siege") is None, reason="make test-all")
+@pytest.mark.skipif(shutil.which("siege") is None, reason=lacks("siege"))
 def test_a_body_that_is_no_text_is_sent(server: Server) -> None:
     message = Message("POST", "caf\udce9")  # an argument with a byte that is not UTF-8
     ran = loads.run(replace(LOAD, url=server.url("/"), message=message), "siege")
@@ -153,6 +154,7 @@ def test_a_secret_in_the_output_of_a_tool_is_masked(monkeypatch: pytest.MonkeyPa
         return loads.Command(("python3", "-c", said, load.message.headers["Authorization"]))
 
     monkeypatch.setattr(ab, "command", command)
+    monkeypatch.setattr(ab, "TOOL", "python3")
     ran = loads.run(replace(LOAD, message=Message(headers=HEADERS)), "ab")
     assert ran.argv[-1] == "***"
     assert ran.output.count("Bearer ***") == 2

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import random
+import warnings
 from itertools import chain
 
 import pytest
-from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped]
 
 from offload.loads.engine.figures.histogram import ERROR, histogram, merge, quantile
 from offload.loads.engine.figures.summary import quantile as exact
+
+with warnings.catch_warnings():  # Python 3.14 deprecates the layout of its structures
+    warnings.simplefilter("ignore", DeprecationWarning)
+    from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped]
 
 SHARES = (0.001, 0.5, 0.9, 0.99, 0.999, 1.0)
 

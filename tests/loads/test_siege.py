@@ -18,7 +18,7 @@ from tests.loads.conftest import Server
 DATA = Path(__file__).parents[1] / "data" / "siege"
 LOAD = Load("http://127.0.0.1/", users=3, seconds=2.0)
 installed = pytest.mark.skipif(
-    shutil.which("siege") is None, reason="siege is not installed: make siege"
+    shutil.which("siege") is None, reason="siege is not installed: make test-all"
 )
 
 

@@ -1,13 +1,13 @@
-"""Lanes: which tests run where, and how many may be skipped.
+"""Lanes: which tests run where, and what was skipped and why.
 
 A test without a marker is a `unit` test. `slow` tests run with `--all` only, as in
-`make test-all`. `--most-skips=N` fails a run that skips more than N
-tests, so that a machine on which something is missing does not pass unnoticed.
+`make test-all`. Tests that are skipped for one reason, such as a package that is not installed,
+count as one skip, which has the number of its tests.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Generator
 
 import pytest
 
@@ -17,12 +17,11 @@ LANES = ("unit", "server", "timing", "suites")
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("lanes")
     group.addoption("--all", action="store_true", help="run the slow tests, too")
-    group.addoption("--most-skips", type=int, metavar="N", help="fail when more are skipped")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):  # only in the main process of several
-        config.pluginmanager.register(_Summary(config.getoption("--most-skips")))
+        config.pluginmanager.register(_Summary())
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -38,36 +37,32 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 class _Summary:
-    """Print why tests were skipped or retried, and fail the run when too many were skipped."""
+    """Print why tests were retried or skipped, and count the skips of one reason as one."""
 
-    def __init__(self, most: int | None) -> None:
-        self._most = most
-        self._reasons: Counter[str] = Counter()
-        self._retries: list[tuple[str, str]] = []
+    def __init__(self) -> None:
+        self._retries: list[pytest.TestReport] = []
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.outcome == "rerun":
-            self._retries.append((report.nodeid, report.longreprtext))
-        if report.skipped and not hasattr(report, "wasxfail"):
+            self._retries.append(report)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)  # before pytest counts the skips
+    def pytest_terminal_summary(
+        self, terminalreporter: pytest.TerminalReporter
+    ) -> Generator[None, None, None]:
+        skips: dict[str, list[pytest.TestReport]] = {}
+        for report in terminalreporter.stats.get("skipped", []):
             _, _, reason = report.longrepr  # file, line and reason
-            self._reasons[reason.removeprefix("Skipped: ")] += 1
-
-    @pytest.hookimpl(trylast=True)
-    def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        if self._are_too_many and session.exitstatus == pytest.ExitCode.OK:
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
-
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        for reason, count in self._reasons.most_common():
-            terminalreporter.write_line(f"{count:4} skipped: {reason}")
-        for name, trace in self._retries:
+            skips.setdefault(reason.removeprefix("Skipped: "), []).append(report)
+        if skips:
+            terminalreporter.stats["skipped"] = [reports[0] for reports in skips.values()]
+        for reason, reports in sorted(skips.items(), key=lambda each: -len(each[1])):
+            tests = "1 test" if len(reports) == 1 else f"{len(reports)} tests"
+            terminalreporter.write_line(f"skipped: {reason}: {tests}")
+        for report in self._retries:
+            order = [text for title, text in report.sections if not title.startswith("Captured")]
+            failure = "\n".join([report.longreprtext, *order])
             terminalreporter.write_line(
-                f"retried: {name}; its first run failed:\n{trace}", yellow=True
+                f"retried: {report.nodeid}; its first run failed:\n{failure}", yellow=True
             )
-        if self._are_too_many:
-            line = f"{self._reasons.total()} tests were skipped, {self._most} may be"
-            terminalreporter.write_line(line, red=True)
-
-    @property
-    def _are_too_many(self) -> bool:
-        return self._most is not None and self._reasons.total() > self._most
+        return (yield)

@@ -96,7 +96,7 @@ def test_a_python_that_is_missing_or_too_old_is_one_line(
 
 
 def test_the_question_for_the_version_is_answered_by_this_python(run: Run, tmp_path: Path) -> None:
-    only_asks = f'#!/bin/sh\n[ "$1" = -c ] && exec {sys.executable} "$@"\nexit 1\n'
+    only_asks = f'#!/bin/sh\n[ "$1" = -c ] && exec "{sys.executable}" "$@"\nexit 1\n'
     said = run("venv", program(tmp_path / "bin" / "asked", only_asks))
     assert "Python 3.11" not in said.stderr
 

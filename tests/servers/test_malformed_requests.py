@@ -184,7 +184,7 @@ def test_requests_that_tornado_logs_are_one_line_a_second() -> None:
 def test_an_error_that_a_library_logs_has_no_traceback(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log._limit, "last", -log.INTERVAL)
+    monkeypatch.setattr(log, "_limit", log.new_limit())
     log.redirect_loggers("library.of.a.test")
     try:
         raise ValueError("odd")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sqlite3
@@ -62,7 +63,7 @@ def test_the_command_builds_it_and_what_it_built_is_complete(own: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith(f"{own}: 1500 octopuses in ")
     assert database.is_complete(1500)
-    with sqlite3.connect(own) as db:
+    with contextlib.closing(sqlite3.connect(own)) as db, db:
         counts = [db.execute(f"SELECT count(*) FROM {t}").fetchone() for t in database.MANY]
         weights = db.execute("SELECT count(DISTINCT weight) FROM octopus").fetchone()[0]
     assert counts == [(1500,)] * len(database.MANY)
@@ -83,7 +84,7 @@ def test_rows_that_were_changed_are_seen(own: Path) -> None:
     database.build(1000)
     assert database.is_complete(1000)
     assert not database.is_complete(2000)
-    with sqlite3.connect(own) as db:
+    with contextlib.closing(sqlite3.connect(own)) as db, db:
         db.execute("UPDATE octopus SET weight = 1 WHERE id = 500")
     assert not database.is_complete(1000)
 
@@ -102,7 +103,7 @@ def test_without_it_a_server_reports_how_to_build_it(name: str, own: Path) -> No
 
 @every
 def test_octopuses_are_those_of_the_database(name: str, start: Any) -> None:
-    with sqlite3.connect(os.environ["OCTOPUS_DB"]) as db:
+    with contextlib.closing(sqlite3.connect(os.environ["OCTOPUS_DB"])) as db:
         words = "o.id, o.name, t.id, t.name, weight FROM octopus o JOIN octopus_type t"
         rows = db.execute(f"SELECT {words} ON t.id = octopus_type_id ORDER BY o.id LIMIT 20")
         expected = [

@@ -94,7 +94,7 @@ def test_children_share_the_limit_of_one_line_a_second(tmp_path: Path) -> None:
 def test_a_fork_that_fails_is_logged(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log._limit, "last", -log.INTERVAL)
+    monkeypatch.setattr(log, "_limit", log.new_limit())
     with pytest.raises(OSError, match="Resource"), RequestChild().forked():
         raise BlockingIOError(11, "Resource temporarily unavailable")
     line = "no process can be forked for a request: Resource temporarily unavailable\n"

@@ -19,7 +19,7 @@ def test_only_the_error_of_a_client_that_left_is_not_logged(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(log._limit, "last", -log.INTERVAL)
+    monkeypatch.setattr(log, "_limit", log.new_limit())
     with http_server.Server(("127.0.0.1", 0), BaseHTTPRequestHandler, 5) as server:
         try:
             raise error

@@ -14,7 +14,7 @@ from offload.bench.trial.trial import long_run
 from offload.reports.rows import rows
 from offload.reports.tables import labels
 from offload.suites import Case, Request, fastapi_strawberry
-from tests.installed import MISSING
+from tests.installed import MISSING, reason
 from tests.records import changed, new_record
 from tests.rounds import measure_window
 
@@ -66,7 +66,7 @@ def test_a_long_body_is_shortened_in_words() -> None:
 
 
 @pytest.mark.suites
-@pytest.mark.skipif(bool(MISSING["fastapi_strawberry"]), reason="no strawberry: make test-all")
+@pytest.mark.skipif(bool(MISSING["fastapi_strawberry"]), reason=reason("fastapi_strawberry"))
 def test_a_blocking_resolver_serves_one_user_after_the_other_and_a_pool_all() -> None:
     cases = [case.quick() for case in (fastapi_strawberry.NAIVE, fastapi_strawberry.POOL)]
     blocked, pooled = (measure_window(case, suite="fastapi_strawberry") for case in cases)

@@ -16,7 +16,6 @@ from typing import Any
 from fabric import task
 from invoke import Context, Exit
 
-from offload.cli import output
 from offload.errors import MachineError, UserError
 
 GROUPS: dict[str, list[str]] = {
@@ -42,7 +41,6 @@ def as_task(function: Callable[..., None]) -> Any:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
                 signal.signal(number, signal.default_int_handler)
-        output.tolerate_early_readers()
         try:
             _check_folder()
             function(context, *arguments, **options)

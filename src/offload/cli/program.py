@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import sys
+
 from fabric.config import Config
 from fabric.executor import Executor
 from fabric.main import Fab
 from invoke import Collection, Exit, Program
 
 from offload import __version__
-from offload.cli import COMMANDS, GROUPS, completion, program_name, syntax
+from offload.cli import COMMANDS, GROUPS, completion, output, program_name, syntax
 from offload.cli.commands import (
     advise,
     benchmark,
@@ -22,6 +24,7 @@ from offload.cli.commands import (
     start,
     understand,
 )
+from offload.errors import StorageError
 
 __all__ = [
     "COMMANDS",
@@ -62,13 +65,19 @@ class Offload(Fab):
 
     def print_version(self) -> None:
         """Print our version."""
-        print(f"{NAME} {__version__}")
+        print(f"{NAME} {__version__}", flush=True)
 
 
 def main() -> None:
     """Run the command `offload`."""
     program_name.use(NAME, COMMANDS)
-    Offload(__version__, name=NAME, executor_class=Executor, config_class=Config).run()
+    output.open_missing_streams()
+    output.tolerate_early_readers()
+    try:
+        Offload(__version__, name=NAME, executor_class=Executor, config_class=Config).run()
+    except StorageError as error:  # of the version, which is printed before any command
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
 
 
 def accept(program: Program) -> None:

@@ -9,8 +9,6 @@ this last step, `accept` rewrites the commands. It uses only public attributes o
 from __future__ import annotations
 
 import inspect
-import os
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any
@@ -18,7 +16,7 @@ from typing import Any
 from invoke import Exit, ParseError, Program
 
 from offload.cli import output, program_name
-from offload.errors import UsageError, escaped
+from offload.errors import StorageError, UsageError, escaped
 from offload.registry.catalog import unknown
 
 Defaults = Mapping[str, object]
@@ -28,9 +26,10 @@ YES, NO = ("yes", "true", "on", "1"), ("no", "false", "off", "0")
 def accept(program: Program, bare: Callable[[], None]) -> None:
     """Make `program` accept every spelling, and exit with 2 and one line for an invalid one.
 
-    `bare` is called if there are no arguments. A closed output pipe ends the program silently.
+    `bare` is called if there are no arguments. Output without a reader is discarded.
     """
     output.open_missing_streams()
+    output.tolerate_early_readers()
     parse, cleanup = program.parse_tasks, program.parse_cleanup
 
     def parse_tasks() -> None:
@@ -60,11 +59,7 @@ def accept(program: Program, bare: Callable[[], None]) -> None:
                 cleanup()  # prints lists and help, then raises Exit
             finally:
                 print(end="", flush=True)
-        except OSError as error:  # discard the rest, so that it is not printed again at the end
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            if isinstance(error, BrokenPipeError):
-                raise Exit from None
-            full = output.unwritten(error)
+        except StorageError as full:
             raise Exit(f"error: {full}", code=full.exit_code) from None
 
     def no_tasks_given() -> None:

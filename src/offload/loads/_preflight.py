@@ -24,6 +24,8 @@ def check(load: Load, name: str, sender: Sender = HERE) -> ModuleType:
     driver = importlib.import_module(f"offload.loads.{catalog.find_driver(name).name}")
     check_numbers(load)
     check_ability(load, driver, name)
+    if sender.hosts and name != "builtin":
+        raise UsageError(f"{name} cannot load from several hosts", "use driver=builtin")
     if driver.MAX_USERS is not None and load.users > driver.MAX_USERS:
         fix = "use fewer" if name == "builtin" else "use fewer, or driver=builtin"
         limit = f"{name} supports at most {driver.MAX_USERS} users"
@@ -33,8 +35,6 @@ def check(load: Load, name: str, sender: Sender = HERE) -> ModuleType:
         raise MachineError(f"{name} is not installed", fix)
     if not sender.hosts:
         _descriptors.raise_limit(load.users)
-    elif name != "builtin":
-        raise UsageError(f"{name} cannot load from several hosts", "use driver=builtin")
     _check_target(load.url, sender.allow)
     return driver
 

@@ -41,6 +41,7 @@ OPEN_MIN = 64  # files: servers with 4 workers need up to 30, and each connectio
 
 def main(arguments: list[str]) -> int:
     """Serve until a stop signal; return the exit code."""
+    log.discard_what_cannot_be_written()
     stop.listen(_end_drain)
     gil_state.watch()
     if (parent := os.environ.get("SERVER_DIES_WITH")) is not None:

@@ -13,7 +13,7 @@ from offload.bench.analysis.application_signs import Signs
 from offload.reports import application
 from offload.suites import Case, Request
 from tests.applications.seeded import ADVISED, FOLDER, Seeded
-from tests.installed import MISSING
+from tests.installed import lacks, require
 from tests.rounds import measure_window
 
 IDLE = Figures(
@@ -165,11 +165,10 @@ MEASURED = [
 @pytest.mark.parametrize("seeded", MEASURED)
 def test_the_seeded_cause_is_found_in_a_short_measurement(seeded: Seeded) -> None:
     for package in seeded.packages:
-        pytest.importorskip(package, reason=f"{package} is not installed: make test-all")
+        pytest.importorskip(package, reason=lacks(package))
     is_wsgi = seeded.app.startswith(WSGI)
     server = SERVER["wsgi" if is_wsgi else "asgi"]
-    if MISSING[server]:
-        pytest.skip(f"{server} needs {' and '.join(MISSING[server])}: make test-all")
+    require(server)
     settings = {"workers": seeded.users} if is_wsgi else {}
     request = Request(seeded.request)
     work, path = f"app={seeded.app}", str(FOLDER)

@@ -340,6 +340,7 @@ def test_the_rate_on_one_loop_is_not_too_high_although_users_start_together(
     assert most / 4 < rate <= most
 
 
+@pytest.mark.timing
 @pytest.mark.usefixtures("shop")
 def test_the_time_on_the_loop_excludes_what_a_coroutine_awaits() -> None:
     found = {}

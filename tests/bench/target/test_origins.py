@@ -107,7 +107,7 @@ def test_a_folder_of_imports_is_that_of_the_other_checkout(project: tuple[Path, 
 def test_an_application_is_that_of_the_other_checkout(
     text: str, project: tuple[Path, Path]
 ) -> None:
-    pytest.importorskip("uvicorn")
+    pytest.importorskip("uvicorn", reason="uvicorn is not installed: make test-all")
     case, other = other_side(text, "../other")
     assert (body(case), body(other)) == ("here", "other")
 

@@ -17,14 +17,14 @@ from offload.bench.target import server
 from offload.bench.trial.load_phase import run
 from offload.loads import h2load
 from offload.suites import granian
-from tests.installed import MISSING
+from tests.installed import MISSING, reason
 
 CASE = granian.RSGI["bytes", granian.SMALL]
 PAIRS, SECONDS = 10, 2.0
 LEAST = 0.9  # of what h2load alone reports
 pytestmark = [pytest.mark.timing, pytest.mark.suites]
 strict = pytest.mark.skipif(not os.environ.get("STRICT"), reason="STRICT=1 is for a quiet machine")
-has_all = pytest.mark.skipif(bool(MISSING[CASE.server]), reason="make suites")
+has_all = pytest.mark.skipif(bool(MISSING[CASE.server]), reason=reason(CASE.server))
 
 
 def alone(load: loads.Load) -> float:

@@ -230,7 +230,7 @@ def test_a_process_that_becomes_a_python_is_read_from_then_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(gil_meter, "RETRY_S", 0.0)
-    words = ["sh", "-c", f"read line; exec {sys.executable} -c '{SLEEPING}'"]
+    words = ["sh", "-c", f"read line; exec '{sys.executable}' -c '{SLEEPING}'"]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     shell = subprocess.Popen(words, text=True, **pipes)  # type: ignore[call-overload]
     try:
@@ -316,6 +316,7 @@ time.sleep(60)
 
 
 @pytest.mark.skipif(not Path("/proc/2/maps").exists(), reason="no thread of the kernel is here")
+@pytest.mark.skipif(os.getuid() != 0, reason="only root may read the memory of others")
 def test_a_thread_of_the_kernel_is_no_python() -> None:
     with pytest.raises(Unreadable, match=r"pid 2 \(a thread of the kernel.* is not a Python") as no:
         python_runtime.find(2)
@@ -516,7 +517,7 @@ def test_a_thread_is_refused_with_its_process() -> None:
 
 
 def test_a_tree_whose_root_is_no_python_is_watched_for_its_children() -> None:
-    words = ["sh", "-c", f"{sys.executable} -c '{SLEEPING}' & wait"]
+    words = ["sh", "-c", f"'{sys.executable}' -c '{SLEEPING}' & wait"]
     shell = subprocess.Popen(words, stdout=subprocess.PIPE, start_new_session=True)
     try:
         read_line(shell.stdout)

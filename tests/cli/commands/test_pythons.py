@@ -26,7 +26,7 @@ LEFT_OUT = "left out: no Python at 'nosuch': fab pythons shows how to install it
 def noting_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Have two names for this Python; `own` writes its arguments to the returned file."""
     note, own = tmp_path / "arguments", tmp_path / "own"
-    own.write_text(f'#!/bin/sh\necho "$@" >> {note}\nexec {sys.executable} "$@"\n')
+    own.write_text(f'#!/bin/sh\necho "$@" >> {note}\nexec "{sys.executable}" "$@"\n')
     own.chmod(0o755)
     monkeypatch.setenv("PYTHONS", f"own={own}+other={sys.executable}")
     return note

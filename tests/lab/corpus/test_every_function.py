@@ -14,6 +14,7 @@ import pytest
 
 from lab import ROOT, corpus
 from offload.registry import requirements
+from tests.installed import lacks
 
 ENTRIES = corpus.entries()
 CORE = {"cryptography", "feedparser", "jinja2", "lxml", "requests"}  # make setup installs them
@@ -51,7 +52,7 @@ def test_a_function_returns_the_same_bytes_in_every_process(
 ) -> None:
     missing = [p for p in ENTRIES[name].packages if importlib.util.find_spec(p) is None]
     if missing:
-        pytest.skip(f"{name} needs {', '.join(missing)}: make test-all")
+        pytest.skip(lacks(missing[0]))
     first, second = (describe(name, environment | {"PYTHONHASHSEED": seed}) for seed in ("1", "2"))
     assert first["kinds"] in (["bytes"], ["str"])
     assert first["bytes"] > 0

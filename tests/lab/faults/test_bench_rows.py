@@ -54,7 +54,7 @@ def test_the_bench_keeps_its_promise(row: str, name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.server
-@pytest.mark.skipif(shutil.which("siege") is None, reason="siege is not installed: make siege")
+@pytest.mark.skipif(shutil.which("siege") is None, reason="siege is not installed: make test-all")
 def test_a_load_that_does_not_fail_is_no_kept_promise(tmp_path: Path) -> None:
     found = failing_load._replace_tool('#!/bin/sh\nexec {siege} "$@"\n', "any")(tmp_path)
     assert (found.is_kept, found.figure) == (False, "exit 0, 1 record, problem: none")

@@ -17,7 +17,7 @@ from tests.waiting import wait_until
 
 pytestmark = pytest.mark.server
 needs_tool = pytest.mark.skipif(
-    shutil.which(pressure.TOOL) is None, reason="stress-ng: make suites installs it"
+    shutil.which(pressure.TOOL) is None, reason="stress-ng is not installed: make test-all"
 )
 
 

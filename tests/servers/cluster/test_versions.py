@@ -6,7 +6,9 @@ import pytest
 
 from tests.installed import MISSING
 
-pytestmark = pytest.mark.skipif(bool(MISSING["dask"]), reason="dask is missing: make suites")
+pytestmark = pytest.mark.skipif(
+    bool(MISSING["dask"]), reason="dask is not installed: make test-all"
+)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from typing import IO
 
 from tests import ROOT
@@ -15,15 +16,18 @@ def begin(
     name: str,
     *words: str,
     limit: str = "",
+    prefix: Sequence[str] = (),
     module: str = "offload.servers",
+    stdout: IO[str] | None = None,
     stderr: int | IO[str] = subprocess.PIPE,
     **environment: str,
 ) -> subprocess.Popen[str]:
-    """Start it; the test is skipped where the server cannot run."""
+    """Start it, by the command `prefix`; the test is skipped where the server cannot run."""
     require(name)
     return subprocess.Popen(
         [
             *(["prlimit", *limit.split()] if limit else []),
+            *prefix,
             sys.executable,
             "-P",
             "-m",
@@ -33,6 +37,7 @@ def begin(
         ],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT}/src:{ROOT}/pipepool/src", **environment},
+        stdout=stdout,
         stderr=stderr,
         text=True,
     )

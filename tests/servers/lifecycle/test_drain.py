@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import http.client
+import os
 import re
 import signal
 import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -31,10 +33,12 @@ CLIENTS = 4
 
 
 @contextmanager
-def serving(name: str, task: str, timeout: str = "") -> Iterator[tuple[subprocess.Popen[str], int]]:
+def serving(
+    name: str, task: str, timeout: str = "", prefix: Sequence[str] = ()
+) -> Iterator[tuple[subprocess.Popen[str], int]]:
     """Run a server; return its process and its port."""
     module = "tests.servers.lifecycle.short_timeout" if timeout else "offload.servers"
-    process = begin(name, task, "0", module=module, SHORT_TIMEOUT=timeout)
+    process = begin(name, task, "0", module=module, prefix=prefix, SHORT_TIMEOUT=timeout)
     try:
         port = re.search(r"serves .*:(\d+)/", read_line(process.stderr))
         assert port is not None
@@ -92,6 +96,46 @@ def test_users_who_keep_sending_do_not_hold_the_drain(name: str) -> None:
         assert [client.error for client in clients] == [None] * CLIENTS
         assert all(client.was_refused for client in clients)
         assert {status for client in clients for status in client.statuses} == {200}
+
+
+# The rights of an ordinary user, who may attach no filter to a socket on some kernels
+UNPRIVILEGED = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"] if os.geteuid() == 0 else []
+
+
+@pytest.mark.parametrize("name", [*OF_HTTP_SERVER, *UNDER_LOAD])
+def test_no_client_that_connects_during_the_stop_is_reset(name: str) -> None:
+    """It is answered, or refused when it tries again a second later."""
+    for _ in range(3):
+        with serving(name, "noop_sync", prefix=UNPRIVILEGED) as (process, port):
+            ends: list[str] = []
+            connect = partial(connect_again, port, ends)
+            clients = [threading.Thread(target=connect, daemon=True) for _ in range(4 * CLIENTS)]
+            for client in clients:
+                client.start()
+            time.sleep(0.2)
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(20) == 0
+            for client in clients:
+                client.join(20)
+            assert ends == ["refused"] * len(clients)
+
+
+def connect_again(port: int, ends: list[str]) -> None:
+    """Send requests, each on a new connection, until one fails; append how that ended."""
+    while True:
+        try:
+            with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
+                client.sendall(b"GET / HTTP/1.0\r\n\r\n")
+                answer = b"".join(iter(partial(client.recv, 1 << 16), b""))
+        except ConnectionRefusedError:
+            ends.append("refused")
+            return
+        except OSError as error:
+            ends.append(repr(error))
+            return
+        if b" 200 " not in answer:
+            ends.append(repr(answer))
+            return
 
 
 KEPT = {

@@ -83,6 +83,27 @@ def test_an_error_has_its_exit_code_although_the_disk_of_the_log_is_full() -> No
         assert begin("threads", "no_such_task", "0", stderr=full).wait(20) == 2
 
 
+CHATTY = 'def work():\n    print("x" * 70_000)\n    return "ok"\n'
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="only Linux has /dev/full")
+def test_a_task_that_prints_is_answered_although_the_disk_of_the_output_is_full(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "chatty.py").write_text(CHATTY)
+    facts = tmp_path / "facts.json"
+    with FULL.open("w") as full:
+        work = f"{tmp_path}/chatty.py:work"
+        process = begin("sync", work, "0", stdout=full, stderr=full, SERVER_FILE=str(facts))
+    try:
+        assert wait_until(facts.exists)
+        assert get(f"http://127.0.0.1:{json.loads(facts.read_bytes())['port']}/") == (200, b"ok")
+        process.terminate()
+        assert process.wait(20) == 0
+    finally:
+        process.kill()
+
+
 def test_threads_that_cannot_be_started_are_one_line() -> None:
     # Large stacks: without room for one a thread is not created, rather than failing to begin.
     limit = f"--as={4 << 30} --stack={1 << 30}"

@@ -36,6 +36,7 @@ def calls(task: str, seconds: float, least: int = 0) -> list[CallStatistics]:
     return asyncio.run(run())
 
 
+@pytest.mark.timing
 def test_the_checksums_of_results_are_not_part_of_the_calls_times(tmp_path: Path) -> None:
     (tmp_path / "large.py").write_text("RESULT = bytes(16 << 20)\ndef same(): return RESULT\n")
     found = call_statistics.calls(f"{tmp_path}/large.py:same", 0.0, least=20)
@@ -48,6 +49,7 @@ def rate(found: list[CallStatistics]) -> float:
     return sum(each.done / each.wall_s for each in found)
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize("seconds", [0.1, 0.025])  # in which each user has a turn, or only some
 def test_a_coroutine_that_blocks_has_the_rate_of_one_call_at_a_time(
     tmp_path: Path, seconds: float

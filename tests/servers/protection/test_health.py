@@ -86,7 +86,7 @@ def _is_refused(address: tuple[str, int]) -> bool:
     return False
 
 
-@pytest.mark.skipif(not HAS_METRICS, reason="prometheus_client is missing: make test-all")
+@pytest.mark.skipif(not HAS_METRICS, reason="prometheus-client is not installed: make test-all")
 def test_metrics_count_responses_and_events(protected: Protected) -> None:
     running = protected("threads", "hang", workers=1, task_timeout=0.3, health="yes")
     assert [get(running.url)[0] for _ in range(2)] == [504, 503]

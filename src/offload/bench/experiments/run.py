@@ -75,7 +75,7 @@ class ActiveRun:
     upstream: HeldUpstream
     records: list[Record]
     progress: Progress
-    since: float = field(default_factory=time.monotonic)
+    since: float = field(default_factory=lambda: time.monotonic())  # noqa: PLW0108 - not captured
 
     def rounds(self) -> Iterator[None]:
         """Measure the rounds that are due and are expected to end within the time budget."""

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -162,9 +163,10 @@ def _paths() -> Iterator[tuple[str, str]]:
         ("pyenv", pyenv.glob("versions/*/bin")),
         ("uv", uv.glob("*/bin")),
     ):
-        for folder in sorted(folders, reverse=True):
-            if (folder / "python3").exists():
-                yield source, str(folder / "python3")
+        with suppress(PermissionError):  # the folder of another user
+            for folder in sorted(folders, reverse=True):
+                if (folder / "python3").exists():
+                    yield source, str(folder / "python3")
 
 
 @functools.cache

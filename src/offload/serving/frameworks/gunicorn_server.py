@@ -18,7 +18,7 @@ from gunicorn.arbiter import Arbiter
 from offload.errors import StartError
 from offload.registry.application import is_application
 from offload.serving.applications import user_worker, wsgi
-from offload.serving.lifecycle import log, ports, worker_ready
+from offload.serving.lifecycle import drain, log, ports, worker_ready
 from offload.serving.lifecycle.stop_signal import DRAIN
 from offload.serving.metrics import gil_state, process_report
 
@@ -124,9 +124,14 @@ class _Application(BaseApplication):
 
 
 class _Arbiter(Arbiter):
-    """An arbiter that stops its dirty workers last: the others wait for their results."""
+    """An arbiter that refuses clients first and stops its dirty workers last.
+
+    The other workers wait for their results.
+    """
 
     def stop(self, graceful: bool = True) -> None:
+        for listening in self.LISTENERS:
+            drain.refuse_new(listening.sock)
         if graceful and self.dirty_arbiter_pid:
             until = time.monotonic() + DRAIN
             self.kill_workers(signal.SIGTERM)

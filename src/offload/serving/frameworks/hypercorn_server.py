@@ -119,6 +119,7 @@ class _Serving:
             self.error = error
             return
         await stopped.wait()
+        drain.refuse_new(self._listening)
         await drain.accept_waiting(self._listening, self._backlog)
         assert isinstance(loop, _Loop)
         loop.close_servers()

@@ -127,6 +127,7 @@ class _Server(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Drain first: uvicorn alone would reset queued connections and wait for slow clients."""
         for listening in sockets or []:
+            drain.refuse_new(listening)
             await drain.accept_waiting(listening, self.config.backlog)
         for each in (*self.servers, *(sockets or [])):
             each.close()
@@ -158,6 +159,11 @@ class _Supervisor(Multiprocess):
         super().__init__(config, sockets)
         stop.listen_again()
         stop.set_callback(lambda: self.signal_queue.append(signal.SIGTERM))
+
+    def terminate_all(self) -> None:
+        for listening in self.sockets:
+            drain.refuse_new(listening)
+        super().terminate_all()
 
     def init_processes(self) -> None:
         super().init_processes()

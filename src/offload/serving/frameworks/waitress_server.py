@@ -61,6 +61,7 @@ def serve(
 
 def _drain(server: Any, listening: socket.socket, backlog: int) -> None:
     """Accept queued connections, close the listener, and finish the accepted requests."""
+    drain.refuse_new(listening)
     waiting = select.poll()
     waiting.register(listening, select.POLLIN)
     for _ in range(backlog + 1):  # waitress accepts one connection per loop iteration

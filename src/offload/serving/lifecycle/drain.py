@@ -2,26 +2,22 @@
 
 The order is the same for every server: accept the connections in the listen queue; close the
 listener; finish the requests in progress; wait a short time for clients that still receive
-responses; close the connections. On Tornado and http.server, the kernel drops new connections
-(`refuse_new`) before the queue is emptied, if no other process listens. `stop_signal.DRAIN` limits
-the whole drain.
+responses; close the connections. The kernel drops new connections (`refuse_new`) before the queue
+is emptied, if no other process listens. `stop_signal.DRAIN` limits the whole drain.
 """
 
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import select
 import socket
-import struct
 import sys
 from collections.abc import Callable
 from contextlib import suppress
 
 from offload.serving.lifecycle import accepting
 
-SO_ATTACH_FILTER = 26  # of Linux
-DROP_ALL = struct.pack("HBBI", 0x06, 0, 0, 0)  # the BPF instruction `ret 0`: keep 0 bytes
+IP_MINTTL = 21  # of Linux
 QUIET = 0.05  # s without a new request until idle connections are closed; a guess
 SENDING = 2.0  # s for slow clients to receive their responses after the last task; a guess
 
@@ -33,10 +29,10 @@ def refuse_new(listening: socket.socket) -> None:
     its client is refused when it tries again. Other processes that share the socket must end, too.
     """
     if sys.platform == "linux":
-        program = ctypes.create_string_buffer(DROP_ALL)
-        pointer = struct.pack("HP", 1, ctypes.addressof(program))  # struct sock_fprog
+        # Packets need a time to live of 255; systems send with 64 or 128. Connections in the queue
+        # are kept. A filter (SO_ATTACH_FILTER) does the same, but for root only on some kernels.
         with suppress(OSError):  # a sandbox may forbid it
-            listening.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, pointer)
+            listening.setsockopt(socket.IPPROTO_IP, IP_MINTTL, 255)
 
 
 async def accept_waiting(listening: socket.socket, backlog: int) -> None:

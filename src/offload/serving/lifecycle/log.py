@@ -8,12 +8,17 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import io
 import logging
 import mmap
 import sys
 import time
+from typing import TYPE_CHECKING
 
 from offload.errors import escaped
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 LONGEST = 500  # characters of a message of a library, which may contain what a client sent
 INTERVAL = 1.0  # s between two lines, so that a task that always fails cannot fill a disk
@@ -25,8 +30,14 @@ class _Limit(ctypes.Structure):
     _fields_ = (("last", ctypes.c_double), ("suppressed", ctypes.c_long))
 
 
-_limit = _Limit.from_buffer(mmap.mmap(-1, ctypes.sizeof(_Limit)))
-_limit.last = -INTERVAL
+def new_limit() -> _Limit:
+    """Return a limit that this process shares with those that it forks, without a line yet."""
+    limit = _Limit.from_buffer(mmap.mmap(-1, ctypes.sizeof(_Limit)))
+    limit.last = -INTERVAL
+    return limit
+
+
+_limit = new_limit()
 
 
 def failure(message: str) -> None:
@@ -42,8 +53,43 @@ def failure(message: str) -> None:
 
 def line(text: str) -> None:
     """Print a line on stderr; the server continues if that is closed or its disk is full."""
+    if sys.stderr is None:  # closed: print would write to stdout
+        return
     with contextlib.suppress(OSError, ValueError):
         print(text, file=sys.stderr, flush=True)
+
+
+def discard_what_cannot_be_written() -> None:
+    """Let this process continue, and end with its own exit code, if its output cannot be written.
+
+    That is on a full disk or a closed pipe. Otherwise the text stays in the buffer of stdout or
+    stderr; Python fails to write it at its end, too, and exits with 120.
+    """
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is not getattr(sys, f"__{name}__") or not isinstance(stream, io.TextIOWrapper):
+            continue  # closed, or the stream of someone else
+        stream.flush()
+        lossy = io.TextIOWrapper(
+            io.BufferedWriter(_Lossy(stream.fileno(), "wb", closefd=False)),
+            encoding=stream.encoding,
+            errors=stream.errors,
+            line_buffering=stream.line_buffering,
+            write_through=stream.write_through,
+        )
+        setattr(sys, name, lossy)
+        setattr(sys, f"__{name}__", lossy)
+
+
+class _Lossy(io.FileIO):
+    """A file descriptor that discards what cannot be written now; later writes are tried again."""
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        """Write bytes; return how many were written or discarded."""
+        written = None
+        with contextlib.suppress(OSError):
+            written = super().write(data)
+        return memoryview(data).nbytes if written is None else written
 
 
 def redirect_loggers(*names: str) -> None:

@@ -23,7 +23,7 @@ SHARES = {"p50": 0.5, "p99": 0.99, "max": 1.0}
 
 _samples = Samples(2)
 _paused: list[Callable[[], object]] = []  # functions that restart paused timers
-_requested = monotonic()  # when the last request came
+_requested = -math.inf  # when the last request came
 
 
 def watch(

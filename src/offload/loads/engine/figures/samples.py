@@ -35,7 +35,7 @@ class Samples:
     late: array[float] = field(default_factory=_doubles)
     waited: array[float] = field(default_factory=_doubles)
     requests: int | None = None
-    over: float = field(default_factory=monotonic)
+    over: float = field(default_factory=lambda: monotonic())  # noqa: PLW0108 - not captured
     busy: float | None = None
     problem: str | None = None
     clock: Clock = REFERENCE
