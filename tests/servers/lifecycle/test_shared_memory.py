@@ -42,7 +42,7 @@ def serving(name: str, port: int) -> tuple[str, ...]:
 
 @needs_mounts
 @pytest.mark.parametrize("state", MOUNTS)
-@pytest.mark.parametrize("name", [each for each in ("processes", "pebble") if each in POOLS])
+@pytest.mark.parametrize("name", [each for each in ("processes", "pebble", "dask") if each in POOLS])
 def test_a_pool_without_semaphores_is_one_line(name: str, state: str) -> None:
     require(name)
     said = under(state, *serving(name, free_port()))
