@@ -149,6 +149,7 @@ def _measure(
     from offload.bench.experiments.progress import display
     from offload.bench.records import journal
     from offload.reports import json_rows, publish, results_txt
+    from offload.reports.printable import printable
 
     folder = journal.lasting_run()
     amount = f"{load.seconds:g} s" if load.seconds else f"{load.requests} requests"
@@ -168,7 +169,7 @@ def _measure(
     else:
         print(
             f"{results_txt.shortened(record.load.output)}\n\n"
-            f"{results_txt.row(record)}\nrecorded in {path}"
+            f"{printable(results_txt.row(record))}\nrecorded in {path}"
         )
     if record.problem is not None or not record.result.completed:
         what = record.problem or f"no request was completed: check the responses of {load.url}"

@@ -25,7 +25,8 @@ HOST = "127.0.0.1"
 async def start(workers: int, failures: int) -> AsyncIterator[tuple[str, Any]]:
     """Start the workers; yield the address of the scheduler and the keys.
 
-    Raise StartError or MachineError. A task is repeated if at most `failures` workers that had it have died.
+    Raise StartError or MachineError. A task is repeated if at most `failures` workers that had it
+    have died.
     """
     settings.apply(folder.create(), failures)
     with creating_locks():  # dask would not report why its workers do not start
