@@ -135,6 +135,8 @@ def test_a_load_test_leaves_no_secret(tmp_path: Path, given: list[str], form: st
         ["run_load_test:url=ftp://127.0.0.1/?token=querysecret"],
         ["run_load_test:url=http://10.0.0.1/?token=querysecret"],
         ["run_load_test:url=http://127.0.0.1:1/?token=querysecret"],
+        ["watch:url=http://u:headersecret@127.0.0.1:1/?token=querysecret"],
+        ["watch:url=ftp://u:headersecret@127.0.0.1:1/?token=querysecret"],
         ["measure:3/noop_sync,request=quote?token=querysecret"],
         ["measure:3/noop_sync", "--request=/quote?token=querysecret x"],
         ["measure:3/noop_sync", "--header=headersecret"],
