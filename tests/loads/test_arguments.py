@@ -42,7 +42,7 @@ class Watching:
 
     def __exit__(self, *_: object) -> None:
         self._ends.set()
-        self._thread.join()
+        self._thread.join(10)
 
     def _watch(self) -> None:
         while not self._ends.wait(0.02):

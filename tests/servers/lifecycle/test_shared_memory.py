@@ -20,7 +20,9 @@ MOUNTS = {
 }
 DEVICES = "exec 3<>/dev/null; {}; touch /dev/null; mount --bind /proc/self/fd/3 /dev/null"
 TRY = ["unshare", "-rm", "mount", "-t", "tmpfs", "tmpfs", "/dev/shm"]
-CAN_MOUNT = shutil.which("unshare") and not subprocess.run(TRY, capture_output=True).returncode
+CAN_MOUNT = (
+    shutil.which("unshare") and not subprocess.run(TRY, capture_output=True, timeout=10).returncode
+)
 needs_mounts = pytest.mark.skipif(not CAN_MOUNT, reason="this user cannot mount file systems")
 
 
@@ -42,7 +44,9 @@ def serving(name: str, port: int) -> tuple[str, ...]:
 
 @needs_mounts
 @pytest.mark.parametrize("state", MOUNTS)
-@pytest.mark.parametrize("name", [each for each in ("processes", "pebble", "dask") if each in POOLS])
+@pytest.mark.parametrize(
+    "name", [each for each in ("processes", "pebble", "dask") if each in POOLS]
+)
 def test_a_pool_without_semaphores_is_one_line(name: str, state: str) -> None:
     require(name)
     said = under(state, *serving(name, free_port()))
