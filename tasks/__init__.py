@@ -25,7 +25,7 @@ from offload.tasks._failure import TaskFailed
 __all__ = ["TaskFailed", "acall", "call", "is_coroutine", "resolve"]
 
 _awaited: set[str] = set()  # the tasks that have returned an awaitable
-_own_files: dict[str, str] = {}  # the file of each user's task, for the line of an error
+_own_files: dict[str, str | None] = {}  # the file of each user's task, for the line of an error
 
 
 @functools.cache
@@ -43,10 +43,10 @@ def resolve(name: str) -> Callable[[], Any]:
         raise MachineError(f"{name} needs {' and '.join(missing)}", requirements.remedy(missing))
     if where and not entry.module:
         module = _user_module.load(where)
-        _own_files[name] = str(module.__file__)
+        _own_files[name] = getattr(module, "__file__", None)  # builtins have none
     else:
         module = _ours(entry.module or f"offload.tasks.{entry.path.stem}", entry.path)
-    found: Any = getattr(module, own, None)
+    found = _attribute(module, own, name)
     if callable(found) and given is not None:
         return _inputs.bind(found, task, given)
     if callable(found):
@@ -57,7 +57,7 @@ def resolve(name: str) -> Callable[[], Any]:
         return function
     if found is not None:
         raise UsageError(f"{own!r} in {where or module.__name__} is not a function", "name one")
-    public = [n for n, value in vars(module).items() if n[0] != "_" and callable(value)]
+    public = [n for n in dir(module) if n[0] != "_" and callable(_attribute(module, n, name))]
     raise catalog.unknown(where, own, public or ["a file that has a public function"], "the file")
 
 
@@ -66,7 +66,7 @@ def is_coroutine(name: str) -> bool:
 
     Of a decorated `async def`, or an object with one, this is known after the first call only.
     """
-    return name in _awaited or inspect.iscoroutinefunction(resolve(name))
+    return name in _awaited or _inputs.is_coroutine_function(resolve(name))
 
 
 def call(name: str, run: Callable[[Coroutine[Any, Any, Any]], Any] = asyncio.run) -> bytes:
@@ -112,6 +112,14 @@ async def acall(name: str) -> bytes:
 
 def _is_installed(package: str) -> bool:
     return importlib.util.find_spec(package.partition(".")[0]) is not None
+
+
+def _attribute(module: ModuleType, own: str, name: str) -> Any:
+    """Return an attribute of a module, None if it has none; a lazy one may raise anything."""
+    try:
+        return getattr(module, own, None)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - an import may raise anything
+        raise _user_module.import_failed(name, error) from None
 
 
 def _required(function: Callable[..., Any]) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 import itertools
 import json
@@ -88,18 +87,24 @@ def _check(function: Function, task: str, arguments: Arguments) -> None:
         raise UsageError(f"{task} does not take these arguments ({error})", "fix them") from None
 
 
+def is_coroutine_function(function: Function) -> bool:
+    """Whether a callable is an `async def`; False for a proxy that cannot be examined."""
+    try:
+        return inspect.iscoroutinefunction(function)
+    except Exception:  # noqa: BLE001 - its attributes may raise anything
+        return False
+
+
 def _with(function: Function, following: Callable[[], Arguments]) -> Callable[[], Any]:
     """Bind the arguments; the result is a coroutine function if `function` is one."""
-    if inspect.iscoroutinefunction(function):
+    if is_coroutine_function(function):
 
-        @functools.wraps(function)
         async def awaited() -> Any:
             found = following()
             return await function(*found.positional, **found.named)
 
         return awaited
 
-    @functools.wraps(function)
     def called() -> Any:
         found = following()
         return function(*found.positional, **found.named)

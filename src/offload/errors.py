@@ -2,7 +2,25 @@
 
 from __future__ import annotations
 
+import re
+
 from offload.flags import TOO_SLOW, UNAVAILABLE
+
+# Characters that change the order of a text, are invisible, end a line or control a terminal.
+HIDDEN = re.compile(
+    "[\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
+    "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+
+
+def escape_hidden(text: str) -> str:
+    r"""Escape characters that a reader cannot see, but not line ends and other ASCII.
+
+    >>> escape_hidden("a\u202eb")
+    'a\\u202eb'
+    """
+    return HIDDEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def escaped(text: str) -> str:
@@ -11,7 +29,8 @@ def escaped(text: str) -> str:
     >>> escaped("two\nlines")
     'two\\nlines'
     """
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+    plain = escape_hidden(text)
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in plain)
 
 
 class UserError(Exception):

@@ -96,7 +96,10 @@ def test_the_values_of_headers_are_in_no_file_and_such_a_run_is_not_resumed() ->
     saved = plan_file.load(folder).cases[0]
     assert saved.key == case.key == facts.key
     said = fab_here(f"resume:{folder.name}")
-    assert (said.returncode, "sends a header whose value" in said.stderr) == (2, True)
+    assert (
+        said.returncode,
+        "sends a header, a body or a parameter whose value" in said.stderr,
+    ) == (2, True)
 
 
 def test_a_request_without_a_header_is_saved_as_before() -> None:

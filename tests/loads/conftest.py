@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import redirect_stdout
 from dataclasses import asdict
+from tempfile import NamedTemporaryFile
 from typing import ClassVar
 
 import pytest
@@ -176,8 +177,10 @@ def run_here(load: Load) -> LoadResult:
     """Run the built-in load tool in this process, which saves its start-up time of 0.2 s."""
     check(load, "builtin")
     said = io.StringIO()
-    with redirect_stdout(said):
-        builtin.main([json.dumps(asdict(load))])
+    with NamedTemporaryFile("w") as file, redirect_stdout(said):
+        json.dump(asdict(load), file)
+        file.flush()
+        builtin.main([file.name])
     return builtin.parse(said.getvalue(), "", load)
 
 

@@ -95,11 +95,17 @@ def test_a_body_that_is_no_text_is_sent(server: Server) -> None:
     assert server.bodies[-1] == b"caf\xe9"
 
 
-@pytest.mark.parametrize("driver", [siege, ab, h2load])
+@pytest.mark.parametrize("driver", [ab, h2load])
 def test_headers_are_arguments(driver: object) -> None:
     argv = driver.command(replace(LOAD, message=Message(headers=HEADERS))).argv  # type: ignore[attr-defined]
     found = [text for option, text in pairwise(argv) if option in ("-H", "--header")]
     assert found == [f"Authorization: {SECRET}", f"Accept: {PLAIN}"]
+
+
+def test_siege_gets_secrets_by_its_configuration() -> None:
+    command = siege.command(replace(LOAD, message=Message(headers=HEADERS)))
+    assert f"header = Authorization: {SECRET}\n" in command.files["siege.conf"]
+    assert command.argv[-3:] == ("--header", f"Accept: {PLAIN}", LOAD.url)
 
 
 def test_locust_gets_headers_by_a_file() -> None:

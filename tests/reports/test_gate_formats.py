@@ -281,6 +281,9 @@ def test_an_unknown_upper_end_is_reported_in_words() -> None:
 
 
 HOSTILE = "../@octocat/a\\|b`$x$ <img src=x>&amp; \udcff\x1b[31m\x7f \u202e"
+HIDDEN = [*map(chr, range(0x202A, 0x202F)), *map(chr, range(0x2066, 0x206A)), "\u061c", "\u00ad"]
+HIDDEN += [*map(chr, range(0x200B, 0x2010)), "\ufeff", "\u2028", "\u2029", "\x85", "\x9b", "\u2060"]
+HIDDEN += ["\u3164", "\u115f", "\ufe0f", "\ufffb", "\U000e0001", "\U000e0041", "\U000e0101"]
 
 
 @pytest.mark.parametrize("style", formats.FORMATS)
@@ -290,7 +293,7 @@ def test_a_hostile_name_is_text_in_every_format(style: str) -> None:
     cases = tuple(replace(case, name=f"3/{HOSTILE}:{case.name}") for case in found.cases)
     text = formats.render(replace(found, baseline=HOSTILE, cases=cases), style)
     assert text.encode()
-    assert not {"\x1b", "\x7f"} & {*text}
+    assert not {"\x1b", "\x7f", "\u202e"} & {*text}
     if style == "junit":
         suite = ET.fromstring(text)[0]
         assert [test.tag for test in suite] == ["testcase"] * 2
@@ -303,6 +306,14 @@ def test_a_hostile_name_is_text_in_every_format(style: str) -> None:
         assert "@octocat" not in text
     elif style in ("json", "bencher", "badge"):
         assert json.loads(text)
+
+
+@pytest.mark.parametrize("style", formats.FORMATS)
+def test_hidden_characters_are_visible_in_every_format(style: str) -> None:
+    found = result(1.0, 0.8)
+    cases = tuple(replace(case, name=f"3/{''.join(HIDDEN)}:{case.name}") for case in found.cases)
+    text = formats.render(replace(found, baseline="".join(HIDDEN), cases=cases), style)
+    assert not {*HIDDEN} & {*text}
 
 
 def test_cases_that_differ_only_in_their_load_have_names_of_their_own() -> None:

@@ -49,6 +49,24 @@ MALFORMED = {
     "a vertical tab in a field": GET + b"X: a\x0bContent-Length: 5\r\n\r\n",
     "folded": GET + b"X: a\r\n b\r\n\r\n",
     "two lengths": GET + b"Content-Length: 0\r\nContent-Length: 5\r\n\r\nhello",
+    "two equal lengths": GET + b"Content-Length: 5\r\nContent-Length: 5\r\n\r\nhello",
+    "two equal lengths, far apart": GET
+    + b"Content-Length: 5\r\nX: a\r\ncontent-length: 5\r\n\r\nhello",
+    "a list of equal lengths": GET + b"Content-Length: 5, 5\r\n\r\nhello",
+    "a list of lengths": GET + b"Content-Length: 5,6\r\n\r\nhello",
+    "a length with a comma": GET + b"Content-Length: 5,\r\n\r\nhello",
+    "a length with a plus": GET + b"Content-Length: +5\r\n\r\nhello",
+    "a negative length": GET + b"Content-Length: -5\r\n\r\nhello",
+    "a length with an underscore": GET + b"Content-Length: 0_5\r\n\r\nhello",
+    "a length with a space": GET + b"Content-Length: 0 5\r\n\r\nhello",
+    "a length in hexadecimal": GET + b"Content-Length: 0x5\r\n\r\nhello",
+    "a length in other digits": GET + b"Content-Length: \xb5\r\n\r\nhello",
+    "an empty length": GET + b"Content-Length:\r\n\r\nhello",
+    "a length of 20 digits": GET + b"Content-Length: 00000000000000000005\r\n\r\nhello",
+    "a coding and a length": GET
+    + b"Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n",
+    "an identity coding and a length": GET
+    + b"Transfer-Encoding: identity\r\nContent-Length: 5\r\n\r\nhello",
     "a length and a coding": GET
     + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
     "an unknown coding": GET + b"Transfer-Encoding: pigeons\r\n\r\n",

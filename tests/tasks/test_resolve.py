@@ -219,3 +219,68 @@ def test_a_function_that_needs_arguments_is_refused(own: Path, name: str, needs:
 def test_arguments_with_defaults_are_fine(own: Path) -> None:
     (own / "shop_defaults.py").write_text("def quote(item='tea', *rest, **more): return item")
     assert tasks.call("shop_defaults:quote") == b"tea"
+
+
+CALLABLES = """
+import functools, time
+
+def plain(): return b"x"
+
+class Kind:
+    __slots__ = ()
+    def __call__(self): return b"x"
+    def method(self): return b"x"
+    @staticmethod
+    def static(): return b"x"
+    @classmethod
+    def own(cls): return b"x"
+
+class Evil:
+    def __call__(self): return b"x"
+    def __getattr__(self, name): raise RuntimeError(name)
+
+def decorate(function):
+    return lambda *given: function(*given)
+
+class Made(bytes):
+    def __new__(cls): return super().__new__(cls, b"x")
+
+class Waits:
+    async def __call__(self): return b"x"
+
+partial, cached = functools.partial(plain), functools.lru_cache(plain)
+instance, bound, static, own = Kind(), Kind().method, Kind.static, Kind.own
+raw = staticmethod(plain)
+evil, decorated, waits, builtin = Evil(), decorate(plain), Waits(), "x".encode
+def __getattr__(name): raise OSError("lazy") if name == "lazy" else AttributeError(name)
+"""
+
+
+KINDS = [
+    *("plain", "partial", "cached", "instance", "bound", "static", "own", "raw", "evil"),
+    *("decorated", "Made", "waits", "builtin"),
+]
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_every_kind_of_callable_is_a_task(name: str, own: Path) -> None:
+    file = own / f"kinds_{name}.py"
+    file.write_text(CALLABLES)
+    assert not tasks.is_coroutine(f"{file}:{name}")
+    assert tasks.call(f"{file}:{name}") == b"x"
+
+
+@pytest.mark.parametrize("name", ["time:ctime", "builtins:bytes"])
+def test_a_function_of_a_builtin_module_is_a_task(name: str) -> None:
+    assert isinstance(tasks.call(name), bytes)
+
+
+def test_an_evil_callable_takes_arguments(own: Path) -> None:
+    (own / "kinds_given.py").write_text(CALLABLES.replace("(self)", "(self, *given)"))
+    (own / "none.json").write_text("[1]")
+    assert tasks.call(f"{own}/kinds_given.py:evil(@{own}/none.json)") == b"x"
+
+
+def test_an_attribute_whose_import_fails_is_one_line(own: Path) -> None:
+    (own / "kinds_lazy.py").write_text(CALLABLES)
+    assert "lazy raised OSError: lazy" in _error_of(f"{own}/kinds_lazy.py:lazy")

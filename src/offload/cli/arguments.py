@@ -89,6 +89,19 @@ def headers(name: str, text: str) -> dict[str, str]:
     return parse_headers(text, name)
 
 
+def one_line(name: str, text: str) -> str:
+    """Return a text, or with `@file` the content of a file without its line end."""
+    return (body(name, text) or "").rstrip("\r\n") if text.startswith("@") else text
+
+
+def header_lines(name: str, text: str) -> str:
+    """Return headers `A: 1; B: 2`, or with `@file` those in the lines of a file."""
+    if not text.startswith("@"):
+        return text
+    lines = (body(name, text) or "").splitlines()
+    return "; ".join(line.strip() for line in lines if line.strip())
+
+
 def body(name: str, text: str) -> str | None:
     """Return the body of a request, or with `@file` the content of a file; None if empty."""
     if not text.startswith("@"):

@@ -87,16 +87,19 @@ def request_of(request: str, method: str, body: str, header: str) -> Request | N
 
     if not (request or method or body or header):
         return None
+    request = arguments.one_line("request", request)
+    header = arguments.header_lines("header", header)
+    shown = loads.mask_query(request)[:100]
     if request and not request.startswith("/"):
         raise UsageError(
-            f"request={request[:100]!r} is not a path", "start it with /, such as request=/quote"
+            f"request={shown!r} is not a path", "start it with /, such as request=/quote"
         )
     if not request.isascii() or not request.isprintable() or " " in request:
-        what = f"request={request[:100]!r} has characters that are not allowed in a URL"
+        what = f"request={shown!r} has characters that are not allowed in a URL"
         raise UsageError(what, "encode them: a space is %20")
     content = arguments.body("body", body)
     verb = method.upper() or ("GET" if content is None else "POST")
-    found = Request(request or "/", verb, content, header or None)
+    found = Request(request or "/", verb, content, header or None, private=content is not None)
     load = loads.Load("http://127.0.0.1/", message=found.message, keep_alive=True)
     loads.check(load, "builtin")
     return found

@@ -13,7 +13,7 @@ import sys
 from typing import TYPE_CHECKING, TextIO
 
 from offload.cli import program_name
-from offload.errors import StorageError
+from offload.errors import StorageError, escape_hidden
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -43,11 +43,11 @@ class _Discarding(io.FileIO):
 
 
 class _Named(io.TextIOWrapper):
-    """A stream in which commands have the name of this program."""
+    """A stream in which commands have the name of this program, and names hide no characters."""
 
     def write(self, text: str, /) -> int:
         """Write a text; return the number of its characters."""
-        super().write(program_name.with_name(text))
+        super().write(escape_hidden(program_name.with_name(text)))
         return len(text)
 
 

@@ -225,8 +225,9 @@ def show_results(records: Sequence[Record], format: str) -> None:  # noqa: A002
 def _print_tables(records: Sequence[Record]) -> None:
     from offload.bench.records import journal
     from offload.reports import results_txt
+    from offload.reports.printable import printable
 
-    print(results_txt.tables(records))
+    print(printable(results_txt.tables(records)))
     path = journal.RESULTS / records[-1].trial.run / "results.txt"
     print(f"complete results, with the output of each load tool: {path}")
 

@@ -5,11 +5,21 @@ from __future__ import annotations
 import importlib
 
 from offload.loads._load import Arrivals, Command, Load, Window
-from offload.loads._message import MASK, Message, parse_headers, request_target, split_credentials
+from offload.loads._message import (
+    BODY_MARK,
+    MASK,
+    Message,
+    body_facts,
+    mask_query,
+    parse_headers,
+    request_target,
+    split_credentials,
+)
 from offload.loads._result import Figures, HostRun, LoadResult, LoadRun, Response
 from offload.loads._sender import HERE, Sender
 
 __all__ = [
+    "BODY_MARK",
     "HERE",
     "MASK",
     "Arrivals",
@@ -23,8 +33,10 @@ __all__ = [
     "Response",
     "Sender",
     "Window",
+    "body_facts",
     "check",
     "default_driver",
+    "mask_query",
     "missing",
     "parse_headers",
     "request_target",

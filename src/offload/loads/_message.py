@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -13,6 +14,8 @@ from offload.loads.engine.connections import body as bodies
 
 NEXT_HEADER = re.compile(r";\s*(?=[!#$%&'*+.^_`|~0-9A-Za-z-]+:)")
 MASK = "***"
+BODY_MARK = "sha256:"  # of a body that records do not show
+SHORTEST = 4  # characters of a body that is masked in other texts
 # Headers whose values records may show; the value of any other header may be a secret.
 HARMLESS = {
     "accept",
@@ -22,6 +25,38 @@ HARMLESS = {
     "content-type",
     "user-agent",
 }
+# Parameters of a query whose values are secrets, as a part of their names.
+_SECRET_NAME = re.compile(
+    r"token|key(?!word|board)|secret|passw|passphrase|pwd|credential|auth(?!ors?$)|session|jwt|bearer|cookie"
+    r"|signature|private|otp|nonce|(?<![a-z])(?:pass|sig|sid|hmac|mac|pin|code|hash)(?![a-z])",
+    re.IGNORECASE,
+)
+_INNER_NAME = re.compile(r"([^=&;#?/]+)=")
+_PARAMETER = re.compile(r"([?&;])([^=&;#?/\s]*)=([^&;#\s\"'<>]*)")
+
+
+def mask_query(text: str) -> str:
+    """Return a text with the values of those parameters in its URLs masked that may be secrets.
+
+    >>> mask_query("/quote?size=2&api_key=abc")
+    '/quote?size=2&api_key=***'
+    """
+    return _PARAMETER.sub(_masked_parameter, text)
+
+
+def _masked_parameter(found: re.Match[str]) -> str:
+    mark, name, value = found.groups()
+    is_secret = _SECRET_NAME.search(unquote(name)) is not None
+    if not is_secret and ("=" in value or "%" in value):  # it may be a URL or a query, too
+        inner = unquote(unquote(value))
+        is_secret = any(_SECRET_NAME.search(each[1]) for each in _INNER_NAME.finditer(inner))
+    return f"{mark}{name}={MASK}" if is_secret and value else found[0]
+
+
+def body_facts(body: str) -> str:
+    """Return what records show of a body: its SHA-256 and its length."""
+    content = body.encode("utf-8", "surrogateescape")
+    return f"{BODY_MARK}{hashlib.sha256(content).hexdigest()}, {len(content)} bytes"
 
 
 @dataclass(frozen=True)
@@ -58,13 +93,15 @@ class Message:
         return replace(self, headers=shown)
 
     def mask(self, text: str) -> str:
-        """Return a text without the secrets of the headers."""
+        """Return a text without the secrets of the headers, of the body and of queries."""
+        if self.body is not None and len(self.body) >= SHORTEST and self.body in text:
+            text = text.replace(self.body, body_facts(self.body))
         for name, value in self.headers.items():
             scheme, _, secret = value.partition(" ")
             if name.lower() not in HARMLESS and value:
                 is_scheme = name.lower().endswith("authorization") and secret
                 text = text.replace(value, f"{scheme} {MASK}" if is_scheme else MASK)
-        return text
+        return mask_query(text)
 
 
 def parse_headers(text: str, name: str = "header") -> dict[str, str]:

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import psutil
 
 from offload.errors import MachineError, UsageError
-from offload.loads import HERE, Load, Sender, _descriptors
+from offload.loads import HERE, Load, Sender, _descriptors, mask_query
 from offload.loads._validation import check_ability, check_numbers
 from offload.registry import catalog
 from offload.registry.bind_address import is_loopback
@@ -55,16 +55,20 @@ def _check_target(url: str, allow: Sequence[str]) -> None:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port or 80
     except ValueError as error:
-        raise UsageError(f"url={url!r} is invalid: {error}") from None
+        raise UsageError(f"url={mask_query(url)!r} is invalid: {error}") from None
     if parts.scheme not in ("http", "https") or not host or any(c <= " " for c in url):
-        raise UsageError(f"url={url!r} is not an http URL", "write http://127.0.0.1:8000/")
+        raise UsageError(
+            f"url={mask_query(url)!r} is not an http URL", "write http://127.0.0.1:8000/"
+        )
     try:
         addresses = {str(found[4][0]) for found in socket.getaddrinfo(host, port)}
     except (OSError, UnicodeError):  # the latter for a name that IDNA cannot encode
-        raise UsageError(f"url={url!r}: unknown host {host!r}", "check its name") from None
+        raise UsageError(
+            f"url={mask_query(url)!r}: unknown host {host!r}", "check its name"
+        ) from None
     own = {a.address for each in psutil.net_if_addrs().values() for a in each}
     name = f"[{host}]" if ":" in host else host  # as in a URL
     if name in allow or all(is_loopback(a) or a in own for a in addresses):
         return
-    what = f"url={url!r} is not on this machine"
+    what = f"url={mask_query(url)!r} is not on this machine"
     raise UsageError(what, f"if the machine is yours, add allow={name}")

@@ -19,7 +19,7 @@ from typing import IO
 from offload import cores
 from offload.errors import MachineError
 from offload.flags import Flag
-from offload.loads import HERE, Command, Load, LoadResult, LoadRun, Sender
+from offload.loads import HERE, Command, Load, LoadResult, LoadRun, Sender, mask_query
 from offload.loads._figures import check_figures
 from offload.loads._preflight import check
 from offload.registry import places
@@ -71,8 +71,9 @@ def run(load: Load, name: str, sender: Sender = HERE) -> LoadRun:
     else:
         parsed = check_figures(driver.parse(stdout, stderr, load), name)
         result = _with_ending(parsed, exited, load, name)
-    if load.message.headers:  # without the secrets
-        shown = driver.command(replace(load, message=load.message.masked()))
+    masked = replace(load, url=mask_query(load.url), message=load.message.masked())
+    if masked != load:  # without the secrets
+        shown = driver.command(masked)
         argv = tuple(argument.replace("{folder}", folder) for argument in shown.argv)
     model = "open" if load.arrivals else "closed"
     cpu_s = None if exited is None else exited.cpu_s

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from offload.loads import Load
 
@@ -25,9 +26,13 @@ benchmark = true
 """
 
 
-def config(load: Load, users: int, failures: int) -> str:
-    """Return siege's configuration: at most `users` users, abort after `failures` failures."""
-    return CONFIG.format(
+def config(load: Load, users: int, failures: int, headers: Sequence[str]) -> str:
+    """Return siege's configuration: at most `users` users, abort after `failures` failures.
+
+    Headers are here because other users can read arguments.
+    """
+    lines = "".join(f"header = {line}\n" for line in headers)
+    return lines + CONFIG.format(
         limit=users,
         failures=failures,
         connection="keep-alive" if load.keep_alive else "close",

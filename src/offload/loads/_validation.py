@@ -89,6 +89,8 @@ def check_ability(load: Load, driver: ModuleType, name: str) -> None:
             raise UsageError(f"{name} has no {feature}", "use driver=builtin")
     if load.message.method not in getattr(driver, "METHODS", METHODS):
         raise UsageError(f"{name} cannot send {load.message.method}", "use driver=builtin")
+    if (check := getattr(driver, "check_load", None)) is not None:
+        check(load)
     if getattr(driver, "ALWAYS_KEEP_ALIVE", False) and not load.keep_alive:
         raise UsageError(
             f"{name} always keeps connections alive", "use keep_alive=yes, or driver=builtin"

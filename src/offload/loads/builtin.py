@@ -19,18 +19,17 @@ from offload.loads.engine.worker import work
 TOOL = None
 INSTALL = None
 MAX_USERS = 20_000
-LONGEST_ARGUMENT = 100_000  # characters; Linux allows less than 128 KiB
-FILE, FILE_MARK = "load.json", "@"
+FILE = "load.json"
 NESTED = ("figures", "response")  # in a result
 
 
 def command(load: Load) -> Command:
-    """Run this module as a program, so that the load has its own process."""
-    program, text = (sys.executable, "-P", "-m", __name__), json.dumps(asdict(load))
-    if len(text) <= LONGEST_ARGUMENT:
-        return Command((*program, text), threads=load.processes)
-    argv = (*program, f"{FILE_MARK}{{folder}}/{FILE}")
-    return Command(argv, files={FILE: text}, threads=load.processes)
+    """Run this module as a program, so that the load has its own process.
+
+    The load is in a file, because other users can read arguments.
+    """
+    argv = (sys.executable, "-P", "-m", __name__, f"{{folder}}/{FILE}")
+    return Command(argv, files={FILE: json.dumps(asdict(load))}, threads=load.processes)
 
 
 def parse(stdout: str, stderr: str, load: Load) -> LoadResult:
@@ -59,11 +58,9 @@ def version() -> str:
 
 
 def main(arguments: list[str]) -> None:
-    """Run the load in the argument, JSON or the @file with it, and print the result as JSON."""
-    [text] = arguments
-    if text.startswith(FILE_MARK):
-        text = Path(text.removeprefix(FILE_MARK)).read_text()
-    load = parse_load(json.loads(text))
+    """Run the load in the file that is the argument, and print the result as JSON."""
+    [file] = arguments
+    load = parse_load(json.loads(Path(file).read_text()))
     state = SharedState(load.processes)
     if load.processes == 1:
         parts = [work(load, load, state, 0)]

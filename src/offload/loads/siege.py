@@ -8,8 +8,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from offload.errors import UsageError
 from offload.flags import Flag
-from offload.loads import Command, Figures, Load, LoadResult, Response
+from offload.loads import Command, Figures, Load, LoadResult, Message, Response, mask_query
 from offload.loads._figures import is_figure
 from offload.loads._siege_config import config
 from offload.loads._validation import CLOSED_LOOP_ONLY
@@ -21,6 +22,7 @@ INSTALL = "sudo apt install siege"
 MAX_USERS = 1000
 LACKS = {**CLOSED_LOOP_ONLY, "think": "even think time", "processes": "processes"}
 METHODS = ("GET", "POST")
+LONGEST_HEADERS = 500  # characters of all headers in siege's configuration
 MAX_FAILURES = 256  # after which siege stops; with many users FAILURES_PER_USER for each user
 FAILURES_PER_USER = 4
 CLOCK = 0.01  # s: siege's times are multiples of this
@@ -52,6 +54,7 @@ def command(load: Load) -> Command:
         amount = ("-r", str(math.ceil(load.requests / load.users)))
     else:
         amount = ("-t", f"{math.ceil(load.seconds or 0)}S")
+    check_load(load)
     argv: tuple[str, ...] = (
         "siege",
         "-R",
@@ -61,18 +64,49 @@ def command(load: Load) -> Command:
         str(load.users),
         *amount,
     )
-    files = {"siege.conf": config(load, MAX_USERS, _max_failures(load)), ".siege/cookies.txt": ""}
+    files = {".siege/cookies.txt": ""}
     url = load.url
+    shown, hidden = _lines(load.message)
+    argv = (*argv, *(word for line in shown for word in ("--header", line)))
     kind = load.message.content_type
-    for line in load.message.lines:
-        argv = (*argv, "--header", line)
     if load.message.method == "POST":
         argv = (*argv, "--content-type", kind or content_type(""))
         files["body"] = load.message.body or ""
         url = f"{load.url} POST <{{folder}}/body"
     elif kind is not None:
         argv = (*argv, "--header", f"Content-Type: {kind}")
-    return Command((*argv, url), environment={"HOME": "{folder}"}, files=files)
+    conf = config(load, MAX_USERS, _max_failures(load), hidden)
+    if mask_query(url) == url:
+        argv = (*argv, url)
+    else:  # a secret, too; siege replaces HOME in its configuration
+        conf += f"url = {url.replace('{folder}', '${HOME}')}\n"
+    files["siege.conf"] = conf
+    return Command(argv, environment={"HOME": "{folder}"}, files=files)
+
+
+def check_load(load: Load) -> None:
+    """Raise UsageError for secrets that siege's configuration cannot have."""
+    _, hidden = _lines(load.message)
+    if "$" in load.url and mask_query(load.url) != load.url:
+        raise UsageError("siege cannot read a URL with $ from a file", "use driver=builtin")
+    for line in hidden:
+        if "#" in line or "$" in line:
+            name = line.partition(":")[0]
+            what = f"siege cannot read header {name} from a file, because its value has # or $"
+            raise UsageError(what, "use driver=builtin")
+    if sum(len(line) + 2 for line in hidden) > LONGEST_HEADERS:
+        what = f"siege reads at most {LONGEST_HEADERS} characters of headers from a file"
+        raise UsageError(what, "use driver=builtin")
+
+
+def _lines(message: Message) -> tuple[list[str], list[str]]:
+    """Return the headers that records may show, and the others, which may be secrets."""
+    lines = zip(message.lines, message.masked().lines, strict=True)
+    shown: list[str] = []
+    hidden: list[str] = []
+    for line, masked in lines:
+        (shown if line == masked else hidden).append(line)
+    return shown, hidden
 
 
 def parse(stdout: str, stderr: str, load: Load) -> LoadResult:

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 import math
 import re
+from urllib.parse import urlsplit
 
 from offload.flags import Flag
-from offload.loads import Command, Figures, Load, LoadResult, Message, Response
+from offload.loads import (
+    Command,
+    Figures,
+    Load,
+    LoadResult,
+    Message,
+    Response,
+    mask_query,
+    request_target,
+)
 from offload.loads._figures import COUNT, NUMBER
 from offload.loads._validation import CLOSED_LOOP_ONLY
 from offload.loads.engine.figures.rates import quantum_of_count
@@ -34,10 +44,15 @@ def command(load: Load) -> Command:
     argv = ["wrk", "-t", str(load.processes), "-c", str(_users(load))]
     argv += ["-d", f"{math.ceil(load.seconds or 0)}s", "--timeout", f"{math.ceil(load.timeout)}s"]
     files = {}
-    if load.message != Message():
+    url, parts = load.url, urlsplit(load.url)
+    is_secret = mask_query(url) != url
+    if load.message != Message() or is_secret:
         files["request.lua"] = _script(load)
         argv += ["-s", "{folder}/request.lua"]
-    return Command((*argv, load.url), files=files, threads=load.processes)
+    if is_secret:
+        files["request.lua"] += f"wrk.path = {_lua(request_target(parts))}\n"
+        url = f"{parts.scheme}://{parts.netloc}/"
+    return Command((*argv, url), files=files, threads=load.processes)
 
 
 def parse(stdout: str, stderr: str, load: Load) -> LoadResult:

@@ -91,6 +91,11 @@ def _serve(server: Entry, task: str, port: int) -> None:
             serve(task, port, **settings)
     except ImportError as error:
         raise _import_error(server, error) from error
+    except OSError as error:
+        if "port" in probe.facts:  # it has served
+            raise
+        what = f"{server.name} does not start ({error})"
+        raise MachineError(what, "check the limits and the disks of this machine") from error
 
 
 def _check_needs(server: Entry) -> None:

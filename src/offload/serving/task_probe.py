@@ -57,7 +57,7 @@ def main(arguments: list[str]) -> int:
                 try:
                     _print(results, probing.measure(**loads(line)))
                 except UserError as error:
-                    _print(results, {"error": str(error)})
+                    _print(results, {"error": str(error), "exit_code": error.exit_code})
     except UserError as error:
         readiness.fail(error)
         return error.exit_code

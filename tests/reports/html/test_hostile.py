@@ -24,7 +24,9 @@ NAMES = [
     "\x00\x1b[31m\ud800\ufffe",
     "datum['x'] + signal",
     "\u202egnp.exe",
+    "zero\u200bwidth\ufeff\u2066\u2028\U000e0041\x9b",
 ]
+HIDDEN = {"\u202e", "\u200b", "\ufeff", "\u2066", "\u2028", "\U000e0041", "\x9b"}
 
 
 def hostile(name: str) -> list[Record]:
@@ -60,6 +62,10 @@ def test_a_name_is_text_in_tables() -> None:
         plain = " ".join(printable(name).split())
         assert f"threads,{plain}" in shown
         assert f"processes,{plain}" in shown
+
+
+def test_a_report_has_no_hidden_characters() -> None:
+    assert not HIDDEN & {*report()}
 
 
 @NEEDS_PICTURES

@@ -15,7 +15,7 @@ from offload.bench.trial.single_request import SingleRequest
 from offload.bench.trial.trial import build_record, is_stable
 from offload.bench.trial.warmup import GET, send_first_requests
 from offload.errors import StartError
-from offload.loads import HERE, Load, Sender
+from offload.loads import HERE, Load, Sender, mask_query
 from offload.registry import catalog
 from offload.suites import Case, Placement, Request
 from offload.suites._placement import ANYWHERE
@@ -91,9 +91,10 @@ def of_url(load: Load, driver: str, sender: Sender = HERE) -> Record:
 
     The facts of its server are unknown.
     """
-    command = f"fab run_load_test:url={load.url}"
+    shown = mask_query(load.url)
+    command = f"fab run_load_test:url={shown}"
     place = Placement(sender.hosts).label
-    case = CaseFacts(f"url/{load.url}{place}", "url", load.url, command, load.users)
+    case = CaseFacts(f"url/{shown}{place}", "url", shown, command, load.users)
     return _measure(case, ServerFacts(), Baseline(), load, driver, sender)
 
 

@@ -54,10 +54,11 @@ class CaseFacts:
 
     `id` consists of the server, its settings, interpreter and task, and does not depend on aliases;
     `command` is the command with which a user starts the server. `request` has the fields of a
-    suite's Request; None is `GET /`. `asked_rate` is the requested rate of an open loop. `clients`
-    is the number of load processes, `path` the folder from which a user's task is imported.
-    `origin` names the checkout or environment from which the server started, if it is not the one
-    that runs this program.
+    suite's Request, without secrets: a masked value is `***`, the body of a user's request is its
+    SHA-256 and its length; None is `GET /`. `asked_rate` is the requested rate of an open loop.
+    `clients` is the number of load processes, `path` the folder from which a user's task is
+    imported. `origin` names the checkout or environment from which the server started, if it is not
+    the one that runs this program.
     """
 
     id: str

@@ -32,7 +32,7 @@ from offload.bench.trial.builder import GIL
 from offload.bench.trial.warmup import get
 from offload.errors import StartError
 from offload.flags import LOAD, Flag, Problem
-from offload.loads import HERE, Figures, Load, LoadRun, Sender
+from offload.loads import HERE, Figures, Load, LoadRun, Sender, mask_query
 from offload.upstream import Upstream
 
 SHORT = 0.2  # s of load (a guess): for a shorter one, CPU clocks with ticks of 10 ms are too coarse
@@ -88,7 +88,7 @@ def run(
     application = report.get("application") or {}
     gil = gil_sampler.between(*window)
     tool = LoadFacts(
-        load.url,
+        mask_query(load.url),
         ran.driver,
         ran.version,
         ran.argv,

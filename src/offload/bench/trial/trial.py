@@ -161,7 +161,7 @@ def _application_error(
 ) -> FailedRequest:
     """Return the error for a request to a user's application whose status is not a success."""
     if error.status == 404:
-        missing = f"the application has no {request.method} {request.path}"
+        missing = f"the application has no {request.method} {loads.mask_query(request.path)}"
         return FailedRequest(f"{missing} ({error.what})", "name one of its paths by request=/path")
     raised = server_report.last_error(server_facts)
     why = f" ({raised})" if raised else ""

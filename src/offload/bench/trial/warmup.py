@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from offload.errors import StartError
 from offload.flags import FAILED_REQUEST
-from offload.loads import request_target
+from offload.loads import mask_query, request_target
 from offload.suites import Request
 
 GET = Request()
@@ -81,9 +81,9 @@ def get(url: str, request: Request = GET) -> bytes:
     try:
         return answer(connection, url, request)
     except TimeoutError as error:
-        raise FailedRequest(f"{url} did not answer within {TIMEOUT:.0f} s") from error
+        raise FailedRequest(f"{mask_query(url)} did not answer within {TIMEOUT:.0f} s") from error
     except (OSError, http.client.HTTPException) as error:
-        raise StartError(f"{url} did not answer: {error!r}") from error
+        raise StartError(f"{mask_query(url)} did not answer: {error!r}") from error
     finally:
         connection.close()
 
@@ -110,7 +110,8 @@ def answer(connection: http.client.HTTPConnection, url: str, request: Request) -
         location = response.getheader("Location")  # of a redirect
         text = f"Location {location}" if location else _first_line(content)
         what = f"{request.method} {target} " if request != GET else ""
-        raise BadStatus(f"{what}answered {response.status}: {_cut(text)}", response.status)
+        what = message.mask(f"{what}answered {response.status}: {_cut(text)}")
+        raise BadStatus(what, response.status)
     return content
 
 
@@ -134,7 +135,7 @@ def _body(response: http.client.HTTPResponse, url: str) -> bytes:
         if time.monotonic() > until:
             raise TimeoutError
         if size > LARGEST:
-            what = f"{url} sent more than {LARGEST >> 20} MiB"
+            what = f"{mask_query(url)} sent more than {LARGEST >> 20} MiB"
             raise StartError(what, "measure a request with a smaller response")
     body = b"".join(pieces)
     if response.length:  # the rest is missing

@@ -11,7 +11,7 @@ from urllib.parse import SplitResult, urlsplit
 
 from offload.bench.telemetry import connections
 from offload.errors import UsageError
-from offload.loads import request_target, split_credentials
+from offload.loads import mask_query, request_target, split_credentials
 
 EVERY = 1.0  # s from one request to the next; a slower response delays the next request
 TIMEOUT = 30.0  # s
@@ -48,8 +48,13 @@ def parse(url: str) -> SplitResult:
     except ValueError:
         is_valid = False
     if not is_valid or not url.isascii() or any(letter.isspace() for letter in url):
-        raise UsageError(f"url={url[:200]!r} is not a URL", "write url=http://127.0.0.1:8000/")
+        raise UsageError(f"url={_shown(url)!r} is not a URL", "write url=http://127.0.0.1:8000/")
     return parts
+
+
+def _shown(url: str) -> str:
+    """Return a URL for a message, without its secrets."""
+    return mask_query(split_credentials(url)[0])[:200]
 
 
 def server_pid(url: str) -> int:
@@ -67,7 +72,7 @@ def server_pid(url: str) -> int:
     if roots:
         pids = " or ".join(f"pid={pid}" for pid in sorted(roots))
         raise UsageError(f"{len(roots)} processes listen on port {port}", f"select one by {pids}")
-    what = f"the process that serves {url[:200]} was not found"
+    what = f"the process that serves {_shown(url)} was not found"
     raise UsageError(what, "add pid=, or run watch as its user or root")
 
 

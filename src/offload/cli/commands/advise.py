@@ -77,7 +77,7 @@ def advise(
     request  the path to request, such as /quote/7?size=2; default: /
     method   the request's method; default: GET, with body POST
     body     the request's body, or with @FILE the content of a file
-    header   'Name: value' to send, several as 'A: 1; B: 2'
+    header   'Name: value' to send, several as 'A: 1; B: 2', or @FILE with one in each line
     open     yes: show the measurements live in a browser: see fab live
 
     It calls the function alone and in workers, predicts the rate of each strategy, and measures the

@@ -140,7 +140,7 @@ def resume(
     if unfinished.suite == "advise" and not is_application(unfinished.cases[0].task):
         usable_cpus.restrict(question_file.load(folder).cpus)
     if any(case.request is not None and case.request.is_masked for case in unfinished.cases):
-        what = f"{folder.name} sends a header whose value is not in its file"
+        what = f"{folder.name} sends a header, a body or a parameter whose value is not in its file"
         raise UsageError(what, "start a new run by its command")
     with formats.reserved() if unfinished.gate is not None else nullcontext():
         if runs.is_due(unfinished, folder):

@@ -53,7 +53,7 @@ def measure(
     request     the path to request, such as /quote/7?size=2; default: /
     method      the request's method; default: GET, with body POST
     body        the request's body, or with @FILE the content of a file
-    header      'Name: value' to send, several as 'A: 1; B: 2'
+    header      'Name: value' to send, several as 'A: 1; B: 2', or @FILE with one in each line
     from        hosts that send the load together by SSH, as a+user@b:2222 (or fab -H a,b); default:
                 this machine; see docs/how_to/load_hosts.rst
     bind        with from=: the address of this machine at which the hosts reach the server
@@ -114,7 +114,7 @@ def compare(
     request     the path to request, such as /quote/7?size=2; default: /
     method      the request's method; default: GET, with body POST
     body        the request's body, or with @FILE the content of a file
-    header      'Name: value' to send, several as 'A: 1; B: 2'
+    header      'Name: value' to send, several as 'A: 1; B: 2', or @FILE with one in each line
     open        yes: show the run live in a browser: see fab live
     format      text (default) or json
 
@@ -167,7 +167,7 @@ def scale(
     request     the path to request, such as /quote/7?size=2; default: /
     method      the request's method; default: GET, with body POST
     body        the request's body, or with @FILE the content of a file
-    header      'Name: value' to send, several as 'A: 1; B: 2'
+    header      'Name: value' to send, several as 'A: 1; B: 2', or @FILE with one in each line
     open        yes: show the run live in a browser: see fab live
     format      text (default) or json
 

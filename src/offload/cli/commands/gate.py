@@ -129,7 +129,7 @@ def _cases(name: str, words: str, users: str) -> list[Case]:
     found = {case.key: case for case in plan_file.load(folder).cases if case.origin is None}
     kept = [*found.values()]
     if any(case.request is not None and case.request.is_masked for case in kept):
-        what = f"{folder.name} sends a header whose value is not in its file"
+        what = f"{folder.name} sends a header, a body or a parameter whose value is not in its file"
         raise UsageError(what, "name cases without it by cases=")
     if not chosen:
         return kept

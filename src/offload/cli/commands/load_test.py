@@ -60,6 +60,7 @@ def run_load_test(
     think       mean seconds between a response and the next request; default: 0; only with builtin
     processes   number of load processes of builtin, on each host; default: 1
     header      'Name: value' to send, several as 'A: 1; B: 2'; with a comma --header='A: 1, 2';
+                or @FILE with one in each line, which hides them from other users of this machine;
                 a URL may have user:password@; records show the values of harmless headers only
     request     the path to request from the server, such as /quote/7?size=2; default: /
     method      the request's method; default: GET, with body POST
@@ -76,6 +77,7 @@ def run_load_test(
     from offload.suites import Request
 
     arguments.one_of("format", format, "text", "json")
+    url = arguments.one_line("url", url)
     process = arguments.one_of("arrivals", arrivals or "uniform", "uniform", "poisson")
     for one, other in (
         (("url", url), ("port", port)),
@@ -145,14 +147,17 @@ def _measure(
 
     `facts` are those of the server; empty if the load has a URL of its own.
     """
+    from offload import loads
     from offload.bench.experiments import ad_hoc_load
     from offload.bench.experiments.progress import display
     from offload.bench.records import journal
     from offload.reports import json_rows, publish, results_txt
+    from offload.reports.printable import printable
 
     folder = journal.lasting_run()
     amount = f"{load.seconds:g} s" if load.seconds else f"{load.requests} requests"
-    description = f"{load.url}: {tool}, {load.users} users, {amount}{place.label}"
+    shown = loads.mask_query(load.url)
+    description = f"{shown}: {tool}, {load.users} users, {amount}{place.label}"
     started = monotonic()
     print(description, file=sys.stderr)
     with display.live(lambda: f"{description}: {monotonic() - started:.0f} s elapsed"):
@@ -168,10 +173,10 @@ def _measure(
     else:
         print(
             f"{results_txt.shortened(record.load.output)}\n\n"
-            f"{results_txt.row(record)}\nrecorded in {path}"
+            f"{printable(results_txt.row(record))}\nrecorded in {path}"
         )
     if record.problem is not None or not record.result.completed:
-        what = record.problem or f"no request was completed: check the responses of {load.url}"
+        what = record.problem or f"no request was completed: check the responses of {shown}"
         raise RunError(str(what))
     if lost := [host for host in record.load.hosts if host.problem is not None]:
         reasons = "; ".join(f"host {host.host}: {host.problem}" for host in lost)

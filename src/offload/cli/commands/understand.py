@@ -78,7 +78,7 @@ def gil(
     request  the path to request from it; default: /
     method   the request's method; default: GET, with body POST
     body     the request's body, or with @FILE the content of a file
-    header   'Name: value' to send, several as 'A: 1; B: 2'
+    header   'Name: value' to send, several as 'A: 1; B: 2', or @FILE with one in each line
     open     yes: show the run live in a browser: see fab live
     format   text (default) or json
 

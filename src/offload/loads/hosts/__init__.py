@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from offload.errors import MachineError, UsageError
-from offload.loads import HostRun, Load, LoadRun, Sender
+from offload.loads import HostRun, Load, LoadRun, Sender, mask_query
 from offload.loads._figures import check_figures
 from offload.loads._preflight import check as check_load
 from offload.loads.engine.phases import GRACE
@@ -137,7 +137,8 @@ def _check_loopback(url: str, hosts: Sequence[RemoteHost]) -> None:
         return
     for host in hosts:
         if not _is_same(host, "network"):
-            what = f"url={url!r} is on the loopback interface, which on host {host.name} is its own"
+            where = f"on the loopback interface, which on host {host.name} is its own"
+            what = f"url={mask_query(url)!r} is {where}"
             raise UsageError(what, "serve with bind=ADDRESS, an address of this machine")
 
 

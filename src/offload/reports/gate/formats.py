@@ -10,7 +10,7 @@ from pathlib import Path
 from offload import files
 from offload.bench.experiments.gate import GateResult
 from offload.bench.records import journal
-from offload.errors import RunError, StorageError
+from offload.errors import RunError, StorageError, escape_hidden
 from offload.reports.gate.badge import badge
 from offload.reports.gate.bencher import bencher
 from offload.reports.gate.gate_json import as_json
@@ -19,7 +19,7 @@ from offload.reports.gate.markdown import markdown
 from offload.reports.gate.text import text
 
 FOLDER = "gate"  # in results/
-CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f]")
 FORMATS: dict[str, tuple[str, Callable[[GateResult], str]]] = {
     "text": ("gate.txt", lambda found: f"{text(found)}\n"),
     "json": ("gate.json", as_json),
@@ -33,10 +33,10 @@ FORMATS: dict[str, tuple[str, Callable[[GateResult], str]]] = {
 def render(found: GateResult, style: str) -> str:
     """Render a result in one of FORMATS.
 
-    Characters of file names that are not valid text or control a terminal are escaped, as in JSON.
+    Characters of file names that are not valid text, are hidden, or control a terminal are escaped.
     """
     text = FORMATS[style][1](found).encode("utf-8", "backslashreplace").decode()
-    return CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    return CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", escape_hidden(text))
 
 
 @contextmanager

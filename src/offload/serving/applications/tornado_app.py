@@ -39,6 +39,7 @@ LIMITS = {
 }
 
 _SEPARATOR = re.compile(r"[ \t]*,[ \t]*")
+_LENGTH = re.compile(r"[0-9]{1,19}")
 
 Run = Callable[[], Awaitable[TimedResult]]  # runs the task once, by the server's strategy
 
@@ -104,7 +105,8 @@ class _Application(Application):
     def find_handler(self, request: HTTPServerRequest, **kwargs: Any) -> Any:
         """Accept a URL as target (3.2.2), and refuse chunks in HTTP/1.0 (6.1).
 
-        Find "close" in a list of options (9.6).
+        Find "close" in a list of options (9.6). Refuse a repeated length (6.3), which Tornado
+        accepts if it is equal each time, and one that is not a number.
         """
         path, host = request_target.split(request.uri or "")
         if host is not None:
@@ -112,6 +114,9 @@ class _Application(Application):
             request.headers["Host"] = host
         if request.version == "HTTP/1.0" and "Transfer-Encoding" in request.headers:
             raise HTTPInputError("Transfer-Encoding in HTTP/1.0")
+        lengths = request.headers.get_list("Content-Length")
+        if lengths and (len(lengths) > 1 or _LENGTH.fullmatch(lengths[0]) is None):
+            raise HTTPInputError("Bad Content-Length")
         options = request.headers.get("Connection")
         if options is not None and "," in options and "close" in _SEPARATOR.split(options.lower()):
             _close_after_response(request)

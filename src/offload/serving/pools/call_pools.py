@@ -67,7 +67,8 @@ def _processes(
     workers: int, initializer: Callable[..., None] = pool_workers.init_process
 ) -> Executor:
     context = get_context("forkserver")
-    return ProcessPoolExecutor(workers, context, initializer, (context.Barrier(workers),))
+    with pool_workers.creating_locks():
+        return ProcessPoolExecutor(workers, context, initializer, (context.Barrier(workers),))
 
 
 def _threads(workers: int) -> Executor:

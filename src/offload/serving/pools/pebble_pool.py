@@ -35,10 +35,11 @@ class Pool:
     def __init__(self, workers: int) -> None:
         self._context = get_context("forkserver")
         self._context.set_forkserver_preload([__name__])  # imported once, not by every worker
-        self._barrier = self._context.Barrier(workers)
         self._workers = workers
         pebble.CONSTS.term_timeout = TERM_TIMEOUT
-        self._pool = self._create()
+        with pool_workers.creating_locks():
+            self._barrier = self._context.Barrier(workers)
+            self._pool = self._create()
 
     def _create(self) -> Any:
         """Return a new pool, whose workers start with the first call."""

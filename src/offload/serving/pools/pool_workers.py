@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import signal
 import sys
@@ -19,12 +20,19 @@ from time import monotonic  # imported by name: a task may replace it in its mod
 from typing import Protocol
 
 from offload import tasks
-from offload.errors import StartError, UserError
+from offload.errors import MachineError, StartError, UserError
 from offload.registry import catalog
 from offload.serving.lifecycle import parent_watch, readiness
 from offload.serving.metrics import gil_address, gil_state, probe
 
 DEADLINE = 10.0  # s from the first worker's start until all handshakes are done
+LIMITS = {
+    errno.ENOSPC: "free space in /dev/shm, or use pipes or prefork, which need none there",
+    errno.EMFILE: "allow more open files with ulimit -n",
+    errno.ENFILE: "close files: the machine has too many open",
+    errno.ENOMEM: "free memory",
+}
+NO_SEMAPHORES = "mount a tmpfs that you can write to on /dev/shm, or use pipes or prefork"
 SIGNALS = {signal.SIGINT, signal.SIGTERM}
 
 # After `exit_now` multiprocessing's tracker removes a barrier's semaphores, with a warning.
@@ -91,6 +99,18 @@ def start(executor: Executor, workers: int, task: str) -> None:
         what = f"{workers} workers do not start ({error})"
         readiness.abort_start(StartError(what, "use fewer, workers=1"))
     finish(handshakes, wait(handshakes, deadline - monotonic()).not_done, task)
+
+
+@contextlib.contextmanager
+def creating_locks() -> Iterator[None]:
+    """Raise MachineError if a process pool cannot be created: its locks are files in /dev/shm."""
+    try:
+        yield
+    except (OSError, ImportError, NotImplementedError) as error:  # too few semaphores, or none
+        number = error.errno if isinstance(error, OSError) else None
+        reason = os.strerror(number) if number else str(error)
+        what = f"the locks of the worker processes cannot be created ({reason})"
+        raise MachineError(what, LIMITS.get(number or 0, NO_SEMAPHORES)) from error
 
 
 def import_task(task: str) -> None:

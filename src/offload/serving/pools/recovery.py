@@ -49,7 +49,8 @@ class Pool:
         self._build = build
         self._workers = workers
         self._task = task
-        self._executor: ProcessPoolExecutor | None = build()
+        with pool_workers.creating_locks():
+            self._executor: ProcessPoolExecutor | None = build()
         self._recovery: asyncio.Task[None] | None = None
         self._replace_at = math.inf  # after a failed replacement, the time of the next one
         self._is_ending = False

@@ -26,7 +26,7 @@ from offload.bench.advice.strategies import MOST_WORKERS
 from offload.bench.target.calling_process import CallingProcess, CallTimeout
 from offload.bench.telemetry.process_tree import ProcessTree, pss_mib, uss_mib
 from offload.bench.telemetry.speed import machine_speed
-from offload.errors import RunError, StartError
+from offload.errors import MachineError, RunError, StartError
 
 MARGIN_S = 60.0  # added to the expected time of a measurement for its timeout
 COROUTINE_MARGIN_S = 10.0  # the same for a coroutine in threads, where it may wait forever
@@ -231,8 +231,8 @@ def request(
 ) -> Any:
     """Measure calls of one kind for `seconds`.
 
-    Raise ProbeTimeout if they take `margin_s` longer, and RunError if the process ends or a pool
-    fails.
+    Raise ProbeTimeout if they take `margin_s` longer, RunError if the process ends or a pool fails,
+    and MachineError if a pool cannot be created on this machine.
     """
     command = json.dumps({"kind": kind, "count": count, "seconds": seconds})
     try:
@@ -242,7 +242,8 @@ def request(
         error_type = ProbeTimeout if isinstance(error, CallTimeout) else RunError
         raise error_type(f"{error}{workers}", "fix the function first") from error
     if "error" in found and "rate" not in found:
-        raise RunError(str(found["error"]))
+        is_machine = found["exit_code"] == MachineError.exit_code
+        raise (MachineError if is_machine else RunError)(str(found["error"]))
     return found
 
 

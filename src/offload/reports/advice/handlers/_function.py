@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from offload.errors import UsageError
+from offload.errors import UsageError, escape_hidden
 from offload.registry import catalog, inputs, places, source
 
 WIDTH, LONGEST = 80, 2000  # columns and characters of the source of arguments
@@ -101,7 +101,9 @@ def _source(value: object, indent: int = 0) -> str:
     else:
         if isinstance(value, float) and not math.isfinite(value):
             _refuse(repr(value))
-        return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)
+        if isinstance(value, str):
+            return escape_hidden(json.dumps(value, ensure_ascii=False))
+        return repr(value)
     text = f"{opening}{', '.join(items)}{closing}"
     if len(text) + indent <= WIDTH and "\n" not in text:
         return text

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from multiprocessing import get_context
 from typing import Any
 
 from distributed import LocalCluster
@@ -15,7 +16,7 @@ from distributed.security import Security
 
 from offload.errors import StartError
 from offload.serving.pools.dask_cluster import folder, settings
-from offload.serving.pools.pool_workers import block_signals
+from offload.serving.pools.pool_workers import block_signals, creating_locks
 
 HOST = "127.0.0.1"
 
@@ -24,9 +25,12 @@ HOST = "127.0.0.1"
 async def start(workers: int, failures: int) -> AsyncIterator[tuple[str, Any]]:
     """Start the workers; yield the address of the scheduler and the keys.
 
-    Raise StartError. A task is repeated if at most `failures` workers that had it have died.
+    Raise StartError or MachineError. A task is repeated if at most `failures` workers that had it
+    have died.
     """
     settings.apply(folder.create(), failures)
+    with creating_locks():  # dask would not report why its workers do not start
+        get_context("forkserver").Lock()
     security = Security.temporary()
     try:
         with block_signals():
