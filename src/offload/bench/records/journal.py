@@ -18,7 +18,7 @@ from offload import files
 from offload.bench.records import machines
 from offload.bench.records.lines import SchemaError, from_line, to_line
 from offload.bench.records.record import Record
-from offload.errors import StorageError, escaped
+from offload.errors import StorageError, escaped, shortened
 
 RESULTS = Path(os.environ.get("RESULTS", "results")).absolute()
 FILE = "records.jsonl"
@@ -124,7 +124,7 @@ def _warn_of_bad_lines(path: Path, bad: Mapping[int, str]) -> None:
 @cache
 def warn_once(text: str) -> None:
     """Print a warning, unless this process has printed it before: it may read a run repeatedly."""
-    print(f"warning: {escaped(text)}", file=sys.stderr)
+    print(f"warning: {shortened(escaped(text))}", file=sys.stderr)
 
 
 def count(folder: Path) -> int:
