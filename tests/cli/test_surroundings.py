@@ -92,10 +92,18 @@ def test_values_may_follow_a_command_after_spaces(tmp_path: Path) -> None:
 
 @pytest.mark.server
 def test_a_full_disk_below_the_output_is_one_line(tmp_path: Path) -> None:
-    for words in ("list", "--help list", ""):
+    for words in ("list", "--help list", "", "--version"):
         found = shell(f"OFFLOAD {words} > /dev/full", tmp_path)
         assert found.stderr == "error: the output: No space left on device: write it elsewhere\n"
         assert found.returncode == 6
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("words", ["list", "--list", "", "--version", "completion:bash"])
+def test_an_output_that_is_closed_or_not_read_is_no_error(words: str, tmp_path: Path) -> None:
+    for ending in (">&-", "| true; exit ${PIPESTATUS[0]}"):
+        found = shell(f"OFFLOAD {words} {ending}", tmp_path)
+        assert (found.returncode, found.stderr) == (0, "")
 
 
 @pytest.mark.server

@@ -8,7 +8,7 @@ from fabric.main import Fab
 from invoke import Collection, Exit, Program
 
 from offload import __version__
-from offload.cli import COMMANDS, GROUPS, completion, program_name, syntax
+from offload.cli import COMMANDS, GROUPS, completion, output, program_name, syntax
 from offload.cli.commands import (
     advise,
     benchmark,
@@ -24,6 +24,7 @@ from offload.cli.commands import (
     start,
     understand,
 )
+from offload.errors import UserError
 
 __all__ = [
     "COMMANDS",
@@ -66,7 +67,12 @@ class Offload(Fab):
 
     def print_version(self) -> None:
         """Print our version."""
-        print(f"{NAME} {__version__}")
+        output.open_missing_streams()
+        output.tolerate_early_readers()
+        try:
+            print(f"{NAME} {__version__}", flush=True)
+        except UserError as error:
+            raise Exit(f"error: {error}", code=error.exit_code) from error
 
 
 def main() -> None:

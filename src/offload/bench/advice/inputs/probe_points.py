@@ -13,7 +13,7 @@ from typing import Any
 
 import psutil
 
-from offload import cores
+from offload import cores, resource_limits
 from offload.bench.advice.inputs.call_cost import CallCost
 from offload.bench.advice.inputs.probe import (
     KEPT_PAGES,
@@ -26,7 +26,7 @@ from offload.bench.advice.strategies import MOST_WORKERS
 from offload.bench.target.calling_process import CallingProcess, CallTimeout
 from offload.bench.telemetry.process_tree import ProcessTree, pss_mib, uss_mib
 from offload.bench.telemetry.speed import machine_speed
-from offload.errors import RunError, StartError
+from offload.errors import MachineError, RunError, StartError
 
 MARGIN_S = 60.0  # added to the expected time of a measurement for its timeout
 COROUTINE_MARGIN_S = 10.0  # the same for a coroutine in threads, where it may wait forever
@@ -240,9 +240,11 @@ def request(
     except StartError as error:
         workers = f", with {count} {kind}" if kind in (THREADS, PROCESSES) else ""
         error_type = ProbeTimeout if isinstance(error, CallTimeout) else RunError
-        raise error_type(f"{error}{workers}", "fix the function first") from error
+        remedy = resource_limits.or_raise_memory("fix the function first")
+        raise error_type(f"{error}{workers}", remedy) from error
     if "error" in found and "rate" not in found:
-        raise RunError(str(found["error"]))
+        is_machine = found.get("exit_code") == MachineError.exit_code
+        raise (MachineError if is_machine else RunError)(str(found["error"]))
     return found
 
 
