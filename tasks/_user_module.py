@@ -9,17 +9,26 @@ import importlib
 import importlib.machinery
 import importlib.util
 import os
+import signal
 import sys
+import sysconfig
 import threading
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import NoReturn
 
-from offload.errors import UsageError
+from offload import resource_limits
+from offload.errors import UsageError, UserError
 from offload.registry import catalog, places, source
 
 OURS = {"offload", "pipepool"}
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+EXIT_FIX = "exit only below `if __name__ == '__main__':`"
+_LIBRARIES = tuple(
+    {f"{sysconfig.get_path(name)}{os.sep}" for name in ("stdlib", "purelib", "platlib")}
+)
 _LOADING = threading.Lock()  # a file is loaded once, even by two threads at a time
 
 
@@ -35,24 +44,62 @@ def load(where: str) -> ModuleType:
         hint = f"use the file instead, path/to/{parts[-1]}.py:function"
         raise UsageError(f"{where!r} is this project's own {parts[0]!r}", hint)
     folder = places.task_folder()
+    file = source.module_file(where, [str(folder), *sys.path])
     try:
-        with _LOADING, _search_first(folder):
+        with _LOADING, _search_first(folder), _as_program(where if file is None else str(file)):
             return importlib.import_module(where)
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - a script may call sys.exit
+    except BaseException as error:  # noqa: BLE001 - a module may raise anything, even SystemExit
         if isinstance(error, ModuleNotFoundError) and _is_part(where, error.name):
             raise UsageError(f"no module {where!r}", "add its folder (path=FOLDER)") from None
         raise import_failed(where, error) from None
 
 
-def import_failed(where: str, error: BaseException, fix: str = "fix it") -> UsageError:
-    """Return the error for a module whose import failed, with file and line."""
-    trace = traceback.extract_tb(error.__traceback__)
-    frames = [frame for frame in trace if not frame.filename.startswith("<")]
-    place = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "an unknown line"
-    if isinstance(error, SyntaxError) and error.filename:
-        place = f"{error.filename}:{error.lineno}"
+def import_failed(where: str, error: BaseException, fix: str = "") -> UserError:
+    """Return the error for a module whose import failed, with the user's file and line."""
+    if isinstance(error, UserError):
+        return error
     text = " ".join(str(error).split())[:200]
-    return UsageError(f"importing {where} raised {type(error).__name__}: {text} ({place})", fix)
+    kind = type(error).__name__ + (f": {text}" if text else "")
+    what = f"importing {where} raised {kind} ({_place(where, error)})"
+    if (limit := resource_limits.machine_error(what, error)) is not None:
+        return limit
+    is_exit = isinstance(error, SystemExit | KeyboardInterrupt)
+    return UsageError(what, fix or (EXIT_FIX if is_exit else "fix it"))
+
+
+def _place(where: str, error: BaseException) -> str:
+    """Return the file and line of an error: those of the user's code, not of a library."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename}:{error.lineno}"
+    trace = traceback.extract_tb(error.__traceback__)
+    frames = [frame for frame in trace if not frame.filename.startswith(("<", *_LIBRARIES))]
+    own = [frame for frame in frames if frame.filename != __file__]
+    if "null byte" in str(error):
+        file = _imported_file(own[-1].line or "") if own else _file_of(where)
+        if (place := _place_of_null_byte(file)) is not None:
+            return place
+    return f"{own[-1].filename}:{own[-1].lineno}" if own else str(_file_of(where) or where)
+
+
+def _file_of(where: str) -> Path | None:
+    return Path(where) if where.endswith(".py") else source.module_file(where, sys.path)
+
+
+def _place_of_null_byte(file: Path | None) -> str | None:
+    """Return the file and line of the first null byte, which Python does not name."""
+    try:
+        before, found, _ = (file.read_bytes() if file else b"").partition(b"\0")
+    except OSError:
+        return None
+    line = before.count(b"\n") + 1
+    return f"{file}:{line}" if found else None
+
+
+def _imported_file(line: str) -> Path | None:
+    """Return the file of the first module that an import statement names."""
+    words = line.replace(",", " ").split()
+    is_import = len(words) > 1 and words[0] in ("import", "from")
+    return source.module_file(words[1], sys.path) if is_import else None
 
 
 def _file(path: Path) -> ModuleType:
@@ -69,9 +116,9 @@ def _file(path: Path) -> ModuleType:
             raise UsageError(f"{str(path)!r} cannot be imported: it must be a Python file")
         module = sys.modules[name] = importlib.util.module_from_spec(spec)
         try:
-            with _search_first(path.parent):
+            with _search_first(path.parent), _as_program(str(path)):
                 spec.loader.exec_module(module)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - as above
+        except BaseException as error:  # noqa: BLE001 - as above
             del sys.modules[name]
             raise import_failed(str(path), error, _remedy(path, error)) from None
         return module
@@ -83,7 +130,35 @@ def _remedy(path: Path, error: BaseException) -> str:
         nodes = ast.walk(source.parse(path))
         if any(isinstance(node, ast.ImportFrom) and node.level for node in nodes):
             return f"name it as a part of its package, package.{path.stem}:function"
-    return "fix it"
+    return ""
+
+
+@contextlib.contextmanager
+def _as_program(file: str) -> Iterator[None]:
+    """Import a module as the only file of a program: in each server and command alike.
+
+    It finds sys.argv as in `python FILE`, also later. It cannot change how this process stops:
+    os._exit raises SystemExit inside the block, and the handlers of stop signals are restored.
+    """
+    sys.argv[:] = [file]
+    importing, end = (os.getpid(), threading.get_ident()), os._exit
+
+    def raise_exit(status: int) -> NoReturn:
+        if (os.getpid(), threading.get_ident()) == importing and os._exit is raise_exit:
+            raise SystemExit(status)
+        end(status)
+
+    handlers = {number: signal.getsignal(number) for number in STOP_SIGNALS}
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, ())
+    os._exit = raise_exit
+    try:
+        yield
+    finally:
+        os._exit = end
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        for number, handler in handlers.items():  # only the main thread can have changed them
+            if signal.getsignal(number) is not handler and handler is not None:
+                signal.signal(number, handler)
 
 
 @contextlib.contextmanager

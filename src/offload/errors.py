@@ -21,6 +21,9 @@ def escape_hidden(text: str) -> str:
     'a\\u202eb'
     """
     return HIDDEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+LONGEST = 2000  # characters of a part of a message
+LONGEST_WORD = 300  # characters without a space, such as a name or a path, in a message
+_LONG_WORD = re.compile(rf"\S{{{LONGEST_WORD + 1},}}")
 
 
 def escaped(text: str) -> str:
@@ -33,11 +36,27 @@ def escaped(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in plain)
 
 
+def shortened(text: str) -> str:
+    """Cut the middle of each long word, and of a long text: a user's name may have any length.
+
+    >>> len(shortened("a" * 100_000)), len(shortened("a " * 100_000))
+    (300, 2000)
+    """
+    text = _LONG_WORD.sub(lambda found: _without_middle(found[0], LONGEST_WORD), text)
+    return _without_middle(text, LONGEST)
+
+
+def _without_middle(text: str, length: int) -> str:
+    half = (length - 3) // 2
+    return text if len(text) <= length else f"{text[: length - 3 - half]}...{text[-half:]}"
+
+
 class UserError(Exception):
     """An error that a user can fix; its message is one line: what is wrong, where, and a remedy.
 
     `what` and `remedy` are the two parts of the message, for programs that show them separately.
-    Control characters in them are escaped, because names in files of others may have any.
+    Control characters in them are escaped and long words are cut, because names in files of others
+    may have any.
     `exit_code` is the exit code of the command. `kind` is the kind of the problem in a case's
     record.
     """
@@ -46,8 +65,8 @@ class UserError(Exception):
     kind = UNAVAILABLE
 
     def __init__(self, what: str, remedy: str = "") -> None:
-        self.what = escaped(what)
-        self.remedy = escaped(remedy)
+        self.what = shortened(escaped(what))
+        self.remedy = shortened(escaped(remedy))
         super().__init__(f"{self.what}: {self.remedy}" if remedy else self.what)
 
     def __reduce__(self) -> tuple[type[UserError], tuple[str, str]]:

@@ -1,15 +1,19 @@
-"""Atomic file writes, reads that cannot block, and locks of folders."""
+"""Atomic file writes, reads that cannot block, strict JSON, and locks of folders."""
 
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from errno import EINVAL
+from errno import EFBIG, EINVAL
 from pathlib import Path
+from typing import Any
+
+MAX_MIB = 256  # of a file that is read whole: 20 times the largest record file so far
 
 
 def replace(path: Path, content: bytes, mode: int = 0o666) -> None:
@@ -30,16 +34,41 @@ def replace(path: Path, content: bytes, mode: int = 0o666) -> None:
         raise
 
 
-def read(path: Path, most: int = -1, start: int = 0) -> bytes:
+def read(path: Path, most: int | None = None, start: int = 0, max_mib: int = MAX_MIB) -> bytes:
     """Read a regular file from the byte `start`, at most `most` bytes; raise OSError.
 
-    A file of others may be a pipe without a writer, or a link to a device that has no end.
+    A file of others may be a pipe without a writer, or a link to a device that has no end. Without
+    `most`, a file of more than `max_mib` is an error.
     """
     with open(path, "rb", opener=_open_at_once) as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode):
             raise OSError(EINVAL, "Not a regular file")
+        if most is None and found.st_size > max_mib << 20:
+            raise OSError(EFBIG, f"Larger than {max_mib} MiB")
         file.seek(start)
-        return file.read(most)
+        return file.read(max_mib << 20 if most is None else most)
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Parse JSON strictly; raise ValueError also for NaN, repeated keys and too deep nesting."""
+    try:
+        return json.loads(text, parse_constant=_refuse, object_pairs_hook=_object)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def _refuse(word: str) -> float:
+    raise ValueError(f"{word} is not a valid number")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        repeated = next(key for key in found if keys.count(key) > 1)
+        raise ValueError(f"the key {repeated[:40]!r} is repeated")
+    return found
 
 
 def _open_at_once(path: str, flags: int) -> int:

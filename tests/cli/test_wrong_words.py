@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from offload.bench.records import journal
+from offload.errors import UsageError
 from tests.commands import fab, fab_here
 
 WRONG = {
@@ -114,3 +115,26 @@ def test_idempotent_is_yes_or_no() -> None:
     said = fab_here("run_server:4,noop_sync,idempotent=perhaps")
     assert (said.returncode, said.stderr.count("\n")) == (2, 1)
     assert "no 'perhaps' in idempotent=: choose from yes, no" in said.stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *("{}", "--{}", "--help {}", "report:{}", "list:{}", "run_load_test:url=http://{}/"),
+        *("run_server:{}", "run_server:3,{}", "run_server:3,{}.py:f", "run_server:3,python={}"),
+        *("measure:3/{}", "measure:3/noop_sync,{}=3", "measure:3/noop_sync,users={}"),
+    ],
+)
+def test_a_name_of_100_000_characters_is_shortened(words: str) -> None:
+    found = fab_here(*words.format("n" * 100_000).split())
+    [line] = found.stderr.splitlines()
+    assert found.returncode in (2, 6)
+    assert "nnn" in line
+    assert len(line) < 1000
+
+
+def test_both_ends_of_a_long_name_are_kept() -> None:
+    error = UsageError(f"no file /begin/{'n' * 100_000}/shop.py: it is missing", "word " * 10_000)
+    assert error.what.startswith("no file /begin/nnn")
+    assert error.what.endswith("nnn/shop.py: it is missing")
+    assert len(str(error)) < 2500

@@ -12,7 +12,9 @@ from offload.registry import catalog, places
 from tests import ROOT
 
 PACKAGE = places.PACKAGE
-BASE = {"cores", "errors", "files", "flags", "prctl", "registry", "ssh", "units"}
+BASE = {
+    *("cores", "errors", "files", "flags", "prctl", "registry", "resource_limits", "ssh", "units"),
+}
 MAY_IMPORT = {
     "cores": set(),
     "flags": set(),
@@ -21,6 +23,7 @@ MAY_IMPORT = {
     "interrupts": set(),
     "units": set(),
     "prctl": set(),
+    "resource_limits": {"errors"},
     "ssh": {"errors"},
     "registry": {"errors"},
     "upstream": BASE,

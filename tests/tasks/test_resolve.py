@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +23,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of a user's own, named by TASK_PATH."""
     monkeypatch.setenv("TASK_PATH", str(tmp_path))
     monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "argv", list(sys.argv))
     return tmp_path
 
 
@@ -123,7 +126,20 @@ def test_what_is_no_function_is_reported(own: Path) -> None:
     ("code", "expected"),
     [
         ("\n1/0", "raised ZeroDivisionError: division by zero ({}:2): fix it"),
-        ("import sys\nsys.exit(7)", "raised SystemExit: 7 ({}:2): fix it"),
+        ("import sys\nsys.exit(7)", "raised SystemExit: 7 ({}:2): exit only below `if __name__ =="),
+        ("import os\nos._exit(7)", "raised SystemExit: 7 ({}:2): exit only below"),
+        ("from os import _exit\n_exit(0)", "raised SystemExit: 0 ({}:2): exit only below"),
+        ("raise KeyboardInterrupt", "raised KeyboardInterrupt ({}:1): exit only below"),
+        ("\nraise GeneratorExit", "raised GeneratorExit ({}:2): fix it"),
+        ("PRICE = 1\n\n\0", "cannot contain null bytes ({}:3): fix it"),
+        (
+            "import json\njson.loads('x')",
+            "Expecting value: line 1 column 1 (char 0) ({}:2): fix it",
+        ),
+        (
+            "import argparse\np = argparse.ArgumentParser()\np.add_argument('x')\np.parse_args()",
+            "raised SystemExit: 2 ({}:4): exit only below",
+        ),
         ("def quote(:", "raised SyntaxError: "),
         ("import no_such_thing", "raised ModuleNotFoundError: No module named 'no_such_thing' "),
     ],
@@ -134,6 +150,44 @@ def test_failing_import_is_reported_with_its_line(own: Path, code: str, expected
     assert expected.format(path) in _error_of(f"{path}:quote")
     sys.modules.pop("failing", None)
     assert expected.format(path) in _error_of("failing:quote")
+
+
+def test_the_file_with_null_bytes_is_named_also_if_another_one_imports_it(own: Path) -> None:
+    (own / "with_nul.py").write_text("A = 1\n\0")
+    (own / "importing.py").write_text("import with_nul\n")
+    for name in (f"{own}/importing.py:quote", "importing:quote"):
+        assert _error_of(name).endswith(f"null bytes ({own}/with_nul.py:2): fix it")
+
+
+def test_a_failed_import_fails_again(own: Path) -> None:
+    """A module that raised KeyboardInterrupt stayed in sys.modules without its functions."""
+    path = own / "failing.py"
+    path.write_text("raise KeyboardInterrupt\n")
+    assert _error_of(f"{path}:quote") == _error_of(f"{path}:quote")
+
+
+def test_a_child_that_an_import_forks_can_end_itself(own: Path) -> None:
+    (own / "forking.py").write_text(
+        "import os\n"
+        "if (pid := os.fork()) == 0:\n    os._exit(5)\n"
+        "CODE = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])\n"
+        "end = os._exit\n"
+        "def code():\n    return str(CODE)\n"
+    )
+    assert tasks.call(f"{own}/forking.py:code") == b"5"
+    assert os._exit.__name__ == "_exit"
+
+
+def test_an_import_changes_no_handler_of_a_stop_signal(own: Path) -> None:
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.getsignal(number) for number in numbers]
+    (own / "ignoring.py").write_text(
+        "import signal\nfor each in (2, 15):\n    signal.signal(each, signal.SIG_IGN)\n"
+        "signal.pthread_sigmask(signal.SIG_BLOCK, {2, 15})\ndef quote(): pass\n"
+    )
+    tasks.resolve(f"{own}/ignoring.py:quote")
+    assert [signal.getsignal(number) for number in numbers] == before
+    assert not signal.pthread_sigmask(signal.SIG_BLOCK, ()) & {*numbers}
 
 
 @pytest.mark.parametrize("name", ["../x:f", ".x:f", "a b:f", "a;b:f", "os.path::f", "-c:f", " :f"])

@@ -16,6 +16,7 @@ from typing import Any
 from fabric import task
 from invoke import Context, Exit
 
+from offload import resource_limits
 from offload.errors import MachineError, UserError
 
 GROUPS: dict[str, list[str]] = {
@@ -47,6 +48,12 @@ def as_task(function: Callable[..., None]) -> Any:
             sys.stdout.flush()
         except UserError as error:
             raise Exit(f"error: {error}", code=error.exit_code) from error
+        except (MemoryError, OSError, RuntimeError) as error:
+            what = f"the command failed ({type(error).__name__}: {error})"
+            limit = resource_limits.machine_error(what, error)
+            if limit is None:
+                raise
+            raise Exit(f"error: {limit}", code=limit.exit_code) from error
         except KeyboardInterrupt:
             raise Exit("interrupted", code=130) from None
 

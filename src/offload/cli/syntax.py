@@ -16,7 +16,7 @@ from typing import Any
 from invoke import Exit, ParseError, Program
 
 from offload.cli import output, program_name
-from offload.errors import StorageError, UsageError, escaped
+from offload.errors import StorageError, UsageError, escaped, shortened
 from offload.registry.catalog import unknown
 
 Defaults = Mapping[str, object]
@@ -50,7 +50,7 @@ def accept(program: Program, bare: Callable[[], None]) -> None:
                 explained.value = _command(explained.value.partition(":")[0], commands)
             parse()
         except (ParseError, UsageError) as error:
-            text = escaped(program_name.with_name(str(error)))
+            text = shortened(escaped(program_name.with_name(str(error))))
             raise Exit(f"error: {text}", code=2) from error
 
     def parse_cleanup() -> None:

@@ -17,7 +17,7 @@ import os
 import resource
 import sys
 
-from offload import prctl
+from offload import prctl, resource_limits
 from offload.errors import MachineError, UsageError, UserError
 from offload.registry import (
     application,
@@ -59,6 +59,12 @@ def main(arguments: list[str]) -> int:
     except UserError as error:
         readiness.fail(error)
         return error.exit_code
+    except (MemoryError, OSError, RuntimeError) as error:
+        what = f"the server does not start ({type(error).__name__}: {error})"
+        if "port" in probe.facts or (limit := resource_limits.machine_error(what, error)) is None:
+            raise
+        readiness.fail(limit)
+        return limit.exit_code
     readiness.end()
     return 0
 

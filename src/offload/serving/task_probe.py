@@ -27,7 +27,7 @@ from pathlib import Path
 from time import monotonic, thread_time  # imported by name: a task may replace them
 from typing import Any, TextIO
 
-from offload import tasks
+from offload import resource_limits, tasks
 from offload.errors import UserError
 from offload.serving import connection_count
 from offload.serving.lifecycle import calling, readiness
@@ -58,6 +58,12 @@ def main(arguments: list[str]) -> int:
                     _print(results, probing.measure(**loads(line)))
                 except UserError as error:
                     _print(results, {"error": str(error), "exit_code": error.exit_code})
+                except (MemoryError, OSError, RuntimeError) as error:
+                    what = f"{type(error).__name__}: {error}"
+                    limit = resource_limits.machine_error(what, error)
+                    if limit is None:
+                        raise
+                    _print(results, {"error": str(limit), "exit_code": limit.exit_code})
     except UserError as error:
         readiness.fail(error)
         return error.exit_code

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -178,3 +179,58 @@ def test_a_plan_that_is_no_object_is_refused_with_its_reason(text: str) -> None:
     (folder / plan_file.FILE).write_text(text)
     ended = fab_here(f"resume:{folder.name}")
     assert (ended.returncode, "it is not a JSON object" in ended.stderr) == (6, True)
+
+
+HUGE: dict[str, Callable[[Any], str]] = {
+    "it has 100000 cases, and at most 1000": lambda v: json.dumps(
+        {**v, "cases": [{"server": "sync", "task": "noop_sync"}] * 100_000}
+    ),
+    "it has 2000 blocks": lambda v: json.dumps({**v, "blocks": [{"cases": [0]}] * 2000}),
+    "Larger than 16 MiB": lambda v: json.dumps(v) + " " * (17 << 20),
+    "the key 'cases' is repeated": lambda v: json.dumps(v)[:-1] + ', "cases": []}',
+    "NaN is not a valid number": lambda v: json.dumps({**v, "budget_s": float("nan")}),
+    "it is nested too deeply": lambda v: '{"cases":' + "[" * 100_000,
+}
+
+
+@pytest.mark.parametrize("words", HUGE)
+def test_a_huge_or_ambiguous_plan_is_one_line_in_each_command(words: str) -> None:
+    folder = journal.RESULTS / a_run("measure")
+    path = folder / plan_file.FILE
+    path.write_text(HUGE[words](json.loads(path.read_text())))
+    for command, code in (("resume", 6), ("report", 0)):
+        found = fab_here(f"{command}:{folder.name}")
+        [line] = found.stderr.splitlines()
+        assert (found.returncode, words in line, str(path) in line) == (code, True, True), line
+
+
+def test_records_of_100_gb_are_one_line() -> None:
+    folder = journal.RESULTS / a_run("measure")
+    os.truncate(folder / journal.FILE, 10**11)
+    for command in ("resume", "report"):
+        found = fab_here(f"{command}:{folder.name}")
+        [line] = found.stderr.splitlines()
+        assert (found.returncode, "Larger than 256 MiB" in line) == (6, True)
+
+
+@pytest.mark.parametrize("bad", ["nonsense", "\0" * 100, '{"schema": 1' + "0" * 5000])
+def test_many_lines_that_are_no_records_are_one_warning(bad: str) -> None:
+    folder = journal.RESULTS / a_run("measure")
+    with (folder / journal.FILE).open("a") as file:
+        before = len((folder / journal.FILE).read_text().splitlines())
+        file.write(f"{bad}\n" * 20_000)
+    found = fab_here(f"report:{folder.name}")
+    [line] = found.stderr.splitlines()
+    listed = f"{before + 1}, {before + 2}, {before + 3}, ...;"
+    assert (found.returncode, f"20000 lines are no records, skipped: {listed}" in line) == (0, True)
+
+
+def test_deep_values_of_a_record_are_no_record(capsys: pytest.CaptureFixture[str]) -> None:
+    """They would end a report that copies them by RecursionError."""
+    folder = journal.RESULTS / a_run("measure")
+    path = folder / journal.FILE
+    values = json.loads(path.read_text().splitlines()[0])
+    values["server"]["settings"] = json.loads('{"a":' * 300 + "1" + "}" * 300)
+    path.write_text(f"{json.dumps(values)}\n")
+    assert journal.read(folder) == []
+    assert "nested too deeply" in capsys.readouterr().err

@@ -132,7 +132,7 @@ def read(folder: Path, build: Callable[[Any], T]) -> T:
     """
     path = folder / FILE
     try:
-        return build(json.loads(files.read(path), parse_constant=_refuse))
+        return build(files.parse_json(files.read(path)))
     except OSError as error:
         raise StorageError(f"{path}: {error.strerror}", "repeat fab advise") from error
     except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError) as error:
@@ -140,7 +140,3 @@ def read(folder: Path, build: Callable[[Any], T]) -> T:
         raise StorageError(what, "repeat fab advise") from error
     except RecursionError:
         raise StorageError(f"{path} is nested too deeply", "repeat fab advise") from None
-
-
-def _refuse(word: str) -> float:
-    raise ValueError(f"{word} is not a valid number")

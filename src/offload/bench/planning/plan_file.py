@@ -10,18 +10,21 @@ from typing import Any
 
 from offload import files
 from offload.bench.planning.plan import CAPACITY, GATE, Plan
-from offload.bench.records import lines, machines
+from offload.bench.records import journal, lines, machines
 from offload.errors import StorageError, UsageError
 from offload.registry import catalog
 from offload.suites import Case
 
 FILE = machines.FILE
 MAX_COUNT, MAX_ROUNDS = 10**9, 1000  # of users or requests; more rounds would take days
+MAX_CASES = 1000  # and blocks: more would take days, and no report of them could be read
 
 
 def save(plan: Plan, folder: Path) -> None:
-    """Save the plan in its run's folder; raise StorageError."""
+    """Save the plan in its run's folder; raise StorageError, or UsageError if it is too long."""
     path = folder / FILE
+    if len(plan.cases) > MAX_CASES:
+        raise UsageError(f"{len(plan.cases)} cases are too many", f"use at most {MAX_CASES}")
     try:
         values = {**asdict(plan), machines.KEY: machines.read(folder)}
         for case, saved in zip(plan.cases, values["cases"], strict=True):
@@ -38,10 +41,10 @@ def exists(folder: Path) -> bool:
     If the file cannot be read, return True, so that `load` reports why.
     """
     try:
-        return "cases" in json.loads(files.read(folder / FILE))
+        return "cases" in files.parse_json(files.read(folder / FILE, max_mib=machines.MAX_MIB))
     except FileNotFoundError:
         return False
-    except (OSError, ValueError, TypeError, RecursionError):
+    except (OSError, ValueError, TypeError):
         return True
 
 
@@ -49,7 +52,7 @@ def load(folder: Path) -> Plan:
     """Read the plan of a run; raise StorageError if it is missing or not readable."""
     path = folder / FILE
     try:
-        values = json.loads(files.read(path))
+        values = files.parse_json(files.read(path, max_mib=machines.MAX_MIB))
         if not isinstance(values, dict):
             raise ValueError("it is not a JSON object")
         values.pop(machines.KEY, None)
@@ -57,7 +60,7 @@ def load(folder: Path) -> Plan:
     except OSError as error:
         what = f"{path}: {error.strerror}"
         raise StorageError(what, "make it readable, or start a new run") from error
-    except (ValueError, TypeError, AttributeError, RecursionError, UsageError) as error:
+    except (ValueError, TypeError, AttributeError, UsageError) as error:
         what = f"{path} is not a plan of a run by this version ({error})"
         raise StorageError(what, "start a new run, or use the version that wrote it") from error
 
@@ -69,7 +72,8 @@ def find(folder: Path) -> Plan | None:
     """
     try:
         return load(folder) if exists(folder) else None
-    except StorageError:
+    except StorageError as error:
+        journal.warn_once(f"{error.what}: its records are used without it")
         return None
 
 
@@ -77,6 +81,10 @@ def _validated_plan(values: dict[str, Any]) -> Plan:
     """Build a plan from the values of its file; raise ValueError if it cannot be run."""
     if "blocks" not in values:
         raise ValueError("it has no blocks: another version wrote it")
+    for name in ("cases", "blocks"):
+        found = values.get(name)
+        if isinstance(found, list) and len(found) > MAX_CASES:
+            raise ValueError(f"it has {len(found)} {name}, and at most {MAX_CASES} are allowed")
     plan: Plan = lines.built(Plan, values, "plan")
     _check_names(Plan, values)
     for case in values["cases"]:
@@ -88,7 +96,8 @@ def _validated_plan(values: dict[str, Any]) -> Plan:
             raise ValueError("a block has no case")
         if not {*block.cases} <= places:
             raise ValueError(f"a block has cases {block.cases}, but there are {len(plan.cases)}")
-        if any(len(pair) != 2 or not {*pair} <= {*block.cases} for pair in block.pairs):
+        own = {*block.cases}
+        if any(len(pair) != 2 or not own.issuperset(pair) for pair in block.pairs):
             raise ValueError(f"a block of cases {block.cases} has pairs {block.pairs}")
     _check_gate(plan)
     _check_latency(plan)
@@ -99,6 +108,7 @@ def _check_values(plan: Plan) -> None:
     """Raise ValueError for a number with which no measurement is possible."""
     if plan.rounds == 0:
         raise ValueError("it has no rounds")
+    sizes = {name: catalog.find_server(name).size for name in {c.server for c in plan.cases}}
     for case in plan.cases:
         counts = {"users": case.users, "requests": case.requests, "clients": case.clients}
         counts |= {"slots": case.slots}
@@ -106,7 +116,7 @@ def _check_values(plan: Plan) -> None:
             _check_count(name, count, MAX_COUNT)
         if not case.seconds > 0:
             raise ValueError(f"seconds={case.seconds} must be more than 0")
-        size = catalog.find_server(case.server).size
+        size = sizes[case.server]
         known = None if size is None else case.settings.get(size, 1)
         if known is not None and not str(known).isdecimal():
             raise ValueError(f"setting {size}={known!r} is not a number of workers")

@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace as replaced
 from datetime import UTC, datetime
 from errno import ENOTDIR
@@ -18,10 +18,11 @@ from offload import files
 from offload.bench.records import machines
 from offload.bench.records.lines import SchemaError, from_line, to_line
 from offload.bench.records.record import Record
-from offload.errors import StorageError, escaped
+from offload.errors import StorageError, escaped, shortened
 
 RESULTS = Path(os.environ.get("RESULTS", "results")).absolute()
 FILE = "records.jsonl"
+MOST_LISTED = 3  # line numbers in a warning
 LASTING = "load_tests"  # the run to which all single load tests are appended
 
 
@@ -91,6 +92,7 @@ def read(folder: Path) -> list[Record]:
     except OSError as error:
         raise _unusable(path, error) from error
     records = []
+    bad: dict[int, str] = {}
     known = machines.read(folder)
     for number, line in enumerate(lines if lines != [""] else [], start=1):
         try:
@@ -102,14 +104,27 @@ def read(folder: Path) -> list[Record]:
                 f"{path}:{number}: {error}", "measure again, or use the version that wrote it"
             ) from None
         except ValueError as error:
-            warn_once(f"{path}:{number} is not a record, skipped: {error}")
+            bad[number] = str(error)
+    _warn_of_bad_lines(path, bad)
     return records
+
+
+def _warn_of_bad_lines(path: Path, bad: Mapping[int, str]) -> None:
+    """Print one warning about all lines that are no records, by their numbers and errors."""
+    numbers = [*bad]
+    if len(numbers) == 1:
+        warn_once(f"{path}:{numbers[0]} is not a record, skipped: {bad[numbers[0]]}")
+    elif numbers:
+        listed = ", ".join(map(str, numbers[:MOST_LISTED]))
+        more = ", ..." if len(numbers) > MOST_LISTED else ""
+        what = f"{len(numbers)} lines are no records, skipped: {listed}{more}"
+        warn_once(f"{path}: {what}; line {numbers[0]}: {bad[numbers[0]]}")
 
 
 @cache
 def warn_once(text: str) -> None:
     """Print a warning, unless this process has printed it before: it may read a run repeatedly."""
-    print(f"warning: {escaped(text)}", file=sys.stderr)
+    print(f"warning: {shortened(escaped(text))}", file=sys.stderr)
 
 
 def count(folder: Path) -> int:

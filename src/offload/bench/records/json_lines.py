@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from offload import files
 from offload.bench.records import lines
 from offload.errors import StorageError
 
@@ -17,8 +18,8 @@ def load(path: Path, cls: type, name: str) -> list[Any]:
     `name` is the word for an object in a message.
     """
     try:
-        text = path.read_text()
-        return [lines.built(cls, json.loads(line), name) for line in text.splitlines()]
+        text = files.read(path).decode()
+        return [lines.built(cls, files.parse_json(line), name) for line in text.splitlines()]
     except FileNotFoundError:
         return []
     except (OSError, ValueError, TypeError) as error:

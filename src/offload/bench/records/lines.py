@@ -10,9 +10,11 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Any
 
+from offload import files
 from offload.bench.records.record import SCHEMA, Record
 
 LARGEST = 1e20  # number in a record: larger than any measured value in any unit
+DEEPEST = 20  # levels of values with any keys: written records have up to 3
 PLAIN = {int: (int,), float: (int, float), str: (str,), bool: (bool,)}
 
 
@@ -32,19 +34,13 @@ def to_line(record: Record) -> str:
 
 def from_line(line: str) -> Record:
     """Parse a record; raise SchemaError for another schema, ValueError for any other error."""
-    try:
-        values = json.loads(line, parse_constant=_refuse)
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
+    values = files.parse_json(line)
     if not isinstance(values, dict):
         raise ValueError("it is not a JSON object")
     schema = values.pop("schema", None)
     if schema != SCHEMA:
         raise SchemaError(f"it has schema {repr(schema)[:40]}, and this version reads {SCHEMA}")
-    try:
-        record: Record = built(Record, values, "record")
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
+    record: Record = built(Record, values, "record")
     return record
 
 
@@ -90,11 +86,13 @@ def _value(kind: Any, value: Any, name: str) -> Any:
     return value
 
 
-def _check_numbers(value: object, name: str) -> None:
-    """Raise ValueError for an implausible number in nested values with any keys."""
+def _check_numbers(value: object, name: str, depth: int = 1) -> None:
+    """Raise ValueError for an implausible number or too deep nesting in values with any keys."""
+    if depth > DEEPEST:
+        raise ValueError(f"{name} is nested too deeply")
     if isinstance(value, dict | list):
         for each in value.values() if isinstance(value, dict) else value:
-            _check_numbers(each, name)
+            _check_numbers(each, name, depth + 1)
     elif not _is_plausible(value):
         raise ValueError(f"{name} has a number that is too large")
 
@@ -108,7 +106,3 @@ def _is_plausible(value: object) -> bool:
 def _types(cls: type) -> dict[str, Any]:
     hints = typing.get_type_hints(cls)
     return {each.name: hints[each.name] for each in fields(cls) if each.name != "environment"}
-
-
-def _refuse(word: str) -> float:
-    raise ValueError(f"{word} is not a valid number in a record")

@@ -12,6 +12,7 @@ from offload import files
 
 FILE = "run.json"
 KEY = "machines"
+MAX_MIB = 16  # of the file: larger ones take seconds to parse
 IDENTITY = ("cpu", "cores", "kernel", "virtualisation")
 LARGEST = 1e9  # number of cores or GiB in a file that somebody may have edited
 
@@ -60,7 +61,7 @@ def is_identified(machine: Mapping[str, object]) -> bool:
 
 def _is_plausible(key: str, value: object) -> bool:
     if key == "packages":
-        return isinstance(value, dict)
+        return isinstance(value, dict) and all(isinstance(each, str) for each in value.values())
     if key in ("cores", "memory_gib"):
         if not isinstance(value, int | float) or isinstance(value, bool):
             return False
@@ -70,7 +71,7 @@ def _is_plausible(key: str, value: object) -> bool:
 
 def _values(folder: Path) -> dict[str, Any]:
     try:
-        values = json.loads(files.read(folder / FILE))
-    except (OSError, ValueError, RecursionError):
+        values = files.parse_json(files.read(folder / FILE, max_mib=MAX_MIB))
+    except (OSError, ValueError):
         return {}
     return values if isinstance(values, dict) else {}

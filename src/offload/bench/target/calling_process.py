@@ -65,7 +65,7 @@ class CallingProcess:
             raise StartError(f"{self._task} wrote to the pipe of its calling process") from None
         reported = [line for line in self.last_lines() if line.startswith(ERROR)]
         if reported:
-            raise StartError(reported[-1].removeprefix(ERROR))
+            raise self.kind_of_error()(reported[-1].removeprefix(ERROR))
         raise StartError(f"{self._doing()} ended the process{self._exit_reason()}")
 
     def last_lines(self) -> list[str]:

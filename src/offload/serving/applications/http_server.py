@@ -11,10 +11,10 @@ from http.server import BaseHTTPRequestHandler
 from socketserver import TCPServer
 from typing import Any
 
-from offload import tasks
 from offload.serving.applications import request_head, request_target, responses
 from offload.serving.lifecycle import accepting, drain, log, ports, readiness
 from offload.serving.lifecycle.stop_signal import stop
+from offload.serving.pools import pool_workers
 from offload.serving.protection import deadlines
 
 
@@ -128,7 +128,7 @@ def serve(
     server_class: type[Server] = Server,
 ) -> None:
     """Respond with `answer()` until a stop signal, then to the requests in the listen queue."""
-    tasks.resolve(task)
+    pool_workers.import_in_time(task)
 
     class Handler(RequestHandler):
         def do_GET(self) -> None:
@@ -141,6 +141,7 @@ def serve(
         def service_actions(self) -> None:
             """Run after each request and each poll. shutdown() would need another thread."""
             super().service_actions()
+            stop.restore()
             if stop.at is not None:
                 raise _Stopped
 

@@ -25,6 +25,7 @@ from offload.serving.lifecycle.accepting import ListeningSocket
 from offload.serving.lifecycle.stop_signal import exit_now, stop
 from offload.serving.metrics import loop_lag, probe
 from offload.serving.metrics.task_clock import TimedResult
+from offload.serving.pools import pool_workers
 from offload.serving.pools.recovery import PoolUnavailable
 from offload.serving.protection import deadlines, guards
 from offload.serving.protection.connections import BoundedServer, LimitedHandler, Server
@@ -41,6 +42,7 @@ LIMITS = {
 _SEPARATOR = re.compile(r"[ \t]*,[ \t]*")
 _LENGTH = re.compile(r"[0-9]{1,19}")
 
+RESTORE = 1.0  # s
 Run = Callable[[], Awaitable[TimedResult]]  # runs the task once, by the server's strategy
 
 
@@ -59,6 +61,7 @@ def serve_on_loop(
     task: str, run: Run, port: int, backlog: int, protection: Protection = guards.NONE
 ) -> None:
     """Serve like `serve`, for a `run` that blocks the event loop until the task awaits."""
+    pool_workers.import_in_time(task)
     # A `def` blocks the loop until it returns; an `async def` may or may not await.
     probe.facts["serial"] = not tasks.is_coroutine(task)
     serve(run, port, backlog, protection=protection)
@@ -92,11 +95,18 @@ def _run(serving: Coroutine[Any, Any, None]) -> None:
     """
     with asyncio.Runner() as runner:
         loop = runner.get_loop()
+        _restore_signals(loop)
         server = loop.create_task(serving)
         while not server.done():
             with suppress(SystemExit, KeyboardInterrupt):
                 loop.run_until_complete(server)
         server.result()
+
+
+def _restore_signals(loop: asyncio.AbstractEventLoop) -> None:
+    """Handle stop signals again every RESTORE s, in case a task on the loop has changed that."""
+    stop.restore()
+    loop.call_later(RESTORE, _restore_signals, loop)
 
 
 class _Application(Application):

@@ -13,7 +13,7 @@ from functools import partial
 from types import TracebackType
 from typing import NoReturn
 
-from offload import prctl, tasks
+from offload import prctl
 from offload.errors import StartError
 from offload.serving.applications import tornado_app
 from offload.serving.applications.tornado_app import Run
@@ -38,7 +38,7 @@ def serve(
     protection: Protection = guards.NONE,
 ) -> None:
     """Serve until a stop signal; every process then finishes its accepted requests."""
-    tasks.resolve(task)
+    pool_workers.import_in_time(task)
     with tornado_app.listen(port, backlog) as listening:
         respond = partial(tornado_app.serve_socket, run, listening, backlog, protection=protection)
         with _Parent(respond, listening) as parent:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
-from offload import files
+from offload import files, resource_limits
 from offload.errors import StartError, StorageError, UserError
 from offload.registry import bind_address
 from offload.serving.lifecycle import log
@@ -44,11 +44,17 @@ def announce(port: int) -> None:
 
 def start_thread(announcing: Callable[..., None], *arguments: object) -> None:
     """Announce in a thread, while the server starts; raise StartError if it cannot be started."""
-    thread = threading.Thread(target=announcing, args=arguments, name="ready", daemon=True)
+    start(threading.Thread(target=announcing, args=arguments, name="ready", daemon=True))
+
+
+def start(thread: threading.Thread) -> None:
+    """Start a thread that the server needs to start; raise StartError if that is not possible."""
     try:
         thread.start()
     except RuntimeError as error:
-        raise StartError(f"the server does not start ({error})", "allow more threads") from error
+        what = f"the server does not start ({error})"
+        limit = resource_limits.machine_error(what, error)
+        raise (limit or StartError(what, "allow more threads")) from error
 
 
 def fail(error: UserError) -> None:

@@ -20,6 +20,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import NoReturn
 
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
 DRAIN = 10.0  # s for the requests that were accepted before the signal
 DROPPED = 1  # exit code if requests are unfinished after DRAIN: that is no success
 DUPLICATE = 0.5  # s: a second signal this soon is ignored (a terminal signals the whole group)
@@ -34,6 +35,7 @@ class Stop:
         self._at = ctypes.c_double()  # 0 before the signal
         self._callback: Callable[[], object] | None = None
         self._on_timeout: Callable[[], object] = lambda: None
+        self._listens = False
 
     @property
     def at(self) -> float | None:
@@ -60,8 +62,21 @@ class Stop:
 
     def listen_again(self) -> None:
         """Handle both signals, after a library has set its own handlers."""
-        for number in (signal.SIGTERM, signal.SIGINT):
+        self._listens = True
+        for number in SIGNALS:
             signal.signal(number, self._handle)
+
+    def restore(self) -> None:
+        """Handle both signals again if a task has replaced the handlers or blocked the signals.
+
+        Only the main thread can call it, and only there can a task do this. Before `listen` it does
+        nothing.
+        """
+        if not self._listens:
+            return
+        if any(signal.getsignal(number) != self._handle for number in SIGNALS):
+            self.listen_again()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
 
     def set_callback(self, callback: Callable[[], object]) -> None:
         """Call `callback` from the signal handler, or now if the signal has already arrived.

@@ -13,6 +13,7 @@ from multiprocessing.process import BaseProcess
 from threading import Barrier
 from typing import TypeVar
 
+from offload import resource_limits
 from offload.errors import MachineError, StartError
 from offload.serving.pools import pool_workers
 from offload.serving.pools.pipe_barrier import PipeBarrier
@@ -35,7 +36,7 @@ def results(pool: Executor, call: Callable[[], T], count: int, task: str) -> lis
         return [each.result() for each in [pool.submit(call) for _ in range(count)]]
     except BrokenExecutor:
         what = f"calling {task} ended a worker process{_exit_reason(pool, workers)}"
-        raise StartError(what, "fix the function first") from None
+        raise StartError(what, resource_limits.or_raise_memory("fix the function first")) from None
 
 
 def _exit_reason(pool: Executor, workers: Sequence[BaseProcess]) -> str:

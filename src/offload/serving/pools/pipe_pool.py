@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 
-from offload import tasks
+from offload import resource_limits, tasks
 from offload.errors import StartError, UserError
 from offload.serving.lifecycle import readiness
 from offload.serving.metrics import gil_address, gil_state, probe
@@ -28,9 +28,9 @@ class Pool(PipePool):
         except (BrokenWorker, OSError) as error:
             if isinstance(error.__cause__, UserError):
                 raise error.__cause__ from None
-            raise StartError(
-                f"the workers do not start ({error})", "use fewer, workers=1"
-            ) from error
+            what = f"the workers do not start ({error})"
+            limit = resource_limits.machine_error(what, error, pool_workers.FEWER)
+            raise (limit or StartError(what, pool_workers.FEWER)) from error
         pids = sorted(self.stats().pids)
         if len(pids) < self._config.workers:  # PipePool continues with those that are ready
             await self.close(0)

@@ -19,20 +19,16 @@ from concurrent.futures.process import BrokenProcessPool
 from time import monotonic  # imported by name: a task may replace it in its module
 from typing import Protocol
 
-from offload import tasks
+from offload import resource_limits, tasks
 from offload.errors import MachineError, StartError, UserError
 from offload.registry import catalog
 from offload.serving.lifecycle import parent_watch, readiness
 from offload.serving.metrics import gil_address, gil_state, probe
 
 DEADLINE = 10.0  # s from the first worker's start until all handshakes are done
-LIMITS = {
-    errno.ENOSPC: "free space in /dev/shm, or use pipes or prefork, which need none there",
-    errno.EMFILE: "allow more open files with ulimit -n",
-    errno.ENFILE: "close files: the machine has too many open",
-    errno.ENOMEM: "free memory",
-}
 NO_SEMAPHORES = "mount a tmpfs that you can write to on /dev/shm, or use pipes or prefork"
+NO_SPACE = "free space in /dev/shm, or use pipes or prefork, which need none there"
+FEWER = "use fewer, workers=1"
 SIGNALS = {signal.SIGINT, signal.SIGTERM}
 
 # After `exit_now` multiprocessing's tracker removes a barrier's semaphores, with a warning.
@@ -92,12 +88,15 @@ def start(executor: Executor, workers: int, task: str) -> None:
     Raise StartError, or the error of the task's import. If a worker is not ready by DEADLINE, end
     the process: nothing else can stop the import.
     """
+    if isinstance(executor, ThreadPoolExecutor):
+        import_in_time(task)
     deadline = monotonic() + DEADLINE
     try:
         handshakes = submit_handshakes(executor, workers, task)
     except (RuntimeError, OSError, EOFError) as error:  # EOFError: forkserver could not fork
         what = f"{workers} workers do not start ({error})"
-        readiness.abort_start(StartError(what, "use fewer, workers=1"))
+        limit = resource_limits.machine_error(what, error, FEWER)
+        readiness.abort_start(limit or StartError(what, FEWER))
     finish(handshakes, wait(handshakes, deadline - monotonic()).not_done, task)
 
 
@@ -110,16 +109,36 @@ def creating_locks() -> Iterator[None]:
         number = error.errno if isinstance(error, OSError) else None
         reason = os.strerror(number) if number else str(error)
         what = f"the locks of the worker processes cannot be created ({reason})"
-        raise MachineError(what, LIMITS.get(number or 0, NO_SEMAPHORES)) from error
+        remedy = NO_SPACE if number == errno.ENOSPC else NO_SEMAPHORES
+        limit = resource_limits.machine_error(what, error)
+        raise limit or MachineError(what, remedy) from error
 
 
 def import_task(task: str) -> None:
-    """Import the task once, for a server that starts its workers with requests.
+    """Import the task as `import_in_time`, for a server that starts its workers with requests."""
+    import_in_time(task)
+    record_reports([report()])
 
-    Errors and the deadline are those of `start`.
+
+def import_in_time(task: str) -> None:
+    """Import the task once in this thread: in the main thread it can do what a program can.
+
+    If the import has not ended by DEADLINE, end the process: nothing else can stop it.
     """
-    with ThreadPoolExecutor(1, "import", init_thread, (threading.Barrier(1),)) as executor:
-        start(executor, 1, task)
+    has_ended = threading.Event()
+    watch = threading.Thread(target=_limit_import, args=(has_ended, task), daemon=True)
+    readiness.start(watch)
+    try:
+        tasks.resolve(task)
+    finally:
+        has_ended.set()
+        watch.join()
+
+
+def _limit_import(has_ended: threading.Event, task: str) -> None:
+    if not has_ended.wait(DEADLINE):
+        what = f"the server was not ready within {DEADLINE:.0f} s"
+        readiness.abort_start(StartError(what, f"check what the import of {task} waits for"))
 
 
 def finish(handshakes: Sequence[Handshake], late: Collection[Handshake], task: str) -> None:
@@ -193,6 +212,10 @@ def _error(raised: list[BaseException | None]) -> UserError | None:
     for error in errors:
         if isinstance(error, UserError):
             return error
+    for error in errors:
+        limit = resource_limits.machine_error(f"a worker did not start: {error!r}", error, FEWER)
+        if limit is not None:
+            return limit
     if any(isinstance(error, BrokenProcessPool) for error in errors):
         return StartError("a worker process died while starting", "see its output above")
     return StartError(f"a worker did not start: {errors[0]!r}") if errors else None

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
-from offload import cores
+from offload import cores, resource_limits
 from offload.bench.advice.inputs import probe_points
 from offload.bench.advice.inputs.call_cost import CallCost
 from offload.bench.advice.inputs.probe import (
@@ -201,7 +201,8 @@ def _call_cost(alone: Mapping[str, Any], hold: float | None) -> CallCost:
 def _check(case: Case, alone: Mapping[str, Any]) -> None:
     """Raise RunError if every call failed, or if a call takes more than SLOWEST_S."""
     if alone["failed"] == alone["done"]:
-        raise RunError(f"every call failed: {alone['error']}", "fix the function first")
+        remedy = resource_limits.or_raise_memory("fix the function first")
+        raise RunError(f"every call failed: {alone['error']}", remedy)
     if alone["wall_s"] > SLOWEST_S:
         raise _too_slow(case, f"{alone['wall_s']:.1f} s")
 

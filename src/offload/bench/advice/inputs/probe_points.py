@@ -13,7 +13,7 @@ from typing import Any
 
 import psutil
 
-from offload import cores
+from offload import cores, resource_limits
 from offload.bench.advice.inputs.call_cost import CallCost
 from offload.bench.advice.inputs.probe import (
     KEPT_PAGES,
@@ -240,9 +240,10 @@ def request(
     except StartError as error:
         workers = f", with {count} {kind}" if kind in (THREADS, PROCESSES) else ""
         error_type = ProbeTimeout if isinstance(error, CallTimeout) else RunError
-        raise error_type(f"{error}{workers}", "fix the function first") from error
+        remedy = resource_limits.or_raise_memory("fix the function first")
+        raise error_type(f"{error}{workers}", remedy) from error
     if "error" in found and "rate" not in found:
-        is_machine = found["exit_code"] == MachineError.exit_code
+        is_machine = found.get("exit_code") == MachineError.exit_code
         raise (MachineError if is_machine else RunError)(str(found["error"]))
     return found
 

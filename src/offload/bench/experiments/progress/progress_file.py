@@ -79,9 +79,9 @@ def remove(folder: Path) -> None:
 def read(folder: Path) -> RunProgress | None:
     """Read the file; None if there is none, or one that this version cannot read."""
     try:
-        values = json.loads(files.read(folder / FILE, LONGEST))
+        values = files.parse_json(files.read(folder / FILE, LONGEST))
         found: RunProgress = lines.built(RunProgress, values, "progress")
-    except (OSError, ValueError, RecursionError):
+    except (OSError, ValueError):
         return None
     return found
 

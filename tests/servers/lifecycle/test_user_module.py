@@ -1,0 +1,89 @@
+"""What a user's module may do to the server that imports it: use sys.argv, change signals, hang."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.commands import FAB, free_port
+from tests.http_clients import get
+from tests.servers.lifecycle.command_line import wait_for_end
+from tests.waiting import read_line
+
+pytestmark = pytest.mark.server
+SERVERS = ("sync", "loop", "threads", "processes", "pipes", "prefork")
+IGNORE = """import signal
+def work():
+    try:
+        for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(each, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    except ValueError:  # not in the main thread
+        pass
+    return "x"
+"""
+ARGUMENTS = """import argparse, sys
+parser = argparse.ArgumentParser()
+parser.add_argument("--price", default="7")
+PRICE = parser.parse_args().price
+def work():
+    return repr((sys.argv, PRICE))
+"""
+
+
+def _start(server: str, path: Path, port: int) -> subprocess.Popen[str]:
+    words = [FAB, f"run_server:{server},{path}:work,port={port}"]
+    return subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.mark.parametrize("server", SERVERS)
+@pytest.mark.parametrize("when", ["import", "call"])
+def test_a_module_that_ignores_stop_signals_does_not_keep_a_server(
+    server: str, when: str, tmp_path: Path
+) -> None:
+    path, port = tmp_path / "ignoring.py", free_port()
+    path.write_text(IGNORE + ("work()\n" if when == "import" else ""))
+    process = _start(server, path, port)
+    try:
+        assert "serves" in read_line(process.stderr)
+        assert get(f"http://127.0.0.1:{port}/")[0] == 200
+        time.sleep(1.5)  # a call can change the handlers until RESTORE s later
+        process.terminate()
+        _, errors = process.communicate(timeout=20)
+    finally:
+        process.kill()
+        process.communicate(timeout=20)
+    assert (process.returncode, errors) == (0, "")
+
+
+@pytest.mark.parametrize("server", SERVERS)
+def test_a_module_finds_the_arguments_of_its_own_program(server: str, tmp_path: Path) -> None:
+    path, port = tmp_path / "shop.py", free_port()
+    path.write_text(ARGUMENTS)
+    process = _start(server, path, port)
+    try:
+        assert "serves" in read_line(process.stderr)
+        assert get(f"http://127.0.0.1:{port}/")[1] == repr(([str(path)], "7")).encode()
+    finally:
+        process.terminate()
+        process.communicate(timeout=20)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("server", SERVERS)
+def test_an_import_that_hangs_ends_the_server_with_4(server: str, tmp_path: Path) -> None:
+    path = tmp_path / "hanging.py"
+    path.write_text("import time\ntime.sleep(50)\ndef work(): pass\n")
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "offload.servers", server, f"{path}:work", "0"],
+        env=os.environ,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    code, [line] = wait_for_end(process)
+    assert (code, "not ready within 10 s: check what the" in line) == (4, True)
