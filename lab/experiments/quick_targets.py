@@ -94,12 +94,12 @@ def measure_reference() -> Path:
 
 def run_quick() -> Outcome:
     """Run `fab quick` as a user would."""
-    known = {*journal.RESULTS.glob(f"*/{journal.FILE}")}
+    known = {*journal.folders()}
     began = time.monotonic()
     subprocess.run([FAB, "quick"], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
     seconds = time.monotonic() - began
-    [new] = {*journal.RESULTS.glob(f"*/{journal.FILE}")} - known
-    return Outcome(seconds, effects_of(new.parent))
+    [new] = {*journal.folders()} - known
+    return Outcome(seconds, effects_of(new))
 
 
 def wanted(reference: dict[str, Effect]) -> set[str]:
@@ -151,7 +151,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--reference", action="store_true", help="measure the reference")
     options = parser.parse_args(arguments)
-    if not options.reference and not (REFERENCE / journal.FILE).exists():
+    if not options.reference and not journal.exists(REFERENCE):
         where = REFERENCE.relative_to(ROOT)
         raise StorageError(f"no reference in {where}", "measure it with --reference and copy it")
     with busy(options.others):

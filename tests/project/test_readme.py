@@ -70,7 +70,7 @@ MADE = {  # by commands and by make
     "lab/data/gates.jsonl",  # by gate_check
     *(".venv/bin", ".venv/bin/activate"),
 }
-OF_A_RUN = {"claims.rst", "run.json", "records.jsonl"}  # in each committed run
+OF_A_RUN = {"claims.rst", "run.json", "records.jsonl", "records.jsonl.gz"}
 EXAMPLES = {  # files that a contributor would add
     "tasks/total.py",
     "servers/shortest.py",
@@ -187,7 +187,7 @@ def test_every_suite_group_and_run_of_a_command_exists() -> None:
     shown = arguments("report", "claims")
     runs = [run for _, named, others in shown for run in (named.get("run"), *others) if run]
     assert runs
-    assert [run for run in runs if not (ROOT / "results" / run / "records.jsonl").is_file()] == []
+    assert [run for run in runs if not journal.has_records(ROOT / "results" / run)] == []
 
 
 def test_every_name_is_one_of_ours(commands: dict[str, object]) -> None:

@@ -20,8 +20,8 @@ COMMITTED = [
 
 
 def test_each_committed_run_has_its_report() -> None:
-    runs = {path.parent.name for path in (ROOT / "results").glob("*/records.jsonl")}
-    assert {path.stem for path in GOLDEN} == {run for run in runs if run.startswith("example")}
+    runs = {path.parent.name for path in (ROOT / "results").glob("example*/run.json")}
+    assert {path.stem for path in GOLDEN} == runs
 
 
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)

@@ -139,7 +139,7 @@ def _formats(command: str) -> Sequence[str]:
 def _runs() -> list[str]:
     from offload.bench.records import journal
 
-    return sorted(path.parent.name for path in journal.RESULTS.glob(f"*/{journal.FILE}"))
+    return sorted(folder.name for folder in journal.folders())
 
 
 KNOWN: Mapping[str, Callable[[], Sequence[str]]] = {

@@ -27,7 +27,12 @@ MORE = "Every figure of these rows: fab report:wide=yes."
 
 def results_txt(records: Sequence[Record]) -> str:
     """Render all records of a run."""
-    outputs = [_output(record) for record in records if record.trial.kind in (LONG, TEST)]
+    printed = [
+        record
+        for record in records
+        if record.trial.kind in (LONG, TEST) and (record.load.output is not None or record.problem)
+    ]
+    outputs = [_output(record) for record in printed]
     return "\n".join([*outputs, tables(records)])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import functools
+import gzip
 import itertools
 import json
 import os
@@ -97,6 +98,48 @@ def test_long_runs_follow_the_rounds_in_the_order_of_the_table(
     records = run(LONG_RUNS, tmp_path)
     assert [record.trial.kind for record in records] == [WINDOW] * 9 + [LONG] * 3
     assert measured.longs == [0, 1, 2]
+
+
+def test_the_command_of_a_load_is_stored_once_for_each_case(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It differs by the port of the server only; another command of the same case is stored."""
+
+    def command(trial: Trial, place: int) -> dict[str, Any]:
+        url = f"http://127.0.0.1:{7000 + 10 * (trial.round or 0) + place}/"
+        seconds = 2 if trial.round == 3 else 1
+        return {"url": url, "argv": ("tool", f'{{"url": "{url}", "seconds": {seconds}}}')}
+
+    Measured(monkeypatch, command)
+    run(PLAN, tmp_path, 1)
+    run(PLAN, tmp_path)
+    stored = journal.read(tmp_path)
+    with_argv = {(r.trial.place, r.trial.round) for r in stored if r.load.argv is not None}
+    assert with_argv == {(place, number) for place in range(3) for number in (1, 3)}
+    for record in stored:
+        words = [r.load.argv for r in stored if r.trial.place == record.trial.place and r.load.argv]
+        url, number = record.load.url or "", record.trial.round
+        made = command(record.trial, record.trial.place or 0)["argv"]
+        first = words[1 if number == 3 else 0] or ()
+        known = next(r.load.url for r in stored if r.load.argv == first) or ""
+        assert tuple(word.replace(known, url) for word in first) == made
+
+
+@pytest.mark.parametrize("steps", [1, 4, 7])
+def test_a_run_with_compressed_records_is_resumed_beside_them(
+    measured: Measured, tmp_path: Path, steps: int
+) -> None:
+    run(LONG_RUNS, tmp_path, steps)
+    first = journal.read(tmp_path)
+    content = (tmp_path / journal.FILE).read_bytes()
+    (tmp_path / journal.COMPRESSED).write_bytes(gzip.compress(content))
+    (tmp_path / journal.FILE).unlink()
+    records = run(LONG_RUNS, tmp_path)
+    assert records[: len(first)] == first
+    rates = [record.result.rate for record in records]
+    assert [record.result.rate for record in journal.read(tmp_path)] == rates
+    assert len(records) == 12
+    assert len(measured.rounds) == len({*measured.rounds}) == 6
 
 
 @pytest.mark.parametrize("steps", [1, 4, 7])

@@ -87,8 +87,9 @@ def fuzzed(kind: str, number: int) -> tuple[str, dict[str, bytes]]:
     """Return a hostile report, and the files inside; the same ones in each run."""
     chance = random.Random(f"{kind} {number}")
     folder = committed(SMALL)
-    files = {name: (folder / name).read_bytes() for name in ("records.jsonl", "run.json")}
-    files["records.jsonl"] = b"".join(files["records.jsonl"].splitlines(keepends=True)[:RECORDS])
+    lines = journal.read_lines(folder).splitlines(keepends=True)[:RECORDS]
+    run_json = (folder / "run.json").read_bytes()
+    files = {"records.jsonl": b"".join(lines), "run.json": run_json}
     if kind == "records":
         records = [json.loads(line) for line in files["records.jsonl"].splitlines()]
         for record in chance.sample(records, min(3, len(records))):

@@ -25,6 +25,7 @@ from offload.bench.planning.plan import Plan
 from offload.bench.planning.schedule import Round
 from offload.bench.records import journal, machines
 from offload.bench.records.record import LONG, WINDOW, Record, Trial
+from offload.bench.records.run_records import without_repeated_argv
 from offload.bench.target.needed_upstream import hold_for, needs_upstream
 from offload.bench.telemetry.host import environment
 from offload.bench.trial import builder, flags, open_loop, workload
@@ -195,13 +196,14 @@ class ActiveRun:
         return found
 
     def _keep(self, found: Sequence[Record]) -> None:
-        kept = []
+        kept: list[Record] = []
         for record in found:
             more = (
                 *flags.of_tool(record, self.plan.missing),
                 *flags.of_bodies(record, self.records),
             )
-            kept.append(replace(record, flags=record.flags + more))
+            flagged = replace(record, flags=record.flags + more)
+            kept.append(without_repeated_argv(flagged, [*self.records, *kept]))
         journal.append(self.folder, *kept)
         self.records.extend(kept)
         self.progress.done(kept)

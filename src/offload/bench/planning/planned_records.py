@@ -28,14 +28,14 @@ def read(folder: Path, plan: Plan | None = None) -> list[Record]:
     known = of_plan(plan, records)
     if ignored := len(records) - len(known):
         what = "1 record is" if ignored == 1 else f"{ignored} records are"
-        path = folder / journal.FILE
+        path = journal.newest_file(folder)
         journal.warn_once(f"{path}: {what} ignored: case, block or round is not in the plan")
     return known
 
 
 def read_if_any(folder: Path, plan: Plan | None = None) -> list[Record]:
     """Read the records that are in the plan of a run, which may have no records yet."""
-    return read(folder, plan) if (folder / journal.FILE).exists() else []
+    return read(folder, plan) if journal.exists(folder) else []
 
 
 def of_plan(plan: Plan, records: Sequence[Record]) -> list[Record]:

@@ -82,8 +82,7 @@ def read(folder: Path, suite: str) -> Run:
 
 def _folders(suite: str) -> list[Path]:
     name = re.compile(rf"\d{{8}}-\d{{6}}-{re.escape(suite)}(-\d+)?")
-    paths = journal.RESULTS.glob(f"*/{journal.FILE}")
-    return [each.parent for each in paths if name.fullmatch(each.parent.name) and each.is_file()]
+    return [folder for folder in journal.folders() if name.fullmatch(folder.name)]
 
 
 def _is_finished(run: Run) -> bool:

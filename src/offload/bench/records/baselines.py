@@ -12,7 +12,7 @@ from offload.errors import RunError, StorageError, UsageError
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 PREFIX = "baseline-"
-KEPT = (journal.FILE, machines.FILE, "results.txt", "advice.json")
+KEPT = (journal.FILE, journal.COMPRESSED, machines.FILE, "results.txt", "advice.json")
 
 
 def keep(name: str, run: Path) -> Path:
@@ -48,14 +48,14 @@ def keep(name: str, run: Path) -> Path:
 
 def names() -> list[str]:
     """Return the names of all baselines."""
-    paths = journal.RESULTS.glob(f"{PREFIX}*/{journal.FILE}")
-    return sorted(path.parent.name.removeprefix(PREFIX) for path in paths)
+    found = (folder.name for folder in journal.folders() if folder.name.startswith(PREFIX))
+    return sorted(name.removeprefix(PREFIX) for name in found)
 
 
 def find(name: str) -> Path:
     """Find a baseline, or else a run, by its name; raise StorageError if there is none."""
     folder = journal.RESULTS / f"{PREFIX}{name}"
-    if journal.is_name(name) and journal.is_file(folder / journal.FILE):
+    if journal.is_name(name) and journal.has_records(folder):
         return folder
     try:
         return journal.named(name)

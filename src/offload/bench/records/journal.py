@@ -1,12 +1,19 @@
-"""The journal of a run: an append-only file of records."""
+"""The journal of a run: an append-only file of records.
+
+A run that is kept may have its records compressed, in records.jsonl.gz. They are read as they are,
+and later records are appended to records.jsonl beside it.
+"""
 
 from __future__ import annotations
 
 import fcntl
+import gzip
+import io
 import os
 import shutil
 import sys
 import tempfile
+import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import replace as replaced
 from datetime import UTC, datetime
@@ -23,6 +30,8 @@ from offload.errors import StorageError, escaped, shortened
 RESULTS = Path(os.environ.get("RESULTS", "results")).absolute()
 FILE = "records.jsonl"
 MOST_LISTED = 3  # line numbers in a warning
+COMPRESSED = f"{FILE}.gz"
+LARGEST_MIB = 128  # of decompressed records: ten times those of the largest runs
 LASTING = "load_tests"  # the run to which all single load tests are appended
 
 
@@ -72,7 +81,7 @@ def append(folder: Path, *records: Record) -> None:
             # kernel releases the lock when this process ends, however it ends.
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             # In the lock, too: run.json is replaced, and could lose the machine of another process.
-            lines = [to_line(_with_machine(folder, record)) for record in records]
+            lines = [to_line(_as_stored(folder, record)) for record in records]
             _write(descriptor, path, "".join(f"{line}\n" for line in lines).encode())
             os.fsync(descriptor)
         finally:
@@ -86,27 +95,65 @@ def read(folder: Path) -> list[Record]:
 
     Raise StorageError if they cannot be read, or were written by another version.
     """
-    path = folder / FILE
+    records = []
+    known = machines.read(folder)
+    for path, content in _contents(folder):
+        bad: dict[int, str] = {}
+        lines = content.decode(errors="replace").removesuffix("\n").split("\n")
+        for number, line in enumerate(lines if lines != [""] else [], start=1):
+            try:
+                record = from_line(line)
+                machine = known.get(record.trial.machine or "", {})
+                records.append(replaced(record, environment=machine))
+            except SchemaError as error:
+                raise StorageError(
+                    f"{path}:{number}: {error}", "measure again, or use the version that wrote it"
+                ) from None
+            except ValueError as error:
+                bad[number] = str(error)
+        _warn_of_bad_lines(path, bad)
+    return records
+
+
+def read_lines(folder: Path) -> bytes:
+    """Return the lines of a run's records, without parsing them; raise StorageError."""
+    found = [content for _, content in _contents(folder)]
+    return b"".join(part if part.endswith(b"\n") else part + b"\n" for part in found if part)
+
+
+def decompressed(folder: Path) -> bytes:
+    """Return the lines of a run's compressed records, empty if it has none; raise StorageError."""
+    path = folder / COMPRESSED
+    if not is_file(path):
+        return b""
+    most = LARGEST_MIB << 20
     try:
-        lines = files.read(path).decode(errors="replace").removesuffix("\n").split("\n")
+        packed = files.read(path, most + 1)
     except OSError as error:
         raise _unusable(path, error) from error
-    records = []
-    bad: dict[int, str] = {}
-    known = machines.read(folder)
-    for number, line in enumerate(lines if lines != [""] else [], start=1):
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(packed)) as file:
+            content = file.read(most + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise StorageError(f"{path} is damaged: {error}", "copy the file again") from None
+    if len(content) > most:
+        what = f"{path} has more than {LARGEST_MIB} MiB of records"
+        raise StorageError(what, "decompress it by gunzip, if you trust it")
+    return content
+
+
+def _contents(folder: Path) -> Iterator[tuple[Path, bytes]]:
+    """Yield each file of a run's records with its lines, the older records first."""
+    compressed, plain = decompressed(folder), b""
+    path = folder / FILE
+    if not is_file(folder / COMPRESSED) or path.exists():
         try:
-            record = from_line(line)
-            machine = known.get(record.trial.machine or "", {})
-            records.append(replaced(record, environment=machine))
-        except SchemaError as error:
-            raise StorageError(
-                f"{path}:{number}: {error}", "measure again, or use the version that wrote it"
-            ) from None
-        except ValueError as error:
-            bad[number] = str(error)
-    _warn_of_bad_lines(path, bad)
-    return records
+            plain = files.read(path)
+        except OSError as error:
+            raise _unusable(path, error) from error
+    if not plain.startswith(compressed):  # otherwise it is a copy, which gunzip -k makes
+        yield folder / COMPRESSED, compressed
+    yield path, plain
 
 
 def _warn_of_bad_lines(path: Path, bad: Mapping[int, str]) -> None:
@@ -129,20 +176,20 @@ def warn_once(text: str) -> None:
 
 def count(folder: Path) -> int:
     """Count the records of a run that may have none yet."""
-    return len(read(folder)) if (folder / FILE).exists() else 0
+    return len(read(folder)) if exists(folder) else 0
 
 
 def remove_without_records(folder: Path) -> None:
     """Remove the folder of a run that failed before its first record, with its other files."""
-    if not (folder / FILE).exists():
+    if not exists(folder):
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def newest() -> Path:
     """Find the run with the newest records; raise StorageError if there is none."""
     try:
-        runs = [path for path in _journals() if not is_example(path.parent)]
-        return max(runs, key=lambda path: path.stat().st_mtime).parent
+        runs = [folder for folder in folders() if not is_example(folder)]
+        return max(runs, key=lambda folder: newest_file(folder).stat().st_mtime)
     except ValueError:
         raise StorageError(f"no run in {RESULTS}", "start one by fab quick") from None
     except OSError as error:
@@ -160,8 +207,8 @@ def is_example(folder: Path) -> bool:
 def named(run: str) -> Path:
     """Find a run by its folder's name; raise StorageError if it does not exist."""
     folder = RESULTS / run
-    if not is_name(run) or not is_file(folder / FILE):
-        known = ", ".join(sorted(path.parent.name for path in _journals())) or "none"
+    if not is_name(run) or not has_records(folder):
+        known = ", ".join(sorted(each.name for each in folders())) or "none"
         raise StorageError(f"no run {run[:100]!r} in {RESULTS}: there are {known}")
     return folder
 
@@ -171,11 +218,27 @@ def is_name(text: str) -> bool:
     return text == Path(text).name and text not in ("", "..")
 
 
-def _journals() -> Iterator[Path]:
-    """Yield the files of all runs; a hidden folder is a copy that `fab baseline` has not ended."""
-    for path in RESULTS.glob(f"*/{FILE}"):
-        if is_file(path) and not path.parent.name.startswith("."):
-            yield path
+def folders() -> Iterator[Path]:
+    """Yield the folders of all runs; a hidden one is a copy that `fab baseline` has not ended."""
+    for folder in RESULTS.glob("*/"):
+        if has_records(folder) and not folder.name.startswith("."):
+            yield folder
+
+
+def has_records(folder: Path) -> bool:
+    """Whether a folder has a file of records that can be read, plain or compressed."""
+    return is_file(folder / FILE) or is_file(folder / COMPRESSED)
+
+
+def exists(folder: Path) -> bool:
+    """Whether a run has records, which may be no regular file."""
+    return (folder / FILE).exists() or (folder / COMPRESSED).exists()
+
+
+def newest_file(folder: Path) -> Path:
+    """Return the file that has the newest records of a run."""
+    compressed = folder / COMPRESSED
+    return compressed if is_file(compressed) and not is_file(folder / FILE) else folder / FILE
 
 
 def is_file(path: Path) -> bool:
@@ -194,9 +257,16 @@ def replace(path: Path, text: str) -> None:
         raise _unusable(path, error) from error
 
 
-def _with_machine(folder: Path, record: Record) -> Record:
+def _as_stored(folder: Path, record: Record) -> Record:
+    """Return a record as it is stored: its machine by name, and no output that it repeats.
+
+    builtin prints nothing but the figures of the record; if it fails, also the reason.
+    """
     name = machines.keep(folder, record.environment) if record.environment else None
-    return replaced(record, trial=replaced(record.trial, machine=name))
+    load = record.load
+    if load.driver == "builtin" and record.problem is None:
+        load = replaced(load, output=None)
+    return replaced(record, trial=replaced(record.trial, machine=name), load=load)
 
 
 def _write(descriptor: int, path: Path, data: bytes) -> None:

@@ -120,6 +120,10 @@ class Baseline:
 class LoadFacts:
     """The load tool: its `model` is "closed" or "open".
 
+    `argv` is its command. If it is None, it is that of the previous record of the case and `kind`
+    that has one, except for the URL. `output` is what the tool printed. For builtin this repeats
+    `result`, and is stored only if the load failed.
+
     `cpu_s` is the CPU time of all its processes, within the window if the tool reports that.
     `busy` is its CPU use as a share of what its threads can use. With `pin` the server and the tool
     used different CPUs, such as 0-2/3.
@@ -133,7 +137,7 @@ class LoadFacts:
     url: str | None = None
     driver: str | None = None
     version: str | None = None
-    argv: tuple[str, ...] = ()
+    argv: tuple[str, ...] | None = ()
     model: str | None = None
     cpu_s: float | None = None
     busy: float | None = None

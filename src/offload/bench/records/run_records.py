@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from offload.bench.records.record import LONG, TEST, WINDOW, Record
 
@@ -47,6 +47,24 @@ class RunRecords:
     def long_loads(self) -> list[Record]:
         """Return the last attempts of loads of one server alone, such as those for its latency."""
         return [record for record in self.last_attempts() if record.trial.kind == LONG]
+
+
+def without_repeated_argv(record: Record, earlier: Sequence[Record]) -> Record:
+    """Omit the load tool's argv if the last one of the case is the same, except for the URL."""
+    same = (
+        each
+        for each in reversed(earlier)
+        if each.load.argv and each.key == record.key and each.trial.kind == record.trial.kind
+    )
+    last = next(same, None)
+    if last is None or not record.load.argv or _command(last) != _command(record):
+        return record
+    return replace(record, load=replace(record.load, argv=None))
+
+
+def _command(record: Record) -> list[str]:
+    url = record.load.url or ""
+    return [word.replace(url, "{url}") if url else word for word in record.load.argv or ()]
 
 
 def of_rate(windows: Sequence[Record]) -> Sequence[Record]:

@@ -44,10 +44,12 @@ def pack(folders: Sequence[Path]) -> str:
     runs: list[dict[str, object]] = []
     contents: list[bytes] = []
     for folder in folders:
-        paths = [path for name in FILES if _is_own(path := folder / name)]
-        if sum(path.stat().st_size for path in paths) > LARGEST_RUNS:
+        names = [name for name in (*FILES, journal.COMPRESSED) if _is_own(folder / name)]
+        if sum((folder / name).stat().st_size for name in names) > LARGEST_RUNS:
             return ""
-        found = {path.name: _read(path) for path in paths}
+        found = {name: _read(folder / name) for name in names}
+        if found.pop(journal.COMPRESSED, None) is not None:
+            found = {journal.FILE: journal.read_lines(folder), **found}
         sizes = {name: len(content) for name, content in found.items()}
         runs.append({"name": folder.name, "files": sizes})
         contents += found.values()

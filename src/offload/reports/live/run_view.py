@@ -3,13 +3,15 @@
 ::
 
     run.json -------> the rows
-    records.jsonl --> their figures   only what was appended since the last second
+    records.jsonl --> their figures   only what was appended since the last second; at first
+                                      also compressed records
     progress.json --> phase, time left
     report.html ----> shown at the end
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 from offload import files
@@ -21,6 +23,7 @@ from offload.bench.planning.plan import Plan
 from offload.bench.records import journal
 from offload.bench.records.lines import from_line
 from offload.bench.records.record import Record
+from offload.errors import StorageError
 from offload.reports.html import report_file
 from offload.reports.live.tail import FileTail
 from offload.reports.live.view import BROKEN, ENDED, RUNNING, View
@@ -37,6 +40,7 @@ class RunView:
         self._folder = folder
         self._plan: Plan | None = None
         self._plan_stamp: Stamp = None
+        self._is_first = True
         self._tail = FileTail(folder / journal.FILE)
         self._all: list[Record] = []
         self._rows = CaseRows(())
@@ -76,7 +80,7 @@ class RunView:
 
     def _add_records(self) -> None:
         found = []
-        for line in self._tail.read():
+        for line in self._new_lines():
             try:
                 found.append(from_line(line.decode(errors="replace")))
             except ValueError:  # a torn line, or one of another version
@@ -91,6 +95,16 @@ class RunView:
             found = planned_records.of_plan(self._plan, found)
         self._records += found
         self._rows.add(found)
+
+    def _new_lines(self) -> list[bytes]:
+        """Return the lines that are new; at first those of compressed records, too."""
+        found = self._tail.read()
+        if self._is_first:
+            self._is_first = False
+            with suppress(StorageError):
+                older = [line for line in journal.decompressed(self._folder).split(b"\n") if line]
+                return found if found[: len(older)] == older else [*older, *found]
+        return found
 
     def _read_progress(self) -> None:
         """Read the progress again if its file has changed."""
@@ -149,7 +163,7 @@ class RunView:
     def _has_report(self) -> bool:
         """Whether the report was written after the last record."""
         report = _stamp(self._folder / report_file.FILE)
-        records = _stamp(self._folder / journal.FILE)
+        records = _stamp(journal.newest_file(self._folder))
         return report is not None and records is not None and report[0] >= records[0]
 
 
