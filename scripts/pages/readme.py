@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from lab import DATA
-from lab.advice import evaluation, judgement_text
+from lab.advice import folds, judgement_text
 from lab.experiments import gate_results
 from lab.faults import faults_table, lab
 from lab.method import method_verdicts
@@ -127,21 +127,12 @@ def _on_and_off() -> str:
 def _folds() -> str:
     """Return the evaluation of the advice on each set of functions that was measured."""
     parts = []
-    for name, title in (
-        ("1", "Fold 1"),
-        ("2", "Fold 2"),
-        ("3", "Fold 3"),
-        ("4", "Fold 4"),
-        ("5", "Fold 5"),
-        ("short", "Short calls"),
-    ):
-        folder = RESULTS / f"reference-advice-{name}"
-        if folder.exists():
-            found = evaluation.read(folder)
-            when = measurement.when(rows(found.records))
-            where = f"**{title}**, all strategies and sizes. {when}"
-            parts.append(f"{where}\n\n{judgement_text.text(found, text_table.RST)}")
-    return "\n\n".join(parts) or "No fold has been measured yet."
+    for name, found in folds.evaluate():
+        title = "Short calls" if name == "short" else f"Fold {name}"
+        when = measurement.when(rows(found.records))
+        where = f"**{title}**, all strategies and sizes. {when}"
+        parts.append(f"{where}\n\n{judgement_text.text(found, text_table.RST)}")
+    return "\n\n".join(parts)
 
 
 def _gates() -> str:
