@@ -155,7 +155,7 @@ def truth(record: Record) -> float | None:
 
 
 def _exists(folder: Path) -> bool:
-    return (folder / journal.FILE).exists()
+    return journal.exists(folder)
 
 
 def _accuracy(records: Sequence[Record]) -> CheckResult:

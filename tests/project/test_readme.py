@@ -67,10 +67,11 @@ OTHERS = {  # single words that are code, and none of ours
 }
 MADE = {  # by commands and by make
     *("results/results.txt", "results/gate/", "results/gate/gate.md", "results/gate/junit.xml"),
+    "records.jsonl",  # in the folder of a run
     "lab/data/gates.jsonl",  # by gate_check
     *(".venv/bin", ".venv/bin/activate"),
 }
-OF_A_RUN = {"claims.rst", "run.json", "records.jsonl", "records.jsonl.gz"}
+OF_A_RUN = {"claims.rst", "run.json", "records.jsonl.gz"}  # in each committed run
 EXAMPLES = {  # files that a contributor would add
     "tasks/total.py",
     "servers/shortest.py",
