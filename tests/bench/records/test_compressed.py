@@ -13,6 +13,7 @@ from offload.bench.planning import runs
 from offload.bench.records import baselines, journal
 from offload.cli import completion
 from offload.errors import StorageError
+from offload.loads import HostRun
 from offload.reports.html import run_files
 from offload.reports.live.run_view import RunView
 from offload.reports.live.view import ENDED
@@ -157,6 +158,7 @@ def test_the_output_of_builtin_is_stored_only_if_its_load_failed(tmp_path: Path)
     ran = changed(RECORD, driver="builtin", output='{"figures": {}}')
     other = changed(RECORD, driver="siege", output="Transactions: 9")
     failed = changed(ran, problem="it ended")
-    journal.append(tmp_path, ran, other, failed)
+    hosts = changed(ran, output="host one: 9 responses", hosts=(HostRun("one", 25),))
+    journal.append(tmp_path, ran, other, failed, hosts)
     outputs = [record.load.output for record in journal.read(tmp_path)]
-    assert outputs == [None, "Transactions: 9", '{"figures": {}}']
+    assert outputs == [None, "Transactions: 9", '{"figures": {}}', "host one: 9 responses"]

@@ -48,7 +48,9 @@ def test_a_report_has_the_files_of_its_run_and_the_run_the_same_report(
     path.write_text(plain(name))
     with run_files.unpack(path) as [folder]:
         assert folder.name == name
-        for file in run_files.FILES:
+        records = journal.read_lines(committed(name))  # which are compressed there
+        assert (folder / journal.FILE).read_bytes() == records
+        for file in {*run_files.FILES} - {journal.FILE}:
             original = committed(name) / file
             assert (folder / file).exists() == original.exists()
             if original.exists():

@@ -260,11 +260,12 @@ def replace(path: Path, text: str) -> None:
 def _as_stored(folder: Path, record: Record) -> Record:
     """Return a record as it is stored: its machine by name, and no output that it repeats.
 
-    builtin prints nothing but the figures of the record; if it fails, also the reason.
+    builtin prints nothing but the figures of the record; if it fails, also the reason. Several
+    hosts print a line each.
     """
     name = machines.keep(folder, record.environment) if record.environment else None
     load = record.load
-    if load.driver == "builtin" and record.problem is None:
+    if load.driver == "builtin" and not load.hosts and record.problem is None:
         load = replaced(load, output=None)
     return replaced(record, trial=replaced(record.trial, machine=name), load=load)
 
