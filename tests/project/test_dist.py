@@ -32,6 +32,18 @@ def test_the_changelog_begins_with_the_version(name: str) -> None:
     assert all(re.fullmatch(r"\d+\.\d+\.\d+", heading) for heading in headings)
 
 
+def test_every_fragment_is_one_entry_of_the_next_changelog() -> None:
+    fragments = [path.read_text() for path in (ROOT / "changelog.d").glob("+*.rst")]
+    assert [text for text in fragments if text.count("\n") != 1 or len(text) > 200] == []
+    if find_spec("towncrier") is None:
+        pytest.skip("towncrier is not installed")
+    words = [sys.executable, "-m", "towncrier", "build", "--draft", "--version", "9.9.9"]
+    built = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=30)
+    assert built.returncode == 0, built.stderr
+    section = built.stdout.partition("9.9.9\n-----\n")[2]
+    assert section.count("\n* ") == len(fragments)
+
+
 @pytest.mark.parametrize("name", FOLDERS)
 def test_the_version_is_in_no_other_file(name: str) -> None:
     line = re.compile(rf"^_*version_*\W+{re.escape(VERSIONS[name])}\b", re.MULTILINE)
