@@ -40,7 +40,7 @@ help:
 	@echo "make test-peers  run the tests of CPython, loky, pebble and anyio on pipepool (10 minutes)"
 	@echo "make coverage  run the tests and print the branches without coverage"
 	@echo "make mutants   check that the tests detect 300 mutations of the code (1 hour)"
-	@echo "make readme  write the generated parts of README and docs/ from the committed records"
+	@echo "make readme  write the generated parts of README, docs/ and lab/ from the committed records"
 	@echo "make check   set up, then check format, lint, types, security, README and docs/"
 	@echo "make docs    set up, then write the site of docs/ to $(SITE)"
 	@echo "make dist    set up, then build the wheels and sdists of both packages in dist/"
@@ -83,7 +83,7 @@ check: .venv/developed docs security
 	$(BIN)/python -m scripts.pages.readme --check
 	$(BIN)/python -m scripts.pages.gil_table --check
 	$(BIN)/python -m scripts.pages.executors_table --check
-	for page in README.rst CONTRIBUTING.rst SECURITY.rst */README.rst CHANGELOG.rst pipepool/CHANGELOG.rst; do \
+	for page in README.rst CONTRIBUTING.rst SECURITY.rst */README.rst lab/*.rst CHANGELOG.rst pipepool/CHANGELOG.rst; do \
 	  $(BIN)/python -m docutils --report=1 --halt=2 $$page /dev/null || exit 1; done
 
 # bandit checks the code, and pip-audit the packages of the lock for known vulnerabilities.

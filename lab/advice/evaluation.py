@@ -47,6 +47,18 @@ class Evaluation:
         return judgement.requirements(self.truths, self.answers, self.confirmations, self.ties)
 
 
+def pool(found: Sequence[Evaluation]) -> Evaluation:
+    """Return evaluations of different functions as one."""
+    return Evaluation(
+        truths={task: truth for each in found for task, truth in each.truths.items()},
+        answers=[answer for each in found for answer in each.answers],
+        models={task: model for each in found for task, model in each.models.items()},
+        confirmations={task: own for each in found for task, own in each.confirmations.items()},
+        records=[record for each in found for record in each.records],
+        ties={task for each in found for task in each.ties},
+    )
+
+
 def read(folder: Path) -> Evaluation:
     """Read what check_advice measured from its folder; raise StorageError.
 

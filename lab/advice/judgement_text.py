@@ -12,7 +12,6 @@ from lab.advice.evaluation import Evaluation
 from lab.advice.judgement import Requirement
 from lab.advice.recorded_answer import RecordedAnswer, first_answers
 from lab.advice.truth import Truth, short_name
-from offload.bench.advice.prediction.model import Model
 from offload.reports.advice.names import option_name
 from offload.reports.tables import text_table
 from offload.reports.tables.text_table import Line
@@ -27,9 +26,8 @@ def text(found: Evaluation, style: str = "simple") -> str:
     answers = first_answers(found.answers)
     choices = compare_answers(found.truths, answers, found.confirmations)
     parts = [_required(found.requirements, style), _choices(choices, answers, style)]
-    known = {task: truth for task, truth in found.truths.items() if task in found.models}
-    if known:
-        parts.append(_baselines(known, found.models, choices, style))
+    if found.truths.keys() & found.models.keys():
+        parts.append(baselines_table(found, style))
     if len(found.answers) > len(answers):
         parts.append(_repeated(found.answers, found.truths, style))
     return "\n\n".join(parts)
@@ -78,18 +76,16 @@ def _best_strategy(truth: Truth) -> str:
     return "tie" if truth.is_tie else truth.best[0]
 
 
-def _baselines(
-    truths: Mapping[str, Truth],
-    models: Mapping[str, Model],
-    advised: Sequence[Choice],
-    style: str,
-) -> str:
-    found: dict[str, list[Choice]] = {"advice": list(advised)}
-    for task, truth in truths.items():
-        for name, size in baselines.baselines(truth, models[task]).items():
-            if choice := compare_size(truth, size):
-                found.setdefault(name, []).append(choice)
-    lines = [Line(_baseline(name, own)) for name, own in found.items() if own]
+def baselines_table(found: Evaluation, style: str = "simple") -> str:
+    """Render what the usual rules of thumb would have reached, beside the advice."""
+    answers = first_answers(found.answers)
+    by_name = {"advice": compare_answers(found.truths, answers, found.confirmations)}
+    for task, model in found.models.items():
+        if truth := found.truths.get(task):
+            for name, size in baselines.baselines(truth, model).items():
+                if choice := compare_size(truth, size):
+                    by_name.setdefault(name, []).append(choice)
+    lines = [Line(_baseline(name, own)) for name, own in by_name.items() if own]
     head = ("Choice by", "Best or tied", "Mean of the best rate", "Worst")
     return text_table.render(head, lines, style)
 

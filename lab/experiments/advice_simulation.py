@@ -10,7 +10,7 @@ Rates    the number of predicted rates (each call, strategy and size), and the m
 Choices  the number of recommended strategies and sizes, one for each call, and the mean and the
          minimum of their simulated rates, as shares of the highest simulated rate
 
---write updates docs/advice.rst. The exit code is 1 if a choice has less than 90 % of the highest
+--write updates lab/advice.rst. The exit code is 1 if a choice has less than 90 % of the highest
 rate.
 """
 
@@ -35,7 +35,7 @@ from offload.units import percent
 from scripts.pages.table import between
 from scripts.script import ROOT, run
 
-DOCUMENT = ROOT / "docs" / "advice.rst"
+DOCUMENT = ROOT / "lab" / "advice.rst"
 CORES = (2, 4, 8, 16)
 USERS = 64
 LEAST = 0.9

@@ -1,4 +1,4 @@
-"""Measure the executors, and write the tables to docs/executors.rst; --check only compares.
+"""Measure the executors, and write docs/executors.rst and lab/executors.rst; --check compares.
 
 `python -m scripts.pages.executors_table` measures both parts, in about 20 minutes. With `pools` or
 `http` it measures only that part, and takes the other one from lab/data/executors.json; `-`
@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 from lab import DATA
@@ -21,7 +20,8 @@ from lab.pools.summary import Cell
 from scripts.pages.table import main
 from scripts.script import ROOT, run
 
-DOCUMENT, FIGURES = ROOT / "docs" / "executors.rst", DATA / "executors.json"
+FIGURES = DATA / "executors.json"
+NOT_MEASURED = "Not measured yet: run ``python -m scripts.pages.executors_table``."
 PARTS = {"http": ["http=yes", "format=json"], "pools": ["format=json"]}
 Values = dict[str, Any]
 
@@ -46,20 +46,21 @@ def _measure(part: str) -> Values:
     return json.loads(completed.stdout)
 
 
-def _tables() -> Iterator[str]:
-    if not (found := _figures()):
-        yield "Not measured yet: run ``python -m scripts.pages.executors_table``."
-    if part := found.get("http"):
-        servers = [Hop(**values) for values in part["servers"]]
-        yield "**Over HTTP.** " + hops.text(servers, part["missing"], part["environment"], "rst")
-    if part := found.get("pools"):
-        cells = [Cell(**values) for values in part["cells"]]
-        yield "**The pools alone.** " + pools.text(cells, part["pools"], part["environment"], "rst")
+def _over_http() -> str:
+    if not (part := _figures().get("http")):
+        return NOT_MEASURED
+    servers = [Hop(**values) for values in part["servers"]]
+    return hops.text(servers, part["missing"], part["environment"], "rst")
 
+
+def _alone() -> str:
+    if not (part := _figures().get("pools")):
+        return NOT_MEASURED
+    cells = [Cell(**values) for values in part["cells"]]
+    return pools.text(cells, part["pools"], part["environment"], "rst")
+
+
+DOCUMENTS = {ROOT / "docs" / "executors.rst": _over_http, ROOT / "lab" / "executors.rst": _alone}
 
 if __name__ == "__main__":
-    run(
-        lambda arguments: main(
-            arguments, DOCUMENT, FIGURES, lambda: "\n\n".join(_tables()), PARTS, update_part
-        )
-    )
+    run(lambda arguments: main(arguments, DOCUMENTS, FIGURES, PARTS, update_part))

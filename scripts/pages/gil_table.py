@@ -175,6 +175,6 @@ def _number(value: float | None, unit: str = "", digits: int = 2) -> str:
 if __name__ == "__main__":
     run(
         lambda arguments: main(
-            arguments, DOCUMENT, FIGURES, lambda: "\n".join(_lines()), TASKS, update_task
+            arguments, {DOCUMENT: lambda: "\n".join(_lines())}, FIGURES, TASKS, update_task
         )
     )

@@ -1,9 +1,7 @@
-"""Update the generated parts of README.rst and docs/ from the committed records.
+"""Update the generated parts of README.rst, docs/ and lab/ from the committed records.
 
-`python -m scripts.pages.readme` writes README.rst, docs/claims.rst, docs/reference.rst,
-docs/record.rst, docs/corpus.rst, docs/effects.svg, the servers of docs/gil.rst, the folds of
-docs/advice.rst, the gates of docs/ci.rst and the findings of docs/reliability.rst. With --check it
-only compares.
+`python -m scripts.pages.readme` writes the parts of pages between two markers, and
+docs/effects.svg. With --check it only compares.
 """
 
 from __future__ import annotations
@@ -13,12 +11,16 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from lab import DATA
-from lab.advice import folds, judgement_text
+from lab.advice import evaluation, folds, judgement_text
+from lab.advice.choice import compare_answers
+from lab.advice.evaluation import Evaluation
+from lab.advice.recorded_answer import first_answers
 from lab.experiments import gate_results
 from lab.faults import faults_table, lab
 from lab.method import method_verdicts
 from lab.soak import soak_file, soak_table
 from offload.bench.advice import answer, question_file
+from offload.bench.advice.certainty import SURE
 from offload.bench.claims import suite_verdicts
 from offload.bench.claims.evaluate import ClaimVerdict
 from offload.bench.planning import plan_file
@@ -38,6 +40,7 @@ from offload.reports.tables import (
     measurement,
     text_table,
 )
+from offload.reports.tables.text_table import Line
 from offload.suites import tornado
 from scripts.pages import record_fields, reference
 from scripts.pages.committed import RESULTS, RUN, gil_effects
@@ -46,6 +49,7 @@ from scripts.script import ROOT, run
 
 INDENT = "    "
 AWAITED = "loop, split"  # name of a claim
+FOLDS, SHORT_CALLS = ("1", "2", "3", "4", "5"), "short"  # functions to check advice on
 SLEEP, PARSE, SHORT = "sleep_sync", "network_https_cpu_bound_sync", "simplehash_sync"
 
 
@@ -54,7 +58,8 @@ def pages() -> Mapping[Path, str]:
     found = gil_effects()
     evaluated = _claims()
     tornado_verdicts = {one.claim: one for _, one in evaluated["tornado"]}
-    docs = ROOT / "docs"
+    docs, own = ROOT / "docs", ROOT / "lab"
+    evaluations = dict(folds.evaluate())
     return {
         ROOT / "README.rst": _with(
             ROOT / "README.rst",
@@ -74,12 +79,14 @@ def pages() -> Mapping[Path, str]:
             suites=reference.suites,
         ),
         docs / "record.rst": _with(docs / "record.rst", record=record_fields.rst),
-        docs / "advice.rst": _with(docs / "advice.rst", folds=_folds),
-        docs / "corpus.rst": _with(docs / "corpus.rst", corpus=reference.corpus),
+        docs / "advice.rst": _with(docs / "advice.rst", pooled=lambda: _pooled(evaluations)),
         docs / "ci.rst": _with(docs / "ci.rst", gates=_gates),
         docs / "gil.rst": _with(docs / "gil.rst", servers=_on_and_off),
-        docs / "reliability.rst": _with(docs / "reliability.rst", soak=_soak, faults=_faults),
+        docs / "reliability.rst": _with(docs / "reliability.rst", tested=_tested),
         docs / "effects.svg": effects_svg.svg(found),
+        own / "advice.rst": _with(own / "advice.rst", folds=lambda: _folds(evaluations)),
+        own / "corpus.rst": _with(own / "corpus.rst", corpus=reference.corpus),
+        own / "reliability.rst": _with(own / "reliability.rst", soak=_soak, faults=_faults),
     }
 
 
@@ -124,15 +131,38 @@ def _on_and_off() -> str:
     return f"{on_and_off.table(found, 'rst')}\n\n{measurement.where(measured)}"
 
 
-def _folds() -> str:
-    """Return the evaluation of the advice on each set of functions that was measured."""
+def _folds(found: Mapping[str, Evaluation]) -> str:
+    """Return each evaluation of the advice."""
     parts = []
-    for name, found in folds.evaluate():
-        title = "Short calls" if name == "short" else f"Fold {name}"
-        when = measurement.when(rows(found.records))
-        where = f"**{title}**, all strategies and sizes. {when}"
-        parts.append(f"{where}\n\n{judgement_text.text(found, text_table.RST)}")
+    for name, own in found.items():
+        title = "Short calls" if name == SHORT_CALLS else f"Fold {name}"
+        where = f"**{title}**, all strategies and sizes. {measurement.when(rows(own.records))}"
+        parts.append(f"{where}\n\n{judgement_text.text(own, text_table.RST)}")
     return "\n\n".join(parts)
+
+
+def _pooled(found: Mapping[str, Evaluation]) -> str:
+    """Return the evaluations of all folds together, and what the usual rules would have reached."""
+    measured = [found[name] for name in FOLDS]
+    every = evaluation.pool(measured)
+    last = {each.name: each.measured for each in measured[-1].requirements}
+    lines = [
+        Line((each.name, each.measured, last[each.name], each.required))
+        for each in every.requirements
+        if each.passed is not None
+    ]
+    head = ("Requirement", f"{len(every.truths)} functions", "Last fold", "Required")
+    table = text_table.render(head, lines, text_table.RST)
+    first = first_answers(every.answers)
+    certain = {each.task for each in first if each.sure == SURE}
+    choices = compare_answers(every.truths, first, every.confirmations)
+    shares = []
+    for is_sure in (True, False):
+        right = [each.is_best is True for each in choices if (each.task in certain) is is_sure]
+        shares.append(f"{sum(right)} of {len(right)}")
+    rules = judgement_text.baselines_table(every, text_table.RST)
+    words = f"*Sure* was right in {shares[0]} answers, the other levels in {shares[1]}."
+    return f"{table}\n\n{words}\n\n{rules}"
 
 
 def _gates() -> str:
@@ -151,6 +181,25 @@ def _faults() -> str:
     size, environment, found = lab.load(DATA / lab.FILE)
     where = f"Size: {size}. Measured on {host.sentence(environment)}."
     return f"{faults_table.summary(found)}. {where}\n\n{faults_table.render(found, text_table.RST)}"
+
+
+def _tested() -> str:
+    """Return which servers kept each promise of the fault lab and of the soak."""
+    _, environment, found = lab.load(DATA / lab.FILE)
+    planned, _, soaked = soak_file.load(DATA / soak_file.FILE)
+    every = {each.server for each in soaked}
+    items = []
+    for name in dict.fromkeys(each.row for each in found if not each.server.startswith("bench")):
+        own = [each for each in found if each.row == name and each.promised]
+        kept = [each.server for each in own if each.is_kept]
+        others = [each.server for each in own if each.is_kept is False]
+        by = "all" if len({*kept} & every) == len(every) else ", ".join(kept)
+        broken = f" Broken by {', '.join(others)}." if others else ""
+        row = lab.ROWS[name]
+        items.append(f"*{row.fault}*: {row.promise}. Kept by {by}.{broken}")
+    flat = soak_table.summary(soaked)
+    items.append(f"*{planned.seconds / 60:g} minutes under load and faults*: {flat}.")
+    return f"{text_table.listing(items)}\n\nMeasured on {host.sentence(environment)}."
 
 
 def _soak() -> str:

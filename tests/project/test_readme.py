@@ -1,4 +1,4 @@
-"""README, CONTRIBUTING and docs/ contain only existing targets, commands, cases and paths."""
+"""README, CONTRIBUTING, docs/ and lab/ contain only existing targets, commands and paths."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ import docutils.nodes
 import pytest
 
 from lab import corpus
-from lab.commands import COMMANDS
+from lab.__main__ import experiments
+from lab.commands import COMMANDS as LAB_COMMANDS
 from offload import errors
 from offload.bench.advice.latency import Percentile
 from offload.bench.analysis import application_causes, figures
@@ -41,7 +42,8 @@ from tests.commands import fab_here
 BUILT = ROOT / "docs" / "_build"  # the site of make docs
 DOCS = sorted(p for p in (ROOT / "docs").rglob("*.rst") if BUILT not in p.parents)
 OWN_PAGES = [page for page in DOCS if ".. include::" not in page.read_text()]
-PAGES = [ROOT / "README.rst", ROOT / "CONTRIBUTING.rst", *OWN_PAGES]
+LAB = sorted((ROOT / "lab").glob("*.rst"))
+PAGES = [ROOT / "README.rst", ROOT / "CONTRIBUTING.rst", *OWN_PAGES, *LAB]
 SERVERS, TASKS = catalog.servers(), catalog.tasks()
 OPTION = re.compile(r"(?<![\w.])([a-z_]+)=")
 SIGNS = {name for name in vars(Signs) if name[0] != "_"} | {"application"}
@@ -139,6 +141,17 @@ def test_every_command_shown_can_be_typed(commands: dict[str, object]) -> None:
         assert rewrite(typed, commands, {"--help", "--list"})[0] in commands, line
 
 
+def test_every_entry_of_the_laboratory_shown_exists() -> None:
+    found = [re.search(r"python -m lab (\w+)((?: \w+=\S+)*)", line) for line in lines()]
+    shown = [(match[1], OPTION.findall(match[2])) for match in found if match]
+    assert len({name for name, _ in shown}) >= 8
+    for name, options in shown:
+        if name in LAB_COMMANDS:
+            assert {*options} <= {*parameter_defaults(LAB_COMMANDS[name].body)}, name
+        else:
+            assert name in experiments()
+
+
 def arguments(*names: str) -> list[tuple[str, dict[str, str], list[str]]]:
     """Return command, named and other arguments of every line that has one of these commands."""
     found = []
@@ -193,7 +206,9 @@ def test_every_suite_group_and_run_of_a_command_exists() -> None:
 
 def test_every_name_is_one_of_ours(commands: dict[str, object]) -> None:
     options = {option for each in commands.values() for option in each}
-    of_lab = {option for each in COMMANDS.values() for option in parameter_defaults(each.body)}
+    options |= {
+        option for each in LAB_COMMANDS.values() for option in parameter_defaults(each.body)
+    }
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     markers = project["tool"]["pytest"]["ini_options"]["markers"]
     lanes = {line.partition(":")[0] for line in markers}
@@ -204,7 +219,7 @@ def test_every_name_is_one_of_ours(commands: dict[str, object]) -> None:
         *catalog.drivers(),
         *catalog.suites(),
         *commands,
-        *COMMANDS,
+        *LAB_COMMANDS,
         *options,
         *lanes,
         "dependencies",

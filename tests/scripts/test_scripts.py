@@ -42,6 +42,6 @@ def test_a_table_reports_what_it_has_written(
     document, figures = tmp_path / "a.rst", tmp_path / "a.jsonl"
     document.write_text(".. table-begin\n\nold\n\n.. table-end\n")
     for words, expected in ((["one"], f"{figures}, {document}"), (["-"], f"{document}")):
-        table.main(words, document, figures, lambda: "new", ["one"], figures.write_text)
+        table.main(words, {document: lambda: "new"}, figures, ["one"], figures.write_text)
         assert capsys.readouterr().out == f"written: {expected}\n"
     assert (figures.read_text(), "\nnew\n" in document.read_text()) == ("one", True)

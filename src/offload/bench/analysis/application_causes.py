@@ -1,6 +1,6 @@
 """The causes that limit an application, found by rules from measured figures.
 
-Tables, the report on the cost of the GIL, and advice all use these rules. docs/advice.rst has the
+Tables, the report on the cost of the GIL, and advice all use these rules. lab/advice.rst has the
 source of each threshold. A cause is only found if all the figures that its rule needs are known.
 """
 

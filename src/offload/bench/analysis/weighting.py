@@ -11,7 +11,7 @@ from offload.bench.records.record import Record
 from offload.bench.stats.paired_test import Verdict
 
 # Standard deviation of the error of a predicted log-ratio of two close strategies. Measured: 0.14
-# (29 functions of folds 1 to 3) and 0.31 (10 short functions); see docs/advice.rst.
+# (29 functions of folds 1 to 3) and 0.31 (10 short functions); see lab/advice.rst.
 MODEL_SD = 0.2
 # The same for two sizes of one strategy. Measured: 0.11 (289 pairs, half below 0.04).
 SIZE_SD = 0.1

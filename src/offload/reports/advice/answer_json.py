@@ -17,7 +17,7 @@ from offload.reports.advice.handlers import Handler
 
 
 def as_json(answer: Answer, handler: Handler | None = None) -> str:
-    """Return the object that docs/advice.rst describes; rates are in requests/s."""
+    """Return the object that docs/reference.rst describes; rates are in requests/s."""
     return json.dumps(as_dict(answer, handler), indent=2)
 
 

@@ -59,7 +59,7 @@ class PoolGuard:
         """Return the response to a request.
 
         Raise BrokenProcessPool if its worker died, Abandoned if it had its response at the timeout.
-        Every request runs this, so it makes few calls: see docs/reliability.rst for its cost.
+        Every request runs this, so it makes few calls: see lab/reliability.rst for its cost.
         """
         admission, timeouts = self.admission, self._timeouts
         retry_s = admission.retry_after(self.counts["stuck"])

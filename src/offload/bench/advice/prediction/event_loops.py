@@ -1,6 +1,6 @@
 """The rate of coroutines on event loops: between requests that never queue and requests in step.
 
-docs/advice.rst, The model, has the formulas with their measurements.
+lab/advice.rst, The model, has the formulas with their measurements.
 """
 
 from __future__ import annotations

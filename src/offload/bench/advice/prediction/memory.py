@@ -1,6 +1,6 @@
 """The predicted memory (PSS) of a strategy with a number of workers, from the probe.
 
-The constants were measured with Python 3.11; docs/advice.rst compares them with measurements.
+The constants were measured with Python 3.11; lab/advice.rst compares them with measurements.
 """
 
 from __future__ import annotations

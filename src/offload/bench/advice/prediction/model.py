@@ -3,7 +3,7 @@
 Each resource of a request has a capacity, and the smallest capacity limits the rate (the asymptotic
 bounds of operational analysis: Denning and Buzen 1978, Computing Surveys 10:3). Near the point
 where two of them meet, the rate is below both; SHARPNESS is the exponent of that transition, a
-guess until it is fitted to measurements. docs/advice.rst has the formulas with their sources.
+guess until it is fitted to measurements. lab/advice.rst has the formulas with their sources.
 """
 
 from __future__ import annotations

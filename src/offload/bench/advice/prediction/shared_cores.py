@@ -1,6 +1,6 @@
 """The rate of workers that share cores: between calls that never queue and calls in step.
 
-docs/advice.rst, The model, has the measurements behind the weights.
+lab/advice.rst, The model, has the measurements behind the weights.
 """
 
 from __future__ import annotations

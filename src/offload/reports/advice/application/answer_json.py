@@ -14,7 +14,7 @@ from offload.reports.advice.application import answer_text, changes
 
 
 def as_json(answer: ApplicationAnswer) -> str:
-    """Return the object that docs/advice.rst describes."""
+    """Return the object that docs/reference.rst describes."""
     return json.dumps(as_dict(answer), indent=2)
 
 

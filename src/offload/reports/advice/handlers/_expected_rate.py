@@ -10,7 +10,7 @@ from dataclasses import replace
 from offload.bench.advice.answer import Answer
 from offload.bench.advice.inputs.overhead import Overhead
 
-TORNADO_CPU_S = 0.29e-3  # CPU time of an empty request; docs/advice.rst, Handlers, has all of them
+TORNADO_CPU_S = 0.29e-3  # CPU time of an empty request; docs/how_to/handler.rst has all
 PYTHON_S = 0.02  # duration of the fixed work (see `machine_speed`) on the machine of these times
 
 
