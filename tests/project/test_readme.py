@@ -142,7 +142,7 @@ def test_every_command_shown_can_be_typed(commands: dict[str, object]) -> None:
 
 
 def test_every_entry_of_the_laboratory_shown_exists() -> None:
-    found = [re.search(r"python -m lab (\w+)((?: \w+=\S+)*)", line) for line in lines()]
+    found = [re.search(r"python -m lab ([a-z]\w+)((?: \w+=\S+)*)", line) for line in lines()]
     shown = [(match[1], OPTION.findall(match[2])) for match in found if match]
     assert len({name for name, _ in shown}) >= 8
     for name, options in shown:
