@@ -107,7 +107,7 @@ def _check_packages(tasks: list[str]) -> None:
     needed = {package for task in tasks for package in known[task].packages}
     if missing := sorted(package for package in needed if find_spec(package) is None):
         what = f"these functions need {', '.join(missing)}"
-        raise MachineError(what, "make corpus")
+        raise MachineError(what, "make lab")
 
 
 def _check_same(planned: Plan, tasks: list[str], folder: Path) -> None:

@@ -21,6 +21,8 @@ def escape_hidden(text: str) -> str:
     'a\\u202eb'
     """
     return HIDDEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
 LONGEST = 2000  # characters of a part of a message
 LONGEST_WORD = 300  # characters without a space, such as a name or a path, in a message
 _LONG_WORD = re.compile(rf"\S{{{LONGEST_WORD + 1},}}")

@@ -112,6 +112,8 @@ def test_an_error_has_its_exit_code_although_it_cannot_be_printed(
 @pytest.mark.parametrize(("words", "code"), [("--help list", 6), ("--version", 6), ("", 6)])
 def test_no_output_at_all_has_its_exit_code(words: str, code: int, tmp_path: Path) -> None:
     assert shell(f"OFFLOAD {words} > /dev/full 2>&1", tmp_path).returncode == code
+
+
 @pytest.mark.parametrize("words", ["list", "--list", "", "--version", "completion:bash"])
 def test_an_output_that_is_closed_or_not_read_is_no_error(words: str, tmp_path: Path) -> None:
     for ending in (">&-", "| true; exit ${PIPESTATUS[0]}"):
