@@ -61,7 +61,7 @@ PROTECTION = {  # its counts and states, and what its metrics need
     *(health.READY, health.DRAINING, "unavailable", health.PACKAGE, "protection"),
 }
 OTHERS = {  # single words that are code, and none of ours
-    *("def", "fab", "serve", "x16"),
+    *("def", "fab", "serve", "x16", "ulimit"),
     *("process", "forkserver", "process_vm_readv", "ptrace_scope"),
     *("and", "or", "not", "allow_failure"),
     "advice",  # a row of the tables of the folds

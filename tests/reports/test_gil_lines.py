@@ -216,11 +216,14 @@ def test_the_output_of_a_tool_is_kept_whole_and_shortened_only_when_long() -> No
 
 
 def test_results_begin_with_the_title_and_the_output_of_each_long_run() -> None:
-    lines = results_txt([RECORD, changed(PROCESSES, output=None, driver=None)]).splitlines()
+    failed = changed(PROCESSES, output=None, driver=None, problem="no answer")
+    without = changed(PROCESSES, output=None)  # of a load that did not fail
+    lines = results_txt([RECORD, failed, without]).splitlines()
     title = "fab run_server:3,xml   (25 users, siege)"
     assert lines[:4] == [title, "=" * len(title), "the tool's own words", ""]
     assert lines[4] == "fab run_server:4,xml   (25 users, no load)"
-    assert lines[6] == "no output"
+    assert lines[6] == "no answer"
+    assert sum(line.startswith("fab run_server:") for line in lines) == 2
     assert tables([]) == "no records\n"
 
 

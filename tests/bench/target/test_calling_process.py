@@ -285,7 +285,11 @@ def test_the_files_of_a_killed_parent_are_removed_by_the_next_one(
 @pytest.mark.parametrize(
     ("code", "ready_s", "how"),
     [
-        ("os._exit(2)", 20.0, r"importing shop:quote ended the process \(exit code 2\)"),
+        (
+            "os.kill(os.getpid(), 9)",
+            20.0,
+            r"importing shop:quote ended the process \(SIGKILL\)",
+        ),
         pytest.param(
             "time.sleep(60)",
             8.0,

@@ -57,7 +57,9 @@ def test_a_server_whose_task_wrote_to_its_pipe_is_stopped(tmp_path: Path) -> Non
 
 def test_only_the_end_of_a_long_output_is_quoted(tmp_path: Path) -> None:
     file = tmp_path / "prints.py"
-    file.write_text("import os\nos.write(2, b'x' * 1_000_000)\nos._exit(7)\ndef quote(): ...\n")
+    file.write_text(
+        "import os\nos.write(2, b'x' * 1_000_000)\nos.kill(os.getpid(), 9)\ndef quote(): ...\n"
+    )
     with pytest.raises(StartError, match=r"ended before it was ready \(xxx") as raised:
         server.start(Case("threads", f"{file}:quote"), {})
     assert len(str(raised.value)) < 2000

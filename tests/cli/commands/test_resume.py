@@ -94,14 +94,6 @@ def test_a_resumed_sweep_ends_in_its_rates() -> None:
     assert [point["workers"] for point in found["points"]] == [1, 2]
 
 
-def test_resumed_executors_end_in_what_each_adds() -> None:
-    folder = journal.RESULTS / a_run("executors", cpu_ms_per_request=0.5)
-    two = tuple(replace(case, settings={"workers": 2}) for case in CASES)
-    plan_file.save(replace(PLAN, suite="executors", cases=two), folder)
-    found = json.loads(fab_here(f"resume:{folder.name},format=json").stdout)
-    assert [server["server"] for server in found["servers"]] == ["threads", "processes"]
-
-
 def test_another_resumed_run_ends_in_its_tables() -> None:
     [one, other] = json.loads(fab_here(f"resume:{a_run('measure')},format=json").stdout)
     assert (one["rounds"], other["rounds"]) == (3, 3)

@@ -23,4 +23,4 @@ def test_the_page_has_the_figures_of_the_table() -> None:
     assert (name, len(found.truths), len(found.answers)) == ("1", 10, 10)
     text = judgement_text.text(found, text_table.RST)
     assert len(text) > 2000
-    assert text in (ROOT / "docs" / "advice.rst").read_text()
+    assert text in (ROOT / "lab" / "advice.rst").read_text()

@@ -195,7 +195,7 @@ def test_a_page_that_does_not_start_is_a_warning_and_the_run_goes_on(
         raise StartError("the live page did not start: no message")
 
     monkeypatch.setattr(launch, "of_run", fails)
-    monkeypatch.setattr(plan_run, "continue_run", lambda plan, folder: [])
+    monkeypatch.setattr(plan_run, "continue_run", lambda *_: [])
     folder, _ = plan_run.start_run(PLAN_HERE, is_opened=True)
     assert folder.is_dir()
     assert "warning: the live page did not start: no message" in capsys.readouterr().err
