@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import sys
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator
@@ -32,7 +33,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 @pytest.fixture(autouse=True)
 def _own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Write results into a temporary folder, in this process and in its child processes."""
+    """Write results into a temporary folder, also in child processes, and restore sys.path."""
+    monkeypatch.setattr(sys, "path", [*sys.path])  # tasks add the folder of a user's module
     base = tmp_path_factory.getbasetemp()  # mktemp lists this whole folder each time
     folder = Path(tempfile.mkdtemp(prefix="results-", dir=base))
     monkeypatch.setenv("RESULTS", str(folder))
