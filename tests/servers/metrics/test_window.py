@@ -50,7 +50,7 @@ def loaded(running: server.Server, users: int) -> dict[str, Any]:
 def test_a_held_loop_lags_for_as_long_as_it_is_held(any_server: Chosen) -> None:
     window = loaded(any_server.choose("sleep_sync"), users=4)
     p50, p99, most = (window[key] for key in LAGS)
-    assert 4 * 280 * 0.2 < p50 < p99 <= most < window["elapsed_s"] * 1000 + 50
+    assert 4 * 280 * 0.1 < p50 < p99 <= most < window["elapsed_s"] * 1000 + 50
     assert most > 250
 
 

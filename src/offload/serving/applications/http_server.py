@@ -154,4 +154,6 @@ def serve(
         drain.refuse_new(server.socket)
         server.timeout = 0
         for _ in range(backlog + 1):  # the kernel queues one more than the backlog
+            if not drain.is_waiting(server.socket):
+                break
             server.handle_request()

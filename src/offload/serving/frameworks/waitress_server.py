@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import select
 import socket
 import threading
 import time
@@ -62,10 +61,8 @@ def serve(
 def _drain(server: Any, listening: socket.socket, backlog: int) -> None:
     """Accept queued connections, close the listener, and finish the accepted requests."""
     drain.refuse_new(listening)
-    waiting = select.poll()
-    waiting.register(listening, select.POLLIN)
     for _ in range(backlog + 1):  # waitress accepts one connection per loop iteration
-        if not waiting.poll(0):
+        if not drain.is_waiting(listening):
             break
         _handle_events(server, 0)
     wasyncore.dispatcher.close(server)  # the listener only: threads still use the trigger

@@ -18,6 +18,7 @@ from contextlib import suppress
 from offload.serving.lifecycle import accepting
 
 IP_MINTTL = 21  # of Linux
+HANDSHAKE = 0.02  # s for the kernel to complete handshakes that began before `refuse_new`; a guess
 QUIET = 0.05  # s without a new request until idle connections are closed; a guess
 SENDING = 2.0  # s for slow clients to receive their responses after the last task; a guess
 
@@ -35,14 +36,21 @@ def refuse_new(listening: socket.socket) -> None:
             listening.setsockopt(socket.IPPROTO_IP, IP_MINTTL, 255)
 
 
-async def accept_waiting(listening: socket.socket, backlog: int) -> None:
-    """Let the loop accept the connections in the listen queue, but not an endless stream."""
+def is_waiting(listening: socket.socket, seconds: float = HANDSHAKE) -> bool:
+    """Return whether a connection is in the listen queue, or enters it within `seconds`."""
     waiting = select.poll()
     waiting.register(listening, select.POLLIN)
+    return bool(waiting.poll(seconds * 1000))
+
+
+async def accept_waiting(listening: socket.socket, backlog: int) -> None:
+    """Let the loop accept the connections in the listen queue, but not an endless stream."""
     iterations = backlog // accepting.MOST_AT_ONCE + 3  # loops without Tornado need fewer
     for _ in range(iterations):
-        if not waiting.poll(0):
-            return
+        if not is_waiting(listening, 0):
+            await asyncio.sleep(HANDSHAKE)
+            if not is_waiting(listening, 0):
+                return
         await asyncio.sleep(0)
 
 
