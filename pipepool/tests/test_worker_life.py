@@ -361,3 +361,23 @@ def test_a_number_limits_the_time_in_which_workers_end(
     grace: str, least: float, most: float, tmp_path: Path
 ) -> None:
     assert least <= float(run_script(tmp_path, grace, GRACE)) < most
+
+
+KILLED = """
+def leave_a_thread():
+    threading.Thread(target=time.sleep, args=(30,)).start()
+
+if __name__ == "__main__":
+    executor = create(1)
+    executor.submit(leave_a_thread).result()
+    executor.shutdown(wait=False)
+    time.sleep(0.5)  # the worker waits for its thread
+    began = time.monotonic()
+    executor.kill_workers()
+    executor.shutdown()
+    print(time.monotonic() - began < 5)
+"""
+
+
+def test_kill_workers_ends_workers_that_wait_for_their_threads(tmp_path: Path) -> None:
+    assert run_script(tmp_path, "pipe", KILLED) == "True\n"
