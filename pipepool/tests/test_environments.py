@@ -359,3 +359,54 @@ def test_a_pool_works_after_many_crashes_while_workers_are_recycled() -> None:
         assert stats.restarts >= 18
 
     in_pool(test, 2, max_tasks_per_child=3, preload=["pool_tests.calls"])
+
+
+REFUSED = """
+import asyncio, os
+from pipepool import PipePool
+
+def refuse(*_):
+    raise PermissionError(1, "Operation not permitted")
+
+async def main():
+    os.memfd_create = refuse  # as in a sandbox
+    async with PipePool(1) as pool:
+        print(len(await pool.run(bytes, 1 << 20)), await pool.run(len, bytes(1 << 20)))
+
+if __name__ == "__main__":
+    asyncio.run(asyncio.wait_for(main(), 20))
+"""
+
+
+def test_a_sandbox_that_refuses_memfd_create_is_no_obstacle() -> None:
+    command = [sys.executable, "-c", REFUSED]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, env=ENVIRONMENT)
+    assert done.stdout == "1048576 1048576\n", done.stderr
+
+
+LIMITED = """
+import asyncio, resource, sys
+from pipepool import BrokenWorker, PipePool
+
+async def main():
+    limit = getattr(resource, sys.argv[1])
+    resource.setrlimit(limit, (int(sys.argv[2]), resource.RLIM_INFINITY))
+    try:
+        async with PipePool(1) as pool:
+            pass
+    except BrokenWorker as error:
+        print(error)
+
+if __name__ == "__main__":
+    asyncio.run(asyncio.wait_for(main(), 20))
+"""
+
+
+@pytest.mark.parametrize(
+    ("limit", "value"), [("RLIMIT_FSIZE", 1 << 20), ("RLIMIT_AS", (1 << 20) * 120)]
+)
+def test_a_limit_that_prevents_the_start_names_the_parameter(limit: str, value: int) -> None:
+    command = [sys.executable, "-c", LIMITED, limit, str(value)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, env=ENVIRONMENT)
+    assert "use a smaller shared_memory=" in done.stdout + done.stderr
+    assert "67108864 bytes" in done.stdout + done.stderr

@@ -483,3 +483,42 @@ def test_workers_are_recycled_after_their_number_of_tasks(limit: int, tasks: int
         await wait_for(lambda: sum(map(is_alive, set(pids))) <= 2)
 
     in_pool(test, max_tasks_per_child=limit)
+
+
+def test_a_task_that_a_worker_never_starts_fails_and_the_next_call_works() -> None:
+    """Before, it was sent again without a bound, up to 30,000 times a second."""
+
+    async def test(pool: PipePool) -> None:
+        [pid] = pool.stats().pids
+        await pool.run(calls.damage_status)
+        with pytest.raises(BrokenWorker, match="100 times a worker received the task") as caught:
+            await pool.run(calls.add, 1)
+        assert caught.value.pid == pid
+        assert await pool.run(calls.add, 1) == 1
+        assert pool.stats().pids != (pid,)
+
+    in_pool(test, 1)
+
+
+def test_a_worker_all_of_whose_calls_fail_after_sys_exit_is_named(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def test(pool: PipePool) -> None:
+        [pid] = pool.stats().pids
+        for _ in range(9):
+            with pytest.raises(OSError):
+                await pool.run(calls.open_missing)
+        assert pool.stats().suspects == ()  # without a sys.exit() tasks may fail
+        with pytest.raises(TaskExit):
+            await pool.run(calls.exit_and_break)
+        for _ in range(9):
+            with pytest.raises(OSError, match="half"):
+                await pool.run(calls.fail_if_broken)
+        assert pool.stats().suspects == (pid,)
+        assert await pool.run(calls.add, 1) == 1
+        assert pool.stats().suspects == ()
+        [line] = [each.getMessage() for each in caplog.records if each.name == "pipepool"]
+        assert f"worker {pid} may be broken" in line
+        assert "half initialised" in line or "TaskExit" in line
+
+    in_pool(test, 1)

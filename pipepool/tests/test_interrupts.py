@@ -220,3 +220,24 @@ def test_ctrl_c_in_the_main_thread_leaves_no_call_of_an_executor_pending(tmp_pat
         [sys.executable, str(script)], capture_output=True, text=True, timeout=100
     )
     assert (ended.stdout, ended.returncode) == ("", 0)
+
+
+FAULTHANDLER = """
+import faulthandler, os, signal, sys
+from pipepool import PipeExecutor
+if __name__ == "__main__":
+    with PipeExecutor(1) as executor:
+        executor.submit(abs, -1).result()
+        faulthandler.register(signal.SIGINT, file=sys.stdout)
+        executor.submit(abs, -1).result()
+        os.kill(os.getpid(), signal.SIGINT)
+        faulthandler.unregister(signal.SIGINT)
+        print("restored", signal.getsignal(signal.SIGINT) is signal.default_int_handler)
+"""
+
+
+def test_submit_keeps_a_handler_of_ctrl_c_that_c_code_installed() -> None:
+    command = [sys.executable, "-c", FAULTHANDLER]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT)
+    assert "most recent call first" in done.stdout, done.stderr
+    assert done.stdout.endswith("restored True\n")

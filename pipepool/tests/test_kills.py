@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
-import time
 
 import psutil
 import pytest
 
-from pipepool import PipeExecutor, PipePool
+from pipepool import BrokenWorker, PipeExecutor, PipePool
 from pipepool.scheduling import scheduler
+from pipepool.workers import worker_manager
 from pipepool.workers.shared_memory import RUNNING
 from pool_tests import calls
 from pool_tests.helpers import assume_short, in_pool, wait_for
@@ -59,12 +59,7 @@ def test_no_call_waits_behind_a_long_one_after_tasks_were_revoked() -> None:
         assert not busy.done()
 
 
-@pytest.mark.parametrize(("limit", "stall"), [(10.0, 0.05), (scheduler.FLUSH_TIMEOUT, 0.3)])
-def test_a_kill_waits_for_the_results_of_tasks_before(
-    limit: float, stall: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(scheduler, "FLUSH_TIMEOUT", limit)
-
+def test_a_kill_loses_no_result_of_tasks_before() -> None:
     async def test(pool: PipePool) -> None:
         assume_short(pool._scheduler, calls.add, calls.sleep)
         assert pool._scheduler is not None
@@ -75,15 +70,14 @@ def test_a_kill_waits_for_the_results_of_tasks_before(
             await pool.run(calls.add, 1)
         last = connection.sequence + 5
         first = asyncio.ensure_future(pool.run(calls.add, 1))  # sent alone
-        fork_server.suspend()  # it gets no CPU: it forwards the flush and the kill together
+        fork_server.suspend()  # the results come without its help
         short = [asyncio.ensure_future(pool.run(calls.add, 1)) for _ in range(3)]
         long = asyncio.ensure_future(pool.run(calls.sleep, 20, kill_on_cancel=True))
         await wait_for(lambda: connection.sequence == last)
         await wait_for(lambda: connection.status[RUNNING] == connection.sequence)
         long.cancel()
-        await asyncio.sleep(stall)
-        fork_server.resume()
         assert await asyncio.gather(first, *short) == [1] * 4
+        fork_server.resume()
         await wait_for(lambda: pool.stats().killed == 1)
 
     in_pool(test, 1)
@@ -104,19 +98,43 @@ def test_kills_of_the_tasks_before_do_not_fail_a_task(monkeypatch: pytest.Monkey
     in_pool(test, 1)
 
 
-def test_a_kill_does_not_wait_for_results_that_do_not_come() -> None:
+@pytest.mark.parametrize(("seconds", "timeout"), [(0.3, None), (20, 0.3)])
+def test_a_result_does_not_wait_for_a_task_behind_it_in_c_code(
+    seconds: float, timeout: float | None
+) -> None:
+    """Python runs no code of the worker meanwhile: the parent reads the result in its memory."""
+
     async def test(pool: PipePool) -> None:
-        assume_short(pool._scheduler, calls.add, calls.sleep_without_signals)
-        for _ in range(100):  # the first runs may be slow: after them, results are sent at once
-            await pool.run(calls.add, 1)
-        first = asyncio.ensure_future(pool.run(calls.add, 1))
-        short = asyncio.ensure_future(pool.run(calls.add, 1))
-        long = asyncio.ensure_future(pool.run(calls.sleep_without_signals, 20, timeout=0.1))
-        began = time.monotonic()
-        *_, outcome = await asyncio.gather(first, short, long, return_exceptions=True)
-        assert isinstance(outcome, TimeoutError)
-        await wait_for(lambda: pool.stats().restarts == 1, 10)
-        assert time.monotonic() - began < 10
+        items = int(calls.items_per_second() * seconds)
+        for _ in range(6):
+            for _ in range(50):  # the first runs may be slow: after them, results are sent at once
+                await pool.run(calls.add, 1)
+            assume_short(pool._scheduler, calls.add, calls.loop_in_c)
+            first = asyncio.ensure_future(pool.run(calls.add, 1))  # sent alone
+            short = [asyncio.ensure_future(pool.run(calls.add, n)) for n in (2, 3)]
+            long = asyncio.ensure_future(pool.run(calls.loop_in_c, items, timeout=timeout))
+            assert await asyncio.gather(first, *short) == [1, 2, 3]
+            assert not long.done()
+            [outcome] = await asyncio.gather(long, return_exceptions=True)
+            assert type(outcome) is (TimeoutError if timeout else int)
+
+    in_pool(test, 1)
+
+
+def test_results_that_a_worker_held_when_it_died_are_not_lost() -> None:
+    async def test(pool: PipePool) -> None:
+        assume_short(pool._scheduler, calls.same, calls.kill_self)
+        values = [None, "text", b"x" * 9000, [1, 2], {"a": bytes(40_000)}, "y" * 31_000]
+        for _ in range(20):
+            for _ in range(30):
+                await pool.run(calls.same, 1)
+            assume_short(pool._scheduler, calls.same, calls.kill_self)
+            first = asyncio.ensure_future(pool.run(calls.same, 1))  # sent alone
+            held = [asyncio.ensure_future(pool.run(calls.same, each)) for each in values]
+            dies = asyncio.ensure_future(pool.run(calls.kill_self))
+            assert await asyncio.gather(first, *held) == [1, *values]
+            with pytest.raises(BrokenWorker):
+                await dies
 
     in_pool(test, 1)
 
@@ -151,3 +169,77 @@ def test_workers_that_are_replaced_need_no_memory_of_their_parent() -> None:
     )
     assert ended.returncode == 0, ended.stderr
     assert int(ended.stdout) < 4 * 1024
+
+
+def test_kill_on_cancel_kills_the_task_of_a_coroutine_that_is_closed() -> None:
+    async def test(pool: PipePool) -> None:
+        call = pool.run(calls.sleep, 20, kill_on_cancel=True)
+        call.send(None)  # as a loop does; now it waits for the result
+        assert pool._scheduler is not None
+        [connection] = pool._scheduler.manager.open
+        await wait_for(connection.running)
+        call.close()
+        await wait_for(lambda: pool.stats().killed == 1)
+        assert await pool.run(calls.add, 1) == 1
+        queued = [asyncio.ensure_future(pool.run(calls.sleep, 0.2)) for _ in range(2)]
+        await asyncio.sleep(0.01)
+        call = pool.run(calls.sleep, 20)
+        call.send(None)
+        call.close()  # while it waits for a worker: it never runs
+        await asyncio.gather(*queued)
+        assert await pool.run(calls.add, 1) == 1
+        assert pool.stats().cancelled == 2
+
+    in_pool(test, 1)
+
+
+@pytest.mark.parametrize("timeout", [0, -1, 0.0])
+def test_a_timeout_of_zero_or_less_is_always_exceeded(timeout: float) -> None:
+    async def test(pool: PipePool) -> None:
+        for n in range(30):
+            with pytest.raises(TimeoutError, match="no time to run"):
+                await pool.run(calls.add, n, timeout=timeout)
+        assert pool.stats().failed == 30
+        assert pool.stats().killed == 0
+        assert await pool.run(calls.add, 1) == 1
+
+    in_pool(test, 1)
+    with PipeExecutor(1) as executor:
+        with pytest.raises(TimeoutError):
+            executor.submit_with(calls.add, 1, timeout=timeout).result(20)
+        assert executor.submit(calls.add, 1).result(20) == 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs pidfd_open")
+def test_a_task_is_killed_while_the_fork_server_is_stopped() -> None:
+    async def test(pool: PipePool) -> None:
+        [pid] = pool.stats().pids
+        fork_server = psutil.Process(pid).parent()
+        assert fork_server is not None
+        fork_server.suspend()
+        try:
+            with pytest.raises(TimeoutError):
+                await pool.run(calls.sleep, 20, timeout=0.1)
+            await wait_for(lambda: psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
+        finally:
+            fork_server.resume()
+        assert await pool.run(calls.add, 1) == 1
+
+    in_pool(test, 1)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs pidfd_open")
+def test_close_ends_although_the_fork_server_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_manager, "NO_REPORT", 1.5)
+
+    async def test() -> None:
+        pool = PipePool(1)
+        await pool.start()
+        [pid] = pool.stats().pids
+        fork_server = psutil.Process(pid).parent()
+        assert fork_server is not None
+        fork_server.suspend()
+        await pool.close(grace=None)
+        await wait_for(lambda: not psutil.pid_exists(pid))
+
+    asyncio.run(asyncio.wait_for(test(), 30))

@@ -4,6 +4,7 @@ import asyncio
 import ctypes
 import os
 import sys
+import threading
 import time
 
 
@@ -86,3 +87,8 @@ def spins():
     while time.thread_time() < until:
         pass
     time.sleep(0.1)
+
+
+def leaves_a_thread():
+    threading.Thread(target=time.sleep, args=(60,)).start()
+    return "done"

@@ -10,6 +10,8 @@ from __future__ import annotations
 import _signal  # type: ignore[import-not-found] # signal's own functions take 10 times as long
 import asyncio
 import contextlib
+import ctypes
+import functools
 import itertools
 import os
 import selectors
@@ -45,6 +47,10 @@ Call = tuple[
 ]
 
 _PICKLE = Encoder._pickle.__code__
+# The C function that handles a signal, by its address; None: SIG_DFL.
+_get_handler: Any = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_int)(
+    ("PyOS_getsig", ctypes.pythonapi)
+)
 _engines: weakref.WeakSet[_Engine] = weakref.WeakSet()
 _interpreter_ends = False
 
@@ -216,6 +222,7 @@ class _Engine:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._scheduler: Scheduler | None = None
         self._wakeup_is_scheduled = self._is_finishing = self._is_cancelling = False
+        self._is_drained = False  # all calls have ended, and the workers end
         self._grace: float | None = None  # s; None: until all calls have ended
         self._broken: str | None = None
 
@@ -323,7 +330,8 @@ class _Engine:
             await self._end.wait()
             await self._drain()
         finally:
-            await self._scheduler.end()
+            self._is_drained = True
+            await self._scheduler.end(None if self._grace is None else loop.time() + self._grace)
             with self._lock:
                 self._loop = None
 
@@ -352,6 +360,8 @@ class _Engine:
             scheduler.cancel_queued()
         if is_finishing:
             self._end.set()
+            if self._is_drained and self._grace is not None:  # killed while the workers end
+                scheduler.manager.stop_waiting()
 
     def _break(self, why: str) -> None:
         with self._lock:
@@ -374,7 +384,7 @@ class _DeferredCtrlC:
         self.error: BaseException | None = None  # raised by the handler in an argument's own code
         if threading.get_ident() == threading.main_thread().ident:
             handler = _signal.getsignal(signal.SIGINT)
-            if callable(handler):
+            if callable(handler) and _is_handled_by_python():
                 with contextlib.suppress(ValueError):  # a subinterpreter receives no signals
                     _signal.signal(signal.SIGINT, self._defer)
                     self._handler = handler
@@ -395,6 +405,27 @@ class _DeferredCtrlC:
             _signal.signal(signal.SIGINT, self._handler)
             if self._is_pending:  # call it: a loop has received the signal already
                 self._handler(signal.SIGINT, sys._getframe(1))
+
+
+def _is_handled_by_python() -> bool:
+    """Whether no C code, such as faulthandler, has replaced Python's own handler of Ctrl-C.
+
+    `signal.signal` cannot restore the handler of C code.
+    """
+    return bool(_get_handler(signal.SIGINT) == _python_handler())
+
+
+@functools.cache
+def _python_handler() -> object:
+    """Return the address of Python's handler, which is the same for all signals."""
+    for number in (signal.SIGURG, signal.SIGWINCH, signal.SIGCONT):  # ignored by default
+        if not _get_handler(number):  # SIG_DFL
+            before = _signal.signal(number, lambda *_: None)
+            try:
+                return _get_handler(number)
+            finally:
+                _signal.signal(number, before)
+    return _get_handler(signal.SIGINT)
 
 
 def _is_code_of_argument(frame: FrameType | None) -> bool:

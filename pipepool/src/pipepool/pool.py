@@ -23,6 +23,7 @@ from pipepool.workers.worker_connection import DEFAULTS, Options, check_seconds
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
+ENDING_GRACE = 5.0  # s for idle workers to end after an exception in the body of `async with`
 AHEAD = 8  # tasks per worker that `map` submits ahead of its consumer
 
 
@@ -102,7 +103,10 @@ class PipePool:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await self.close(None if error is None else 0)
+        if error is None:
+            await self.close()
+        else:
+            await self._close(0.0, ENDING_GRACE)
 
     async def start(self) -> None:
         """Start the workers on the running loop, and wait until they can take tasks.
@@ -138,7 +142,7 @@ class PipePool:
         ended = asyncio.get_running_loop().create_future()
         self._endings.append(ended)
         try:
-            await _end(scheduler, 0)
+            await _end(scheduler, 0.0, 0.0)
         finally:
             self._endings.remove(ended)
             ended.set_result(None)
@@ -188,8 +192,11 @@ class PipePool:
         task = scheduler.submit(function, args, keywords, future, options, values)
         try:
             return await future
-        except asyncio.CancelledError:
-            scheduler.cancel(task)
+        except BaseException:
+            is_abandoned = not future.done() or future.cancelled()  # by cancel() or close()
+            if is_abandoned and not loop.is_closed():
+                future.cancel()
+                scheduler.cancel(task)
             raise
         finally:
             del task, future  # break the cycle: task, exception, traceback, this frame
@@ -349,39 +356,52 @@ class PipePool:
         return [each.initializer_result for each in self._scheduler.manager.live()]
 
     async def close(self, grace: float | None = None) -> None:
-        """Reject new tasks, wait `grace` seconds for the others (None: no limit), end the workers.
+        """Reject new tasks, wait for the others, end the workers and wait until they have ended.
 
-        Tasks that have not ended by then fail with BrokenWorker. If `close` is cancelled, the
-        workers are killed. No process of the pool is left in either case. If `grace` is not a
-        number, `close` raises TypeError and the pool remains open.
+        Workers run their finalizers, wait for threads that tasks started and write queues of
+        multiprocessing to the end. `grace` limits all of it together, in seconds; None: no limit,
+        as in the standard executor. Then the workers are killed, with 0 at once; tasks that have
+        not ended fail with BrokenWorker. The workers are also killed if `close` is cancelled. No
+        process of the pool is left in any case. If `grace` is not a number, `close` raises
+        TypeError and the pool remains open.
         """
         grace = check_seconds("grace", grace)
+        await self._close(grace, grace)
+
+    async def _close(self, grace: float | None, total: float | None) -> None:
+        """Wait `grace` seconds for the tasks, and `total` seconds for these and the workers."""
         scheduler = self._scheduler
         if scheduler is not None:
             self._check_loop()
         self._is_closed = True
         try:
             if scheduler is not None:
-                await _end(scheduler, grace)
+                await _end(scheduler, grace, total)
         finally:
             if self._endings:
                 await asyncio.wait(self._endings)
 
 
-async def _end(scheduler: Scheduler, grace: float | None) -> None:
-    """Wait `grace` seconds for the tasks of a scheduler, and end it, also when cancelled."""
+async def _end(scheduler: Scheduler, grace: float | None, total: float | None) -> None:
+    """Wait `grace` s for the tasks and `total` s for all of it; kill the workers when cancelled."""
+    now = asyncio.get_running_loop().time
+    deadline = None if total is None else now() + total
     try:
         await scheduler.drain(grace)
+    except BaseException:
+        deadline = now()
+        raise
     finally:
         cancelled = None
-        ending = asyncio.ensure_future(scheduler.end())
-        while not ending.done():  # wait despite cancellation: the time is limited
+        ending = asyncio.ensure_future(scheduler.end(deadline))
+        while not ending.done():  # wait despite cancellation: from then on the time is limited
             try:
                 await asyncio.shield(ending)
             except asyncio.CancelledError as error:
                 cancelled = error
+                scheduler.manager.stop_waiting()
                 if ending.cancelled():
-                    ending = asyncio.ensure_future(scheduler.end())
+                    ending = asyncio.ensure_future(scheduler.end(now()))
         if cancelled is not None:
             raise cancelled
 

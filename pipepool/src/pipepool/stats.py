@@ -18,7 +18,8 @@ class Stats:
     tasks whose worker died, `killed` the workers that the pool killed, and `restarts` all workers
     that died after they were ready, for any reason. The times are sums in seconds: `queue_s` until
     tasks were first sent to a worker, `run_s` while they ran, and `transport_s` the remaining time
-    until their results, which includes waiting behind tasks of the same worker.
+    until their results, which includes waiting behind tasks of the same worker. `suspects` are the
+    pids of workers that may be broken: all their tasks fail since one called `sys.exit()`.
     """
 
     queued: int
@@ -33,6 +34,7 @@ class Stats:
     queue_s: float
     run_s: float
     transport_s: float
+    suspects: tuple[int, ...]
 
     @property
     def memory(self) -> int | None:
@@ -57,6 +59,7 @@ def stats_of(scheduler: Scheduler) -> Stats:
         queue_s=accounting.queue_ns / 1e9,
         run_s=accounting.run_ns / 1e9,
         transport_s=accounting.transport_ns / 1e9,
+        suspects=tuple(each.pid for each in manager.live() if each.pid and each.is_suspect),
     )
 
 

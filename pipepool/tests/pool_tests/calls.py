@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import functools
+import gc
 import itertools
 import os
 import pickle
@@ -18,6 +19,8 @@ from multiprocessing import process, shared_memory
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NoReturn
+
+from pipepool.workers.shared_memory import REVOKED
 
 variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="unset")
 at_start: list[object] = []
@@ -446,10 +449,17 @@ def send_garbage() -> None:
     time.sleep(60)
 
 
-def sleep_without_signals(seconds: float) -> None:
-    """Sleep as C code does that does not return to Python: the flush signal has no effect."""
-    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGURG])
-    time.sleep(seconds)
+@functools.cache
+def items_per_second() -> int:
+    """Measure how many items `loop_in_c` sums in a second."""
+    began = time.perf_counter()
+    loop_in_c(1 << 20)
+    return int((1 << 20) / (time.perf_counter() - began))
+
+
+def loop_in_c(items: int) -> int:
+    """Run C code that keeps the GIL and calls no signal handler."""
+    return sum(itertools.repeat(1, items))
 
 
 def blocked_signals() -> list[int]:
@@ -561,3 +571,44 @@ def fail_slowly(is_failing: bool) -> None:
     """Raise an exception that takes 10 s to be pickled, if requested."""
     if is_failing:
         raise SlowError
+
+
+def send_by(value: Any, data: bytes) -> int:
+    """Send data through a socket, or the one in a list."""
+    sock = value[0] if isinstance(value, list) else value
+    with sock:
+        return int(sock.send(data))
+
+
+def reduce_result(value: Result) -> tuple[object, ...]:
+    """Reduce a value so that it arrives with a larger number."""
+    return Result, (value.number + 1,)
+
+
+def buffer_of(value: Any) -> pickle.PickleBuffer:
+    return pickle.PickleBuffer(value)
+
+
+def damage_status() -> None:
+    """Overwrite the word of the status block that revokes tasks, as C code might."""
+    for each in gc.get_objects():
+        if type(each).__name__ == "_Worker":
+            each._status[REVOKED] = 1 << 60
+            return
+    raise AssertionError("no worker")
+
+
+def exit_and_break() -> NoReturn:
+    """Leave the process in a state in which `fail_if_broken` fails, and exit."""
+    at_start.append("broken")
+    sys.exit(1)
+
+
+def fail_if_broken() -> int:
+    if "broken" in at_start:
+        raise OSError("half initialised")
+    return os.getpid()
+
+
+def open_missing() -> None:
+    Path("/no such file").read_bytes()

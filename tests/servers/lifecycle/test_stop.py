@@ -160,6 +160,27 @@ def test_a_task_that_blocks_is_cut_off(
     assert wait_until(lambda: not mark(), 5)
 
 
+def test_a_thread_that_a_task_left_in_a_worker_does_not_prolong_the_drain(mark: Alive) -> None:
+    process = begin(
+        "pipes",
+        f"{FAULTS}:leaves_a_thread",
+        "0",
+        module="tests.servers.lifecycle.short_timeout",
+        SHORT_TIMEOUT="DRAIN",
+    )
+    try:
+        port = int(read_line(process.stderr).rpartition(":")[2].partition("/")[0])
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
+            client.sendall(b"GET / HTTP/1.0\r\n\r\n")
+            assert b" 200 " in client.recv(100)
+        process.terminate()
+        stderr = process.communicate(timeout=20)[1]
+    finally:
+        process.kill()
+    assert process.returncode == 0, stderr
+    assert wait_until(lambda: not mark(), 5)
+
+
 def test_a_task_that_blocks_is_cut_off_although_nobody_reads_the_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

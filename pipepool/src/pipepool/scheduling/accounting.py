@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from pipepool.exceptions import TaskExit, error_text
-from pipepool.workers.protocol import FAILED, Decoder, load_exception
+from pipepool.workers.protocol import Decoder
 from pipepool.workers.worker_connection import Task
 
 Outcome = Literal["done", "failed", "cancelled"]
@@ -69,10 +69,8 @@ class Accounting:
     def finish_with(
         self, task: Task, decoder: Decoder, kind: int, payload: Any, blob: memoryview
     ) -> None:
-        """End a task with what its worker sent."""
-        if kind == FAILED:
-            self.fail(task, load_exception(payload))
-        elif task.future.done():
+        """End a task with the result that its worker sent."""
+        if task.future.done():
             decoder.discard(kind, payload)
             self.drop(task)
         else:

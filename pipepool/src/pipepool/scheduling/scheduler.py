@@ -17,14 +17,15 @@ from time import monotonic_ns
 from typing import Any
 
 from pipepool.configuration import Config
-from pipepool.exceptions import BrokenWorker, QueueFull, worker_ended
-from pipepool.scheduling.accounting import Accounting, is_in_main_thread, log_callback_error
+from pipepool.exceptions import BrokenWorker, QueueFull, TaskExit, error_text, worker_ended
+from pipepool.scheduling.accounting import Accounting, is_in_main_thread, log, log_callback_error
 from pipepool.scheduling.deadlines import Deadlines
 from pipepool.scheduling.task_queue import Cancellations, Queue
 from pipepool.workers import shared_memory
 from pipepool.workers.protocol import FAILED, ITEM, PLAIN, SKIPPED, Entry, load_exception
 from pipepool.workers.worker_connection import (
     DEFAULTS,
+    SUSPECT,
     Function,
     Functions,
     Future,
@@ -42,8 +43,8 @@ BATCH = 100_000.0  # ns: the same for the tasks of a frame; about one wake-up of
 STUCK = 5_000_000  # ns that a task runs before those behind it are revoked
 STUCK_CHECK = 0.01  # s between two checks for such a task
 VISIBLE = 0.002  # s after which a write to the status block is visible to the other process
-FLUSH_TIMEOUT = 1.0  # s that a kill waits for earlier results; long, since CPUs may be busy
 MOST_DEATHS = 3  # a task fails after so many workers died before starting it
+MOST_RETURNS = 100  # or after so many workers received and skipped it: that is no revocation
 
 _schedulers: weakref.WeakSet[Scheduler] = weakref.WeakSet()
 
@@ -114,6 +115,11 @@ class Scheduler:
                 future.add_done_callback(self._cancellations.note)
         task = Task(known, args, kwargs, future, options, variables, credit)
         self.accounting.submitted += 1  # first: Ctrl-C may interrupt the next call
+        if options.timeout is not None and options.timeout <= 0:
+            self._notify(task)
+            why = f"timeout={options.timeout:g} s leaves the task no time to run"
+            self.accounting.fail(task, TimeoutError(why))
+            return task
         self.queue.append(task)
         if at_once or not (self._flush_is_scheduled or self.running):
             self.flush()  # there is no other task to share a frame with
@@ -262,6 +268,8 @@ class Scheduler:
                 runs += 1
                 if kind == PLAIN and not (task.options.zero_copy_result or task.future.done()):
                     accounting.finish(task, payload)
+                elif kind == FAILED:
+                    self._fail_with(connection, task, load_exception(payload))
                 else:
                     accounting.finish_with(task, connection.decoder, kind, payload, blob)
         except BaseException as error:  # Ctrl-C: fail one task, and handle the other results later
@@ -284,14 +292,42 @@ class Scheduler:
     ) -> None:
         """After a worker sent results: requeue what it skipped, and assign it new tasks."""
         tasks = connection.tasks
+        if connection.failures and any(kind < FAILED for _, kind, *_ in entries):
+            connection.failures = 0
         if skipped:
-            self._put_back(skipped)
+            self._return(connection, skipped)
         if not tasks:
             connection.load = 0.0
             if entries[0][0]:
                 self.manager.release_if_empty(connection)
         if self.queue:
             self.flush()
+
+    def _fail_with(self, connection: WorkerConnection, task: Task, error: BaseException) -> None:
+        """End a task with its exception; log a worker whose tasks all fail after a sys.exit()."""
+        if connection.failures or isinstance(error, TaskExit):
+            connection.failures += 1
+        if connection.failures == SUSPECT:
+            log.warning(
+                "worker %s may be broken: a task called sys.exit() or the like, and its last %d"
+                " tasks failed, this one with %s",
+                connection.pid,
+                SUSPECT,
+                error_text(error),
+            )
+        self.accounting.fail(task, error)
+
+    def _return(self, connection: WorkerConnection, tasks: list[Task]) -> None:
+        """Queue tasks again that a worker skipped; fail those that never start."""
+        for task in tasks:
+            task.returns += 1
+            if task.returns >= MOST_RETURNS:
+                why = f"{MOST_RETURNS} times a worker received the task and did not start it"
+                error = BrokenWorker(f"{why}; worker {connection.pid} is ended", pid=connection.pid)
+                self.accounting.fail(task, error)
+                connection.is_killed_for_task = True  # its other tasks are not to blame
+                self.manager.kill(connection)
+        self._put_back(tasks)
 
     def _handle_other(
         self,
@@ -306,6 +342,8 @@ class Scheduler:
         if task is not None:
             connection.tasks[sequence] = task
             self._handle_item(connection, task, payload, blob)
+        elif sequence in connection.collected:
+            connection.collected.remove(sequence)
         elif sequence:
             connection.decoder.discard(kind, payload)
         elif kind == FAILED:
@@ -406,23 +444,12 @@ class Scheduler:
         connection = task.connection
         if connection is not None and connection.tasks.get(task.sequence) is task:
             connection.revoke()
-            if min(connection.tasks) < task.sequence:  # the worker may hold finished results
-                self.manager.flush(connection)
-            self._kill_soon(connection, task, self._loop.time() + FLUSH_TIMEOUT)
+            in_empty_context(self._loop.call_later, VISIBLE, self._kill, connection, task)
 
-    def _kill_soon(self, connection: WorkerConnection, task: Task, deadline: float) -> None:
-        in_empty_context(self._loop.call_later, VISIBLE, self._kill, connection, task, deadline)
-
-    def _kill(self, connection: WorkerConnection, task: Task, deadline: float) -> None:
-        """Kill a worker if it still runs a task; after the revocation it starts no other task.
-
-        Until the deadline, wait for the results of earlier tasks.
-        """
+    def _kill(self, connection: WorkerConnection, task: Task) -> None:
+        """Kill a worker if it still runs a task; after the revocation it starts no other task."""
         running = connection.running()
         if running is not None and running[0] is task and connection.has_started(task):
-            if min(connection.tasks) < task.sequence and self._loop.time() < deadline:
-                self._kill_soon(connection, task, deadline)
-                return
             del connection.tasks[task.sequence]
             self.running -= 1
             self.accounting.drop(task)
@@ -511,7 +538,7 @@ class Scheduler:
             if running is not None and (runs := now - running[1]) > STUCK:
                 task = running[0]
                 if min(connection.tasks) < task.sequence:  # the worker may hold finished results
-                    self.manager.flush(connection)
+                    connection.collect()
                 task.function.add_runs(runs)  # raise its estimate: queue no task behind it
                 connection.load += runs - task.cost
                 task.cost = float(runs)
@@ -528,6 +555,8 @@ class Scheduler:
         behind = [each for each in connection.tasks if task.sequence < each <= last]
         tasks = [connection.tasks.pop(each) for each in behind]
         connection.load -= sum(each.cost for each in tasks)
+        for each in tasks:
+            each.returns += 1
         self.manager.release_if_empty(connection)  # it is idle if the task has ended meanwhile
         self._requeue(tasks)
 
@@ -538,11 +567,15 @@ class Scheduler:
         self.flush()  # Ctrl-C may have left tasks in the queue
         await self.accounting.wait_until_empty(grace)
 
-    async def end(self) -> None:
-        """Fail the tasks that are left, kill the workers that run them, and end all others."""
+    async def end(self, deadline: float | None) -> None:
+        """Fail the tasks that are left, kill the workers that run them, and end all others.
+
+        `deadline` limits the endings, in loop time; None: they may take any time.
+        """
         self.fail_all("the pool is closed")
         self.manager.stop_replacing()
         for connection in list(self.manager.connections.values()):
+            connection.collect()
             tasks = [*connection.tasks.values(), *connection.crashed]
             connection.tasks, connection.crashed = {}, []
             self.running -= len(tasks)
@@ -550,7 +583,7 @@ class Scheduler:
                 self.manager.kill(connection)
             for task in tasks:
                 self.accounting.fail(task, BrokenWorker("the pool was closed while the task ran"))
-        await self.manager.close()
+        await self.manager.close(deadline)
 
 
 def _add_runs(function: Function | None, longest: int, runs: int) -> None:

@@ -5,17 +5,19 @@ It reaps the workers, reports their exit status, and kills them when its parent 
 socket.
 fork_server_client.py is the parent's side.
 
-    to the fork server    FORK token (with two descriptors), KILL token, FLUSH token
-    to the parent         READY threads pid, FAILED size (then a text), ENDED token status
+    to the fork server    FORK token (with two descriptors), KILL token, PING
+    to the parent         READY threads pid, FAILED size (then a text), ENDED token status, PONG
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import ctypes
 import errno
 import gc
 import importlib
+import itertools
 import os
 import pickle
 import select
@@ -31,12 +33,12 @@ from typing import Any, NoReturn
 
 from pipepool.workers.protocol import NO_SIGPIPE
 from pipepool.workers.shared_memory import SharedMemory
-from pipepool.workers.worker import FLUSH_SIGNAL, work
+from pipepool.workers.worker import Output, work
 
 REQUEST = struct.Struct("=cQ")
 REPORT = struct.Struct("=cQq")
-FORK, KILL, FLUSH = b"F", b"K", b"U"
-READY, FAILED, ENDED = b"R", b"E", b"X"
+FORK, KILL, PING = b"F", b"K", b"P"
+READY, FAILED, ENDED, PONG = b"R", b"E", b"X", b"P"
 GROUP_SIGNALS = (signal.SIGINT, signal.SIGTERM)  # the parent decides when the fork server ends
 
 PR_SET_PDEATHSIG = 1
@@ -45,6 +47,7 @@ KILL_TIMEOUT = 1.0  # s for killed workers to end
 
 def main(descriptor: int, parent: int, tracker: int) -> NoReturn:
     """Serve the parent at the other end of a socket, and exit."""
+    _open_standard_descriptors()
     _set_death_signal(signal.SIGKILL)  # during imports it does not poll for its parent's end
     for number in GROUP_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
@@ -53,9 +56,11 @@ def main(descriptor: int, parent: int, tracker: int) -> NoReturn:
     control = socket.socket(fileno=descriptor)
     control.settimeout(None)
     with control.makefile("rb") as file:
-        prepared, preload, grace = pickle.load(file)  # noqa: S301 - from the parent
+        prepared, identity, preload, grace = pickle.load(file)  # noqa: S301 - from the parent
+    output = Output()
+    output.replace_streams()  # before an import keeps a reference to one
     try:
-        _prepare(prepared, preload)
+        _prepare(prepared, identity, preload)
     except BaseException:  # noqa: BLE001 - an import may raise anything
         text = traceback.format_exc().encode()
         control.sendall(REPORT.pack(FAILED, len(text), 0) + text, NO_SIGPIPE)
@@ -70,7 +75,7 @@ def main(descriptor: int, parent: int, tracker: int) -> NoReturn:
     with contextlib.suppress(BrokenPipeError):  # the parent has closed the pool meanwhile
         control.sendall(REPORT.pack(READY, threading.active_count(), os.getpid()), NO_SIGPIPE)
         # The variable keeps the server's sockets from being garbage-collected.
-        server = _ForkServer(control, parent, os.dup(tracker), grace)
+        server = _ForkServer(control, parent, os.dup(tracker), grace, output)
         server.serve()
     os._exit(0)  # as workers do: no exit handler of an imported module runs
 
@@ -81,25 +86,42 @@ def _set_death_signal(number: int) -> None:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, number, 0, 0, 0)
 
 
-def _prepare(prepared: dict[str, object], preload: list[str]) -> None:
+def _open_standard_descriptors() -> None:
+    """Open /dev/null in place of a closed stdin, stdout or stderr, such as those of a daemon.
+
+    Otherwise the next descriptor, such as the shared memory, would be what C code writes errors to.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            null = os.open(os.devnull, os.O_RDWR)  # the lowest free number, so this one
+            os.set_inheritable(null, True)
+
+
+def _prepare(prepared: dict[str, object], identity: tuple[int, ...], preload: list[str]) -> None:
     """Import the parent's main module, as multiprocessing does, and the modules to preload."""
-    current = process.current_process()
-    current._inheriting = True  # type: ignore[attr-defined] # rejects a main without its guard
+    current: Any = process.current_process()
+    current._identity = identity  # the parent's: those of the workers begin with it
+    current._inheriting = True  # rejects a main without its guard
     try:
         spawn.prepare(prepared)
         for name in preload:
             importlib.import_module(name)
     finally:
-        del current._inheriting  # type: ignore[attr-defined]
+        del current._inheriting
 
 
 class _ForkServer:
     """Forks, kills and reaps the workers, which the parent identifies by tokens."""
 
-    def __init__(self, control: socket.socket, parent: int, tracker: int, grace: float) -> None:
+    def __init__(
+        self, control: socket.socket, parent: int, tracker: int, grace: float, output: Output
+    ) -> None:
         self._control = control
         self._tracker = tracker
         self._grace = grace
+        self._output = output
         self._workers: dict[int, int] = {}  # token by pid
         self._pid = os.getpid()
         self._wakeup, self._wakeup_write = socket.socketpair()
@@ -137,12 +159,13 @@ class _ForkServer:
         if len(data) < REQUEST.size:
             return False
         request, token = REQUEST.unpack(data)
-        if request != FORK:
-            number = signal.SIGKILL if request == KILL else FLUSH_SIGNAL
-            for pid in [pid for pid, each in self._workers.items() if each == token]:
-                os.kill(pid, number)  # it is not reaped yet, so its pid is still its own
-            return True
-        return self._fork(token, descriptors)
+        if request == FORK:
+            return self._fork(token, descriptors)
+        if request == PING:
+            return self._report(PONG, 0, 0)
+        for pid in [pid for pid, each in self._workers.items() if each == token]:
+            os.kill(pid, signal.SIGKILL)  # it is not reaped yet, so its pid is still its own
+        return True
 
     def _fork(self, token: int, descriptors: list[int]) -> bool:
         try:
@@ -160,8 +183,19 @@ class _ForkServer:
         return True
 
     def _run_worker(self, token: int, sock: int, memory: int) -> NoReturn:
+        """Live the life of a worker, from the fork to the exit.
+
+        It does what multiprocessing does around a child, in this order: `_bootstrap` is
+        BaseProcess._bootstrap (process.py, line 290 in CPython 3.11.2 and 3.13.0), and `main` is
+        forkserver.main (forkserver.py, line 265 in 3.13.0). Steps left out:
+
+        * `_bootstrap` line 296 forces the start method: spawn.prepare did that before the fork.
+        * `_bootstrap` line 299 closes stdin: it is /dev/null since the start of the fork server.
+        * `_bootstrap` line 318 makes an exit code of SystemExit: tasks pass theirs to the caller.
+        """
         code = 1
         try:
+            # The signals and descriptors of the fork server (`main`).
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             _ignore_group_signals()
@@ -172,32 +206,39 @@ class _ForkServer:
                 end.close()
             # Since Python 3.14 a fork closes the descriptor that multiprocessing knows.
             resource_tracker._resource_tracker._fd = self._tracker  # type: ignore[attr-defined]
-            self._set_process_names(token)
+            atexit._clear()  # handlers of imported modules belong to the fork server (`main`)
+            atexit.register(util._exit_function)  # type: ignore[attr-defined]
+
+            # Who this process is, for multiprocessing (`_bootstrap`, lines 297 to 305).
+            state: Any = process
+            old = state._current_process  # must outlive _run_after_forkers (line 309)
+            state._process_counter = itertools.count(token)
+            state._current_process = worker = PipeWorker()  # named after the counter
+            state._process_counter = itertools.count(1)
+            state._children = set()  # else the exit would end processes that an import started
+            if self._parent_pidfd >= 0:
+                known = state._ParentProcess(old.name, self._parent_pid, self._parent_pidfd)
+                state._parent_process = known
+            threading.main_thread()._set_native_id()  # type: ignore[attr-defined]
+
+            # What modules registered for a fork, such as to reset connections (line 307).
+            worker._after_fork()  # type: ignore[attr-defined]
+            del old
+
+            # Run tasks (line 314).
             shared = SharedMemory(memory)
             os.close(memory)
             os.set_inheritable(sock, False)  # programs that a task starts must not keep it open
             with socket.socket(fileno=sock) as ours:
                 ours.settimeout(None)  # not the default timeout of the application
-                work(ours, shared)
-            util._exit_function()  # type: ignore[attr-defined] # as multiprocessing's children do
+                work(ours, shared, self._output)
             code = 0
         except BrokenPipeError:  # the parent has gone
             pass
         except BaseException:  # noqa: BLE001 - nothing may return to the loop of the fork server
             traceback.print_exc()
         finally:
-            with contextlib.suppress(Exception):
-                sys.stdout.flush()
-                sys.stderr.flush()
-            os._exit(code)
-
-    def _set_process_names(self, token: int) -> None:
-        """Name the process for multiprocessing, and set its parent: the application."""
-        current = process.current_process()
-        parent, current.name = current.name, f"PipeWorker-{token}"
-        if self._parent_pidfd >= 0:
-            known = process._ParentProcess(parent, self._parent_pid, self._parent_pidfd)  # type: ignore[attr-defined]
-            process._parent_process = known  # type: ignore[attr-defined]
+            _end_worker(code)
 
     def _reap(self) -> None:
         with contextlib.suppress(BlockingIOError):
@@ -235,6 +276,28 @@ class _ForkServer:
             self._poll.poll(1000 * left)
             self._reap()
         signal.set_wakeup_fd(-1)  # a SIGCHLD must not write to a closed socket
+
+
+class PipeWorker(process.BaseProcess):
+    """The `multiprocessing.current_process()` of a worker."""
+
+
+def _end_worker(code: int) -> NoReturn:
+    """End a worker as CPython 3.13 ends a child, which has the better order than 3.11.
+
+    The parent limits how long this may take.
+    """
+    try:
+        threading._shutdown()  # type: ignore[attr-defined] # threads, executors (`_bootstrap`)
+        atexit._run_exitfuncs()  # queues and child processes of multiprocessing, and what tasks did
+    except BaseException:  # noqa: BLE001 - such as an exit handler's SystemExit
+        traceback.print_exc()
+    finally:
+        with contextlib.suppress(Exception):  # util._flush_std_streams raises
+            sys.stdout.flush()
+        with contextlib.suppress(Exception):
+            sys.stderr.flush()
+        os._exit(code)
 
 
 def _close(descriptors: list[int]) -> None:

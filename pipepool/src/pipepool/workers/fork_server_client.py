@@ -6,6 +6,7 @@ import array
 import asyncio
 import contextlib
 import contextvars
+import fcntl
 import multiprocessing
 import os
 import pickle
@@ -22,24 +23,28 @@ from typing import Protocol
 from pipepool.workers.fork_server import (
     ENDED,
     FAILED,
-    FLUSH,
     FORK,
     GROUP_SIGNALS,
     KILL,
+    PING,
     READY,
     REPORT,
     REQUEST,
 )
-from pipepool.workers.protocol import NO_SIGPIPE
+from pipepool.workers.protocol import NO_SIGPIPE, socket_pair
 
-GRACE = 0.3  # s for workers to end by themselves before they are killed
+ORPHAN_GRACE = 0.3  # s for workers to end before they are killed when the application has ended
 FINALIZER_GRACE = 5.0  # s, where the pool has a finalizer for them to run
 END_TIMEOUT = 5.0  # s for the fork server to end its workers and itself
 
-# sys.path has the package's folder only for this import, so that it hides no application module.
+# The package is loaded by its place: sys.path never has its folder, which may contain a module
+# named like one of the standard library. It has no "" either: that would be the current folder.
 START = (
-    "import sys; sys.path.insert(0, {0!r}); from pipepool.workers.fork_server import main; "
-    "sys.path.remove({0!r}); main({1}, {2}, {3})"
+    "import sys; sys.path[:] = filter(None, sys.path); from importlib import machinery, util; "
+    "spec = machinery.PathFinder.find_spec('pipepool', [{0!r}]); "
+    "sys.modules['pipepool'] = package = util.module_from_spec(spec); "
+    "spec.loader.exec_module(package); "
+    "from pipepool.workers.fork_server import main; main({1}, {2}, {3})"
 )
 
 
@@ -69,8 +74,10 @@ class ForkServerClient:
         self._is_closing = False
         self.ready_at = 0.0  # loop time at which it was ready, and waiting requests were sent
         self.ended = loop.create_future()
-        first = pickle.dumps((_preparation(), list(preload), grace))
-        self._control, theirs = socket.socketpair()
+        self.heard_at = 0.0  # loop time of its last report
+        identity = process.current_process()._identity
+        first = pickle.dumps((_preparation(), identity, list(preload), grace))
+        self._control, theirs = socket_pair()
         for end in (self._control, theirs):
             end.settimeout(None)  # not the default timeout of the application
         try:
@@ -101,9 +108,14 @@ class ForkServerClient:
         """Kill a worker; `worker_ended` is called as for any other end."""
         self._request(REQUEST.pack(KILL, token), [])
 
-    def flush(self, token: int) -> None:
-        """Make a worker send the results that it holds."""
-        self._request(REQUEST.pack(FLUSH, token), [])
+    def ping(self) -> None:
+        """Request a report, which sets `heard_at`."""
+        self._request(REQUEST.pack(PING, 0), [])
+
+    @property
+    def pid(self) -> int:
+        """The process of the fork server."""
+        return self._process.pid
 
     def close(self) -> None:
         """Close the connection: the fork server ends its workers and itself, and sets `ended`."""
@@ -160,6 +172,7 @@ class ForkServerClient:
             self._end("the fork server ended: see its output above")
             return
         self._data += data
+        self.heard_at = self._loop.time()
         while len(self._data) >= REPORT.size:
             report, token, number = REPORT.unpack_from(self._data)
             size = REPORT.size + (token if report == FAILED else 0)
@@ -209,8 +222,9 @@ def _warn(what: str) -> None:
 
 
 def _start_process(descriptor: int) -> subprocess.Popen[bytes]:
-    tracker = resource_tracker.getfd()  # shared by all processes, as in multiprocessing
-    assert tracker is not None, "getfd starts it"
+    known = resource_tracker.getfd()  # shared by all processes, as in multiprocessing
+    assert known is not None, "getfd starts it"
+    tracker = fcntl.fcntl(known, fcntl.F_DUPFD_CLOEXEC, 3)
     root = str(Path(__file__).resolve().parents[2])
     program = START.format(root, descriptor, os.getpid(), tracker)
     flags: list[str] = util._args_from_interpreter_flags()  # type: ignore[attr-defined]
@@ -224,6 +238,7 @@ def _start_process(descriptor: int) -> subprocess.Popen[bytes]:
         )
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        os.close(tracker)
 
 
 def _preparation() -> dict[str, object]:

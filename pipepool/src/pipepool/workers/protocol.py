@@ -1,7 +1,8 @@
 """The protocol of a worker's socket: frames of small entries, and large buffers beside them.
 
     frame    size of the envelope and of the blob (8 bytes each), envelope, blob
-    envelope one protocol-5 pickle of a list of tuples that hold plain values and bytes only
+    envelope a list of tuples that hold plain values and bytes only: to the worker one protocol-5
+             pickle, to the parent marshalled, so that the worker can add one tuple after the other
     blob     the large buffers that did not fit into the shared memory, one after the other
 
 Each value is encoded separately: a value that cannot be pickled fails only its own entry, and two
@@ -14,16 +15,30 @@ tasks never share an object. A buffer's place is (block, offset, size); block -1
 from __future__ import annotations
 
 import copyreg
+import io
+import marshal
 import pickle
 import socket
 import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from multiprocessing import reduction
 from typing import Any
 
-from pipepool.workers.shared_memory import Arena, keep_freed_pages
+from pipepool.workers.shared_memory import (
+    HELD,
+    OUTBOX,
+    OUTBOX_END,
+    Arena,
+    SharedMemory,
+    above_standard,
+    keep_freed_pages,
+)
 
 HEADER = struct.Struct("=QQ")
+MARSHAL_VERSION = 2  # the last one in which a list is its head and then its items, one by one
+LIST = struct.Struct("<cI")  # the head of a marshalled list
+FIRST_HELD = OUTBOX + HEADER.size + LIST.size  # where the entries of the outbox begin
 LARGE = 32 << 10  # bytes from which a buffer goes through shared memory; an estimate
 MOST = 1 << 48  # bytes of a frame; a larger size means a damaged frame
 BUFFER = 64 << 10  # bytes of the receive buffer; a larger frame gets a buffer of its own
@@ -34,7 +49,7 @@ SETUP = 0  # the sequence number of a worker's set-up, and of its answer
 # Kinds of an encoded value:
 #     PLAIN       the value itself
 #     BYTES       the place of bytes in the shared memory or the blob
-#     PICKLED     a pickle, and the places of its buffers
+#     PICKLED     a pickle, and the places of its buffers, each with whether it is read-only
 #     WITH_BYTES  arguments of a call, and the places of large bytes among them, by position or name
 #     VIEWS       as PICKLED, but its buffers become views of the shared memory
 #     FAILED      an exception
@@ -42,6 +57,7 @@ SETUP = 0  # the sequence number of a worker's set-up, and of its answer
 #     ITEM        an item of a stream: kind and payload of the item
 PLAIN, BYTES, PICKLED, WITH_BYTES, VIEWS, FAILED, SKIPPED, ITEM = range(8)
 CONNECTION_MODULE = "multiprocessing.connection"
+REDUCERS: dict[type, Any] = reduction.ForkingPickler._extra_reducers  # type: ignore[attr-defined]
 CREDIT = -1  # in place of a function number: the payload is more credit for a stream; 0 ends it
 
 Place = tuple[int, int, int]
@@ -52,17 +68,17 @@ SMALL = frozenset((int, float, bool, type(None)))
 
 
 class Encoder:
-    """Collects entries; `frame` returns the buffers that hold all of them.
+    """Encodes values, and puts their large buffers into the shared memory, or else into the blob.
 
-    With `copies_blob` it copies the buffers of the blob, which may change before they are sent.
+    In the parent it also collects entries; `frame` returns the buffers that hold all of them.
     """
 
-    def __init__(self, arena: Arena, copies_blob: bool = False) -> None:
+    def __init__(self, arena: Arena) -> None:
         self._arena = arena
-        self._copies_blob = copies_blob
         self._blob: list[memoryview] = []
         self._blob_size = 0
-        self._supports_connections = False
+        self._reducers = -1  # number of those that were checked
+        self._needs_reducers = False
         self.entries: list[Entry] = []
 
     @property
@@ -71,19 +87,23 @@ class Encoder:
         return bool(self._blob)
 
     def frame(self) -> list[bytes | memoryview]:
-        """Return the buffers to send for all entries since the last call.
+        """Return the buffers to send for all entries since the last call; they do not change.
 
         After a MemoryError the entries are still there.
         """
         envelope = pickle.dumps(self.entries, 5)
         head = HEADER.pack(len(envelope), self._blob_size) + envelope
-        if not self._blob:
-            self.entries.clear()
-            return [head]
-        blob = [_immutable(part) for part in self._blob] if self._copies_blob else self._blob
+        blob = [_immutable(part) for part in self._blob]
         self.entries.clear()
-        self._blob, self._blob_size = [], 0
+        self.take_blob()
         return [head, *blob]
+
+    def take_blob(self) -> tuple[list[memoryview], int]:
+        """Return the buffers of the blob, which are forgotten, and their size."""
+        blob, size = self._blob, self._blob_size
+        if blob:
+            self._blob, self._blob_size = [], 0
+        return blob, size
 
     def drop_calls(self) -> dict[int, bool]:
         """Forget the calls that are not in a frame yet, and free their blocks.
@@ -133,8 +153,6 @@ class Encoder:
         return WITH_BYTES, (kind, payload, as_views, places)
 
     def _pickle(self, value: object, kind: int) -> tuple[int, Any]:
-        if not self._supports_connections and CONNECTION_MODULE in sys.modules:
-            self._supports_connections = _support_connections()
         buffers: list[memoryview] = []
 
         def keep(buffer: pickle.PickleBuffer) -> bool:
@@ -144,9 +162,33 @@ class Encoder:
             buffers.append(view)
             return False
 
-        data = pickle.dumps(value, 5, buffer_callback=keep)
+        if len(REDUCERS) != self._reducers:
+            self._check_reducers()
+        if self._needs_reducers:
+            data = _pickle_with_reducers(value, keep)
+        else:
+            try:
+                data = pickle.dumps(value, 5, buffer_callback=keep)
+            except TypeError:  # as for a socket: perhaps multiprocessing can
+                buffers.clear()
+                data = _pickle_with_reducers(value, keep)
         body = data if len(data) < LARGE else self._place(memoryview(data))
-        return kind, (body, [self._place(view) for view in buffers])
+        places = [(*self._place(view), view.readonly) for view in buffers]
+        return kind, (body, places)
+
+    def _check_reducers(self) -> None:
+        """Check whether modules have registered how multiprocessing is to pickle their types.
+
+        The types that multiprocessing itself registers need no check of each value: plain pickle
+        refuses them, except for connections.
+        """
+        self._reducers = len(REDUCERS)
+        if CONNECTION_MODULE in sys.modules:
+            _support_connections()
+        own = tuple(f"{name}." for name in ("multiprocessing", "pipepool"))
+        self._needs_reducers = not all(
+            f"{getattr(reduce, '__module__', '')}.".startswith(own) for reduce in REDUCERS.values()
+        )
 
     def _place(self, data: memoryview) -> Place:
         place = self._arena.put(data)
@@ -155,6 +197,73 @@ class Encoder:
             self._blob.append(data)
             self._blob_size += data.nbytes
         return place
+
+
+class Outbox:
+    """The entries that a worker has not sent yet: a frame in the shared memory.
+
+    The parent can read the results there, up to the word HELD of the status block, while the worker
+    is busy and after it has died. It reads no items of a stream, and no results with a blob.
+    """
+
+    def __init__(self, memory: SharedMemory, encoder: Encoder, sock: socket.socket) -> None:
+        self._map, self._status = memory.map, memory.status
+        self._view: Any = memoryview(memory.map)
+        self._encoder = encoder
+        self._socket = sock
+        self.count = 0
+        self._end = FIRST_HELD
+
+    def put(self, entry: Entry, is_readable: bool = True) -> None:
+        """Add an entry, after sending those before it if there is no room for it."""
+        data = marshal.dumps(entry, MARSHAL_VERSION)
+        end = self._end + len(data)
+        if end > OUTBOX_END:
+            self._send_frame([], 0)  # the blob, if any, belongs to this entry
+            end = FIRST_HELD + len(data)
+            if end > OUTBOX_END:
+                self._send_alone(data)
+                return
+        self._map[self._end : end] = data
+        self._end = end
+        self.count += 1
+        if is_readable:
+            self._status[HELD] = end
+
+    def send(self) -> None:
+        """Send all entries as one frame."""
+        if self.count:
+            self._send_frame(*self._encoder.take_blob())
+
+    def _send_frame(self, blob: list[memoryview], blob_size: int) -> None:
+        HEADER.pack_into(self._map, OUTBOX, self._end - OUTBOX - HEADER.size, blob_size)
+        LIST.pack_into(self._map, OUTBOX + HEADER.size, b"[", self.count)
+        self._socket.sendall(self._view[OUTBOX : self._end], NO_SIGPIPE)
+        for part in blob:
+            self._socket.sendall(part, NO_SIGPIPE)
+        self._status[HELD] = self.count = 0
+        self._end = FIRST_HELD
+
+    def _send_alone(self, data: bytes) -> None:
+        """Send one entry that is larger than the outbox."""
+        blob, blob_size = self._encoder.take_blob()
+        head = HEADER.pack(LIST.size + len(data), blob_size) + LIST.pack(b"[", 1) + data
+        self._socket.sendall(head, NO_SIGPIPE)
+        for part in blob:
+            self._socket.sendall(part, NO_SIGPIPE)
+
+
+def read_outbox(memory: SharedMemory) -> list[Entry]:
+    """Return the results in a worker's outbox; none if the worker changes it meanwhile."""
+    status = memory.status
+    before = bytes(status)
+    file = io.BytesIO(memory.map[FIRST_HELD : max(FIRST_HELD, min(status[HELD], OUTBOX_END))])
+    if bytes(status) != before:
+        return []
+    entries: list[Entry] = []
+    while file.tell() < len(file.getbuffer()):
+        entries.append(marshal.load(file))  # noqa: S302 - from our own child
+    return entries
 
 
 class Decoder:
@@ -222,9 +331,13 @@ def _places(kind: int, payload: Any, as_views: bool = False) -> Places:
     if kind not in (PICKLED, VIEWS):
         return []
     body, buffers = payload
-    of_body: Places = [(body, bytes)] if type(body) is tuple else []
-    make: type[Any] = memoryview if as_views or kind == VIEWS else bytearray
-    return of_body + [(place, make) for place in buffers]
+    found: Places = [(body, bytes)] if type(body) is tuple else []
+    for *place, is_readonly in buffers:
+        make: type[Any] = memoryview if as_views or kind == VIEWS else bytearray
+        if make is bytearray and is_readonly:  # pickle returns what we return here, for bytes too
+            make = bytes
+        found.append((tuple(place), make))
+    return found
 
 
 def _load(kind: int, payload: Any, buffers: Iterator[Any]) -> Any:
@@ -245,10 +358,11 @@ def _load(kind: int, payload: Any, buffers: Iterator[Any]) -> Any:
 
 
 class FrameReader:
-    """Receives frames of any size from a socket, blocking or not."""
+    """Receives frames of any size from a socket, blocking or not; `load` loads their envelopes."""
 
-    def __init__(self, sock: socket.socket) -> None:
+    def __init__(self, sock: socket.socket, load: Callable[[memoryview], Any]) -> None:
         self._socket = sock
+        self._load = load
         self._own = memoryview(bytearray(BUFFER))
         self._buffer = self._own
         self._filled = 0
@@ -290,7 +404,7 @@ class FrameReader:
             view = buffer[middle:end]
             if blob and buffer is self._own:  # the next frame would overwrite it
                 view = memoryview(bytes(view))
-            frames.append((pickle.loads(buffer[begin:middle]), view))  # noqa: S301
+            frames.append((self._load(buffer[begin:middle]), view))
             at = end
         if buffer is not self._own and at:
             self._buffer = self._own
@@ -304,6 +418,15 @@ class FrameReader:
         larger = memoryview(bytearray(self._needed))
         larger[: self._filled] = self._buffer[: self._filled]
         self._buffer, self._needed = larger, 0
+
+
+def socket_pair() -> tuple[socket.socket, socket.socket]:
+    """Return two connected sockets, none of which is a standard stream that was closed."""
+    one, other = socket.socketpair()
+    return tuple(  # type: ignore[return-value]
+        socket.socket(fileno=above_standard(each.detach())) if each.fileno() < 3 else each
+        for each in (one, other)
+    )
 
 
 class TaskExit(RuntimeError):
@@ -341,17 +464,22 @@ def load_exception(payload: tuple[bytes, str]) -> BaseException:
     return error
 
 
-def _support_connections() -> bool:
-    """Make pickle send connections as multiprocessing does; return whether that was possible.
+def _support_connections() -> None:
+    """Make pickle send connections as multiprocessing does.
 
     Plain pickle sends only the descriptor's number: the worker would then close its own descriptor
     with the same number.
     """
     module: Any = sys.modules[CONNECTION_MODULE]
-    if not hasattr(module, "reduce_connection"):  # another thread imports it
-        return False
-    copyreg.pickle(module.Connection, module.reduce_connection)
-    return True
+    if hasattr(module, "reduce_connection"):  # else another thread imports it
+        copyreg.pickle(module.Connection, module.reduce_connection)
+
+
+def _pickle_with_reducers(value: object, keep: Callable[[pickle.PickleBuffer], bool]) -> bytes:
+    """Pickle a value as multiprocessing does, for example a socket with its descriptor."""
+    file = io.BytesIO()
+    reduction.ForkingPickler(file, 5, True, keep).dump(value)
+    return file.getvalue()
 
 
 def _are_plain(values: tuple[Any, ...]) -> bool:

@@ -1,7 +1,8 @@
 """Memory shared by the parent and one worker: a status block, and two arenas for large buffers.
 
-    page 0   the status block: words of 8 bytes (RUNNING ... STOPPED); then one state byte a block
-    page 1   RESULTS: blocks that the worker fills and the parent frees
+    page 0   the status block: words of 8 bytes (RUNNING ... HELD); then one state byte a block
+    page 1   OUTBOX: the frame of results that the worker has not sent yet
+    ...      RESULTS: blocks that the worker fills and the parent frees
     ...      ARGUMENTS: blocks that the parent fills and the worker frees
 
 Only the writer allocates a block, and only the reader frees it, so no lock is needed: the writer
@@ -10,18 +11,24 @@ sets the state byte to 1 before it sends the block's place, the reader to 0 afte
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import errno
+import fcntl
 import functools
 import mmap
 import os
+from collections.abc import Iterator
 
 # Words of the status block. The worker writes RUNNING and STARTED (ns of the monotonic clock)
 # before each task and ENDED after it, and the last range of tasks that it skipped: FIRST_SKIPPED to
 # LAST_SKIPPED. The parent writes REVOKED and STOPPED: the worker starts no task whose sequence
-# number is at most REVOKED, and it ends the stream whose sequence number is STOPPED.
-RUNNING, STARTED, ENDED, FIRST_SKIPPED, LAST_SKIPPED, REVOKED, STOPPED = range(7)
+# number is at most REVOKED, and it ends the stream whose sequence number is STOPPED. HELD is the
+# size of the results in the outbox: the parent reads them there if the worker is busy or has died.
+RUNNING, STARTED, ENDED, FIRST_SKIPPED, LAST_SKIPPED, REVOKED, STOPPED, HELD = range(8)
 
 PAGE = 4096
+OUTBOX, OUTBOX_END = PAGE, 17 * PAGE
 ARENA_SIZE = 64 << 20  # bytes of an arena by default; pages are allocated on first use
 BLOCKS = 64  # state bytes of an arena
 RESULTS, ARGUMENTS = 0, 1
@@ -53,19 +60,51 @@ def _mapping_type(size: int) -> type[_Mapping]:
 
 def create(arena_size: int = ARENA_SIZE) -> tuple[int, SharedMemory]:
     """Create unnamed memory, which its last user frees; return its descriptor and mapping."""
-    if hasattr(os, "memfd_create"):
-        descriptor = os.memfd_create("pipepool", os.MFD_CLOEXEC)
-    else:
-        import tempfile
-
-        with tempfile.TemporaryFile() as file:
-            descriptor = os.dup(file.fileno())
+    descriptor = above_standard(_create_file())
     try:
-        os.ftruncate(descriptor, PAGE + 2 * arena_size)
+        with _naming_the_parameter(arena_size):
+            os.ftruncate(descriptor, OUTBOX_END + 2 * arena_size)
         return descriptor, SharedMemory(descriptor)
     except BaseException:
         os.close(descriptor)
         raise
+
+
+def _create_file() -> int:
+    if hasattr(os, "memfd_create"):
+        try:
+            return os.memfd_create("pipepool", os.MFD_CLOEXEC)
+        except OSError as error:
+            if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOMEM):
+                raise
+            # else a sandbox refuses it
+    import tempfile
+
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())
+
+
+@contextlib.contextmanager
+def _naming_the_parameter(arena_size: int) -> Iterator[None]:
+    """Name the parameter to change in the error of a limit, such as that of `ulimit -f` or `-v`."""
+    try:
+        yield
+    except OSError as error:
+        what = f"{error.strerror}: no shared memory of 2 x {arena_size} bytes for a worker"
+        raise OSError(error.errno, f"{what}; use a smaller shared_memory=") from error
+
+
+def above_standard(descriptor: int) -> int:
+    """Return a descriptor that is none of stdin, stdout and stderr, if these were closed.
+
+    Otherwise what C code writes to stderr would be written to it.
+    """
+    if descriptor > 2:
+        return descriptor
+    try:
+        return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3)
+    finally:
+        os.close(descriptor)
 
 
 @functools.cache
@@ -84,14 +123,15 @@ class SharedMemory:
 
     def __init__(self, descriptor: int) -> None:
         size = os.fstat(descriptor).st_size
-        self._arena_size = (size - PAGE) // 2
-        self._map = mmap.mmap(descriptor, size)
-        self.status = memoryview(self._map)[: 8 * 8].cast("Q")
+        self._arena_size = (size - OUTBOX_END) // 2
+        with _naming_the_parameter(self._arena_size):
+            self.map = mmap.mmap(descriptor, size)
+        self.status = memoryview(self.map)[: 8 * 8].cast("Q")
 
     def arena(self, direction: int) -> Arena:
         """Return one of the two arenas: RESULTS or ARGUMENTS."""
-        begin = PAGE + direction * self._arena_size
-        return Arena(self._map, STATES[direction], begin, self._arena_size)
+        begin = OUTBOX_END + direction * self._arena_size
+        return Arena(self.map, STATES[direction], begin, self._arena_size)
 
 
 class Arena:

@@ -6,11 +6,12 @@ the parent knows, without a message, which task was running when a worker died, 
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
+import io
 import os
 import pickle
 import select
-import signal
 import socket
 import sys
 import time
@@ -27,7 +28,6 @@ from pipepool.workers.protocol import (
     CREDIT,
     FAILED,
     ITEM,
-    NO_SIGPIPE,
     PLAIN,
     SETUP,
     SKIPPED,
@@ -36,12 +36,12 @@ from pipepool.workers.protocol import (
     Entry,
     Frame,
     FrameReader,
+    Outbox,
     RemoteError,
     TaskExit,
 )
 from pipepool.workers.shared_memory import SharedMemory
 
-FLUSH_SIGNAL = signal.SIGURG  # ignored by default, so it is harmless to other processes
 HOLD = 100_000  # ns that a result may wait for the next one, to share a frame with it
 LONGEST_DECAY = 0.9  # each shorter run multiplies the longest run time by this
 MAX_TASKS_TO_POLL = 8  # if more arrive together the parent is busy: do not poll
@@ -61,15 +61,60 @@ class Setup(NamedTuple):
     busy_wait: int  # ns, see `AdaptiveWait`
 
 
-def work(sock: socket.socket, memory: SharedMemory) -> None:
+def work(sock: socket.socket, memory: SharedMemory, output: Output) -> None:
     """Run tasks for the parent at the other end of a socket until it closes the socket."""
     shared_memory.keep_freed_pages()
     wait = AdaptiveWait(sock)
-    worker = _Worker(sock, memory, wait)
+    worker = _Worker(sock, memory, wait, output)
     while worker.frames or worker.receive():
         while worker.frames:  # keep no frame while waiting for the next
             worker.run(*worker.frames.popleft())
     worker.finish()
+
+
+class Output:
+    """What tasks print: it is written at the end of each task, since the next may be killed."""
+
+    def __init__(self) -> None:
+        self.marks: list[None] = []  # not empty after a write; the truth of a list costs least
+
+    def replace_streams(self) -> None:
+        """Replace the buffered streams by ones that record each write."""
+        for name in ("stdout", "stderr"):
+            stream = getattr(sys, name)
+            if type(stream) is io.TextIOWrapper and type(stream.buffer) is io.BufferedWriter:
+                setattr(sys, name, self._replace(stream))
+                setattr(sys, f"__{name}__", getattr(sys, name))
+
+    def _replace(self, stream: io.TextIOWrapper) -> io.TextIOWrapper:
+        marks = self.marks
+
+        class Buffer(io.BufferedWriter):
+            def write(self, data: Any, /) -> int:
+                if not marks:
+                    marks.append(None)
+                return super().write(data)
+
+        settings: dict[str, Any] = {
+            "encoding": stream.encoding,
+            "errors": stream.errors,
+            "newline": "\n",
+            "line_buffering": stream.line_buffering,
+            "write_through": True,  # the text is kept in the buffer, which records it
+        }
+        mode, binary = stream.mode, stream.detach()
+        raw = binary.detach()  # type: ignore[attr-defined] # of a BufferedWriter
+        replaced = io.TextIOWrapper(Buffer(raw), **settings)
+        replaced.mode = mode  # type: ignore[misc] # as Python itself does
+        return replaced
+
+    def flush(self) -> None:
+        """Write what was printed; a stream that cannot be written to loses it, as at exit."""
+        self.marks.clear()
+        for stream in (sys.__stdout__, sys.__stderr__):
+            with contextlib.suppress(Exception):
+                if stream is not None:
+                    stream.flush()
 
 
 class AdaptiveWait:
@@ -112,14 +157,17 @@ class AdaptiveWait:
 
 
 class _Worker:
-    def __init__(self, sock: socket.socket, memory: SharedMemory, wait: AdaptiveWait) -> None:
-        self._socket = sock
-        self._reader = FrameReader(sock)
+    def __init__(
+        self, sock: socket.socket, memory: SharedMemory, wait: AdaptiveWait, output: Output
+    ) -> None:
+        self._reader = FrameReader(sock, pickle.loads)
         self._wait = wait
+        self._output = output
         self.frames: deque[Frame] = deque()  # received and not run yet
         self._last_tasks = 0  # tasks received together last
         self._status = memory.status
         self._encoder = Encoder(memory.arena(shared_memory.RESULTS))
+        self._outbox = Outbox(memory, self._encoder, sock)
         self._decoder = Decoder(memory.arena(shared_memory.ARGUMENTS))
         self._functions: dict[int, Any] = {}
         self._longest: dict[int, float] = {}
@@ -127,9 +175,7 @@ class _Worker:
         self._variables: list[contextvars.ContextVar[Any]] = []
         self._credits: dict[int, int] = {}  # items that a stream may send, by sequence number
         self._stopped: set[int] = set()  # streams that are to end
-        self._is_sending = self._is_copy = False  # a copy is a process that a task forked
-        # Without SA_RESTART: a restarted system call, such as recv, would not call the handler.
-        signal.signal(FLUSH_SIGNAL, self._flush)
+        self._is_copy = False  # a copy is a process that a task forked
         os.register_at_fork(after_in_child=self._set_copy)
         self._context = contextvars.copy_context()  # each task runs in a copy of it
 
@@ -154,16 +200,6 @@ class _Worker:
                 self._stopped.add(sequence)
         return True
 
-    def _flush(self, *_: object) -> None:
-        """Send finished results while a task runs that takes longer than expected.
-
-        This is a signal handler: Python calls it between any two instructions, also while a value
-        is loaded or pickled. It must not interrupt another `_send`, and must not send the buffers
-        of a result without the result.
-        """
-        if not (self._is_sending or self._is_copy or self._encoder.has_blob):
-            self._send()
-
     def _set_copy(self) -> None:
         self._is_copy = True
 
@@ -173,12 +209,16 @@ class _Worker:
             _end_process(error)
 
     def run(self, entries: list[Entry], blob: memoryview) -> None:
-        """Run the tasks of one frame. Results are sent together, each at most HOLD late."""
-        status, out, longest = self._status, self._encoder.entries, self._longest
+        """Run the tasks of one frame. Results are sent together, each at most HOLD late.
+
+        If the next task takes longer than expected, the parent reads them in the outbox.
+        """
+        status, outbox, longest = self._status, self._outbox, self._longest
+        encoder, printed = self._encoder, self._output.marks
         now = held_since = monotonic_ns()
         for sequence, number, code, kind, payload in entries:
-            if out and now - held_since + longest.get(number, 0.0) > HOLD:
-                self._send()
+            if outbox.count and now - held_since + longest.get(number, 0.0) > HOLD:
+                outbox.send()
                 now = monotonic_ns()  # the parent may have been slow to read it
             if code is not None:
                 self._functions[number] = code
@@ -193,16 +233,19 @@ class _Worker:
             answer = self._run_entry(sequence, number, kind, payload, blob)
             self._end_copy()  # forked while its arguments were loaded or its result was pickled
             now = monotonic_ns()
-            status[shared_memory.ENDED] = sequence
-            if not out:
+            if not outbox.count:
                 held_since = now
             took = now - begin
             longest[number] = max(took, longest.get(number, 0.0) * LONGEST_DECAY)
-            out.append((sequence, *answer, took))
-            if self._encoder.has_blob:  # the next task may change the buffer that this one returned
-                self._send()
+            if printed:  # a later task may be killed
+                self._output.flush()
+            has_blob = encoder.has_blob
+            outbox.put((sequence, *answer, took), not has_blob)
+            status[shared_memory.ENDED] = sequence
+            if has_blob:  # the next task may change the buffer that this one returned
+                outbox.send()
                 now = monotonic_ns()
-        self._send()
+        outbox.send()
 
     def finish(self) -> None:
         """Run the finalizer; raise what it raises."""
@@ -211,12 +254,12 @@ class _Worker:
 
     def _skip(self, sequence: int) -> None:
         """Report that a task was not run; results of tasks before it are sent first."""
-        status, out = self._status, self._encoder.entries
-        if status[shared_memory.LAST_SKIPPED] != sequence - 1 or not out:
-            self._send()
+        status = self._status
+        if status[shared_memory.LAST_SKIPPED] != sequence - 1 or not self._outbox.count:
+            self._outbox.send()
             status[shared_memory.FIRST_SKIPPED] = sequence
         status[shared_memory.LAST_SKIPPED] = sequence
-        out.append((sequence, SKIPPED, None, 0))
+        self._outbox.put((sequence, SKIPPED, None, 0))
 
     def _run_entry(
         self, sequence: int, number: int, kind: int, payload: Any, blob: memoryview
@@ -278,7 +321,7 @@ class _Worker:
 
     def _stream(self, sequence: int, context: contextvars.Context, items: Any, credit: int) -> None:
         """Send the items of an iterable one by one; after `credit` items, wait for more credit."""
-        self._send()  # the results of earlier tasks
+        self._outbox.send()  # the results of earlier tasks
         while self._wait.has_data():  # the consumer may have gone already
             if not self._receive():
                 raise BrokenPipeError
@@ -298,21 +341,14 @@ class _Worker:
                     return
                 entry = (sequence, ITEM, self._encoder.encode(item), 0)
                 self._end_copy()
-                self._encoder.entries.append(entry)
-                self._send()
+                self._outbox.put(entry, False)
+                self._outbox.send()
                 credit -= 1
         finally:
             self._credits = {each: n for each, n in self._credits.items() if each > sequence}
             self._stopped = {each for each in self._stopped if each > sequence}
             if hasattr(iterator, "close"):
                 context.run(iterator.close)
-
-    def _send(self) -> None:
-        self._is_sending = True  # before the check: from here on `_flush` must not send
-        if self._encoder.entries:
-            for part in self._encoder.frame():
-                self._socket.sendall(part, NO_SIGPIPE)
-        self._is_sending = False
 
 
 def _end_process(error: BaseException | None) -> NoReturn:

@@ -8,6 +8,7 @@ import contextlib
 import contextvars
 import enum
 import functools
+import marshal
 import math
 import pickle
 import socket
@@ -30,12 +31,16 @@ from pipepool.workers.protocol import (
     Entry,
     Frame,
     FrameReader,
+    read_outbox,
+    socket_pair,
 )
 
 T = TypeVar("T")
 Future = asyncio.Future[Any] | concurrent.futures.Future[Any]
 
 PLACEHOLDER = getattr(functools, "Placeholder", None)  # of a partial, since Python 3.14
+SUSPECT = 5  # tasks that fail in a row, the first with SystemExit: the worker may be broken
+EMPTY = memoryview(b"")
 ESTIMATE_DECAY = 0.9  # each run multiplies the excess over the longest run by this
 
 
@@ -145,6 +150,7 @@ class Task:
         "kwargs",
         "on_item",
         "options",
+        "returns",
         "run_ns",
         "sent",
         "sequence",
@@ -179,6 +185,7 @@ class Task:
         self.is_started = False  # it was sent once: its future cannot be cancelled now
         self.is_ended = False  # it has a result, or nobody waits for it
         self.is_retried = False
+        self.returns = 0  # number of workers that received it and skipped it
         self.deaths = 0  # number of workers that died holding it, before they started it
         self.connection: WorkerConnection | None = None
         self.sequence = self.sent = 0
@@ -241,17 +248,19 @@ class WorkerConnection:
         self._frames: deque[Frame] = deque()  # received and not handled yet
         self._bytes_sent = 0
         self._unsent: deque[memoryview] = deque()
-        self._socket, self.worker_socket = socket.socketpair()
+        self.failures = 0  # tasks that failed in a row, the first with SystemExit or the like
+        self.collected: set[int] = set()  # results that were read in the outbox, to be skipped
+        self._socket, self.worker_socket = socket_pair()
         try:
             self.memory_descriptor, memory = shared_memory.create(arena_size)
         except BaseException:
             self._socket.close()
             self.worker_socket.close()
             raise
-        self.status = memory.status
-        self._encoder = Encoder(memory.arena(shared_memory.ARGUMENTS), copies_blob=True)
+        self._memory, self.status = memory, memory.status
+        self._encoder = Encoder(memory.arena(shared_memory.ARGUMENTS))
         self.decoder = Decoder(memory.arena(shared_memory.RESULTS))
-        self._reader = FrameReader(self._socket)
+        self._reader = FrameReader(self._socket, marshal.loads)
         self._socket.setblocking(False)
         self._descriptor = self._socket.fileno()
         in_empty_context(loop.add_reader, self._descriptor, self.read)
@@ -352,6 +361,11 @@ class WorkerConnection:
         self._loop.remove_writer(self._descriptor)
 
     @property
+    def is_suspect(self) -> bool:
+        """Whether the worker may be broken, by a task that called sys.exit()."""
+        return self.failures >= SUSPECT
+
+    @property
     def transferred(self) -> int:
         """The bytes that were sent and received so far."""
         return self._bytes_sent + self._reader.received
@@ -390,6 +404,16 @@ class WorkerConnection:
                 return
             self._frames.extend(frames)
             self._handle_frames()
+
+    def collect(self) -> None:
+        """Pass on the results that the worker has not sent yet: it is busy, or it has died."""
+        try:
+            entries = [each for each in read_outbox(self._memory) if each[0] in self.tasks]
+        except (EOFError, TypeError, ValueError):  # a task has damaged the memory
+            return
+        if entries:
+            self.collected.update(each[0] for each in entries)
+            self._listener.results_received(self, entries, EMPTY)
 
     def running(self) -> tuple[Task, int] | None:
         """Return the running task and its start, in ns of the monotonic clock."""

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import signal
+from pathlib import Path
 from typing import Any, Protocol
 
 from pipepool.configuration import Config
 from pipepool.exceptions import error_text
-from pipepool.workers.fork_server_client import FINALIZER_GRACE, GRACE, ForkServerClient
+from pipepool.workers.fork_server_client import FINALIZER_GRACE, ORPHAN_GRACE, ForkServerClient
 from pipepool.workers.protocol import Entry
 from pipepool.workers.setup_pickle import pickle_for_child, pickle_once
 from pipepool.workers.worker_connection import (
@@ -22,9 +25,13 @@ REPLACE_AT = 8  # start a successor when 1/REPLACE_AT of a worker's tasks are le
 PAUSE = 0.1  # s before the second retry of a worker or fork server that failed to start
 LONGEST_PAUSE = 5.0  # s; the pause doubles with each further failure
 SLOW_START = 10.0  # s after which a start without a ready worker is logged
-RETIRING_TIMEOUT = 10.0  # s for a retired worker to end, with its finalizer, before it is killed
+FAILED_TIMEOUT = 10.0  # s for a worker whose initializer failed to end before it is killed
+SLOW_END = 10.0  # s after which a worker that still ends is logged
 READ_TIME = 0.01  # s for the loop to read reports that arrived before the timeout
 STATUS_TIMEOUT = 1.0  # s to wait for the exit status after a worker closed its socket
+KILL_TIMEOUT = 1.0  # s for the fork server to kill a worker; then it is stopped, or has no CPU
+PING_PAUSE = 1.0  # s between two pings of the fork server while workers end
+NO_REPORT = 5.0  # s without an answer after which it is taken for stopped
 
 log = logging.getLogger("pipepool")
 
@@ -65,6 +72,7 @@ class WorkerManager:
         self.cause: BaseException | None = None
         self.killed = self.restarts = 0
         self.started = loop.create_future()
+        self._may_kill = loop.create_future()  # at the end of the pool: workers have ended, or must
         self._fork_server = self._start_fork_server()
         self._slow_start = in_empty_context(loop.call_later, SLOW_START, self._warn_of_slow_start)
         self._start_workers()
@@ -80,7 +88,7 @@ class WorkerManager:
             self.started.set_result(None)
 
     def _start_fork_server(self) -> ForkServerClient:
-        grace = FINALIZER_GRACE if self._setup.finalizer else GRACE
+        grace = FINALIZER_GRACE if self._setup.finalizer else ORPHAN_GRACE
         return ForkServerClient(self._loop, self._config.preload, grace, self)
 
     # Facts
@@ -113,8 +121,11 @@ class WorkerManager:
             return
         ending = sum(each.tasks_left <= self.replace_at for each in self.open)
         ending += len(self._in_state(WorkerState.RETIRING))
+        workers = self._config.workers
         alive = [c for c in self.connections.values() if c.state is not WorkerState.DEAD]
-        for _ in range(self._config.workers + ending - len(alive)):
+        # Each worker may still end, for example its threads: then at most one more is started.
+        room = 3 * workers - len(self.connections)
+        for _ in range(min(workers + ending - len(alive), room)):
             self._token += 1
             try:
                 setup = self._pickled_setup or pickle_for_child(self._setup)
@@ -193,7 +204,9 @@ class WorkerManager:
     def initializer_failed(self, connection: WorkerConnection, error: BaseException) -> None:
         """Handle the failure of a worker's initializer."""
         connection.close()
-        self._kill_later(connection)
+        in_empty_context(
+            self._loop.call_later, FAILED_TIMEOUT, self._kill_if_alive, connection.token
+        )
         self._retry_later(f"the initializer of a worker failed: {error_text(error)}", error)
 
     def _retry_later(self, why: str, cause: BaseException | None = None) -> None:
@@ -240,14 +253,16 @@ class WorkerManager:
             self.idle[connection] = None
         elif connection.state is WorkerState.RETIRING:
             connection.close()
-            self._kill_later(connection)
+            in_empty_context(self._loop.call_later, SLOW_END, self._warn_of_slow_end, connection)
             self._activate_spares()
 
-    def _kill_later(self, connection: WorkerConnection) -> None:
-        """Kill a worker if it does not end by itself, for example because its finalizer hangs."""
-        in_empty_context(
-            self._loop.call_later, RETIRING_TIMEOUT, self._kill_if_alive, connection.token
-        )
+    def _warn_of_slow_end(self, connection: WorkerConnection) -> None:
+        if connection.token in self.connections and not self._is_closing:
+            log.warning(
+                "worker %s still ends after %g s: a finalizer, a thread or a queue has not ended",
+                connection.pid,
+                SLOW_END,
+            )
 
     def _kill_if_alive(self, token: int) -> None:
         if token in self.connections and not self._is_closing:
@@ -265,10 +280,6 @@ class WorkerManager:
     ) -> None:
         """Pass a frame on."""
         self._listener.results_received(connection, entries, blob)
-
-    def flush(self, connection: WorkerConnection) -> None:
-        """Make a worker send the results that it holds while it runs a task."""
-        self._fork_server.flush(connection.token)
 
     def unreadable(self, connection: WorkerConnection, error: Exception) -> None:
         """Handle a frame that is larger than the memory, or damaged: end the worker."""
@@ -295,6 +306,12 @@ class WorkerManager:
         self.killed += not connection.is_killed
         connection.is_killed = True
         self._fork_server.kill(connection.token)
+        in_empty_context(self._loop.call_later, KILL_TIMEOUT, self._kill_without_server, connection)
+
+    def _kill_without_server(self, connection: WorkerConnection) -> None:
+        """Kill a worker that the fork server has not killed, because it is stopped itself."""
+        if connection.token in self.connections and connection.pid:
+            kill_child_of(self._fork_server.pid, connection.pid)
 
     def worker_disconnected(self, connection: WorkerConnection) -> None:
         """Handle the end of a worker; requeue the tasks that it had not started."""
@@ -304,6 +321,7 @@ class WorkerManager:
         connection.revoke()  # it may still run without its socket or fork server
         connection.close()
         self._withdraw(connection)
+        connection.collect()
         held, connection.tasks = list(connection.tasks.values()), {}
         waiting: list[Task] = []
         unsent: list[Task] = []
@@ -334,6 +352,8 @@ class WorkerManager:
 
     def _report_death(self, connection: WorkerConnection) -> None:
         self.connections.pop(connection.token, None)
+        if self._is_closing and not self.connections:
+            self.stop_waiting()
         if connection.is_reported:
             return
         connection.is_reported = True
@@ -352,10 +372,12 @@ class WorkerManager:
             connection.read_all()
         self.worker_disconnected(connection)
         self._report_death(connection)
+        self._start_workers()  # there is room for one more
 
     def fork_server_ended(self, why: str) -> None:
         """Start another fork server: this one has ended, and all its workers with it."""
         if self._is_closing:
+            self.stop_waiting()
             return
         if not self._was_ready:
             self.fail(why)
@@ -390,8 +412,17 @@ class WorkerManager:
         """Start no worker from now on."""
         self._is_closing = True
 
-    async def close(self) -> None:
-        """End every worker and the fork server, within a bounded time."""
+    def stop_waiting(self) -> None:
+        """While the pool ends: kill the workers that have not ended yet."""
+        if not self._may_kill.done():
+            self._may_kill.set_result(None)
+
+    async def close(self, deadline: float | None) -> None:
+        """End every worker and the fork server.
+
+        Workers may run their finalizers, threads and queues to the end, at most until `deadline`,
+        in loop time; None: without a limit, as those of the standard executor.
+        """
         self._is_closing = True
         self._set_started()
         for connection in list(self.connections.values()):
@@ -400,7 +431,40 @@ class WorkerManager:
             connection.close()
         self.open.clear()
         self.idle.clear()
+        if self.connections and self._fork_server.is_ready and not self._is_restarting:
+            await self._wait_for_workers(deadline)
+        for token in self.connections:
+            self._fork_server.kill(token)
         self._fork_server.close()
         if not self._is_restarting:
             await asyncio.wait([self._fork_server.ended], timeout=self._fork_server.end_timeout)
             self._fork_server.kill_server("the fork server did not end")
+
+    async def _wait_for_workers(self, deadline: float | None) -> None:
+        """Wait until all workers have ended, while the fork server reports that it is alive."""
+        now = began = self._loop.time()
+        while deadline is None or now < deadline:
+            left = PING_PAUSE if deadline is None else min(PING_PAUSE, deadline - now)
+            await asyncio.wait([self._may_kill], timeout=left)
+            now = self._loop.time()
+            if self._may_kill.done() or now - max(began, self._fork_server.heard_at) > NO_REPORT:
+                return
+            self._fork_server.ping()
+
+
+def kill_child_of(parent: int, pid: int) -> None:
+    """Kill a process if it is a child of `parent`, so that no other process with its pid is hit."""
+    if not hasattr(os, "pidfd_open"):
+        return
+    try:
+        descriptor = os.pidfd_open(pid)
+    except OSError:
+        return
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        if int(fields[1]) == parent:
+            signal.pidfd_send_signal(descriptor, signal.SIGKILL)
+    except OSError:  # it has ended meanwhile
+        pass
+    finally:
+        os.close(descriptor)

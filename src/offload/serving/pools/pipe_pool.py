@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import time
+from types import TracebackType
 
 from offload import resource_limits, tasks
 from offload.errors import StartError, UserError
-from offload.serving.lifecycle import readiness
+from offload.serving.lifecycle import readiness, stop_signal
 from offload.serving.metrics import gil_address, gil_state, probe
 from offload.serving.pools import pool_workers
 from offload.serving.pools.pool_workers import DEADLINE, SIGNALS
 from pipepool import BrokenWorker, PipePool
+
+CLOSING = 0.9  # of the drain
 
 
 class Pool(PipePool):
@@ -38,6 +42,24 @@ class Pool(PipePool):
             raise StartError(what, "see their output above")
         probe.facts["worker_pids"] = pids
         pool_workers.record_facts(self.initializer_results())
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close the pool within the time of the drain, whatever the task has left in a worker."""
+        if error is None:
+            await self.close(_time_to_close())
+        else:
+            await super().__aexit__(kind, error, trace)
+
+
+def _time_to_close() -> float:
+    """Return the seconds in which workers may end; the rest of the drain is to kill them."""
+    stopped_at = stop_signal.stop.at or time.monotonic()
+    return max(0.0, stopped_at + CLOSING * stop_signal.DRAIN - time.monotonic())
 
 
 def initialize(task: str) -> pool_workers.WorkerFacts:
