@@ -20,7 +20,7 @@ import pytest
 
 from pipepool import PipeExecutor, PipePool
 from pool_tests import calls
-from pool_tests.helpers import ENVIRONMENT, LIMIT, assume_short, in_pool, wait_for
+from pool_tests.helpers import ENVIRONMENT, LIMIT, assume_short, has_ended, in_pool, wait_for
 
 pytestmark = pytest.mark.server  # starts worker processes
 
@@ -200,7 +200,7 @@ def test_a_forked_child_of_the_application_keeps_no_worker_alive() -> None:
         try:
             for _ in range(4):
                 await pool.run(calls.sleep, 0.01)
-            await wait_for(lambda: not any(map(psutil.pid_exists, old)), 5)
+            await wait_for(lambda: all(map(has_ended, old)), 5)
         finally:
             os.kill(held, 9)
             os.waitpid(held, 0)

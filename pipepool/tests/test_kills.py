@@ -14,7 +14,7 @@ from pipepool.scheduling import scheduler
 from pipepool.workers import worker_manager
 from pipepool.workers.shared_memory import RUNNING
 from pool_tests import calls
-from pool_tests.helpers import assume_short, in_pool, wait_for
+from pool_tests.helpers import assume_short, has_ended, in_pool, wait_for
 
 pytestmark = pytest.mark.server  # starts worker processes
 
@@ -240,6 +240,6 @@ def test_close_ends_although_the_fork_server_is_stopped(monkeypatch: pytest.Monk
         assert fork_server is not None
         fork_server.suspend()
         await pool.close(grace=None)
-        await wait_for(lambda: not psutil.pid_exists(pid))
+        await wait_for(lambda: has_ended(pid))
 
     asyncio.run(asyncio.wait_for(test(), 30))

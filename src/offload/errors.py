@@ -77,7 +77,7 @@ class UserError(Exception):
 
 
 class GateError(UserError):
-    """A gate is red, or a check of the laboratory failed."""
+    """A gate is red, or a check failed."""
 
 
 class UsageError(UserError):

@@ -23,6 +23,8 @@ def clocked(monkeypatch: pytest.MonkeyPatch) -> Clocked:
     monkeypatch.setattr(process_report, "start", lambda _: None)
     monkeypatch.setattr(request_clock, "_share", 1.0)
     monkeypatch.setattr(request_clock, "MOST", 10**9)
+    monkeypatch.setattr(request_clock, "_cells", [])  # without requests that other tests left open
+    monkeypatch.setattr(request_clock, "_local", request_clock._Local())
 
     def begin(application: Any) -> clocked_asgi.ClockedApplication:
         monkeypatch.setattr(user_application, "load", lambda *_: application)

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import IO, Any
 
+import psutil
 from hypothesis import HealthCheck, settings
 
 import pipepool
@@ -40,6 +41,14 @@ async def wait_for(fact: Callable[[], object], seconds: float = 5.0) -> None:
     while not fact():
         assert time.monotonic() < deadline, "it did not become true in time"
         await asyncio.sleep(0.005)
+
+
+def has_ended(pid: int) -> bool:
+    """Whether a process has ended: a zombie that nobody reaps has ended, too."""
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 def wait_until(fact: Callable[[], object], seconds: float = LIMIT) -> bool:

@@ -44,6 +44,11 @@ def mask_query(text: str) -> str:
     return _PARAMETER.sub(_masked_parameter, text)
 
 
+def has_secret(url: str) -> bool:
+    """Whether a parameter of a URL may be a secret."""
+    return mask_query(url) != url
+
+
 def _masked_parameter(found: re.Match[str]) -> str:
     mark, name, value = found.groups()
     is_secret = _SECRET_NAME.search(unquote(name)) is not None

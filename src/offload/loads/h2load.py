@@ -6,7 +6,7 @@ import math
 import re
 
 from offload.flags import Flag
-from offload.loads import Command, Figures, Load, LoadResult, Response, mask_query
+from offload.loads import Command, Figures, Load, LoadResult, Response, has_secret
 from offload.loads._figures import COUNT, NUMBER
 from offload.loads.engine.figures.rates import quantum_of_count
 
@@ -57,7 +57,7 @@ def command(load: Load) -> Command:
     if load.message.method != "GET":
         argv += ["-H", f":method: {load.message.method}"]
     argv += [word for line in load.message.lines for word in ("-H", line)]
-    if mask_query(load.url) != load.url:
+    if has_secret(load.url):
         files["urls"] = f"{load.url}\n"
         return Command((*argv, "-i", "{folder}/urls"), files=files, threads=threads)
     return Command((*argv, load.url), files=files, threads=threads)

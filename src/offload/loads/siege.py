@@ -10,7 +10,7 @@ from typing import Any
 
 from offload.errors import UsageError
 from offload.flags import Flag
-from offload.loads import Command, Figures, Load, LoadResult, Message, Response, mask_query
+from offload.loads import Command, Figures, Load, LoadResult, Message, Response, has_secret
 from offload.loads._figures import is_figure
 from offload.loads._siege_config import config
 from offload.loads._validation import CLOSED_LOOP_ONLY
@@ -76,7 +76,7 @@ def command(load: Load) -> Command:
     elif kind is not None:
         argv = (*argv, "--header", f"Content-Type: {kind}")
     conf = config(load, MAX_USERS, _max_failures(load), hidden)
-    if mask_query(url) == url:
+    if not has_secret(url):
         argv = (*argv, url)
     else:  # a secret, too; siege replaces HOME in its configuration
         conf += f"url = {url.replace('{folder}', '${HOME}')}\n"
@@ -87,7 +87,7 @@ def command(load: Load) -> Command:
 def check_load(load: Load) -> None:
     """Raise UsageError for secrets that siege's configuration cannot have."""
     _, hidden = _lines(load.message)
-    if "$" in load.url and mask_query(load.url) != load.url:
+    if "$" in load.url and has_secret(load.url):
         raise UsageError("siege cannot read a URL with $ from a file", "use driver=builtin")
     for line in hidden:
         if "#" in line or "$" in line:

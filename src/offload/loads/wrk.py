@@ -14,7 +14,7 @@ from offload.loads import (
     LoadResult,
     Message,
     Response,
-    mask_query,
+    has_secret,
     request_target,
 )
 from offload.loads._figures import COUNT, NUMBER
@@ -45,7 +45,7 @@ def command(load: Load) -> Command:
     argv += ["-d", f"{math.ceil(load.seconds or 0)}s", "--timeout", f"{math.ceil(load.timeout)}s"]
     files = {}
     url, parts = load.url, urlsplit(load.url)
-    is_secret = mask_query(url) != url
+    is_secret = has_secret(url)
     if load.message != Message() or is_secret:
         files["request.lua"] = _script(load)
         argv += ["-s", "{folder}/request.lua"]

@@ -111,7 +111,7 @@ def test_a_small_file_with_too_many_records_is_an_error_in_one_line() -> None:
         refused = fab_here(f"{command}:{folder.name}")
         assert (refused.returncode, refused.stdout) == (StorageError.exit_code, "")
         assert refused.stderr == (
-            f"error: {path} has more than 128 MiB of records: "
+            f"error: {path} has more than 256 MiB of records: "
             "decompress it by gunzip, if you trust it\n"
         )
 

@@ -183,7 +183,7 @@ class _ForkServer:
         return True
 
     def _run_worker(self, token: int, sock: int, memory: int) -> NoReturn:
-        """Live the life of a worker, from the fork to the exit.
+        """Run a worker from the fork to the exit.
 
         It does what multiprocessing does around a child, in this order: `_bootstrap` is
         BaseProcess._bootstrap (process.py, line 290 in CPython 3.11.2 and 3.13.0), and `main` is

@@ -17,14 +17,15 @@ from offload.suites import Case
 
 FILE = machines.FILE
 MAX_COUNT, MAX_ROUNDS = 10**9, 1000  # of users or requests; more rounds would take days
-MAX_CASES = 1000  # and blocks: more would take days, and no report of them could be read
+MAX_CASES = 1000  # more would take days; the same limit holds for blocks
 
 
 def save(plan: Plan, folder: Path) -> None:
     """Save the plan in its run's folder; raise StorageError, or UsageError if it is too long."""
     path = folder / FILE
-    if len(plan.cases) > MAX_CASES:
-        raise UsageError(f"{len(plan.cases)} cases are too many", f"use at most {MAX_CASES}")
+    for name, found in (("cases", plan.cases), ("blocks", plan.blocks)):
+        if len(found) > MAX_CASES:
+            raise UsageError(f"{len(found)} {name} are too many", f"use at most {MAX_CASES}")
     try:
         values = {**asdict(plan), machines.KEY: machines.read(folder)}
         for case, saved in zip(plan.cases, values["cases"], strict=True):
@@ -73,7 +74,7 @@ def find(folder: Path) -> Plan | None:
     try:
         return load(folder) if exists(folder) else None
     except StorageError as error:
-        journal.warn_once(f"{error.what}: its records are used without it")
+        journal.warn_once(f"{error.what}: its records are read without it")
         return None
 
 

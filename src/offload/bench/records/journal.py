@@ -29,9 +29,8 @@ from offload.errors import StorageError, escaped, shortened
 
 RESULTS = Path(os.environ.get("RESULTS", "results")).absolute()
 FILE = "records.jsonl"
-MOST_LISTED = 3  # line numbers in a warning
 COMPRESSED = f"{FILE}.gz"
-LARGEST_MIB = 128  # of decompressed records: ten times those of the largest runs
+MOST_LISTED = 3  # line numbers in a warning
 LASTING = "load_tests"  # the run to which all single load tests are appended
 
 
@@ -126,9 +125,9 @@ def decompressed(folder: Path) -> bytes:
     path = folder / COMPRESSED
     if not is_file(path):
         return b""
-    most = LARGEST_MIB << 20
+    most = files.MAX_MIB << 20
     try:
-        packed = files.read(path, most + 1)
+        packed = files.read(path)
     except OSError as error:
         raise _unusable(path, error) from error
     try:
@@ -137,7 +136,7 @@ def decompressed(folder: Path) -> bytes:
     except (OSError, EOFError, zlib.error) as error:
         raise StorageError(f"{path} is damaged: {error}", "copy the file again") from None
     if len(content) > most:
-        what = f"{path} has more than {LARGEST_MIB} MiB of records"
+        what = f"{path} has more than {files.MAX_MIB} MiB of records"
         raise StorageError(what, "decompress it by gunzip, if you trust it")
     return content
 

@@ -32,11 +32,13 @@ class Server(TCPServer):
     def get_request(self) -> tuple[socket.socket, Any]:
         """Return a connection and its address; pause if none can be accepted."""
         try:
-            return super().get_request()
+            connection, address = super().get_request()
         except OSError as error:
             if accepting.is_exhausted(error):
                 time.sleep(accepting.PAUSE)
             raise
+        accepting.receive_from(connection)
+        return connection, address
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Ignore a client that disconnected early (the client counts it); log other errors."""

@@ -12,12 +12,19 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
+import sys
+from contextlib import suppress
 from typing import Any
 
 from offload.serving.lifecycle import log
+from offload.serving.lifecycle.stop_signal import stop
 
 MOST_AT_ONCE = 16  # connections accepted in one iteration of the loop; a guess
 PAUSE = 0.1  # s until the next attempt; a guess
+MIN_TTL = {  # options of Linux, by family: IP_MINTTL and IPV6_MINHOPCOUNT
+    socket.AF_INET: (socket.IPPROTO_IP, 21),
+    socket.AF_INET6: (socket.IPPROTO_IPV6, 73),
+}
 EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
@@ -27,6 +34,19 @@ def is_exhausted(error: OSError) -> bool:
         return False
     log.failure(f"no connection can be accepted: {error.strerror}")
     return True
+
+
+def set_min_ttl(sock: socket.socket, ttl: int) -> None:
+    """Let the kernel drop packets to a socket whose time to live is below `ttl` (Linux)."""
+    if sys.platform == "linux":
+        with suppress(OSError, KeyError):  # a sandbox may forbid it
+            sock.setsockopt(*MIN_TTL[sock.family], ttl)
+
+
+def receive_from(connection: socket.socket) -> None:
+    """Receive packets of a connection that began while new ones were dropped: it inherits that."""
+    if stop.at is not None:
+        set_min_ttl(connection, 0)
 
 
 class ListeningSocket(socket.socket):
@@ -48,11 +68,14 @@ class ListeningSocket(socket.socket):
             asyncio.get_running_loop().call_soon(self._begin_iteration)
         self._accepted += 1
         try:
-            return super().accept()
+            connection, address = super().accept()
         except OSError as error:
             self._accepted -= 1
             if not is_exhausted(error):
                 raise
+        else:
+            receive_from(connection)
+            return connection, address
         self._is_full = True
         self._watch(False)
         asyncio.get_running_loop().call_later(PAUSE, self._watch, True)

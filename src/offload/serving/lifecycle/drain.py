@@ -11,13 +11,11 @@ from __future__ import annotations
 import asyncio
 import select
 import socket
-import sys
 from collections.abc import Callable
 from contextlib import suppress
 
 from offload.serving.lifecycle import accepting
 
-IP_MINTTL = 21  # of Linux
 HANDSHAKE = 0.02  # s for the kernel to complete handshakes that began before `refuse_new`; a guess
 QUIET = 0.05  # s without a new request until idle connections are closed; a guess
 SENDING = 2.0  # s for slow clients to receive their responses after the last task; a guess
@@ -29,11 +27,9 @@ def refuse_new(listening: socket.socket) -> None:
     Otherwise a connection that arrives between the last accept() and close() is reset. With this,
     its client is refused when it tries again. Other processes that share the socket must end, too.
     """
-    if sys.platform == "linux":
-        # Packets need a time to live of 255; systems send with 64 or 128. Connections in the queue
-        # are kept. A filter (SO_ATTACH_FILTER) does the same, but for root only on some kernels.
-        with suppress(OSError):  # a sandbox may forbid it
-            listening.setsockopt(socket.IPPROTO_IP, IP_MINTTL, 255)
+    # Packets need a time to live of 255; systems send with 64 or 128. Connections in the queue are
+    # kept. A filter (SO_ATTACH_FILTER) does the same, but for root only on some kernels.
+    accepting.set_min_ttl(listening, 255)
 
 
 def is_waiting(listening: socket.socket, seconds: float = HANDSHAKE) -> bool:
