@@ -137,7 +137,7 @@ def _remedy(path: Path, error: BaseException) -> str:
 def _as_program(file: str) -> Iterator[None]:
     """Import a module as the only file of a program: in each server and command alike.
 
-    It finds sys.argv as in `python FILE`, also later. It cannot change how this process stops:
+    sys.argv is `[FILE]` during the import and stays so. It cannot change how this process stops:
     os._exit raises SystemExit inside the block, and the handlers of stop signals are restored.
     """
     sys.argv[:] = [file]

@@ -52,7 +52,7 @@ def test_a_module_that_ignores_stop_signals_does_not_keep_a_server(
     try:
         assert "serves" in read_line(process.stderr)
         assert get(f"http://127.0.0.1:{port}/")[0] == 200
-        time.sleep(1.5)  # a call can change the handlers until RESTORE s later
+        time.sleep(1.5)  # a call can change the handlers until RESTORE_INTERVAL later
         process.terminate()
         _, errors = process.communicate(timeout=20)
     finally:

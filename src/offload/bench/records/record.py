@@ -120,8 +120,8 @@ class Baseline:
 class LoadFacts:
     """The load tool: its `model` is "closed" or "open".
 
-    `argv` is its command. If it is None, it is that of the previous record of the case and `kind`
-    that has one, except for the URL. `output` is what the tool printed. For builtin this repeats
+    `argv` is its command. None means: the same as in the last record of this case and `kind` that
+    has one, with another URL. `output` is what the tool printed. For builtin this repeats
     `result`, and is stored only if the load failed.
 
     `cpu_s` is the CPU time of all its processes, within the window if the tool reports that.

@@ -42,7 +42,7 @@ LIMITS = {
 _SEPARATOR = re.compile(r"[ \t]*,[ \t]*")
 _LENGTH = re.compile(r"[0-9]{1,19}")
 
-RESTORE = 1.0  # s
+RESTORE_INTERVAL = 1.0  # s between two restorations of the signal handlers
 Run = Callable[[], Awaitable[TimedResult]]  # runs the task once, by the server's strategy
 
 
@@ -104,9 +104,9 @@ def _run(serving: Coroutine[Any, Any, None]) -> None:
 
 
 def _restore_signals(loop: asyncio.AbstractEventLoop) -> None:
-    """Handle stop signals again every RESTORE s, in case a task on the loop has changed that."""
+    """Restore the stop signals' handlers repeatedly: a task on the loop may have replaced them."""
     stop.restore()
-    loop.call_later(RESTORE, _restore_signals, loop)
+    loop.call_later(RESTORE_INTERVAL, _restore_signals, loop)
 
 
 class _Application(Application):

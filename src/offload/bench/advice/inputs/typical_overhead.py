@@ -45,7 +45,7 @@ def _typical(
 
 
 # Medians of 12 to 15 sets of one to three rounds, Tornado, 2 cores, Python 3.11, 2026-11-24 to
-# 2026-11-27
+# 2026-11-27; lab/advice.rst has the command that repeats it
 TYPICAL = {
     "loop": _typical(261, 334, (57, 73), (1520, 2050)),
     "threads": _typical(354, 442, (18, 22), (967, 1440), (462, 575), 230),
