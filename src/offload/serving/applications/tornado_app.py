@@ -294,9 +294,9 @@ async def _accept(
     await stopped.wait()
     if not is_shared:
         drain.refuse_new(listening)
-    await drain.accept_waiting(listening, backlog)
+    quiet_s = await drain.accept_waiting(listening, backlog)
     server.stop()
-    await requests.finish()
+    await requests.finish(drain.LATE_QUIET if is_shared else quiet_s)
     await server.close_all_connections()
     if protection.guard is not None and protection.guard.stuck:
         if not is_shared:

@@ -120,9 +120,9 @@ class _Serving:
             return
         await stopped.wait()
         drain.refuse_new(self._listening)
-        await drain.accept_waiting(self._listening, self._backlog)
+        quiet_s = await drain.accept_waiting(self._listening, self._backlog)
         assert isinstance(loop, _Loop)
         loop.close_servers()
         self._listening.close()
-        await drain.wait_until_quiet(lambda: self._started, lambda: self._busy > 0)
+        await drain.wait_until_quiet(lambda: self._started, lambda: self._busy > 0, quiet_s)
         loop.call_later(drain.SENDING, loop.abort)

@@ -126,9 +126,10 @@ class _Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Drain first: uvicorn alone would reset queued connections and wait for slow clients."""
+        quiet_s = drain.QUIET
         for listening in sockets or []:
             drain.refuse_new(listening)
-            await drain.accept_waiting(listening, self.config.backlog)
+            quiet_s = max(quiet_s, await drain.accept_waiting(listening, self.config.backlog))
         for each in (*self.servers, *(sockets or [])):
             each.close()
         state = self.server_state
@@ -136,7 +137,9 @@ class _Server(uvicorn.Server):
         for connection in [*state.connections]:
             if not hasattr(connection, "cycle"):  # a WebSocket, which has no end of its own
                 connection.shutdown()
-        await drain.wait_until_quiet(lambda: state.total_requests, lambda: bool(state.tasks))
+        await drain.wait_until_quiet(
+            lambda: state.total_requests, lambda: bool(state.tasks), quiet_s
+        )
         await self._close_connections()
         await super().shutdown(sockets)
 

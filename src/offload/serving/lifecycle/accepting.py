@@ -17,7 +17,6 @@ from contextlib import suppress
 from typing import Any
 
 from offload.serving.lifecycle import log
-from offload.serving.lifecycle.stop_signal import stop
 
 MOST_AT_ONCE = 16  # connections accepted in one iteration of the loop; a guess
 PAUSE = 0.1  # s until the next attempt; a guess
@@ -44,9 +43,11 @@ def set_min_ttl(sock: socket.socket, ttl: int) -> None:
 
 
 def receive_from(connection: socket.socket) -> None:
-    """Receive packets of a connection that began while new ones were dropped: it inherits that."""
-    if stop.at is not None:
-        set_min_ttl(connection, 0)
+    """Receive packets of a connection that began while new ones were dropped: it inherits that.
+
+    The listener may be shared with a process that knows of the stop before this one.
+    """
+    set_min_ttl(connection, 0)
 
 
 class ListeningSocket(socket.socket):

@@ -18,6 +18,9 @@ from offload.serving.lifecycle import accepting
 
 HANDSHAKE = 0.02  # s for the kernel to complete handshakes that began before `refuse_new`; a guess
 QUIET = 0.05  # s without a new request until idle connections are closed; a guess
+LATE_QUIET = (
+    0.3  # the same after late connections: their dropped packets are sent again after 0.2 s
+)
 SENDING = 2.0  # s for slow clients to receive their responses after the last task; a guess
 
 
@@ -39,22 +42,30 @@ def is_waiting(listening: socket.socket, seconds: float = HANDSHAKE) -> bool:
     return bool(waiting.poll(seconds * 1000))
 
 
-async def accept_waiting(listening: socket.socket, backlog: int) -> None:
-    """Let the loop accept the connections in the listen queue, but not an endless stream."""
+async def accept_waiting(listening: socket.socket, backlog: int) -> float:
+    """Let the loop accept the connections in the listen queue, but not an endless stream.
+
+    Return the seconds without a new request after which idle connections may be closed.
+    """
+    quiet_s = QUIET
     iterations = backlog // accepting.MOST_AT_ONCE + 3  # loops without Tornado need fewer
     for _ in range(iterations):
         if not is_waiting(listening, 0):
             await asyncio.sleep(HANDSHAKE)
             if not is_waiting(listening, 0):
-                return
+                break
+        quiet_s = LATE_QUIET
         await asyncio.sleep(0)
+    return quiet_s
 
 
-async def wait_until_quiet(started: Callable[[], int], is_busy: Callable[[], bool]) -> None:
-    """Wait until no request is in progress and none was `started` for QUIET seconds."""
+async def wait_until_quiet(
+    started: Callable[[], int], is_busy: Callable[[], bool], quiet_s: float
+) -> None:
+    """Wait until no request is in progress and none was `started` for `quiet_s` seconds."""
     while True:
         before = started()
-        await asyncio.sleep(QUIET)
+        await asyncio.sleep(quiet_s)
         await asyncio.sleep(0)  # a loop that was blocked may run timers before it reads sockets
         if not is_busy() and started() == before:
             return
@@ -103,9 +114,9 @@ class Requests:
         self.at_work = Count()
         self.being_sent = Count()
 
-    async def finish(self) -> None:
+    async def finish(self, quiet_s: float) -> None:
         """Wait until no task runs and no request arrives, then for the responses, up to SENDING."""
         await self.at_work.wait()
-        await wait_until_quiet(lambda: self.at_work.started, lambda: self.at_work.now > 0)
+        await wait_until_quiet(lambda: self.at_work.started, lambda: self.at_work.now > 0, quiet_s)
         with suppress(TimeoutError):
             await asyncio.wait_for(self.being_sent.wait(), SENDING)
