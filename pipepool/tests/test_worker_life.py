@@ -273,10 +273,9 @@ def number():
 if __name__ == "__main__":
     with create(1) as executor:
         futures = [executor.submit(complain), executor.submit(number), executor.submit(complain)]
-        outcomes = [future.result(4) for future in futures]
+        outcomes = [future.result(12) for future in futures]
         is_program_fine = os.spawnlp(os.P_WAIT, "sh", "sh", "-c", "exit 0") == 0
         Path("PATH").write_text(f"{outcomes[1]} {outcomes[0] == outcomes[2]} {is_program_fine}")
-    os._exit(0)
 """
 
 
