@@ -48,5 +48,5 @@ def computes() -> None:
 
 
 def computes_in_one_call() -> None:
-    """Compute some 20 ms in one call into C, which does not let the GIL go."""
-    sum(range(1_500_000))
+    """Compute 20 to 60 ms in one call into C, which does not let the GIL go."""
+    sum(range(4_000_000))
