@@ -18,9 +18,7 @@ from offload.serving.lifecycle import accepting
 
 HANDSHAKE = 0.02  # s for the kernel to complete handshakes that began before `refuse_new`; a guess
 QUIET = 0.05  # s without a new request until idle connections are closed; a guess
-LATE_QUIET = (
-    0.3  # s, the same after late connections: clients send dropped packets again after 0.2 s
-)
+LATE_QUIET = 0.3  # s, after late connections: clients send dropped packets again after 0.2 s
 SENDING = 2.0  # s for slow clients to receive their responses after the last task; a guess
 
 
