@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from invoke import Context
@@ -55,10 +56,9 @@ def _pools(quick: bool, workers: int, form: str) -> tuple[str, object]:
     from lab.pools import pools_table as report
     from lab.pools import run as pools
     from lab.pools import summary
-    from offload.bench.telemetry import host
 
     lines = pools.measure_pools(quick, workers, output.print_progress)
-    found, here = summary.summarize(lines), host.pool_conditions(workers)
+    found, here = summary.summarize(lines), _conditions(workers)
     return report.text(found, lines, here, form), report.as_dict(found, lines, here)
 
 
@@ -81,12 +81,11 @@ def check_executors(context: Context, quick: bool = False) -> None:
     """
     from lab.method import method_verdicts
     from lab.pools import targets
-    from offload.bench.telemetry import host
 
     lines = targets.measure_targets(quick, WORKERS, output.print_progress)
     servers, missing = _servers(quick, WORKERS)
     results = targets.check_targets(lines, servers, targets.is_polling(WORKERS))
-    print(f"{host.pool_conditions(WORKERS)}\n\n{method_verdicts.text(results)}")
+    print(f"{_conditions(WORKERS)}\n\n{method_verdicts.text(results)}")
     for why in missing.values():
         print(f"Left out: {why}.")
     if failed := [result for result in results if result.passed is not True]:
@@ -101,15 +100,22 @@ def _print_hops(plan: Plan, records: Sequence[Record], style: str) -> None:
     from lab.pools import hops
     from lab.pools import hops_table as report
     from offload.bench.records.run_records import RunRecords
-    from offload.bench.telemetry import host
 
     windows = RunRecords(records).windows()
     workers = next(int(str(c.settings["workers"])) for c in plan.cases if "workers" in c.settings)
     figures, missing = hops.summarize(windows), hops.missing_servers(windows)
-    conditions = host.pool_conditions(workers)
+    conditions = _conditions(workers)
     if not figures:
         raise RunError(f"no server has figures: {'; '.join(missing.values())}")
     if style == "json":
         print(json.dumps(report.as_dict(figures, missing, conditions), indent=2))
     else:
         print(report.text(figures, missing, conditions, "rst" if style == "rst" else "simple"))
+
+
+def _conditions(workers: int) -> str:
+    """Return the date, this machine and the size of all pools as one line."""
+    from offload.bench.telemetry import host
+
+    today = datetime.now(UTC).date().isoformat()
+    return f"Measured {today} on {host.sentence(host.environment())}; {workers} workers a pool."

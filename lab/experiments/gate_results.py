@@ -12,15 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab import DATA
+from lab.method import resampling
 from lab.method.method_check import CheckResult
+from lab.method.resampling import Round
 from offload.bench.analysis.comparison import rate_of, work_by_round
 from offload.bench.analysis.expression import Measured
 from offload.bench.experiments import gate as gates
 from offload.bench.experiments.gate import GateResult
 from offload.bench.records import json_lines
 from offload.bench.records.run_records import RunRecords, pairs_by_round
-from offload.bench.stats import resampling, student_t
-from offload.bench.stats.resampling import Round
+from offload.bench.stats import student_t
 from offload.bench.telemetry import host
 from offload.errors import StorageError
 from offload.reports.gate import sentences

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from itertools import cycle, islice
 from pathlib import Path
 
+from lab.method import resampling
+from lab.method.resampling import MAX_FALSE_POSITIVES, MIN_POWER, ResamplingResult
 from offload import prctl
 from offload.bench.analysis import comparison, rate
 from offload.bench.experiments.block import measure_round
@@ -20,9 +22,8 @@ from offload.bench.planning.plan import Plan
 from offload.bench.records import journal
 from offload.bench.records.record import WINDOW, Record
 from offload.bench.records.run_records import RunRecords
-from offload.bench.stats import resampling, sequential, student_t
+from offload.bench.stats import sequential, student_t
 from offload.bench.stats.paired_test import DISTURBED, FASTER, SLOWER
-from offload.bench.stats.resampling import MAX_FALSE_POSITIVES, MIN_POWER, ResamplingResult
 from offload.bench.trial import builder
 from offload.errors import RunError
 from offload.suites import Case

@@ -6,6 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from lab.pools.ratio_of_means import ratio_of_means
 from offload.bench.analysis.comparison import rate_of
 from offload.bench.planning import plan
 from offload.bench.planning.blocks import Block
@@ -99,7 +100,7 @@ def _hop(server: str, rounds: Mapping[str, Rounds], records: Sequence[Record]) -
         statistics.geometric_mean(rate for rate, _ in own.values()),
         statistics.fmean(cpu_us for _, cpu_us in own.values()),
         _mean([*added.values()]),
-        ratio.ratio_of_means(both),
+        ratio_of_means(both),
         None if server == STANDARD else _rate_ratio(own, rounds.get(STANDARD, {})),
         any("client-bound" in flags.kinds(record) for record in windows),
     )

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from lab.method.method_check import CheckResult
 from lab.pools import hops, run, summary
 from lab.pools.hops import Hop
+from lab.pools.ratio_of_means import ratio_of_means
 from lab.pools.run import Line
 from lab.pools.summary import REFERENCE
 from offload.bench.stats import ratio
@@ -133,7 +134,7 @@ def _chaos(chaos: Line) -> Iterator[CheckResult]:
     yield CheckResult(f"{what} workers", f"{restarts} restarts", str(kills), restarts == kills)
     calm = statistics.fmean(chaos["calm"])
     # Seconds in which no task completed count, too.
-    share = ratio.ratio_of_means([(calm, rate) for rate in chaos["rates"]])
+    share = ratio_of_means([(calm, rate) for rate in chaos["rates"]])
     yield _check_minimum(f"{what} rate", share, MIN_CHAOS_RATE, " of the rate without kills")
 
 

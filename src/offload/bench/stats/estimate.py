@@ -19,7 +19,7 @@ class Estimate:
     """A rate in requests/s with its confidence interval, whose coverage is at least 95 %.
 
     The coverage assumes that all rounds have the same distribution. If one round in ten is slower
-    by 10 %, coverage is 85 % in the simulation of tests/bench/stats/test_resampling.py.
+    by 10 %, coverage is 85 % in the simulation of tests/lab/method/test_resampling.py.
     `half_width` is a share of `value`: `high` is value x (1 + half_width), and `low` is
     value / (1 + half_width). `n` counts the rounds with a known rate. `resolved`: the case needs
     no further round, because `n` is an analysis point and `half_width` is within the target.

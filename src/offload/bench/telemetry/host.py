@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import os
 import platform
-from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -37,12 +36,6 @@ def sentence(facts: dict[str, object]) -> str:
     cores, python = (facts.get(name) or "unknown" for name in ("cores", "python"))
     guest = f", {facts['virtualisation']} guest" if facts.get("virtualisation") else ""
     return f"{cpu}, {cores} cores{guest}, {kernel}, Python {python}"
-
-
-def pool_conditions(workers: int) -> str:
-    """Return the date, this machine and the size of all pools as one line."""
-    today = datetime.now(UTC).date().isoformat()
-    return f"Measured {today} on {sentence(environment())}; {workers} workers a pool."
 
 
 def load_average() -> tuple[float, float, float]:

@@ -7,8 +7,9 @@ import random
 
 import pytest
 
-from offload.bench.stats import resampling, sequential
-from offload.bench.stats.resampling import ResamplingResult, aa_test, coverage, gate_test, power
+from lab.method import resampling
+from lab.method.resampling import ResamplingResult, aa_test, coverage, gate_test, power
+from offload.bench.stats import sequential
 from tests.bench.stats.oracle import stats
 
 
