@@ -48,5 +48,5 @@ def computes() -> None:
 
 
 def computes_in_one_call() -> None:
-    """Compute 20 to 60 ms in one call into C, which does not let the GIL go."""
-    sum(range(4_000_000))
+    """Compute 100 to 300 ms in one call into C, which does not let the GIL go."""
+    sum(range(12_000_000))

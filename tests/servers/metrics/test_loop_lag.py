@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import pytest
 
@@ -24,3 +25,24 @@ def test_a_request_does_not_fail_because_the_loop_of_a_paused_timer_is_closed(
     asyncio.run(pause())
     loop_lag.note_request()
     assert loop_lag._paused == []
+
+
+def test_the_first_requests_after_a_pause_are_sampled_if_they_block_the_loop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(loop_lag, "_paused", [])
+    monkeypatch.setattr(loop_lag, "_requested", 0.0)
+
+    async def block_after_pause() -> dict[str, float | None]:
+        loop_lag.watch(asyncio.get_running_loop())
+        async with asyncio.timeout(20):
+            while not loop_lag._paused:
+                await asyncio.sleep(0.01)
+        began = time.monotonic()
+        loop_lag.note_request()
+        time.sleep(0.2)
+        await asyncio.sleep(0.05)
+        return loop_lag.between(began, time.monotonic())
+
+    found = asyncio.run(block_after_pause())
+    assert found["loop_lag_max_ms"] > 100  # type: ignore[operator]

@@ -44,17 +44,22 @@ def watch(
         if on_sample is not None:
             on_sample()
         if pauses and now - _requested > QUIET:
-            _paused.append(lambda: loop.call_soon_threadsafe(start))
+            _paused.append(resume)
             return
         due = now + INTERVAL  # not the old due time plus 10 ms: epoll waits for whole milliseconds
         loop.call_later(INTERVAL, tick)
 
-    def start() -> None:
+    def resume() -> None:
         nonlocal due
-        due = monotonic() + INTERVAL
-        loop.call_later(INTERVAL, tick)
+        due = (
+            monotonic() + INTERVAL
+        )  # of the request, which may block the loop before `schedule` runs
+        loop.call_soon_threadsafe(schedule)
 
-    start()
+    def schedule() -> None:
+        loop.call_later(max(0.0, due - monotonic()), tick)
+
+    schedule()
 
 
 def note_request() -> None:
