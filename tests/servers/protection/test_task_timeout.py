@@ -41,9 +41,9 @@ def test_a_worker_that_exceeds_the_timeout_is_replaced(
     took = time.monotonic() - began
     assert (status, body) == (504, b"the task did not end within 0.4 s\n")
     assert TIMEOUT <= took < TIMEOUT + 3
-    (tmp_path / "hang").unlink()
-    assert [get(running.url) for _ in range(4)] == [(200, b"done")] * 4
     assert wait_until(lambda: any(not is_running(pid) for pid in pids))
+    (tmp_path / "hang").unlink()  # not before its worker is killed: the task would end by itself
+    assert [get(running.url) for _ in range(4)] == [(200, b"done")] * 4
     assert (counts(running)["timed_out"], counts(running)["stuck"]) == (1, 0)
 
 
