@@ -119,7 +119,9 @@ class ReadyServer:
         facts = builder.with_gil(self.facts, loaded.gil_state)
         resources = loaded.resources
         host = replace(resources.host, python_s=speed.python_s, memory_s=speed.memory_s)
-        memory = Memory() if neighbours else resources.memory  # servers of a block share pages
+        memory = resources.memory
+        if neighbours:  # servers of a block share pages
+            memory = Memory(whole_mib=memory.whole_mib)
         loaded = replace(loaded, resources=replace(resources, host=host, memory=memory))
         return build_record(trial, case, facts, self.before, self.alone, loaded, self.flags)
 

@@ -172,12 +172,16 @@ class Result(Figures):
 class Memory:
     """The peak memory of a process tree in MiB; PSS counts shared pages once.
 
+    `whole_mib` are the private pages of all processes, and once the pages that they share: those of
+    the process that shares most. Unlike PSS it does not depend on other programs that share pages.
+
     The tree of a server `dask` with `scheduler` or `ssh` does not contain the workers.
     """
 
     pss_mib: float | None = None
     uss_mib: float | None = None
     rss_mib: float | None = None
+    whole_mib: float | None = None
 
 
 @dataclass(frozen=True)

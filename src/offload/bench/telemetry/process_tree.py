@@ -74,7 +74,10 @@ class ProcessTree:
         return self._total(lambda p: p.num_fds())
 
     def memory(self) -> dict[str, float | None]:
-        """Return the total memory in MiB; PSS counts a page shared by n processes as 1/n each."""
+        """Return the total memory in MiB; PSS counts a page shared by n processes as 1/n each.
+
+        "whole" is the sum of the private pages, and the pages of the process that shares most.
+        """
         kinds, sizes = ("pss", "uss", "rss"), []
         for process in self.members:
             try:
@@ -82,11 +85,16 @@ class ProcessTree:
             except psutil.NoSuchProcess:
                 continue
             except psutil.Error:  # that of another user: without it, the sum would be too small
-                return {f"memory_{kind}_mib": None for kind in kinds}
-        return {
+                return {f"memory_{kind}_mib": None for kind in (*kinds, "whole")}
+        found = {
             f"memory_{kind}_mib": _mib(getattr(size, kind, None) for size in sizes)
             for kind in kinds
         }
+        private = found["memory_uss_mib"]
+        if private is None:
+            return {**found, "memory_whole_mib": None}
+        shared = max(size.rss - size.uss for size in sizes) / MIB
+        return {**found, "memory_whole_mib": round(private + shared, 2)}
 
     def _total(self, read: Callable[[psutil.Process], float | None]) -> float | None:
         """Return the sum of one value over running members; None if it is unknown for one."""

@@ -70,6 +70,7 @@ class ResourceSampler:
                 pss_mib=self._peaks.get("memory_pss_mib"),
                 uss_mib=self._peaks.get("memory_uss_mib"),
                 rss_mib=self._peaks.get("memory_rss_mib"),
+                whole_mib=self._peaks.get("memory_whole_mib"),
             ),
             processes=_whole(self._peaks.get("processes")),
             threads=_whole(self._peaks.get("threads")),
