@@ -111,7 +111,8 @@ def deploy(script: ModuleType, shop: Path, tmp_path: Path) -> Deploy:
             task += f"(@{tmp_path}/basket.json)"
         is_coroutine = function in ("awaited", "discounted")
         found = _function.find(task, is_coroutine, str(shop))
-        handler = handlers.render(framework, Plan(found, strategy, 2, users=4))
+        processes = 2 if strategy in ("prefork", "threads") else 1
+        handler = handlers.render(framework, Plan(found, strategy, 2, 4, processes))
         started: AbstractContextManager[str] = script.deployed(
             asdict(handler), tmp_path / "empty", {"PYTHONWARNINGS": "error"}
         )

@@ -44,6 +44,7 @@ KINDS = {
     "named-arguments": replace(QUOTE, is_coroutine=True, arguments='{"basket": [1, 2, 3]}'),
     "standard": replace(QUOTE, module="json", name="dumps", folder=None),
 }
+PROCESSES = {"prefork": 4, "threads": 2}
 EVERY = [
     pytest.param(framework, strategy, kind, id=f"{framework}-{strategy}-{kind}")
     for framework in handlers.names()
@@ -53,7 +54,8 @@ EVERY = [
 
 
 def rendered(framework: str, strategy: str, kind: str = "def") -> handlers.Handler:
-    return handlers.render(framework, Plan(KINDS[kind], strategy, 4, users=25))
+    processes = PROCESSES.get(strategy, 1)
+    return handlers.render(framework, Plan(KINDS[kind], strategy, 4, 25, processes))
 
 
 def predicted(task: str, path: str | None = None) -> answer.Answer:

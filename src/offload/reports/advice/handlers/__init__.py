@@ -87,7 +87,8 @@ def for_answer(framework: str, answer: Answer) -> Handler | None:
         return None
     chosen, probe = answer.chosen, answer.question.probe
     found = _function.find(probe.task, probe.is_coroutine, chosen.case.path)
-    plan = Plan(found, chosen.strategy, chosen.workers, answer.question.users)
+    processes = chosen.workers if chosen.strategy == "prefork" else 1
+    plan = Plan(found, chosen.strategy, chosen.workers, answer.question.users, processes)
     cpu_s = getattr(_module(framework), "CPU_S", None)
     rate = None if cpu_s is None else expected_rate(answer, cpu_s)
     return replace(render(framework, plan), rate=rate)

@@ -53,7 +53,7 @@ def start(plan: Plan) -> str:
     It requires uvloop, because uvicorn's workers on asyncio do not set TCP_NODELAY
     (Kludex/uvicorn#3149).
     """
-    workers = f" --workers {plan.workers}" if plan.strategy == "prefork" else ""
+    workers = f" --workers {plan.processes}" if plan.processes > 1 else ""
     return COMMAND.format(app=plan.app) + workers
 
 

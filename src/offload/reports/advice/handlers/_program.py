@@ -32,12 +32,16 @@ except BrokenProcessPool:  # a worker died: later requests need a new pool
 
 @dataclass(frozen=True)
 class Plan:
-    """The contents of a program: a function, its strategy and number of workers, and its users."""
+    """The contents of a program: a function, its strategy, its sizes, and its users.
+
+    Each of `processes` has `workers` threads, or a pool of `workers` processes behind it.
+    """
 
     function: Function
     strategy: str
     workers: int
     users: int
+    processes: int = 1
 
     @property
     def app(self) -> str:
@@ -98,7 +102,12 @@ class Plan:
 
     def summary(self, framework: str) -> str:
         """Return the first line of the program."""
-        size = "" if self.strategy == "loop" else f" x{self.workers}"
+        sizes = {
+            "loop": "",
+            "prefork": f" x{self.processes}",
+            "threads": f" {self.processes}x{self.workers}",
+        }
+        size = sizes.get(self.strategy, f" x{self.workers}")
         return f"Serve {self.function.name} with {framework} ({self.strategy}{size})."
 
 

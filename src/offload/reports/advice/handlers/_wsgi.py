@@ -22,7 +22,7 @@ REMARKS = {
 
 def start(plan: Plan) -> str:
     """Return the command that starts the program, with the processes and threads of the plan."""
-    workers = 1 if plan.strategy in ("loop", "threads") else plan.workers
+    workers = plan.workers if plan.strategy in ("processes", "pipes") else plan.processes
     threads = plan.workers if plan.strategy == "threads" else 1
     if _has_loop(plan):
         threads = math.ceil(plan.users / workers)

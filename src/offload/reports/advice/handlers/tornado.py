@@ -18,13 +18,13 @@ IMPORTS = {
     "threads": ("from concurrent.futures import ThreadPoolExecutor",),
     "processes": _program.POOL_IMPORTS,
     "pipes": ("from pipepool import PipePool",),
-    "prefork": (
-        "import os",
-        "from tornado.httpserver import HTTPServer",
-        "from tornado.netutil import bind_sockets",
-        "from tornado.process import fork_processes",
-    ),
 }
+FORK_IMPORTS = (
+    "import os",
+    "from tornado.httpserver import HTTPServer",
+    "from tornado.netutil import bind_sockets",
+    "from tornado.process import fork_processes",
+)
 HANDLER = """\
 class Answer(RequestHandler):
     running = 0
@@ -54,25 +54,24 @@ LISTEN = f"""\
 server = application.listen(8000, "127.0.0.1", backlog=1024)
 {WAIT}
 {STOP}"""
-SERVE = {
-    "loop": LISTEN,
-    "threads": f"""\
-with ThreadPoolExecutor({{workers}}) as application.settings["pool"]:
-    {_program.indent(LISTEN, 4)}""",
-    "processes": f"""\
-application.settings["pool"] = start_pool()
-{LISTEN}
-application.settings["pool"].shutdown()""",
-    "pipes": f"""\
-async with PipePool({{workers}}) as application.settings["pool"]:
-    {_program.indent(LISTEN, 4)}""",
-    "prefork": f"""\
+LISTEN_IN_CHILD = f"""\
 loop.add_reader(parent, stopped.set)
 server = HTTPServer(application)
 server.add_sockets(sockets)
 {WAIT}
 loop.remove_reader(parent)
-{STOP}""",
+{STOP}"""
+WITH_POOL = {
+    "threads": """\
+with ThreadPoolExecutor({workers}) as application.settings["pool"]:
+    {indented}""",
+    "processes": """\
+application.settings["pool"] = start_pool()
+{listen}
+application.settings["pool"].shutdown()""",
+    "pipes": """\
+async with PipePool({workers}) as application.settings["pool"]:
+    {indented}""",
 }
 MAIN = """\
 async def {signature}:
@@ -87,7 +86,7 @@ def main():
     parent, signals = os.pipe()  # becomes readable when the parent gets a signal or ends
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: os.write(signals, b"."))
-    fork_processes({workers})  # does not return in the parent, which restarts children
+    fork_processes({processes})  # does not return in the parent, which restarts children
     os.close(signals)
     asyncio.run(serve(sockets, parent))"""
 GUARD = 'if __name__ == "__main__":\n    {run}'
@@ -95,17 +94,21 @@ GUARD = 'if __name__ == "__main__":\n    {run}'
 
 def handler(plan: Plan) -> tuple[str, str]:
     """Return the program and the command that starts it."""
-    forks = plan.strategy == "prefork"
+    forks = plan.processes > 1
     blocks = [*plan.wrapper, HANDLER.format(body=_program.indent(_body(plan), 12))]
     if plan.strategy == "processes":
         blocks.insert(0, _program.START_POOL.format(workers=plan.workers))
-    serve = _program.indent(SERVE[plan.strategy].format(workers=plan.workers), 4)
+    listen = LISTEN_IN_CHILD if forks else LISTEN
+    serve = WITH_POOL.get(plan.strategy, "{listen}").format(
+        workers=plan.workers, listen=listen, indented=_program.indent(listen, 4)
+    )
+    serve = _program.indent(serve, 4)
     signature = "serve(sockets, parent)" if forks else "main()"
     blocks.append(MAIN.format(signature=signature, serve=serve))
     if forks:
-        blocks.append(FORK.format(workers=plan.workers))
+        blocks.append(FORK.format(processes=plan.processes))
     blocks.append(GUARD.format(run="main()" if forks else "asyncio.run(main())"))
-    imports = [*EVERY_IMPORT, *IMPORTS.get(plan.strategy, ())]
+    imports = [*EVERY_IMPORT, *IMPORTS.get(plan.strategy, ()), *(FORK_IMPORTS if forks else ())]
     return _program.program(plan, "Tornado", imports, *blocks), COMMAND.format(app=plan.app)
 
 
