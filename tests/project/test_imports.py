@@ -34,7 +34,8 @@ MAY_IMPORT = {
     "suites": BASE | {"loads"},
     "bench": BASE | {"suites", "loads", "upstream"},
     "reports": BASE | {"suites", "loads", "bench"},
-    "cli": BASE | {"suites", "loads", "bench", "reports"},
+    "studies": BASE | {"suites", "loads", "upstream", "bench", "reports"},
+    "cli": BASE | {"suites", "loads", "bench", "reports", "studies"},
     "__main__": {"interrupts", "cli"},
 }
 

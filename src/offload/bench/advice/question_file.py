@@ -124,13 +124,13 @@ def _text(values: Mapping[str, Any], name: str) -> str | None:
     return None if value is None else str(value)
 
 
-def read(folder: Path, build: Callable[[Any], T]) -> T:
+def read(folder: Path, build: Callable[[Any], T], name: str = FILE) -> T:
     """Build a question from the values in its run's folder; raise StorageError.
 
     `build` raises ValueError, TypeError, KeyError, AttributeError or ArithmeticError for values
     that are not valid.
     """
-    path = folder / FILE
+    path = folder / name
     try:
         return build(files.parse_json(files.read(path)))
     except OSError as error:

@@ -1,0 +1,1 @@
+"""Questions, one folder each: all of a question stands in its folder."""

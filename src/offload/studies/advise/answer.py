@@ -1,0 +1,334 @@
+"""The answer in words and as JSON: what to deploy, what it carries, and what that is based on."""
+
+from __future__ import annotations
+
+import json
+import math
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from offload.bench.stats.ratio import Interval
+from offload.flags import Flag
+from offload.registry import catalog, places
+from offload.reports.advice.handlers import Handler
+from offload.reports.tables import text_table
+from offload.reports.tables.formats import number
+from offload.reports.tables.text_table import Line
+from offload.studies.advise.choice import (
+    CERTAIN,
+    LOOP_S,
+    RESERVE,
+    Choice,
+    Question,
+    is_certainly_faster,
+)
+from offload.studies.advise.evidence import LOOPS, POOL, THREADS, Evidence, Latency, Setup
+from offload.studies.advise.prior import Prior
+from offload.studies.advise.result import case_of
+from offload.suites import Case
+from offload.units import percent, seconds
+
+MOST_ROWS = 5
+CLIENT_SHARE = 0.1  # of the CPU, above which the load tool limits what was measured
+P_NAMES = {0.99: "p99", 0.95: "p95", 0.9: "p90", 0.5: "p50"}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A choice with what it answers. `missing` are servers that are not installed.
+
+    `disturbed` is the reason why there is no verdict. `took_s` is how long the answer took.
+    """
+
+    question: Question
+    prior: Prior
+    case: Case
+    choice: Choice
+    missing: tuple[str, ...] = ()
+    disturbed: Flag | None = None
+    is_interrupted: bool = False
+
+    @property
+    def best(self) -> Evidence:
+        """The chosen set-up."""
+        return self.choice.best
+
+    @property
+    def task(self) -> str:
+        """The name of the function."""
+        return places.display_name(self.case.task)
+
+    @property
+    def serve(self) -> str:
+        """The command, without the program, that serves the chosen set-up."""
+        case = case_of(self.best.setup, self.case, self.case.users)
+        return case.command.removeprefix("fab ")
+
+    @property
+    def required(self) -> Latency | None:
+        """The load at the required rate; None if none is required or measured."""
+        rate = self.question.rate
+        return next((each for each in self.best.latencies if each.rate == rate), None)
+
+    @property
+    def is_kept(self) -> bool | None:
+        """Whether the required rate was served as required; None if that is unknown."""
+        found = self.required
+        if found is None:
+            return None
+        limit_s = self.question.p99_s
+        return found.failed == 0 and (limit_s is None or found.high <= limit_s)
+
+    @property
+    def machines(self) -> int:
+        """How many machines of this size carry the required rate; 1 without one."""
+        rate, capacity = self.question.rate, self.best.capacity
+        return 1 if not rate or not capacity else max(1, math.ceil(rate / (RESERVE * capacity)))
+
+
+def size_in_words(setup: Setup) -> str:
+    """Return a set-up in words: 2 processes of 32 threads each (threads 2x32)."""
+    count = _counted(setup.processes, "process")
+    if setup.kind == THREADS:
+        return f"{count} of {_counted(setup.workers or 1, 'thread')} each ({setup.name})"
+    if setup.kind == POOL:
+        return (
+            f"one process with a pool of {_counted(setup.workers or 1, 'process')} ({setup.name})"
+        )
+    return (
+        f"{count} with one event loop each ({setup.name})"
+        if setup.processes > 1
+        else "one event loop (loop)"
+    )
+
+
+def _counted(count: int, noun: str) -> str:
+    plural = f"{noun}es" if noun.endswith("s") else f"{noun}s"
+    return f"{count} {noun if count == 1 else plural}"
+
+
+def text(answer: Answer, folder: Path | None = None, handler: Handler | None = None) -> str:
+    """Render the answer in at most 30 lines of 100 columns, without a handler's code."""
+    if answer.disturbed is not None:
+        return f"No advice for {answer.task}: {answer.disturbed.message}."
+    parts = [f"Deploy {size_in_words(answer.best.setup)} for {answer.task}."]
+    parts += [text_table.wrapped(" ".join(_carries(answer))), "", table(answer), ""]
+    for title, sentences in paragraphs(answer):
+        if sentences:
+            parts.append(text_table.wrapped(f"{title}: {' '.join(sentences)}"))
+    if folder is not None:
+        parts.append(f"Records: {folder}")
+    if handler is not None:
+        parts += ["", handler.text]
+    return "\n".join(parts)
+
+
+def table(answer: Answer) -> str:
+    """Return the set-ups that are not dominated, the chosen one first."""
+    rows = answer.choice.rows[:MOST_ROWS]
+    rate = max((each.p99.rate for each in rows if each.p99), default=None)
+    head = ["Set-up", "Capacity (95 % interval)", "Response time", "Memory", "CPU a request"]
+    if rate is not None:
+        head[2] = f"p99 at {number(rate)}/s"
+    return text_table.render(head, [Line(_cells(each, rate)) for each in rows])
+
+
+def _cells(found: Evidence, rate: float | None) -> list[str]:
+    interval = found.interval
+    capacity = "-"
+    if interval is not None:
+        ends = f" ({number(interval[1])} to {number(interval[2])})" if len(found.rates) > 1 else ""
+        capacity = f"{number(interval[0])}/s{ends}"
+    latency = next((each for each in found.latencies if each.rate == rate), None)
+    response = "-"
+    if latency is not None:
+        name = "" if latency.quantile == 0.99 else f"{P_NAMES[latency.quantile]} "
+        response = f"{name}{seconds(latency.value)}"
+    memory = "-" if found.memory_mib is None else f"{found.memory_mib:.0f} MiB"
+    cpu = "-" if found.cpu_ms is None else f"{found.cpu_ms:.2g} ms"
+    return [found.setup.name, capacity, response, memory, cpu]
+
+
+def _carries(answer: Answer) -> Iterator[str]:
+    """Yield what the chosen set-up carries."""
+    best, question = answer.best, answer.question
+    capacity = best.capacity or 0.0
+    users = f" with {best.users} users" if question.users is not None else ""
+    at_least = "at least" if best.setup.kind == LOOPS and best.users == 1000 else "up to"
+    words = [f"{at_least} {number(capacity)}/s{users}"]
+    if (found := best.p99) is not None:
+        name = P_NAMES[found.quantile]
+        words.append(f"at {number(found.rate)}/s {name} is {seconds(found.value)}")
+    if best.memory_mib is not None:
+        words.append(f"{best.memory_mib:.0f} MiB")
+    if best.cpu_ms is not None:
+        words.append(f"{best.cpu_ms:.2g} ms of CPU a request")
+    yield f"It carries {'; '.join(words)}."
+    if question.users is not None and capacity:
+        response_s = seconds(question.users / capacity)
+        yield f"{question.users} users who wait for each response see {response_s} on average."
+    if question.rate is not None:
+        yield from _kept(answer, question.rate)
+    if answer.choice.missed in ("p99", "memory", "connections"):
+        yield f"No measured set-up meets the required {answer.choice.missed}: this one is the best."
+
+
+def _kept(answer: Answer, rate: float) -> Iterator[str]:
+    if answer.choice.missed == "rate":
+        needs = f"{number(rate)}/s needs {answer.machines} machines of this size"
+        yield f"{needs}: no set-up carries it with a reserve of {percent(1 - RESERVE)}."
+        return
+    found = answer.required
+    if found is None:
+        yield f"{number(rate)}/s was not loaded."
+        return
+    name, kept = P_NAMES[found.quantile], "kept" if answer.is_kept else "not kept"
+    failed = f", {percent(found.failed, 1)} failed" if found.failed else ""
+    yield f"{number(rate)}/s for 20 s: {kept}, {name} {seconds(found.value)}{failed}."
+
+
+def paragraphs(answer: Answer) -> list[tuple[str, list[str]]]:
+    """Return the titled paragraphs below the table."""
+    return [
+        ("Why", [*_why(answer)]),
+        ("Certainty", [*_certainty(answer)]),
+        ("Note", [*_notes(answer)]),
+        ("Next", [f"Serve it: fab {shlex.quote(answer.serve)}"]),
+    ]
+
+
+def _why(answer: Answer) -> Iterator[str]:
+    call, prior = answer.prior.probe.call, answer.prior
+    holds = "" if call.hold is None else f"; it holds the GIL for {percent(call.hold)} of that"
+    yield (
+        f"A call alone takes {seconds(call.wall_s)}: {seconds(call.cpu_s)} of CPU and "
+        f"{seconds(call.wait_s)} of waiting{holds}."
+    )
+    yield _limit(answer.best, prior)
+
+
+def _limit(found: Evidence, prior: Prior) -> str:
+    """Return what limits a set-up: the resource whose bound is nearest to its capacity."""
+    setup, question = found.setup, prior.question
+    bounds = prior.bounds(setup)
+    name = min(bounds, key=lambda each: bounds[each])
+    limits = {
+        "cpu": "the CPU: more cores carry more",
+        "serial": "the event loop" if setup.kind == LOOPS else "the GIL of each process",
+        "slots": f"its {setup.slots} slots: each holds a call while it waits",
+        "users": f"the {question.users} users: each waits for one response at a time",
+    }
+    if setup.kind == POOL and name == "serial":
+        limits["serial"] = "the one process in front of the pool"
+    return f"The limit of {setup.name} is {limits[name]}."
+
+
+def _certainty(answer: Answer) -> Iterator[str]:
+    best, choice = answer.best, answer.choice
+    if choice.tie is not None:
+        tie = choice.tie.setup.name
+        same = f"{best.setup.name} and {tie} do not differ in capacity, memory and response times"
+        yield f"A tie: {same}; {best.setup.name} is simpler."
+    faster = [each for each in choice.rows[1:] if is_certainly_faster(each, best)]
+    for each in faster[:2]:
+        ratio, memory = each.ratio(best), _memory_ratio(each, best)
+        if ratio is not None:
+            yield f"{each.setup.name} carries {_times(ratio)} as much, with {memory} the memory."
+    if not faster:
+        yield f"No measured set-up carries more than {CERTAIN:g} times as much with certainty."
+    if dominated := [name for name, why in choice.left_out.items() if why == "dominated"]:
+        yield f"Dominated: {', '.join(dominated)}."
+    for why in dict.fromkeys(choice.left_out.values()):
+        if why != "dominated":
+            names = [name for name, each in choice.left_out.items() if each == why]
+            yield f"{why[0].upper()}{why[1:]}: {', '.join(names)}."
+
+
+def _times(ratio: Interval) -> str:
+    return f"{ratio[0]:.2f}x ({ratio[1]:.2f} to {ratio[2]:.2f})"
+
+
+def _memory_ratio(one: Evidence, other: Evidence) -> str:
+    if not one.memory_mib or not other.memory_mib:
+        return "unknown times"
+    return f"{one.memory_mib / other.memory_mib:.1f}x"
+
+
+def _notes(answer: Answer) -> Iterator[str]:
+    """Yield what the reader must know: reserves, connections, health checks, assumptions."""
+    best, probe = answer.best, answer.prior.probe
+    setup = best.setup
+    if setup.processes == 1 and setup.kind != POOL:
+        yield "One process has no reserve: a crash stops all."
+    if setup.slots is not None and setup.slots > 1 and probe.call.wait_s > probe.call.cpu_s:
+        yield f"It opens up to {setup.slots} connections to what it calls."
+    if setup.kind == LOOPS and probe.on_loop_s > LOOP_S:
+        blocks = f"A call blocks the event loop for {seconds(probe.on_loop_s)}"
+        fix = " Move the blocking part to a thread first." if probe.is_coroutine else ""
+        yield f"{blocks}: health checks wait behind it.{fix}"
+    share = best.client_share
+    if share is not None and share > CLIENT_SHARE and best.cpu_ms:
+        alone = 1000 * probe.capacity / best.cpu_ms
+        elsewhere = f"with the tool on another machine, up to {number(alone)}/s"
+        yield f"The load tool used {percent(share)} of the CPU: {elsewhere}."
+    if probe.call.wait_s > probe.call.cpu_s and setup.slots is not None:
+        yield "If what it waits for takes twice as long, it needs twice as many threads or workers."
+    if answer.missing:
+        yield f"Not installed, so not measured: {', '.join(answer.missing)}."
+    yield "This holds for this machine: repeat it in the container where it will run."
+
+
+def as_dict(answer: Answer, handler: Handler | None = None) -> dict[str, Any]:
+    """Return the values of the JSON object; rates in requests/s, times in s."""
+    choice = answer.choice
+    sure = "disturbed" if answer.disturbed else "tie" if choice.tie else "sure"
+    return {
+        "task": answer.case.task,
+        **_row(answer.best),
+        "strategy": _strategy(answer.best.setup),
+        "tie": [] if choice.tie is None else [choice.tie.setup.name],
+        "alternatives": [_row(each) for each in choice.rows[1:]],
+        "left_out": dict(choice.left_out),
+        "missed": choice.missed,
+        "machines": answer.machines,
+        "is_kept": answer.is_kept,
+        "is_measured": True,
+        "sure": sure,
+        "why": [*_why(answer)],
+        "notes": [*_notes(answer)],
+        "serve": answer.serve,
+        "handler": handler and handler.values,
+    }
+
+
+def _strategy(setup: Setup) -> str:
+    return catalog.find_server(setup.server).strategy or setup.server
+
+
+def _row(found: Evidence) -> dict[str, Any]:
+    interval: Sequence[float | None] = found.interval or (None, None, None)
+    setup, p99 = found.setup, found.p99
+    return {
+        "server": setup.server,
+        "processes": setup.processes,
+        "threads": setup.workers if setup.kind == THREADS else None,
+        "workers": setup.workers if setup.workers is not None else setup.processes,
+        "capacity": interval[0],
+        "rate": interval[0],
+        "rate_low": interval[1],
+        "rate_high": interval[2],
+        "p99_s": None if p99 is None or p99.quantile != 0.99 else p99.value,
+        "latencies": [vars(each) for each in found.latencies],
+        "memory_mib": found.memory_mib,
+        "cpu_ms": found.cpu_ms,
+        "client_share": found.client_share,
+        "users": found.users,
+    }
+
+
+def as_json(answer: Answer, handler: Handler | None = None) -> str:
+    """Return the answer as one JSON object."""
+    return json.dumps(as_dict(answer, handler), indent=2)

@@ -1,0 +1,105 @@
+"""What is known of a set-up: its sizes, its capacity, its memory and its response times."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from offload.bench.stats.ratio import Interval, geometric_mean_ratio
+
+LOOPS, THREADS, POOL = "loops", "threads", "pool"  # what runs a call
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A server and its two sizes: `processes`, and `workers` in each (None: an event loop).
+
+    A pool is one accepting process with `workers` worker processes behind it.
+    """
+
+    server: str
+    kind: str
+    processes: int = 1
+    workers: int | None = None
+
+    @property
+    def slots(self) -> int | None:
+        """How many blocking calls run at once; None for event loops, which await any number."""
+        return None if self.workers is None else self.processes * self.workers
+
+    @property
+    def all_processes(self) -> int:
+        """The number of processes that may run a call."""
+        return self.processes * (self.workers or 1) if self.kind == POOL else self.processes
+
+    @property
+    def name(self) -> str:
+        """The short form: loop, prefork x2, threads 2x32, processes x8."""
+        if self.kind == THREADS:
+            return f"{self.server} {self.processes}x{self.workers}"
+        size = self.workers if self.kind == POOL else self.processes
+        return self.server if self.kind == LOOPS and size == 1 else f"{self.server} x{size}"
+
+
+@dataclass(frozen=True)
+class Latency:
+    """A percentile of response times at one request rate, in s, with its 95 % interval.
+
+    `quantile` is 0.99, or the largest one beyond which there are 10 responses. `failed` is the
+    share of requests that failed.
+    """
+
+    rate: float
+    quantile: float
+    value: float
+    low: float
+    high: float
+    p50_s: float | None = None
+    failed: float = 0.0
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What was measured of one set-up.
+
+    `rates` are the capacities in requests/s by round. `memory_mib` is the peak under load: private
+    pages of all processes, and the pages that they share once. `latencies` are at the request rates
+    that all set-ups with latencies share, in ascending order. `client_share` is the share of the
+    machine's CPU that the load tool used. `leak_mib` is the growth for each call; 0: none.
+    """
+
+    setup: Setup
+    rates: Mapping[int, float] = field(default_factory=dict)
+    memory_mib: float | None = None
+    cpu_ms: float | None = None
+    users: int | None = None
+    client_share: float | None = None
+    latencies: tuple[Latency, ...] = ()
+    leak_mib: float = 0.0
+    problem: str | None = None
+
+    @property
+    def capacity(self) -> float | None:
+        """The geometric mean of the rates; None if there are none."""
+        found = self.interval
+        return None if found is None else found[0]
+
+    @property
+    def interval(self) -> Interval | None:
+        """The mean rate with its 95 % interval; a single rate is its own interval."""
+        rates = [*self.rates.values()]
+        if len(rates) == 1:
+            return rates[0], rates[0], rates[0]
+        return geometric_mean_ratio([(1.0, rate) for rate in rates])
+
+    def ratio(self, other: Evidence) -> Interval | None:
+        """The capacity relative to another one, from the rounds that both have."""
+        both = [(other.rates[n], rate) for n, rate in self.rates.items() if n in other.rates]
+        if len(both) == 1:
+            return both[0][1] / both[0][0], 0.0, float("inf")
+        return geometric_mean_ratio(both)
+
+    @property
+    def p99(self) -> Latency | None:
+        """The response time at the highest rate that was measured; None if none was."""
+        return self.latencies[-1] if self.latencies else None

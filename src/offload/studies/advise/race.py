@@ -1,0 +1,211 @@
+"""The race: rounds of at most five set-ups in one block, then response times of the best two.
+
+probe -> prior -> round 1 -> slow ones leave, neighbours of the leader join -> more rounds
+      -> open loops of the best two at the same rates -> the required rate for 20 s
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from offload.bench.experiments.block import WindowDesign, measure_round
+from offload.bench.planning import plan as plans
+from offload.bench.planning import plan_file
+from offload.bench.planning.plan import Plan
+from offload.bench.records import journal
+from offload.bench.records.record import LONG, WINDOW, Record
+from offload.bench.target.needed_upstream import hold_for
+from offload.bench.trial import builder, open_loop
+from offload.loads import Arrivals
+from offload.studies.advise.choice import Choice, Question, choose
+from offload.studies.advise.evidence import LOOPS, Evidence, Setup
+from offload.studies.advise.prior import MOST_CANDIDATES, Prior
+from offload.studies.advise.result import case_of, evidence
+from offload.suites import Case
+from offload.upstream import Upstream
+
+SUITE = "advise"
+DESIGN = WindowDesign(has_one=True, beside_s=1.2)  # memory is read after 1 s
+ROUNDS = 3
+SLOW = 0.6  # share of the best rate in the first round, below which a set-up leaves
+NEIGHBOURS = 2
+SHARES = (0.5, 0.8)  # of the smaller capacity of the best two
+LOAD_S, WARM_S, PASSES = 2.0, 0.3, 3  # of an open loop
+RATE_S = 20.0  # s of the load at the required rate
+BOUND_BY_USERS = 0.8  # share of users / response time alone, from which users limit a loop
+MOST_USERS = 1000
+
+Report = Callable[[str], object]
+
+
+@dataclass
+class Race:
+    """A race in progress; `case` has the task, and `ends` is in s of time.monotonic()."""
+
+    question: Question
+    prior: Prior
+    case: Case
+    folder: Path
+    report: Report
+    ends: float
+    seed: int = field(default_factory=plans.new_seed)
+    cases: list[Case] = field(default_factory=list)
+    records: list[Record] = field(default_factory=list)
+    users: dict[Setup, int] = field(default_factory=dict)
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of the cases so far; it has no blocks: a race cannot be resumed."""
+        return Plan(SUITE, tuple(self.cases), self.seed, None, True)
+
+    def run(self, candidates: Sequence[Setup]) -> None:
+        """Measure until the answer is known; raise UserError if no upstream can be started."""
+        setups = [*candidates]
+        with hold_for(self.case) as upstream:
+            self._round(1, setups, upstream)
+            setups = self._raise_users(setups, upstream)
+            setups = self._after_first(setups)
+            number = 1
+            while number < ROUNDS or self._has_time_for_another(number):
+                number += 1
+                self._round(number, setups, upstream)
+            self._measure_latencies(upstream)
+            self._measure_required_rate(upstream)
+
+    def choice(self) -> Choice | None:
+        """Return the choice from the records so far."""
+        return choose(self.question, self.evidence(), self.prior.probe.on_loop_s)
+
+    def evidence(self) -> list[Evidence]:
+        """Return what the records so far say of each set-up."""
+        return evidence(self.cases, self.records)
+
+    def _place(self, setup: Setup) -> int:
+        case = case_of(setup, self.case, self.users.setdefault(setup, self.prior.users(setup)))
+        if case not in self.cases:
+            self.cases.append(case)
+            plan_file.save(self.plan, self.folder)
+        return self.cases.index(case)
+
+    def _keep(self, found: Sequence[Record]) -> None:
+        journal.append(self.folder, *found)
+        self.records.extend(found)
+
+    def _round(self, number: int, setups: Sequence[Setup], upstream: Upstream | None) -> None:
+        places = {self._place(setup): setup for setup in setups}
+        trial = builder.new_trial(
+            self.folder.name,
+            kind=WINDOW,
+            suite=SUITE,
+            block=0,
+            round=number,
+            seed=self.seed,
+            quick=True,
+        )
+        cases = {place: self.cases[place] for place in places}
+        began = time.monotonic()
+        found = measure_round(cases, trial, upstream, lambda *_: None, False, DESIGN)
+        self._keep(found)
+        rates = ", ".join(
+            f"{places[each.trial.place or 0].name} "
+            + (f"{each.result.rate:.4g}/s" if each.result.rate else "failed")
+            for each in found
+        )
+        self._took_s = time.monotonic() - began
+        self.report(f"round {number}: {rates}; about {max(0.0, self._left_s):.0f} s left")
+
+    _took_s = 0.0
+
+    @property
+    def _left_s(self) -> float:
+        return self.ends - time.monotonic()
+
+    def _has_time_for_another(self, number: int) -> bool:
+        loads_s = 2 * len(SHARES) * PASSES * (LOAD_S + WARM_S + 0.5)
+        loads_s += RATE_S if self.question.rate else 0.0
+        return number < 7 and self._left_s > loads_s + self._took_s
+
+    def _raise_users(self, setups: Sequence[Setup], upstream: Upstream | None) -> list[Setup]:
+        """Double the users of event loops that they limit, and measure these once more."""
+        while limited := [each for each in self.evidence() if self._is_bound_by_users(each)]:
+            for each in limited:
+                self.users[each.setup] = min(MOST_USERS, 2 * self.users[each.setup])
+            self._round(1, [each.setup for each in limited], upstream)
+        return [*setups]
+
+    def _is_bound_by_users(self, found: Evidence) -> bool:
+        users = self.users.get(found.setup, MOST_USERS)
+        if found.setup.kind != LOOPS or self.question.users is not None or users >= MOST_USERS:
+            return False
+        bound = users / self.prior.probe.call.wall_s
+        return self.prior.probe.is_coroutine and (found.capacity or 0.0) > BOUND_BY_USERS * bound
+
+    def _after_first(self, setups: Sequence[Setup]) -> list[Setup]:
+        """Drop slow set-ups after the first round, and add neighbours of the leader."""
+        works = [each for each in self.evidence() if each.capacity and each.setup in setups]
+        if not works:
+            return [*setups]
+        best = max(works, key=lambda each: each.capacity or 0.0)
+        least = SLOW * (best.capacity or 0.0)
+        kept = [each.setup for each in works if (each.capacity or 0.0) >= least]
+        leader = best.setup
+        if (now := self.choice()) is not None:
+            leader = now.best.setup
+        new = [each for each in self.prior.neighbours(leader) if each not in setups]
+        kept.sort(key=lambda setup: setup != leader)
+        return [*kept[:MOST_CANDIDATES], *new[:NEIGHBOURS]][: MOST_CANDIDATES + 1]
+
+    def _measure_latencies(self, upstream: Upstream | None) -> None:
+        """Load the best two set-ups at the same rates, in turn."""
+        found = self.choice()
+        if found is None:
+            return
+        both = [found.best, *found.rows[1:2]]
+        smaller = min(each.capacity or 0.0 for each in both)
+        if not smaller:
+            return
+        names = " and ".join(each.setup.name for each in both)
+        self.report(f"response times of {names} at {SHARES[1] * smaller:.4g}/s")
+        arrivals = [Arrivals(share * smaller, "poisson") for share in SHARES] * PASSES
+        self._open_loops([each.setup for each in both], arrivals, LOAD_S, upstream)
+
+    def _measure_required_rate(self, upstream: Upstream | None) -> None:
+        """Load the choice with the required rate for RATE_S."""
+        found, rate = self.choice(), self.question.rate
+        if found is None or rate is None or found.missed == "rate":
+            return
+        self.report(f"{found.best.setup.name} at the required {rate:.4g}/s for {RATE_S:.0f} s")
+        self._open_loops([found.best.setup], [Arrivals(rate, "poisson")], RATE_S, upstream)
+
+    def _open_loops(
+        self,
+        setups: Sequence[Setup],
+        arrivals: Sequence[Arrivals],
+        seconds: float,
+        upstream: Upstream | None,
+    ) -> None:
+        """Load several set-ups with each of `arrivals` in turn; all servers run meanwhile."""
+        with ExitStack() as stack:
+            loads: Mapping[int, Generator[Record]] = {
+                place: stack.enter_context(closing(self._loads(place, arrivals, seconds, upstream)))
+                for place in map(self._place, setups)
+            }
+            for _ in arrivals:
+                for each in loads.values():
+                    if (record := next(each, None)) is not None:
+                        self._keep([record])
+
+    def _loads(
+        self, place: int, arrivals: Sequence[Arrivals], seconds: float, upstream: Upstream | None
+    ) -> Generator[Record]:
+        trial = builder.new_trial(
+            self.folder.name, kind=LONG, suite=SUITE, place=place, seed=self.seed, quick=True
+        )
+        case = self.cases[place]
+        return open_loop.measure(
+            case, arrivals, trial, upstream, warm_s=WARM_S, duration_s=seconds + WARM_S
+        )

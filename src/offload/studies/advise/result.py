@@ -1,0 +1,128 @@
+"""From records to evidence: what the rounds and the loads say of each set-up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from offload.bench.records.record import LONG, WINDOW, Record
+from offload.loads.engine.figures import histogram
+from offload.registry import catalog
+from offload.studies.advise.evidence import LOOPS, POOL, THREADS, Evidence, Latency, Setup
+from offload.suites import Case
+
+BEYOND = 10  # responses that a percentile needs beyond it
+QUANTILES = (0.99, 0.95, 0.9, 0.5)
+KINDS = {"loop": LOOPS, "prefork": LOOPS, "threads": THREADS, "processes": POOL, "pipes": POOL}
+MOST_FAILED = 0.01  # share of requests that may fail in a round
+
+
+def case_of(setup: Setup, case: Case, users: int) -> Case:
+    """Return the case of a set-up for the task of `case`, with `users`."""
+    known = catalog.find_server(setup.server).settings
+    settings: dict[str, object] = {}
+    if "processes" in known:
+        settings["processes"] = setup.processes
+    if setup.workers is not None:
+        settings["workers"] = setup.workers
+    return replace(case, server=setup.server, settings=settings, users=users)
+
+
+def setup_of(case: Case) -> Setup:
+    """Return the set-up that a case measures."""
+    strategy = catalog.find_server(case.server).strategy or case.server
+    workers = case.settings.get("workers")
+    return Setup(
+        case.server,
+        KINDS[strategy],
+        int(str(case.settings.get("processes", 1))),
+        None if workers is None else int(str(workers)),
+    )
+
+
+def evidence(cases: Sequence[Case], records: Sequence[Record]) -> list[Evidence]:
+    """Return what the records say of each set-up; of several cases the one with most users."""
+    newest: dict[Setup, int] = {}
+    for index, case in enumerate(cases):
+        newest[setup_of(case)] = index
+    return [
+        _evidence(setup, cases[index], [each for each in records if each.trial.place == index])
+        for setup, index in newest.items()
+    ]
+
+
+def _evidence(setup: Setup, case: Case, records: Sequence[Record]) -> Evidence:
+    windows = [each for each in records if each.trial.kind == WINDOW]
+    works = [each for each in windows if each.problem is None and each.result.rate]
+    failed = next((each.problem for each in windows if each.problem is not None), None)
+    if failed is None and any(_failed_share(each) > MOST_FAILED for each in works):
+        failed_kinds = {
+            kind for each in works for kind, count in each.result.failed.items() if count
+        }
+        problem: str | None = f"requests fail under load ({', '.join(sorted(failed_kinds))})"
+    else:
+        problem = None if failed is None else failed.message
+    loads = [each for each in records if each.trial.kind == LONG and each.problem is None]
+    memories = [mib for each in (*works, *loads) if (mib := each.resources.memory.whole_mib)]
+    cpu = [ms for each in works if (ms := each.resources.cpu_ms_per_request)]
+    shares = [share for each in works if (share := _client_share(each)) is not None]
+    return Evidence(
+        setup,
+        {each.trial.round or 0: each.result.rate or 0.0 for each in works},
+        memory_mib=max(memories, default=None),
+        cpu_ms=_median(cpu),
+        users=case.users,
+        client_share=_median(shares),
+        latencies=tuple(_latencies(loads)),
+        problem=problem,
+    )
+
+
+def _failed_share(record: Record) -> float:
+    failures, completed = record.result.failures or 0, record.result.completed or 0
+    return failures / max(1, failures + completed)
+
+
+def _client_share(record: Record) -> float | None:
+    """Return the share of the CPU time of server and load tool that the tool used."""
+    tool_s, server_s = record.load.cpu_s, record.resources.cpu_s
+    if tool_s is None or server_s is None or not tool_s + server_s:
+        return None
+    return tool_s / (tool_s + server_s)
+
+
+def _latencies(loads: Sequence[Record]) -> list[Latency]:
+    by_rate: dict[float, list[Record]] = {}
+    for each in loads:
+        if each.case.asked_rate is not None:
+            by_rate.setdefault(each.case.asked_rate, []).append(each)
+    found = (_latency(rate, by_rate[rate]) for rate in sorted(by_rate))
+    return [each for each in found if each is not None]
+
+
+def _latency(rate: float, loads: Sequence[Record]) -> Latency | None:
+    """Return the highest percentile that the responses of all loads at one rate show."""
+    bounds = [each.result.response.at_least_s for each in loads]
+    at_least_s = min((bound for bound in bounds if bound is not None), default=None)
+    histograms = [each.result.response.histogram or {} for each in loads]
+    counts = histogram.merge(histograms)
+    total = sum(counts.values())
+    share = next((q for q in QUANTILES if total * (1 - q) >= BEYOND), QUANTILES[-1])
+    value = histogram.quantile(counts, share, at_least_s)
+    if value is None:
+        return None
+    each_s = [s for one in histograms if (s := histogram.quantile(one, share, at_least_s))]
+    failed = sum(each.result.failures or 0 for each in loads)
+    return Latency(
+        rate,
+        share,
+        value,
+        min(value, *each_s),
+        max(value, *each_s),
+        histogram.quantile(counts, 0.5, at_least_s),
+        failed / max(1, failed + total),
+    )
+
+
+def _median(values: Sequence[float]) -> float | None:
+    return sorted(values)[len(values) // 2] if values else None
