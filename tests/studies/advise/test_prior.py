@@ -1,0 +1,89 @@
+"""The prior: which set-ups are measured first, for functions whose answer was measured."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from offload.bench.advice.inputs.probe import LOOP, Point, Probe
+from offload.bench.advice.inputs.probe import THREADS as IN_THREADS
+from offload.studies.advise.choice import Question
+from offload.studies.advise.evidence import LOOPS, POOL, THREADS, Setup
+from offload.studies.advise.prior import MOST_CANDIDATES, Prior
+from offload.studies.advise.study import SERVERS
+from tests.bench.advice.probes import probe
+
+QUERY = probe(0.020, 0.001, hold=0.05)
+ON_LOOP = Point(LOOP, 64, 64 / 0.042, 0.042, 0.0001, 0.0, 0.0, 1, on_loop_s=0.0001)
+AWAITS = replace(probe(0.042, 0.0001), is_coroutine=True, points=(ON_LOOP,))
+COMPUTES = probe(0.0, 0.010, hold=1.0)
+
+
+def names(prior: Prior) -> list[str]:
+    return [each.name for each in prior.candidates(SERVERS)]
+
+
+def prior(found: Probe, **question: object) -> Prior:
+    return Prior(found, Question(**question))  # type: ignore[arg-type]
+
+
+def test_a_call_that_waits_and_computes_gets_two_processes_of_threads() -> None:
+    found = names(prior(QUERY))
+    assert found[0] in ("threads 2x32", "gunicorn_gthread 2x32")
+    assert len(found) == MOST_CANDIDATES
+    assert "loop" not in found  # it would serve 50/s
+
+
+def test_a_coroutine_that_awaits_gets_loops_and_no_threads() -> None:
+    found = prior(AWAITS).candidates(SERVERS)
+    assert {each.name for each in found[:2]} == {"loop", "prefork x2"}
+    assert all(each.kind != THREADS for each in found)
+
+
+def test_a_call_that_computes_gets_as_many_processes_as_cores() -> None:
+    found = prior(COMPUTES).candidates(SERVERS)
+    assert all(each.all_processes >= 2 for each in found[:2])
+
+
+def test_few_users_need_few_slots() -> None:
+    setups = prior(QUERY, users=8).candidates(SERVERS)
+    assert max(each.slots or 0 for each in setups) <= 8
+    assert all(prior(QUERY, users=8).users(each) == 8 for each in setups)
+
+
+def test_users_of_a_loop_follow_from_the_calls_in_progress() -> None:
+    found = prior(AWAITS)
+    loop = Setup("loop", LOOPS)
+    in_progress = found.capacity(loop) * AWAITS.call.wall_s
+    assert found.users(loop) == pytest.approx(2 * in_progress, abs=2)
+    assert prior(AWAITS, users=25).users(loop) == 25
+
+
+def test_connections_are_never_exceeded() -> None:
+    for limit in (1, 3, 16):
+        setups = prior(QUERY, connections=limit).candidates(SERVERS)
+        assert setups
+        assert all((each.slots or 0) <= limit for each in setups)
+
+
+def test_memory_of_calls_in_progress_limits_the_slots() -> None:
+    point = Point(IN_THREADS, 2, 10.0, 0.2, 0.2, 0.0, 0.0, 1, worker_mib=64.0)
+    found = prior(replace(probe(0.0, 0.1), points=(point,)), memory_mib=512.0)
+    assert found.call_mib == 64.0
+    assert not found.is_possible(Setup("threads", THREADS, 1, 16))
+    assert found.is_possible(Setup("threads", THREADS, 1, 4))
+    assert found.candidates(SERVERS)
+
+
+def test_isolation_needs_a_pool() -> None:
+    assert {each.kind for each in prior(QUERY, isolate=True).candidates(SERVERS)} == {POOL}
+
+
+def test_neighbours_are_half_and_twice_of_either_size() -> None:
+    setup = Setup("threads", THREADS, 2, 32)
+    found = prior(QUERY).neighbours(setup)
+    sizes = {(each.processes, each.workers) for each in found}
+    assert sizes == {(1, 32), (4, 32), (2, 16), (2, 64)}
+    assert Setup("prefork", LOOPS, 2) in prior(AWAITS).neighbours(Setup("loop", LOOPS))
+    assert Setup("loop", LOOPS) in prior(AWAITS).neighbours(Setup("prefork", LOOPS, 2))
