@@ -2,29 +2,32 @@
 
 from asyncio import get_running_loop
 from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier
 from typing import Unpack
 
 from offload.registry.protection import Settings
-from offload.serving.applications import tornado_app
+from offload.serving.lifecycle import prefork
 from offload.serving.metrics import task_clock
-from offload.serving.pools import pool_workers
-from offload.serving.protection import guards
 
 NUMBER = 3
 
 
 def serve(
-    task: str, port: int, *, workers: int = 4, backlog: int = 1024, **protection: Unpack[Settings]
+    task: str,
+    port: int,
+    *,
+    workers: int = 4,
+    processes: int = 1,
+    backlog: int = 1024,
+    reuse_port: str = "no",
+    **protection: Unpack[Settings],
 ) -> None:
-    """Run the task in one of `workers` threads of this process."""
-    barrier = Barrier(workers)  # each worker imports the task before the server listens
-    with ThreadPoolExecutor(
-        workers, "worker", initializer=pool_workers.init_thread, initargs=(barrier,)
-    ) as executor:
-        pool_workers.start(executor, workers, task)
+    """Run the task in one of `workers` threads of each of `processes`, which share the port."""
 
-        async def run() -> task_clock.TimedResult:
-            return await get_running_loop().run_in_executor(executor, task_clock.call, task)
+    def create() -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(workers, "worker")
 
-        tornado_app.serve(run, port, backlog, protection=guards.of_threads(workers, protection))
+    async def run(executor: ThreadPoolExecutor) -> task_clock.TimedResult:
+        return await get_running_loop().run_in_executor(executor, task_clock.call, task)
+
+    shared = prefork.Port(port, backlog, processes, reuse_port)
+    prefork.serve_threads(task, create, run, workers, shared, protection)

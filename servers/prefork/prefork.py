@@ -8,7 +8,13 @@ EXTERNAL_WORKERS = "tornado"
 
 
 def serve(
-    task: str, port: int, *, processes: int = 4, backlog: int = 1024, **protection: Unpack[Settings]
+    task: str,
+    port: int,
+    *,
+    processes: int = 4,
+    backlog: int = 1024,
+    reuse_port: str = "no",
+    **protection: Unpack[Settings],
 ) -> None:
     """Run the task on the event loop of one of `processes`; the others are not blocked."""
     from offload.serving.lifecycle import prefork
@@ -19,4 +25,4 @@ def serve(
         return await task_clock.acall(task)
 
     protected = guards.of_loop(task, protection, is_replaced=True)
-    prefork.serve(task, run, port, backlog, processes, protected)
+    prefork.serve(task, run, prefork.Port(port, backlog, processes, reuse_port), protected)

@@ -4,10 +4,10 @@ NEEDS = ("starlette", "uvicorn", "httptools", "uvloop")
 STRATEGY = "threads"
 
 
-def serve(task: str, port: int, *, workers: int = 40, backlog: int = 1024) -> None:
-    """Run the task in one of `workers` threads (anyio's default: 40)."""
-    from offload.serving.frameworks import starlette_app, uvicorn_server
-    from offload.serving.pools import anyio_threads
+def serve(
+    task: str, port: int, *, workers: int = 40, processes: int = 1, backlog: int = 1024
+) -> None:
+    """Run the task in one of `workers` threads (anyio's default: 40) of each of `processes`."""
+    from offload.serving.frameworks import starlette_app
 
-    threads = anyio_threads.Threads(task, workers)
-    uvicorn_server.serve(starlette_app.application(task), port, backlog, within=threads)
+    starlette_app.serve(task, port, backlog, processes, workers)

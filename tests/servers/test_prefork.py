@@ -150,7 +150,7 @@ def noted(found):
 os.wait = lambda: noted(wait())
 os.waitpid = lambda *args: noted(waitpid(*args))
 def checked(pid, number):
-    if pid in reaped:
+    if pid in reaped and number:  # 0 is a question
         print("signalled a process that was reaped", file=sys.stderr)
     kill(pid, number)
 os.kill = checked

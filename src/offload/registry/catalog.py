@@ -177,6 +177,14 @@ def check_work(server: Entry, work: str) -> None:
         raise UsageError(f"{server.name} runs tasks, not an application", f"use one of {known}")
 
 
+def without_processes(server: Entry) -> UsageError:
+    """Return the error for a number of processes of a server that has one process."""
+    both = [e for e in servers().values() if {"processes", "workers"} <= e.settings.keys()]
+    known = [e.name for e in both if e.name == "threads" or e.strategy == "threads"]
+    what = f"{server.name} has one process that accepts connections"
+    return UsageError(what, f"leave the processes out, or use one of {', '.join(known)}")
+
+
 def has_constant_bodies(task: str, folder: str | None = None) -> bool:
     """Whether all responses of a task should be equal: unless its file has `STABLE = False`."""
     return bool(find_task(task, folder).constants.get("STABLE", True))

@@ -54,6 +54,12 @@ class Entry:
         return next((name for name in ("workers", "processes") if name in self.settings), None)
 
     @property
+    def accepts_in_processes(self) -> bool:
+        """Whether several processes of a server may accept connections, and run what they get."""
+        has_several = "processes" in self.settings or "EXTERNAL_WORKERS" in self.constants
+        return has_several and "TASKS_ELSEWHERE" not in self.constants
+
+    @property
     def needs(self) -> tuple[str, ...]:
         """The services that a task uses (upstream, internet), or a server's imported packages."""
         return self._names("NEEDS")

@@ -30,6 +30,10 @@ EVENTS = {
     "dropped": "requests dropped because their client had disconnected",
     "timed_out": "requests whose task exceeded its timeout",
 }
+NOW = {
+    "in_flight": "admitted requests without a response",
+    "stuck": "threads whose task exceeded its timeout",
+}
 
 
 def handlers(guard: Guard | None) -> list[tuple[Any, ...]]:
@@ -93,7 +97,7 @@ class _Readyz(_Local):
 
 
 class _Metrics(_Local):
-    """The metrics of this process in the text format of Prometheus."""
+    """The metrics of all processes in the text format of Prometheus."""
 
     def initialize(self, render: Callable[[], bytes], why: str | None) -> None:
         self.render_metrics = render
@@ -128,21 +132,16 @@ def _renderer(guard: Guard | None) -> tuple[Callable[[], bytes], str | None]:
             by_result = CounterMetricFamily(
                 "offload_responses", "responses to tasks", labels=["result"]
             )
-            for result, count in probe.response_counts.items():
+            for result, count in probe.response_counts().items():
                 by_result.add_metric([result], count)
             yield by_result
             if guard is None:
                 return
+            counts = probe.protection_counts([*EVENTS, *NOW])
             for name, text in EVENTS.items():
-                yield CounterMetricFamily(f"offload_{name}", text, value=guard.counts[name])
-            yield GaugeMetricFamily(
-                "offload_in_flight", "admitted requests without a response", value=guard.in_flight
-            )
-            yield GaugeMetricFamily(
-                "offload_stuck",
-                "threads whose task exceeded its timeout",
-                value=guard.counts["stuck"],
-            )
+                yield CounterMetricFamily(f"offload_{name}", text, value=counts[name])
+            for name, text in NOW.items():
+                yield GaugeMetricFamily(f"offload_{name}", text, value=counts[name])
 
     registry = CollectorRegistry()
     registry.register(RequestCollector())

@@ -32,7 +32,7 @@ from offload.registry.entries import Entry
 from offload.serving import plain
 from offload.serving.lifecycle import log, ports, readiness
 from offload.serving.lifecycle.stop_signal import DRAIN, DROPPED, exit_now, stop
-from offload.serving.metrics import gil_address, gil_state, probe
+from offload.serving.metrics import gil_address, gil_state, probe, process_counts
 from offload.serving.protection import host_check
 
 OPEN_MAX = 10_240  # files: the limit of macOS per process
@@ -71,6 +71,7 @@ def main(arguments: list[str]) -> int:
 
 def _serve(server: Entry, task: str, port: int) -> None:
     settings = {key: _setting(key, value) for key, value in server.settings.items()}
+    setting_limits.check_product(settings, server.settings)
     probe.facts.update(probe.identity(), server=server.name, task=task)
     probe.facts.update(_settings_in_use(settings))
     if application.is_application(task):
@@ -82,11 +83,7 @@ def _serve(server: Entry, task: str, port: int) -> None:
         if is_plain:
             raise UsageError("a plain server listens on 127.0.0.1", "leave bind out")
         probe.facts["bind"] = address
-    external = "plain" if is_plain else server.constants.get("EXTERNAL_WORKERS")
-    probe.facts["external_workers"] = external
-    why = "a plain server reports nothing" if is_plain else f"{external}'s processes run the tasks"
-    gil = {"gil_address": None, "gil_address_error": why}
-    probe.facts.update(gil if external else gil_address.facts())
+    _note_processes(server, is_plain)
     _check_needs(server)
     ports.check(port)
     try:
@@ -102,6 +99,20 @@ def _serve(server: Entry, task: str, port: int) -> None:
             raise
         what = f"{server.name} does not start ({error})"
         raise MachineError(what, "check the limits and the disks of this machine") from error
+
+
+def _note_processes(server: Entry, is_plain: bool) -> None:
+    """Record where tasks run: in this process, whose GIL is found, or in others."""
+    probe.facts["external_workers"] = None
+    if is_plain:
+        why = "a plain server reports nothing"
+        probe.facts.update(external_workers="plain", gil_address=None, gil_address_error=why)
+    elif (external := server.constants.get("EXTERNAL_WORKERS")) is not None:
+        probe.note_external_workers(str(external))
+    else:
+        probe.facts.update(gil_address.facts())
+    if server.accepts_in_processes:
+        probe.facts["process_counts"] = process_counts.share()
 
 
 def _check_needs(server: Entry) -> None:

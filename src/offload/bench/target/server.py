@@ -61,6 +61,8 @@ def command(case: Case, port: int) -> tuple[list[str], dict[str, str]]:
     server = catalog.find_server(case.server)
     for key in case.settings:
         if key not in server.settings and key not in SETTINGS_OF_ALL:
+            if key == "processes":
+                raise catalog.without_processes(server)
             known = ", ".join(f"{name}=" for name in (*server.settings, *SETTINGS_OF_ALL))
             raise UsageError(f"{server.name} has no setting {key}=: it has {known}")
     environment = {f"SERVER_{key.upper()}": str(value) for key, value in case.settings.items()}

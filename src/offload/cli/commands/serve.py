@@ -28,6 +28,7 @@ def run_server(
     python: str = "",
     path: str = "",
     processes: str = "",
+    reuse_port: str = "",
     threads: str = "",
     mode: str = "",
     idempotent: str = "",
@@ -52,9 +53,9 @@ def run_server(
     task          a task name, package.module:function or path/to/file.py:function; default:
                   sleep_sync, for 2_group sleep_async_split
     port          port to listen on; default: 8000
-    workers       maximum number of concurrent tasks: workers of the pool, threads, child processes
-                  or greenlets; default: 4; 40 for a thread or process per request and for anyio's
-                  threads; 1000 for gevent
+    workers       maximum number of concurrent tasks in each process: workers of the pool, threads,
+                  child processes or greenlets; default: 4; 40 for a thread or process per request
+                  and for anyio's threads; 1000 for gevent
     backlog       length of the listen queue; default: 5 for sync, 1024 for the others
     start_method  start method of processes: forkserver (default), spawn or fork
     idempotent    for processes, pipes, pebble and dask: whether to retry a task after its worker
@@ -70,8 +71,11 @@ def run_server(
     app           your own ASGI or WSGI application, served unchanged, instead of a task:
                   package.module:name, its factory as package.module:create_app(), or the settings
                   module of Django
-    processes     processes of prefork and uvicorn_workers (default: 4), fastapi_requests (2),
-                  other gunicorn servers, granian and Django (1)
+    processes     processes that share the port: of prefork and uvicorn_workers (default: 4),
+                  fastapi_requests (2), threads, starlette_threads, other gunicorn servers, granian
+                  and Django (1)
+    reuse_port    for threads and prefork: yes to give each process a socket of its own on the port
+                  (SO_REUSEPORT): connections are divided evenly; default: no
     threads       Rust threads in each process of granian; default: 1
     mode          runtime mode of granian: mt (one runtime for all threads) or st (one for each)
     preload       for gunicorn: yes to import your application before the processes are forked, so
@@ -99,6 +103,7 @@ def run_server(
             {
                 "workers": workers,
                 "processes": processes,
+                "reuse_port": reuse_port,
                 "threads": threads,
                 "mode": mode,
                 "backlog": backlog,
@@ -168,6 +173,7 @@ def _case(
     for key in (key for key in setting_limits.MAXIMA if key in chosen):
         limit = setting_limits.maximum(key, defaults.get(key))
         chosen[key] = arguments.whole_number(key, settings[key], 1, limit)
+    setting_limits.check_product(chosen, defaults)
     for key in (key for key in setting_limits.SECONDS if key in chosen):
         least, most = setting_limits.MIN_S, setting_limits.MAX_S
         chosen[key] = arguments.number(key, settings[key], least, most)

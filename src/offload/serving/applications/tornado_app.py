@@ -67,10 +67,13 @@ def serve_on_loop(
     serve(run, port, backlog, protection=protection)
 
 
-def listen(port: int, backlog: int) -> ListeningSocket:
-    """Listen on a port of the server's address; raise MachineError."""
+def listen(port: int, backlog: int, reuse_port: bool = False) -> ListeningSocket:
+    """Listen on a port of the server's address; raise MachineError.
+
+    With `reuse_port` several sockets can listen on the port.
+    """
     with ports.binding(port):
-        bound = bind_sockets(port, ports.address(), backlog=backlog)[0]
+        bound = bind_sockets(port, ports.address(), backlog=backlog, reuse_port=reuse_port)[0]
     listening = ListeningSocket(fileno=bound.detach())
     listening.setblocking(False)
     return listening

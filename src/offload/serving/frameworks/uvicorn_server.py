@@ -18,7 +18,7 @@ from offload.errors import StartError, UserError
 from offload.serving.applications import asgi, user_worker
 from offload.serving.lifecycle import drain, parent_watch, ports, readiness, worker_ready
 from offload.serving.lifecycle.stop_signal import stop
-from offload.serving.metrics import probe
+from offload.serving.metrics import probe, process_counts
 
 POLL = 0.01  # s
 NAME = "SERVER_NAME"  # the variable with the server's name for supervised processes
@@ -55,20 +55,33 @@ def supervise(application: str, port: int, backlog: int, processes: int) -> None
         _Supervisor(config, [listening]).run()
 
 
-def supervise_task(task: str, port: int, backlog: int, processes: int) -> None:
-    """Serve any task in `processes`."""
+def supervise_task(
+    task: str,
+    port: int,
+    backlog: int,
+    processes: int,
+    application: str = f"{__name__}:task_application",
+) -> None:
+    """Serve any task in `processes`; `application` creates its application in each."""
     user_worker.check(task)
     os.environ[worker_ready.TASK], os.environ[NAME] = task, str(probe.facts["server"])
     with worker_ready.folder_of_failures():
-        supervise(f"{__name__}:task_application", port, backlog, processes)
+        supervise(application, port, backlog, processes)
 
 
 def task_application() -> asgi.Asgi:
-    """Create the application of a supervised process, which ends with the supervisor."""
+    """Create the application of a supervised process."""
+    return user_worker.create(asgi.create, join_supervisor())
+
+
+def join_supervisor() -> str:
+    """End this process with its supervisor, report errors to it, and return the task to serve."""
     parent_watch.start()
+    process_counts.join()
+    readiness.report_errors_by(worker_ready.fail)
     task = os.environ[worker_ready.TASK]
     probe.facts.update(probe.identity(), server=os.environ[NAME], task=task)
-    return user_worker.create(asgi.create, task)
+    return task
 
 
 def _config(application: Any, backlog: int, http: str, **more: Any) -> uvicorn.Config:

@@ -1,25 +1,36 @@
-"""Prefork: child processes, forked before any event loop, each with its own Tornado server."""
+"""Prefork: child processes, forked before any event loop, each with its own Tornado server.
+
+The processes share one listening socket. With `reuse_port` each has a socket of its own on the same
+port, and the kernel distributes new connections evenly, also to a process that is busy. All sockets
+belong to the parent, so that the replacement of a process continues with its queue.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import signal
-import socket
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
 from typing import NoReturn
 
 from offload import prctl
-from offload.errors import StartError
+from offload.errors import StartError, UserError, kind_of
+from offload.registry.protection import Settings
 from offload.serving.applications import tornado_app
 from offload.serving.applications.tornado_app import Run
 from offload.serving.lifecycle import drain, log, readiness
-from offload.serving.lifecycle.stop_signal import DROPPED, exit_now, stop
-from offload.serving.metrics import probe
+from offload.serving.lifecycle.accepting import ListeningSocket
+from offload.serving.lifecycle.stop_signal import DROPPED, exit_now, stop, temporary_folders
+from offload.serving.metrics import probe, process_counts
+from offload.serving.metrics.task_clock import TimedResult
 from offload.serving.pools import pool_workers
 from offload.serving.protection import guards
 from offload.serving.protection.guards import Protection
@@ -29,22 +40,78 @@ LONGEST_PAUSE = 5.0  # s
 SOON = 1.0  # s from the fork: a process that lives longer has started; a guess
 
 
-def serve(
-    task: str,
-    run: Run,
-    port: int,
-    backlog: int,
-    processes: int,
-    protection: Protection = guards.NONE,
-) -> None:
+Ready = Callable[[], None]  # reports that a process serves
+Respond = Callable[[ListeningSocket, Ready], None]  # serves the connections of a socket
+
+
+@dataclass(frozen=True)
+class Port:
+    """The port of a server, and the processes that share it."""
+
+    number: int
+    backlog: int
+    processes: int
+    reuse_port: str = "no"
+
+    def listen(self, stack: ExitStack) -> list[ListeningSocket]:
+        """Return one listening socket, or with reuse_port one for each process."""
+        if self.reuse_port == "no":
+            return [stack.enter_context(tornado_app.listen(self.number, self.backlog))]
+        number, found = self.number, list[ListeningSocket]()
+        for _ in range(self.processes):
+            listening = tornado_app.listen(number, self.backlog, reuse_port=True)
+            found.append(stack.enter_context(listening))
+            number = listening.getsockname()[1]
+        return found
+
+
+def serve(task: str, run: Run, port: Port, protection: Protection = guards.NONE) -> None:
     """Serve until a stop signal; every process then finishes its accepted requests."""
+
+    def respond(listening: ListeningSocket, ready: Ready) -> None:
+        tornado_app.serve_socket(run, listening, port.backlog, ready, protection)
+
+    _serve(task, respond, port)
+
+
+def serve_threads(
+    task: str,
+    create: Callable[[], ThreadPoolExecutor],
+    run: Callable[[ThreadPoolExecutor], Awaitable[TimedResult]],
+    workers: int,
+    port: Port,
+    protection: Settings,
+) -> None:
+    """Serve like `serve`, with a pool of `workers` threads in each process.
+
+    A single process is this one.
+    """
+    protected = guards.of_threads(workers, protection)
+
+    def respond(listening: ListeningSocket, ready: Ready) -> None:
+        with create() as executor:
+            pool_workers.start(executor, workers, task)
+            own = partial(run, executor)
+            tornado_app.serve_socket(own, listening, port.backlog, ready, protected)
+
+    if port.processes > 1:
+        probe.note_external_workers("tornado")
+        _serve(task, respond, port)
+        return
+    with create() as executor:
+        pool_workers.start(executor, workers, task)
+        own = partial(run, executor)
+        tornado_app.serve(own, port.number, port.backlog, protection=protected)
+
+
+def _serve(task: str, respond: Respond, port: Port) -> None:
     pool_workers.import_in_time(task)
-    with tornado_app.listen(port, backlog) as listening:
-        respond = partial(tornado_app.serve_socket, run, listening, backlog, protection=protection)
-        with _Parent(respond, listening) as parent:
-            port = listening.getsockname()[1]
-            parent.start(processes)
-            readiness.announce(port)
+    with ExitStack() as stack:
+        sockets = port.listen(stack)
+        with _Parent(respond, sockets) as parent:
+            number = sockets[0].getsockname()[1]
+            parent.start(port.processes)
+            readiness.announce(number)
             if not parent.wait():
                 log.line("a process ended before it had finished its requests")
                 readiness.end()
@@ -58,9 +125,12 @@ class _Parent:
     handler. So it signals no child that it has already reaped, whose pid may be another process's.
     """
 
-    def __init__(self, respond: Callable[..., None], listening: socket.socket) -> None:
+    def __init__(self, respond: Respond, sockets: Sequence[ListeningSocket]) -> None:
         self._respond = respond
-        self._listening = listening
+        self._sockets = sockets
+        self._free: list[ListeningSocket] = []  # with several: those without a process
+        self._socket_of: dict[int, ListeningSocket] = {}  # of each child, by its pid
+        self._error_reader, self._error_writer = os.pipe()  # why a child does not start
         self._ready_reader, self._ready_writer = os.pipe()  # one byte per process that serves
         self._wake_reader, self._wake_writer = os.pipe()  # one byte per signal
         self._started: dict[int, float] = {}  # the time of each child's start, by its pid
@@ -82,7 +152,9 @@ class _Parent:
             os.waitpid(pid, 0)
 
     def start(self, processes: int) -> None:
-        """Start the children and wait until all serve; raise StartError."""
+        """Start the children and wait until all serve; raise StartError, or a child's error."""
+        os.set_blocking(self._error_reader, False)
+        self._free = [*self._sockets] if len(self._sockets) > 1 else [*self._sockets] * processes
         try:
             for _ in range(processes):
                 self._fork()
@@ -98,6 +170,7 @@ class _Parent:
                 raise StartError(what, "check what the import of the task waits for")
             missing -= self._wait(timeout)
             if ended := self._reap():
+                self._raise_error()
                 code = os.waitstatus_to_exitcode(ended[0][1])
                 what = f"a process ended while it started (exit code {code})"
                 raise StartError(what, "see its output above")
@@ -120,8 +193,9 @@ class _Parent:
                     pause = self._fork_later()
                     why = f"no process can be forked ({error.strerror})"
                     log.failure(f"{why}: it is tried again in {pause:.2f} s")
-        drain.refuse_new(self._listening)
-        self._listening.close()  # the children have it, too: the last one that ends closes it
+        for listening in self._sockets:
+            drain.refuse_new(listening)
+            listening.close()  # the children have it, too: the last one that ends closes it
         self._reap()  # those that died before the drain are not part of it
         for pid in self._started:
             os.kill(pid, signal.SIGTERM)
@@ -147,6 +221,7 @@ class _Parent:
                 break
             if pid in self._started:
                 found.append((time.monotonic() - self._started.pop(pid), status))
+                self._free.append(self._socket_of.pop(pid))
         return found
 
     def _schedule(self, lifetime: float, code: int) -> None:
@@ -167,26 +242,47 @@ class _Parent:
             if stop.at is not None:
                 return
             parent = os.getpid()  # before the fork: this process may end before the child runs
+            listening = self._free[-1]
             pid = os.fork()
             if pid == 0:
-                self._become_child(parent)
+                self._become_child(parent, listening)
+            self._socket_of[pid] = self._free.pop()
             self._started[pid] = time.monotonic()
             probe.facts["worker_pids"] = sorted(self._started)
 
-    def _become_child(self, parent: int) -> NoReturn:
+    def _become_child(self, parent: int, listening: ListeningSocket) -> NoReturn:
         code = 1
         try:
             prctl.end_with(parent)
+            temporary_folders.clear()  # they are the parent's
+            readiness.report_errors_by(self._report_error)
+            process_counts.join()
+            for each in self._sockets:
+                if each is not listening:
+                    each.close()
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             stop.listen(lambda: os._exit(DROPPED))  # the parent reports dropped requests
             signal.pthread_sigmask(signal.SIG_UNBLOCK, pool_workers.SIGNALS)
-            self._respond(ready=self._ready)
+            self._respond(listening, self._ready)
             code = 0
+        except UserError as error:
+            readiness.fail(error)
+            code = error.exit_code
         except BaseException:  # noqa: BLE001 - the child must not return into the parent's code
             traceback.print_exc()
         finally:
             os._exit(code)
+
+    def _report_error(self, error: UserError) -> None:
+        values = [error.exit_code, error.what, error.remedy]
+        os.write(self._error_writer, json.dumps(values).encode() + b"\n")
+
+    def _raise_error(self) -> None:
+        """Raise the error of a child that did not start, if it reported one."""
+        with suppress(BlockingIOError):
+            code, what, remedy = json.loads(os.read(self._error_reader, 1 << 16).splitlines()[0])
+            raise kind_of(code)(what, remedy)
 
     def _ready(self) -> None:
         os.write(self._ready_writer, b".")

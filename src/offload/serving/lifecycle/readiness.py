@@ -17,6 +17,7 @@ from offload.serving.lifecycle.stop_signal import exit_now
 from offload.serving.metrics import gil_state, loop_lag, probe
 
 LIMIT = float(os.environ.get("SERVER_READY_S", "10"))  # s until all workers have started
+_report: Callable[[UserError], object] | None = None  # in a child: to its parent
 
 
 def announce(port: int) -> None:
@@ -57,8 +58,17 @@ def start(thread: threading.Thread) -> None:
         raise (limit or StartError(what, "allow more threads")) from error
 
 
+def report_errors_by(report: Callable[[UserError], object]) -> None:
+    """Report errors of this process, a child, by `report` to its parent, which shows them."""
+    global _report
+    _report = report
+
+
 def fail(error: UserError) -> None:
     """Report why the server does not start."""
+    if _report is not None:
+        _report(error)
+        return
     _send({"error": error.what, "remedy": error.remedy, "exit_code": error.exit_code})
     log.line(f"error: {error}")
 

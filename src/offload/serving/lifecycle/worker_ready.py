@@ -22,6 +22,7 @@ from offload.errors import StartError, UserError, kind_of
 from offload.registry import bind_address
 from offload.serving.lifecycle import ports, readiness
 from offload.serving.lifecycle.stop_signal import temporary_folders
+from offload.serving.metrics import process_counts
 
 POLL = 0.005  # s: external servers do not report when their last worker has started
 FOLDER, TASK, PARENT = "SERVER_READY_FOLDER", "SERVER_TASK", "SERVER_PARENT"
@@ -66,6 +67,7 @@ def work() -> str:
     """End this worker with its parent, and return the task or application to serve."""
     if (parent := int(os.environ[PARENT])) != os.getpid():
         prctl.end_with(parent)
+        process_counts.join()
     return os.environ[TASK]
 
 

@@ -8,10 +8,12 @@ import threading
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from offload.serving.metrics import gil_state
+from offload.serving.metrics import gil_state, process_counts
 
 facts: dict[str, object] = {}
-response_counts = {"completed": 0, "failed": 0}
+_own = process_counts.create()  # of this process
+_protection: process_counts.Counts | None = None
+PROTECTION = ("refused", "dropped", "timed_out", "stuck")
 _counting = threading.Lock()  # without a GIL, threads would lose counts
 
 
@@ -42,7 +44,7 @@ def note_gil(state: str | None) -> None:
 def count_response(outcome: str) -> None:
     """Count a response to a task: "completed" or "failed". Any thread may call this."""
     with _counting:
-        response_counts[outcome] += 1
+        _own[outcome] += 1
 
 
 def note_workers(interpreters: Iterable[Mapping[str, object]]) -> None:
@@ -57,10 +59,13 @@ def note_workers(interpreters: Iterable[Mapping[str, object]]) -> None:
 def final_facts() -> dict[str, object]:
     """Return the facts known only at the end: the GIL's state and the number of responses.
 
-    The number is unknown if external workers or a user's application respond.
+    The number is unknown if processes that do not share their counts respond.
     """
     note_gil(gil_state.now())
-    return {**_counts(), **{key: facts.get(key) for key in ("gil_enabled", "gil_enabled_by")}}
+    return {
+        **response_counts(),
+        **{key: facts.get(key) for key in ("gil_enabled", "gil_enabled_by")},
+    }
 
 
 def resources() -> dict[str, object]:
@@ -75,17 +80,37 @@ def resources() -> dict[str, object]:
     known = [p["pss_mib"] for p in processes]
     pss = None if None in known else round(sum(float(str(value)) for value in known), 2)
     return {
-        "facts": facts,
-        "responses": _counts(),
+        "facts": facts if _protection is None else {**facts, "protection": protection_counts()},
+        "responses": response_counts(),
         "memory_pss_mib": pss,
         "processes": processes,
     }
 
 
-def _counts() -> dict[str, int]:
-    """Return the numbers of responses of this process, if no other process responds, too."""
-    is_unknown = facts.get("external_workers") or facts.get("application")
-    return {} if is_unknown else response_counts
+def response_counts() -> dict[str, int]:
+    """Return the numbers of responses to tasks of all processes; empty if they are unknown."""
+    shared = process_counts.totals()
+    if facts.get("application") or (shared is None and facts.get("external_workers")):
+        return {}
+    return {name: (shared or _own)[name] for name in ("completed", "failed")}
+
+
+def show_protection(counts: process_counts.Counts) -> None:
+    """Report these counts of the protection, of all processes."""
+    global _protection
+    _protection = counts
+
+
+def protection_counts(names: Iterable[str] = PROTECTION) -> dict[str, int]:
+    """Return counts of the protection, as sums over all processes."""
+    found = process_counts.totals() or _protection
+    return {} if found is None else {name: found[name] for name in names}
+
+
+def note_external_workers(who: str) -> None:
+    """Record in the facts that `who` starts the processes which run the tasks."""
+    why = f"{who}'s processes run the tasks"
+    facts.update(external_workers=who, gil_address=None, gil_address_error=why)
 
 
 def memory_of(pid: int) -> dict[str, float | None]:

@@ -15,6 +15,7 @@ from time import monotonic, thread_time
 from typing import Any
 from weakref import ReferenceType, ref
 
+from offload.serving.metrics import probe
 from offload.serving.metrics.samples import Samples
 from offload.serving.metrics.thread_limiter import Watch
 
@@ -116,6 +117,7 @@ def _begin_period(now: float) -> None:
 def leave(cell: Cell, request: Request | None, route: str | None = None) -> None:
     """Count a request that has left the application, and keep its times."""
     cell.inside -= 1
+    probe.count_response("completed")
     if request is None or route is None:
         return
     if (index := _routes.get(route)) is None:

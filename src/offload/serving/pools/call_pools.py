@@ -10,7 +10,6 @@ from concurrent.futures import BrokenExecutor, Executor, ProcessPoolExecutor, Th
 from functools import partial
 from multiprocessing import active_children, get_context
 from multiprocessing.process import BaseProcess
-from threading import Barrier
 from typing import TypeVar
 
 from offload import resource_limits
@@ -73,7 +72,7 @@ def _processes(
 
 
 def _threads(workers: int) -> Executor:
-    return ThreadPoolExecutor(workers, "worker", pool_workers.init_thread, (Barrier(workers),))
+    return ThreadPoolExecutor(workers, "worker")
 
 
 def _interpreters(workers: int) -> Executor:

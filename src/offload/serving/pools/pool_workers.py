@@ -52,7 +52,7 @@ _gil_facts: dict[str, object] | None = None
 
 
 def init_thread(barrier: Barrier) -> None:
-    """Initialize a worker thread."""
+    """Set the barrier of the workers in this process or interpreter."""
     global _barrier
     _barrier = barrier
 
@@ -84,12 +84,14 @@ def become_child() -> None:
 def start(executor: Executor, workers: int, task: str) -> None:
     """Start every worker with one handshake; it ends when all workers have imported the task.
 
-    The executor's initializer must be one of this module's, with one barrier for all.
+    The initializer of an executor of processes must be one of this module's, with one barrier for
+    all.
     Raise StartError, or the error of the task's import. If a worker is not ready by DEADLINE, end
     the process: nothing else can stop the import.
     """
     if isinstance(executor, ThreadPoolExecutor):
         import_in_time(task)
+        init_thread(threading.Barrier(workers))
     deadline = monotonic() + DEADLINE
     try:
         handshakes = submit_handshakes(executor, workers, task)
@@ -179,7 +181,7 @@ def handshake(task: str) -> WorkerReport:
     """Import the task, wait for all workers, and return the pid and facts of this worker."""
     gil_state.watch()
     if _barrier is None:
-        remedy = "create it with init_thread or init_process, as servers/threads.py does"
+        remedy = "create it with init_process, as servers/processes.py does"
         raise StartError("the executor's workers are not initialized", remedy)
     try:
         tasks.resolve(task)

@@ -14,6 +14,8 @@ import math
 import socket
 import struct
 
+from offload.serving.metrics.process_counts import Counts
+
 FIRST = 8  # requests per worker that are admitted before the first service time is known; a guess
 WEIGHT = 0.1  # of the latest service time in the mean; a guess
 LAST_DATA_RECEIVED = 52  # the offset of tcpi_last_data_recv in Linux's struct tcp_info
@@ -22,12 +24,21 @@ LAST_DATA_RECEIVED = 52  # the offset of tcpi_last_data_recv in Linux's struct t
 class Admission:
     """The admission of one process: count `in_flight`, and call `note` for each finished task."""
 
-    def __init__(self, workers: int, max_wait: float) -> None:
+    def __init__(self, workers: int, max_wait: float, counts: Counts | None = None) -> None:
         self.workers = workers
         self.max_wait = max_wait
-        self.in_flight = 0
+        self._counts = counts or Counts()
         self.service_s: float | None = None  # mean time for which a task occupies a worker
         self._noted = 0
+
+    @property
+    def in_flight(self) -> int:
+        """The number of admitted requests without a response."""
+        return self._counts["in_flight"]
+
+    @in_flight.setter
+    def in_flight(self, number: int) -> None:
+        self._counts["in_flight"] = number
 
     def note(self, seconds: float) -> float:
         """Add the service time of a finished task to the mean, and return the mean.

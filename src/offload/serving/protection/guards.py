@@ -68,5 +68,5 @@ def _of_workers(workers: int, settings: Settings, kills: bool) -> Protection:
 
 def _protection(guard: Guard | None, known: Settings) -> Protection:
     if guard is not None:
-        probe.facts["protection"] = guard.counts  # /resources/ shows them as they change
+        probe.show_protection(guard.counts)
     return Protection(guard, known["max_connections"], known["health"] == "yes")

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from offload.serving.applications import responses
+from offload.serving.metrics import process_counts
 from offload.serving.protection.admission import waited_s, whole_seconds
 from offload.serving.protection.disconnect import Client
 from offload.serving.protection.pool_guard import Run
@@ -27,11 +28,15 @@ class LoopGuard:
     """
 
     def __init__(self, max_wait: float, cancel_s: float | None, kill_s: float | None) -> None:
-        self.counts = {"refused": 0, "dropped": 0, "timed_out": 0, "stuck": 0}
-        self.in_flight = 0
+        self.counts = process_counts.create()
         self._max_wait = max_wait
         self._timeouts = None if cancel_s is None else Timeouts(cancel_s, self._cancel)
         self._cancel_s, self._kill_s = cancel_s, kill_s
+
+    @property
+    def in_flight(self) -> int:
+        """The number of admitted requests without a response."""
+        return self.counts["in_flight"]
 
     @property
     def stuck(self) -> int:
@@ -53,7 +58,7 @@ class LoopGuard:
         if (waited := waited_s(client.connection)) > self._max_wait:
             self.counts["refused"] += 1
             return responses.unavailable("overloaded: retry later", whole_seconds(waited))
-        self.in_flight += 1
+        self.counts["in_flight"] += 1
         try:
             if self._timeouts is not None:
                 client.task = asyncio.current_task()
@@ -69,7 +74,7 @@ class LoopGuard:
             else:
                 timed = await run()
         finally:
-            self.in_flight -= 1
+            self.counts["in_flight"] -= 1
         return responses.from_task(timed)
 
     def _cancel(self, client: Client) -> None:

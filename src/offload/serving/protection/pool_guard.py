@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 
 from offload.serving.applications import responses
 from offload.serving.lifecycle import log
+from offload.serving.metrics import process_counts
 from offload.serving.metrics.task_clock import TimedResult
 from offload.serving.protection.admission import Admission, whole_seconds
 from offload.serving.protection.disconnect import Client
@@ -28,8 +29,8 @@ class PoolGuard:
     """
 
     def __init__(self, workers: int, max_wait: float, task_timeout: float, kills: bool) -> None:
-        self.counts = {"refused": 0, "dropped": 0, "timed_out": 0, "stuck": 0}
-        self.admission = Admission(workers, max_wait)
+        self.counts = process_counts.create()
+        self.admission = Admission(workers, max_wait, self.counts)
         self._waiting = Waiting(workers, LONGEST_WAIT * max_wait, task_timeout)
         self._seconds = task_timeout
         self._timeouts = None if kills else Timeouts(task_timeout, self._abandon)
