@@ -82,11 +82,13 @@ class Case:
 
     @property
     def name(self) -> str:
-        """The short form: `3/sleep_sync`, `3x16-protected@3.14/sleep_sync` with settings."""
+        """The short form: `3/sleep_sync`, `3x2x16-protected@3.14/sleep_sync` with settings."""
         server = catalog.find_server(self.server)
         spelling = server.spelling(self.task)
         size = self.settings.get(server.size or "")
         workers = "" if size is None else f"x{size}"
+        if size is not None and server.size == "workers" and "processes" in self.settings:
+            workers = f"x{self.settings['processes']}x{size}"
         protect = "-protected" if self.settings.get("protect") == "yes" else ""
         python = f"@{self.python}" if self.python else ""
         request = f" {self.request.short_form}" if self.request else ""

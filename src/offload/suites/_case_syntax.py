@@ -1,7 +1,7 @@
 """The syntax of a case: `3/sleep_sync`, `3x16@3.14/sleep_sync`, `loop/shop.pricing:quote`.
 
-`3-protected/sleep_sync` has protect=yes. A user's application replaces the task:
-`uvicorn_httptools/app=shop.web:app`.
+`3x2x16/sleep_sync` has 2 processes of 16 workers, `3-protected/sleep_sync` protect=yes. A user's
+application replaces the task: `uvicorn_httptools/app=shop.web:app`.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from collections import Counter
 from collections.abc import Sequence
 
 from offload.errors import UsageError
-from offload.registry import application, catalog, inputs, places
+from offload.registry import application, catalog, inputs, places, setting_limits
+from offload.registry.entries import Entry
 from offload.suites import Case
 
 PATTERN = re.compile(
-    r"(?P<server>\w+?)(?:x(?P<workers>\d{1,3}))?(?P<protect>-protected)?"
+    r"(?P<server>\w+?)(?:x(?P<processes>\d{1,9}))??(?:x(?P<workers>\d{1,9}))?(?P<protect>-protected)?"
     r"(?:@(?P<python>[^/]+))?/(?P<task>.+)"
 )
 WITH_USERS = re.compile(r"(?P<name>.+) with (?P<users>\d+) users")  # a name in `unique_names`
-MAX_WORKERS = 256
 FORM = "SERVER/TASK, as 3/sleep_sync, with x16 for workers and @3.14 for the interpreter"
 
 
@@ -35,19 +35,35 @@ def case(text: str, which: str = "case") -> Case:
         raise UsageError(f"{text!r} is not a case", f"a case is {FORM}")
     server = catalog.find_server(found["server"])
     task = catalog.find_task(found["task"]).name
-    settings: dict[str, object] = {}
-    if found["workers"] is not None:
-        if server.size is None:
-            raise UsageError(f"{text!r}: {server.name} has no workers", "leave x out")
-        settings[server.size] = int(found["workers"])
-        if not 1 <= int(found["workers"]) <= MAX_WORKERS:
-            raise UsageError(f"{text!r}: workers must be from 1 to {MAX_WORKERS}")
+    settings = _sizes(text, server, found["processes"], found["workers"])
     if found["protect"]:
         if "protect" not in server.settings:
             raise UsageError(f"{text!r}: {server.name} has no protection", "leave -protected out")
         settings["protect"] = "yes"
     catalog.check_work(server, task)
     return Case(server.name, task, settings=settings, python=found["python"])
+
+
+def _sizes(text: str, server: Entry, processes: str | None, size: str | None) -> dict[str, object]:
+    """Return the settings of `xSIZE` or `xPROCESSESxWORKERS`; raise UsageError."""
+    settings: dict[str, object] = {}
+    if size is not None and server.size is None:
+        raise UsageError(f"{text!r}: {server.name} has no workers", "leave x out")
+    if size is not None:
+        settings[server.size or ""] = int(size)
+    if processes is not None:
+        if "processes" not in server.settings:
+            raise catalog.without_processes(server)
+        if "workers" not in server.settings:
+            what = f"{text!r}: {server.name} has one size, its processes"
+            raise UsageError(what, f"write {server.name}x{processes}")
+        settings = {"processes": int(processes), "workers": int(size or 0)}
+    for key, number in settings.items():
+        most = setting_limits.maximum(key, server.settings[key])
+        if not 1 <= int(str(number)) <= most:
+            raise UsageError(f"{text!r}: {key} must be from 1 to {most}")
+    setting_limits.check_product(settings, server.settings)
+    return settings
 
 
 def find(text: str, cases: Sequence[Case], where: str) -> int:
@@ -72,6 +88,7 @@ def find(text: str, cases: Sequence[Case], where: str) -> int:
         if case.server == server.name
         and found["task"] in _spellings(case)
         and found["workers"] in (None, str(case.settings.get(server.size or "")))
+        and found["processes"] in (None, str(case.settings.get("processes", "")))
         and found["python"] in (None, case.python)
         and users in (None, case.users)
         and (found["protect"] is not None) == (case.settings.get("protect") == "yes")
