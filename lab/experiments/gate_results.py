@@ -16,7 +16,7 @@ from lab.method import resampling
 from lab.method.method_check import CheckResult
 from lab.method.resampling import Round
 from offload.bench.analysis.comparison import rate_of, work_by_round
-from offload.bench.analysis.expression import Measured
+from offload.bench.analysis.figures import Measured
 from offload.bench.experiments import gate as gates
 from offload.bench.experiments.gate import GateResult
 from offload.bench.records import json_lines

@@ -19,12 +19,18 @@ THREADS, PROCESSES = Case("threads", "count_sync"), Case("processes", "count_syn
 Rates = Callable[[int, int], dict[str, Any]]  # values by place and round
 
 
-def plan(*cases: Case, loss: float = 0.05, ensure: str = "", **known: Any) -> Plan:
+def plan(
+    *cases: Case,
+    loss: float = 0.05,
+    min_rate: float | None = None,
+    max_p99_s: float | None = None,
+    **known: Any,
+) -> Plan:
     """Return the plan of a gate against another checkout."""
     both = [each for case in cases for each in (replace(case, origin=ORIGIN), case)]
     pairs = [(n, n + 1) for n in range(0, len(both), 2)]
     blocks = tuple(Block(pair, (pair,)) for pair in pairs)
-    terms = GateTerms(loss, ensure, ORIGIN.label, ("/here instead of /other",))
+    terms = GateTerms(loss, ORIGIN.label, ("/here instead of /other",), min_rate, max_p99_s)
     return Plan(GATE, tuple(both), 7, None, blocks=blocks, gate=terms, **known)
 
 

@@ -12,7 +12,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from markdown_it import MarkdownIt
 
-from offload.bench.analysis.expression import Measured
+from offload.bench.analysis.figures import Measured
 from offload.bench.analysis.gate import ConditionVerdict
 from offload.bench.experiments.gate import GateResult, KeptRuns, evaluate
 from offload.bench.records import journal
@@ -51,9 +51,15 @@ BADGE = {  # as https://shields.io/badges/endpoint-badge describes it
 }
 
 
-def result(*ratios: float, ensure: str = "", sd: float = 0.02, **values: Any) -> GateResult:
+def result(
+    *ratios: float,
+    min_rate: float | None = None,
+    max_p99_s: float | None = None,
+    sd: float = 0.02,
+    **values: Any,
+) -> GateResult:
     cases = (ODD, PROCESSES, replace(PROCESSES, users=8))[: len(ratios)]
-    made = plan(*cases, ensure=ensure)
+    made = plan(*cases, min_rate=min_rate, max_p99_s=max_p99_s)
     noise = rates(*ratios, sd=sd)
     found = records(made, lambda p, n: {**noise(p, n), **values}, 20)
     return evaluate(made, found, Path("/results/run"))
@@ -65,9 +71,9 @@ def kept(*ratios: float, moved: float | None = 0.3) -> GateResult:
     )
 
 
-def without_rate(place: int, ensure: str = "") -> GateResult:
+def without_rate(place: int, max_p99_s: float | None = None) -> GateResult:
     """Return a result with a case that has no rate on one side."""
-    made = plan(THREADS, PROCESSES, ensure=ensure)
+    made = plan(THREADS, PROCESSES, max_p99_s=max_p99_s)
     steady = rates(1.0, 1.0)
     gone = {"rate": None, "problem": "not available: no such server"}
     found = records(made, lambda p, n: {**steady(p, n), **(gone if p == place else {})}, 20)
@@ -76,7 +82,7 @@ def without_rate(place: int, ensure: str = "") -> GateResult:
 
 def unknown() -> GateResult:
     """Return a result with a case without a baseline, and a condition on an unknown figure."""
-    return without_rate(0, "p99(4/count_sync) < 1")
+    return without_rate(0, max_p99_s=1.0)
 
 
 RESULTS = {
@@ -84,8 +90,8 @@ RESULTS = {
     "loss": lambda: result(1.0, 0.8),
     "undecided": lambda: result(1.0, 0.95),
     "disturbed": lambda: result(1.0, 1.0, others_cpu=0.5),
-    "condition": lambda: result(1.0, 1.0, ensure="rate(4/count_sync) > 150"),
-    "condition undecided": lambda: result(1.0, ensure="ratio(3/count_sync) > 1"),
+    "condition": lambda: result(1.0, 1.0, min_rate=150.0),
+    "condition undecided": lambda: result(1.0, max_p99_s=1.0),
     "flags": lambda: result(1.0, 1.0, flags=("others: 40 % of <the> CPU: end | them",)),
     "kept": lambda: kept(1.0, 0.8),
     "kept, unknown speed": lambda: kept(1.0, 0.8, moved=None),
@@ -268,7 +274,7 @@ def test_text_of_kept_runs_reports_how_much_weaker_they_are() -> None:
 
 def test_infinite_ends_are_null() -> None:
     figures = {"p99(3/x)": Measured(0.05, 0.04)}
-    found = replace(result(1.0), condition=ConditionVerdict("p99(3/x) < 1", None, figures))
+    found = replace(result(1.0), condition=ConditionVerdict("max_p99=1000ms", (None,), figures))
     values = json.loads(formats.render(found, "json"))
     assert values["ensure"]["figures"] == {"p99(3/x)": {"value": 0.05, "low": 0.04, "high": None}}
     assert formats.render(found, "text").startswith("The condition is und")
@@ -276,7 +282,7 @@ def test_infinite_ends_are_null() -> None:
 
 def test_an_unknown_upper_end_is_reported_in_words() -> None:
     figures = {"p99(3/x)": Measured(0.05, 0.04)}
-    found = replace(result(1.0), condition=ConditionVerdict("p99(3/x) < 1", None, figures))
+    found = replace(result(1.0), condition=ConditionVerdict("max_p99=1000ms", (None,), figures))
     assert "p99(3/x) is 0.05 (at least 0.04)" in formats.render(found, "text")
 
 

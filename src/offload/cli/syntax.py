@@ -20,6 +20,9 @@ from offload.errors import StorageError, UsageError, escaped, shortened
 from offload.registry.catalog import unknown
 
 Defaults = Mapping[str, object]
+REPLACED = {  # options of the last release, and what to write instead
+    ("compare_runs", "ensure"): "use min_rate=100 and max_p99=50ms, which limit each of its cases",
+}
 YES, NO = ("yes", "true", "on", "1"), ("no", "false", "off", "0")
 
 
@@ -242,6 +245,8 @@ def _checked(
 
 
 def _parameter(command: str, name: str, names: list[str]) -> str:
+    if name not in names and (fix := REPLACED.get((command, name))):
+        raise UsageError(f"{command} has no {name}= any more", fix)
     if name not in names:
         raise unknown(f"the parameters of {command}", name, names, f"fab --help {command}")
     return name

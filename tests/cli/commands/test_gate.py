@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -14,7 +13,6 @@ from offload.bench.experiments import gate as gates
 from offload.bench.planning import plan_file
 from offload.bench.records import journal
 from offload.bench.target import environments
-from offload.cli.syntax import rewrite
 from offload.errors import DisturbedError, GateError
 from offload.reports.gate import formats
 from offload.reports.gate.formats import FORMATS
@@ -26,9 +24,11 @@ from tests.commands import fab, fab_here
 from tests.installed import newest_other_python
 
 
-def gate_run(ratio: float, ensure: str = "", rounds: int = 160, sd: float = 0.02) -> str:
+def gate_run(
+    ratio: float, rounds: int = 160, sd: float = 0.02, min_rate: float | None = None
+) -> str:
     """Write a finished run of a gate."""
-    made = plan(THREADS, ensure=ensure, budget_s=600.0)
+    made = plan(THREADS, min_rate=min_rate, budget_s=600.0)
     folder = journal.new_run(made.suite)
     plan_file.save(made, folder)
     journal.append(folder, *records(made, rates(ratio, sd=sd), rounds, folder.name))
@@ -58,14 +58,12 @@ def test_the_exit_code_is_the_verdict(ratio: float, rounds: int, code: int, erro
 
 
 def test_a_condition_that_does_not_hold_is_red() -> None:
-    said = fab_here(f"resume:{gate_run(1.0, 'rate(3/count_sync) > 500', 40)}")
+    said = fab_here(f"resume:{gate_run(1.0, 40, min_rate=500.0)}")
     assert said.returncode == GateError.exit_code == 1
-    assert said.stderr.splitlines()[1:] == [
-        "error: The condition does not hold: ensure=rate(3/count_sync) > 500"
-    ]
+    assert said.stderr.splitlines()[1:] == ["error: The condition does not hold: min_rate=500"]
     words = " ".join(said.stdout.split())
-    assert "ensure=rate(3/count_sync) > 500: does not hold; rate(3/count_sync) is " in words
-    said = fab_here(f"resume:{gate_run(1.0, ensure='rate(3/count_sync) > 100')}")
+    assert "min_rate=500: does not hold; rate(3/count_sync) is " in words
+    said = fab_here(f"resume:{gate_run(1.0, min_rate=100.0)}")
     assert said.returncode == DisturbedError.exit_code == 7
 
 
@@ -161,9 +159,9 @@ WRONG = {
     "compare_runs:main,budget=1": (2, "budget='1' is not a time from 30 s"),
     "compare_runs:main,format=xml": (2, "no 'xml' in format="),
     "compare_runs:main,users=5": (2, "users= needs against="),
-    "compare_runs:main,ensure=1 < 2": (2, "names no figure of a case"),
-    "compare_runs:main,ensure=rte(3/quote) > 1": (2, "did you mean rate?"),
-    "compare_runs:main,ensure=rate(3/quote": (2, "is not an expression"),
+    "compare_runs:main,ensure=1 < 2": (2, "use min_rate=100 and max_p99=50ms"),
+    "compare_runs:main,min_rate=x": (2, "min_rate='x' is not a number"),
+    "compare_runs:main,max_p99=50": (2, "max_p99='50' is not a response time"),
     "compare_runs:against=.": (2, "no cases given: use fab compare_runs:NAME, or cases="),
     "compare_runs:nosuch,against=.": (6, "no baseline 'nosuch' in"),
     "compare_runs:against=.,cases=3/noop_sink": (2, "did you mean noop_sync?"),
@@ -171,10 +169,6 @@ WRONG = {
     "compare_runs:against=.,cases=3/noop_sync,run=x": (2, "run= excludes against="),
     "compare_runs:against=.,cases=3/noop_sync,users=0": (2, "users='0'"),
     "compare_runs:against=nosuch,cases=3/noop_sync": (2, "is not a folder, an interpreter"),
-    "compare_runs:against=.,cases=3/noop_sync,ensure=rate(4/noop_sync) > 1": (
-        2,
-        "no '4/noop_sync' in the cases of the gate: did you mean 3/noop_sync?",
-    ),
     "baseline": (2, "no name given; existing baselines: none: use fab baseline:NAME"),
     "baseline:main": (6, "no run in"),
     "baseline:main,run=x": (6, "no run 'x'"),
@@ -197,14 +191,11 @@ def test_this_checkout_is_not_compared_with_itself() -> None:
     assert "3/noop_sync runs the same code on both sides" in said.stderr
 
 
-def test_a_condition_reaches_the_command_as_one_value() -> None:
-    """A shell passes it as one word; only commas separate values, and it needs none."""
-    condition = "rate(3/quote) > 100 and p99(4/quote) < 0.05"
-    typed = f'compare_runs:main,gate=5,ensure="{condition}"'
-    [word] = shlex.split(typed)
-    parameters = {"name": "", "gate": "5", "ensure": ""}
-    options = rewrite([word], {"compare_runs": parameters})
-    assert options == ["compare_runs", "--name=main", "--gate=5", f"--ensure={condition}"]
+def test_limits_make_a_gate_of_kept_runs_red_or_green() -> None:
+    a_run("baseline-main", (100.0, 100.0))
+    a_run("run", (100.0, 100.0))
+    codes = [fab_here(f"compare_runs:main,min_rate={rate}").returncode for rate in (90, 110)]
+    assert codes == [0, 1]
 
 
 def test_the_cases_of_a_kept_run_are_measured_now(monkeypatch: pytest.MonkeyPatch) -> None:

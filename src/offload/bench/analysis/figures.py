@@ -1,4 +1,4 @@
-"""Figures of a case for conditions, each with its interval over rounds."""
+"""The figures of a case that a gate can limit, each with its interval over rounds."""
 
 from __future__ import annotations
 
@@ -6,35 +6,38 @@ import math
 import statistics
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from offload.bench.analysis.comparison import rate_of, work_by_round
-from offload.bench.analysis.expression import UNKNOWN, Measured
 from offload.bench.records.record import Record
-from offload.bench.records.run_records import RoundKey, Value, by_round, of_rate, pairs_by_round
+from offload.bench.records.run_records import RoundKey, by_round, of_rate, pairs_by_round
 from offload.bench.stats import non_inferiority, quantile_interval, student_t
 from offload.loads.engine.figures.histogram import GROWTH, merge, quantile
 
 Windows = Sequence[Record]
-QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999}
-RATE = "rate"
-RATIO = "ratio"  # of the rates of both sides; all other figures are those of the case now
-NAMES = (RATE, RATIO, "mean", *QUANTILES)
+RATE, P99 = "rate", "p99"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A figure and its interval; without a value it is unknown, and may be any number."""
+
+    value: float | None = None
+    low: float = -math.inf
+    high: float = math.inf
+
+
+UNKNOWN = Measured()
 
 
 def measure(name: str, windows: Windows, level: float) -> Measured:
     """Return a figure of a case from its windows; each end has the one-sided error rate `level`.
 
-    The rate is in requests/s, the mean and the quantiles of response times are in s.
+    The rate is in requests/s, the 99th percentile of response times in s.
     """
-    if name in QUANTILES:
-        return _quantile(of_rate(windows), QUANTILES[name], level)
-    values: dict[str, Value] = {RATE: rate_of, "mean": lambda r: r.result.response.mean_s}
-    return _mean([*by_round(of_rate(windows), values[name]).values()], level)
-
-
-def paired_ratio(baseline: Windows, windows: Windows, level: float) -> Measured:
-    """Return the rate over that of the baseline, from the rounds in which both were measured."""
-    return of_log_ratio(log_ratio(baseline, windows), level)
+    if name == P99:
+        return _quantile(of_rate(windows), 0.99, level)
+    return _mean([*by_round(of_rate(windows), rate_of).values()], level)
 
 
 def log_ratio(baseline: Windows, windows: Windows) -> non_inferiority.LogRatio | None:
@@ -42,15 +45,6 @@ def log_ratio(baseline: Windows, windows: Windows) -> non_inferiority.LogRatio |
     baseline, windows = of_rate(baseline), of_rate(windows)
     pairs = pairs_by_round(baseline, windows, rate_of)
     return non_inferiority.paired(pairs, work_by_round(baseline, windows))
-
-
-def of_log_ratio(
-    found: non_inferiority.LogRatio | None, level: float, slack: float = 0.0
-) -> Measured:
-    """Return a ratio with its interval, which is widened by the factor 1 + `slack`."""
-    if found is None:
-        return UNKNOWN
-    return Measured(found.ratio, found.low(level) / (1 + slack), found.high(level) * (1 + slack))
 
 
 def _mean(values: Sequence[float], level: float) -> Measured:

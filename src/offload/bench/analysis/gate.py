@@ -14,12 +14,12 @@ absence of a loss is undecided.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from offload.bench.analysis import comparison, disturbance, expression, figures, rate
+from offload.bench.analysis import comparison, disturbance, figures, rate
 from offload.bench.analysis.comparison import rate_of
-from offload.bench.analysis.expression import UNKNOWN, Figure, Measured
+from offload.bench.analysis.figures import P99, RATE, UNKNOWN, Measured
 from offload.bench.records.record import Record
 from offload.bench.records.run_records import by_round, of_rate
 from offload.bench.stats import holm, non_inferiority, paired_test, student_t
@@ -35,33 +35,35 @@ BY_INTERVAL = (LOSS, NO_LOSS, UNDECIDED)
 DOUBTFUL = 0.25  # p value of more failures, below which "no loss" is not certain; a guess
 CLEARLY_SLOWER = 2.0  # ratio of single requests above which a timeout is not noise; a guess
 Windows = Sequence[Record]
-RatioOf = Callable[[Windows, Windows, float], Measured]  # arguments: baseline, now, level
 
 
 @dataclass(frozen=True)
 class GateTerms:
     """The requirements of a gate: no case may lose more than `loss`, a share of its rate.
 
-    `ensure` is a condition on figures; empty for none. `against` is the user's name of the other
-    side, and `differences` are the differences between both sides.
+    `against` is the user's name of the other side, and `differences` are the differences between
+    both sides. With `min_rate` (requests/s) or `max_p99_s` there is also a condition: each case
+    must have at least this rate now, and at most this 99th percentile.
     """
 
     loss: float
-    ensure: str = ""
     against: str = ""
     differences: tuple[str, ...] = ()
+    min_rate: float | None = None
+    max_p99_s: float | None = None
 
-    def figures(self, cases: Sequence[Case]) -> Mapping[Figure, int]:
-        """Return the figures of the condition, each with the index of its case.
+    @property
+    def limits(self) -> Mapping[str, float]:
+        """The limits of the condition by the name of their figure; empty without a condition."""
+        limits = {RATE: self.min_rate, P99: self.max_p99_s}
+        return {name: limit for name, limit in limits.items() if limit is not None}
 
-        Raise UsageError for an invalid condition or an unknown case.
-        """
-        if not self.ensure:
-            return {}
-        found = expression.parse(self.ensure, figures.NAMES).figures
-        return {
-            each: _case_syntax.find(each.case, cases, "the cases of the gate") for each in found
-        }
+    @property
+    def condition(self) -> str:
+        """The condition as options of the command."""
+        rate = None if self.min_rate is None else f"min_rate={self.min_rate:.9g}"
+        p99 = None if self.max_p99_s is None else f"max_p99={1000 * self.max_p99_s:.9g}ms"
+        return " ".join(each for each in (rate, p99) if each is not None)
 
 
 @dataclass(frozen=True)
@@ -99,11 +101,16 @@ class CaseVerdict:
 
 @dataclass(frozen=True)
 class ConditionVerdict:
-    """Whether a condition holds (None: undecided), and the figures in it."""
+    """Whether each case fulfils a condition (None: undecided), and the figures in it."""
 
     text: str
-    holds: bool | None
+    cases: tuple[bool | None, ...]
     figures: Mapping[str, Measured] = field(default_factory=dict)
+
+    @property
+    def holds(self) -> bool | None:
+        """Whether the condition holds for all cases; None if that is undecided."""
+        return _all(self.cases)
 
 
 def judge_cases(
@@ -151,41 +158,52 @@ def judge_condition(
     cases: Sequence[Case],
     sides: Sequence[Sides],
     error: float = GATE.level / 2,
-    ratio: RatioOf = figures.paired_ratio,
 ) -> ConditionVerdict | None:
     """Evaluate the condition of a gate from the windows of its cases; None without a condition.
 
-    `error` is the error rate of this analysis; `ratio` computes the ratio of a case.
+    `error` is the error rate of this analysis.
     """
-    if not terms.ensure:
+    if not terms.limits:
         return None
-    named = terms.figures(cases)
     failing = sum(_failed_rounds(own.now)[0] > 0 for own in sides)
-    level = error / (len(cases) + len(named) + failing)
-    values = {
-        figure: _measure(figure.name, sides[index], level, ratio) for figure, index in named.items()
+    level = error / (len(cases) * (1 + len(terms.limits)) + failing)
+    found = [{name: _measure(name, own.now, level) for name in terms.limits} for own in sides]
+    verdicts = tuple(
+        _all([_is_kept(name, terms.limits[name], value) for name, value in own.items()])
+        for own in found
+    )
+    shown = {
+        f"{name}({case})": value
+        for case, own in zip(_case_syntax.unique_names(cases), found, strict=True)
+        for name, value in own.items()
     }
-    condition = expression.parse(terms.ensure, figures.NAMES)
-    shown = {str(figure): value for figure, value in values.items()}
-    return ConditionVerdict(terms.ensure, condition.evaluate(values), shown)
+    return ConditionVerdict(terms.condition, verdicts, shown)
 
 
-def _measure(name: str, sides: Sides, level: float, ratio: RatioOf) -> Measured:
-    """Return a figure of a case; unknown if other processes disturbed its measurement.
+def _measure(name: str, windows: Windows, level: float) -> Measured:
+    """Return a figure of a case now; unknown if other processes disturbed its measurement.
 
     If the load tool limits a rate, the true rate may be higher, and the true times shorter.
     """
-    is_ratio = name == figures.RATIO
-    if disturbance.between(sides.now, sides.baseline if is_ratio else ()) is not None:
+    if disturbance.between(windows, ()) is not None:
         return UNKNOWN
-    found = ratio(sides.baseline, sides.now, level) if is_ratio else None
-    found = found or figures.measure(name, sides.now, level)
-    if comparison.is_client_bound(sides.now):
-        is_rate = is_ratio or name == figures.RATE
-        found = replace(found, high=math.inf) if is_rate else replace(found, low=0.0)
-    if is_ratio and comparison.is_client_bound(sides.baseline):
-        found = replace(found, low=0.0)
+    found = figures.measure(name, windows, level)
+    if comparison.is_client_bound(windows):
+        return replace(found, high=math.inf) if name == RATE else replace(found, low=0.0)
     return found
+
+
+def _is_kept(name: str, limit: float, found: Measured) -> bool | None:
+    """Whether a rate is at least, or a time at most, the limit; None if its interval is open."""
+    low, high = (limit, math.inf) if name == RATE else (-math.inf, limit)
+    if low <= found.low and found.high <= high:
+        return True
+    return False if found.high < low or found.low > high else None
+
+
+def _all(found: Sequence[bool | None]) -> bool | None:
+    """Return False if any part is false; else None if any part is undecided."""
+    return False if False in found else None if None in found else True
 
 
 def is_decided(sides: Sides, margin: float, family: int, count: int) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from offload.bench.analysis import gate, rate
@@ -104,10 +104,9 @@ def gate_plan(cases: Sequence[Case], terms: GateTerms, budget_s: float) -> Plan:
     """
     if not cases:
         raise UsageError("a gate needs at least one case", "name cases by cases=3/quote+4/quote")
-    terms.figures(cases)
     others = origins.counterparts(cases, terms.against)
     found = origins.differences(cases, others)
-    complete = GateTerms(terms.loss, terms.ensure, terms.against, tuple(found))
+    complete = replace(terms, differences=tuple(found))
     all_cases = [case for pair in zip(others, cases, strict=True) for case in pair]
     blocks = tuple(Block((n, n + 1), ((n, n + 1),)) for n in range(0, len(all_cases), 2))
     return Plan(
@@ -137,7 +136,7 @@ def evaluate(measured: Plan, records: Sequence[Record], folder: Path) -> GateRes
     terms, cases = measured.gate, measured.cases_now
     assert terms is not None
     sides = measured.sides(records)
-    verdicts = gate.judge_cases(sides, terms.loss, len(terms.figures(cases)))
+    verdicts = gate.judge_cases(sides, terms.loss, len(cases) * len(terms.limits))
     check_baselines(verdicts, folder)
     return GateResult(
         terms,

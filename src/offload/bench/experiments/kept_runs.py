@@ -7,14 +7,12 @@ the factor of its change, so that no smaller difference has a verdict.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from offload.bench.analysis import figures, gate, machine_speed
+from offload.bench.analysis import gate, machine_speed
 from offload.bench.analysis.comparison import rate_of
-from offload.bench.analysis.expression import UNKNOWN, Measured
 from offload.bench.analysis.gate import CaseVerdict, GateTerms, Sides
 from offload.bench.experiments.gate import GateResult, KeptRuns, check_baselines, gated_cases
 from offload.bench.planning import plan_file, planned_records
@@ -55,15 +53,7 @@ def compare(baseline: Path, run: Path, terms: GateTerms, names: Sequence[str] = 
         common = [common[index] for index in sorted(chosen)]
     moved = machine_speed.moved(before, now)
     sides = [Sides(_windows(before, case), _windows(now, case)) for case in common]
-    count = len(terms.figures(common))
-    slack = math.inf if moved is None else moved
-
-    def ratio(one: Sequence[Record], other: Sequence[Record], level: float) -> Measured:
-        both = Sides(one, other)
-        if _have_other_upstreams(both):
-            return UNKNOWN
-        return figures.of_log_ratio(_ratio(both), level, slack)
-
+    count = len(common) * len(terms.limits)
     ratios = [_ratio(each) for each in sides]
     found = gate.judge(sides, ratios, terms.loss, GATE_ERROR, count, moved or 0.0)
     verdicts = [_if_comparable(*each, moved) for each in zip(sides, found, strict=True)]
@@ -71,7 +61,7 @@ def compare(baseline: Path, run: Path, terms: GateTerms, names: Sequence[str] = 
     return GateResult(
         terms,
         tuple(gated_cases(common, sides, verdicts)),
-        gate.judge_condition(terms, common, sides, GATE_ERROR, ratio),
+        gate.judge_condition(terms, common, sides, GATE_ERROR),
         baseline.name,
         tuple(record for own in sides for record in (*own.baseline, *own.now)),
         run,

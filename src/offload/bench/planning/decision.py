@@ -110,8 +110,8 @@ def until_last_analysis(plan: Plan, number: int, records: Sequence[Record]) -> l
 def _is_gate_decided(plan: Plan, number: int, records: Sequence[Record]) -> bool:
     """Whether the verdict of a gate's case is final.
 
-    If the condition uses the case, the verdict of the condition must be final, too. A case that
-    never has a rate on one side needs no further round.
+    If there is a condition, its verdict on this case must be final, too. A case that never has a
+    rate on one side needs no further round.
     """
     assert plan.gate is not None
     own = selection.of_block(records, number)
@@ -122,14 +122,12 @@ def _is_gate_decided(plan: Plan, number: int, records: Sequence[Record]) -> bool
     count = len({record.trial.round for record in own})
     if count == plan.counts[-1]:
         return True
-    named = plan.gate.figures(plan.cases_now)
-    if not gate.is_decided(sides, plan.gate.loss, len(plan.blocks) + len(named), count):
+    family = len(plan.blocks) * (1 + len(plan.gate.limits))
+    if not gate.is_decided(sides, plan.gate.loss, family, count):
         return False
-    if number not in named.values():
-        return True
     early = sequential.GATE.early / 2
     verdict = gate.judge_condition(plan.gate, plan.cases_now, plan.sides(records), early)
-    return verdict is None or verdict.holds is not None
+    return verdict is None or verdict.holds is False or verdict.cases[number] is not None
 
 
 def _ends_at_next_analysis(plan: Plan, number: int, own: Sequence[Record]) -> bool:

@@ -143,7 +143,6 @@ def _check_gate(plan: Plan) -> None:
         raise ValueError(f"the loss {plan.gate.loss} of a gate must be between 0 and 1")
     if not plan.blocks or any(block.pairs != (block.cases,) for block in plan.blocks):
         raise ValueError("a gate compares two cases in each block")
-    plan.gate.figures(plan.cases_now)
 
 
 def _check_latency(plan: Plan) -> None:

@@ -14,7 +14,6 @@ from offload.cli.run_reports import records_of_others
 from offload.errors import UsageError
 
 if TYPE_CHECKING:
-    from offload.bench.analysis.gate import GateTerms
     from offload.suites import Case
 
 
@@ -46,7 +45,8 @@ def compare_runs(
     against: str = "",
     cases: str = "",
     run: str = "",
-    ensure: str = "",
+    min_rate: str = "",
+    max_p99: str = "",
     users: str = "",
     budget: str = "",
     open: bool = False,  # noqa: A002
@@ -61,16 +61,16 @@ def compare_runs(
              as tornado==6.4; default: nothing is measured, and the baseline's records are compared
     cases    only these cases, as 3/sleep_sync+4/sleep_sync; with against= they need no baseline
     run      without against=: the run to compare with the baseline; default: the newest
-    ensure   a condition that must hold now, too, as 'rate(3/quote) > 100 and p99(4/quote) < 0.05',
-             with rate, ratio, mean, p50, p90, p95, p99 and p999 of a case; times in seconds
+    min_rate requests/s that each case must have now, too
+    max_p99  the 99th percentile of response times that each case may have now, such as 50ms
     users    with against= and without a baseline: concurrent users of each case; default: 25
     budget   seconds of measuring; default: 600
     open     yes: show the run live in a browser: see fab live; needs against=
     format   text (default), json, markdown, junit (XML), bencher (Bencher Metric Format) or badge
              (JSON of shields.io); results/gate/ has all of them
 
-    The exit code is 1 if a case lost more than gate= allows, if a case fails, or if the condition
-    does not hold. It is 7 if the rates vary too much for a verdict, and otherwise 0.
+    The exit code is 1 if a case lost more than gate= allows, if a case fails, or if min_rate= or
+    max_p99= does not hold. It is 7 if the rates vary too much for a verdict, and otherwise 0.
     """
     from offload.bench.analysis.gate import GateTerms
     from offload.bench.experiments import gate as gates
@@ -82,8 +82,12 @@ def compare_runs(
         arguments.one_of("format", format, *formats.FORMATS)
         loss = arguments.number("gate", gate, 0.1, 90.0) / 100
         seconds = arguments.seconds("budget", budget or "600", 30.0)
-        terms = GateTerms(loss, ensure.strip(), against)
-        _check_condition(terms)
+        terms = GateTerms(
+            loss,
+            against,
+            min_rate=arguments.number("min_rate", min_rate, 0.001, 1e6) if min_rate else None,
+            max_p99_s=arguments.response_time("max_p99", max_p99),
+        )
         if against:
             if run:
                 raise UsageError("run= excludes against=, which measures now", "leave one out")
@@ -100,14 +104,6 @@ def compare_runs(
         chosen = [word for word in cases.split("+") if word]
         with records_of_others(f"{name} or {folder.name}"):
             print_gate(kept_runs.compare(baselines.find(name), folder, terms, chosen), format)
-
-
-def _check_condition(terms: GateTerms) -> None:
-    """Raise UsageError for an invalid condition, before records are read or measured."""
-    from offload.bench.analysis import expression, figures
-
-    if terms.ensure:
-        expression.parse(terms.ensure, figures.NAMES)
 
 
 def _cases(name: str, words: str, users: str) -> list[Case]:

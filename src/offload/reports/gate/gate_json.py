@@ -6,7 +6,7 @@ import json
 import math
 from pathlib import Path
 
-from offload.bench.analysis.expression import Measured
+from offload.bench.analysis.figures import Measured
 from offload.bench.experiments.gate import GatedCase, GateResult
 from offload.reports.gate import sentences
 

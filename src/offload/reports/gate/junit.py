@@ -24,7 +24,7 @@ def junit(found: GateResult) -> str:
     for case in found.cases:
         _add(suite, case.name, KINDS.get(case.verdict.outcome, ERROR), *_words(found, case))
     if (verdict := found.condition) is not None:
-        name, text = f"ensure={verdict.text}", sentences.condition(verdict)
+        name, text = verdict.text, sentences.condition(verdict)
         _add(suite, name, HOLDS[verdict.holds], sentences.HOLDS[verdict.holds], text)
     kinds = [child.tag for test in suite for child in test]
     suite.attrib |= {

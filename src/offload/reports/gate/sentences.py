@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from offload.bench.analysis.expression import Measured
+from offload.bench.analysis.figures import Measured
 from offload.bench.analysis.gate import ConditionVerdict
 from offload.bench.experiments.gate import GatedCase, GateResult
 from offload.bench.stats.estimate import Estimate
@@ -55,7 +55,7 @@ def names(found: GateResult) -> str:
     holds = found.condition is None or found.condition.holds
     cases = found.failed or ([] if holds is False else found.open)
     if not cases and found.condition is not None:
-        return f"ensure={found.condition.text}"
+        return found.condition.text
     return " and ".join(case.name for case in cases) if len(found.cases) > 1 else ""
 
 
@@ -101,7 +101,7 @@ def reason(found: GateResult, case: GatedCase) -> str:
 def condition(verdict: ConditionVerdict) -> str:
     """Return whether the condition holds, with its figures."""
     figures = [f"{name} is {measured(value)}" for name, value in verdict.figures.items()]
-    return f"ensure={verdict.text}: {HOLDS[verdict.holds]}; {', '.join(figures)}"
+    return f"{verdict.text}: {HOLDS[verdict.holds]}; {', '.join(figures)}"
 
 
 def measured(value: Measured) -> str:

@@ -135,7 +135,7 @@ def _gate(plan: Plan, terms: GateTerms) -> str | None:
     options = [f"against={terms.against}", f"cases={'+'.join(names)}"]
     options += [] if users == DEFAULT_USERS else [f"users={users}"]
     options += [f"gate={100 * terms.loss:g}"]
-    options += [f"ensure={terms.ensure}"] if terms.ensure else []
+    options += terms.condition.split()
     options += [] if plan.budget_s is None else [f"budget={plan.budget_s:g}"]
     return _join("compare_runs", options, cases[0])
 
