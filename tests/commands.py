@@ -84,7 +84,7 @@ def can_listen(port: int) -> bool:
 
 @contextmanager
 def served(*words: str, cwd: Path = ROOT) -> Iterator[subprocess.Popen[str]]:
-    """Start `fab run_server...` as a user does; yield its process once it serves."""
+    """Start `offload run_server...` as a user does; yield its process once it serves."""
     process = subprocess.Popen([FAB, *words], cwd=cwd, stderr=subprocess.PIPE, text=True)
     try:
         assert "serves" in read_line(process.stderr)

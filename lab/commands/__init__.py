@@ -11,7 +11,7 @@ from fabric.main import Fab
 from invoke import Collection
 
 from offload import __version__
-from offload.cli import as_task, program_name, syntax
+from offload.cli import as_task, syntax
 
 NAME = "python -m lab"
 COMMANDS: dict[str, Any] = {}
@@ -41,7 +41,6 @@ class _Lab(Fab):
 
 def run(words: Sequence[str]) -> None:
     """Run the command named by the first word; `NAME --help` explains it."""
-    program_name.use(NAME, COMMANDS)
     name = words[0].partition(":")[0]
     if {"-h", "--help"} & {*words[1:]}:
         words = ["--help", name]

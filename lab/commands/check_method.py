@@ -29,7 +29,7 @@ def check_method(context: Context, blocks: str = "60", rounds: str = "", run: st
     run     continue this run in results/, and check its records; its number of blocks stays the
             same, and rounds of a single server are added only with rounds=
 
-    To continue an interrupted check, use run= or fab resume, then run=.
+    To continue an interrupted check, use run= or offload resume, then run=.
     """
     from lab.method import method_check
     from offload.bench.planning import plan_file, planned_records, runs
@@ -41,7 +41,7 @@ def check_method(context: Context, blocks: str = "60", rounds: str = "", run: st
         folder = runs.find(run)
         planned = plan_file.load(folder)
         if planned.suite != method_check.SUITE:
-            fix = f"use fab resume:{folder.name}"
+            fix = f"use offload resume {folder.name}"
             raise UsageError(f"{folder.name} is a run of {planned.suite}, not of check_method", fix)
         continue_run(planned, folder, is_reported=False)
     else:

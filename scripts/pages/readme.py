@@ -98,7 +98,7 @@ def _with(page: Path, **parts: Callable[[], str]) -> str:
 
 
 def _answer(found: Sequence[Effect]) -> str:
-    """Return the GIL effects as fab quick prints them, and the machine of their run."""
+    """Return the GIL effects as offload quick prints them, and the machine of their run."""
     published = {case.task for case in tornado.PUBLISHED}
     own = [effect for effect in found if effect.threads.first.case.task in published]
     width = text_table.WIDTH - len(INDENT)
@@ -112,7 +112,7 @@ def _answer(found: Sequence[Effect]) -> str:
 
 
 def _advice() -> str:
-    """Return the answer of fab advise for the example function, from its run."""
+    """Return the answer of offload advise for the example function, from its run."""
     folder = RESULTS / "example-advise"
     question, planned = question_file.load(folder), plan_file.load(folder)
     found = answer.evaluate(question, planned, journal.read(folder))
@@ -125,7 +125,7 @@ def _on_and_off() -> str:
     """Return the servers of a free-threaded build with the GIL on and off, from their run."""
     folder = RESULTS / "example-free_threading"
     if not folder.exists():
-        return "Not measured yet: ``fab run_suite:free_threading,quick=yes``."
+        return "Not measured yet: ``offload run_suite free_threading quick=yes``."
     measured = rows(journal.read(folder))
     found = on_and_off.pairs(measured)
     return f"{on_and_off.table(found, 'rst')}\n\n{measurement.where(measured)}"

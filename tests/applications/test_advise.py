@@ -1,4 +1,4 @@
-"""fab advise:app=...: errors are one line with an exit code; short advice; memory with preload."""
+"""advise app=...: errors are one line with an exit code; short advice; memory with preload."""
 
 from __future__ import annotations
 

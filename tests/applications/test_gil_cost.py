@@ -1,4 +1,4 @@
-"""fab gil:app= compares one process with several, without direct calls, and advises by that."""
+"""offload gil app= compares one process with several, without direct calls, and advises by that."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from offload.suites import Case, Request
 from tests.applications import APPS
 from tests.records import changed, record_of
 
-RECORD = record_of("run", "gunicorn_gthread", "app=shop:app", 8, "fab run_server", "2026-01-01")
+RECORD = record_of("run", "gunicorn_gthread", "app=shop:app", 8, "run_server", "2026-01-01")
 ONE = Case("threads", "app=pure:wsgi", users=8, path=str(APPS), request=Request("/cpu"))
 FASTER = Verdict(paired_test.FASTER, 2.0, 1.9, 2.1, 5, 0, 0.001)
 

@@ -155,7 +155,7 @@ def test_every_server_of_applications_is_of_one_of_the_kinds() -> None:
 
 def test_a_case_of_an_application_has_the_command_that_serves_it() -> None:
     case = Case("gunicorn_asgi", "app=pure:app", settings={"processes": 2}, path="/folder")
-    assert case.command == "fab run_server:gunicorn_asgi,app=pure:app,processes=2,path=/folder"
+    assert case.command == "run_server:gunicorn_asgi,app=pure:app,processes=2,path=/folder"
     assert case.name == "gunicorn_asgix2/app=pure:app"
     assert application.is_application(case.task)
     assert not catalog.has_constant_bodies(case.task)

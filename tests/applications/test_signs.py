@@ -24,7 +24,7 @@ from tests.records import changed, record_of
 from tests.rounds import measure_window
 
 server = [pytest.mark.server, pytest.mark.timeout(120)]
-RECORD = record_of("run", "hypercorn", "app=shop:app", 25, "fab run_server", "2026-01-01")
+RECORD = record_of("run", "hypercorn", "app=shop:app", 25, "run_server", "2026-01-01")
 
 
 def measured(name: str, app: str, path: str, users: int = 8, **settings: Any) -> Record:

@@ -77,7 +77,7 @@ def test_a_spelling_becomes_options(words: list[str], expected: list[str]) -> No
         (["run_server", "server=3", "4"], "'4' after server= has no name"),
         (
             ["many:colour=red"],
-            "'colour' in the parameters of many: fab --help many lists them all$",
+            "'colour' in the parameters of many: offload --help many lists them all$",
         ),
     ],
 )
@@ -110,7 +110,7 @@ def test_help_takes_every_spelling_of_a_command(words: list[str]) -> None:
 def test_help_of_an_unknown_command_is_one_line_with_a_suggestion() -> None:
     line = "error: no 'run-sever' in the commands: did you mean run_server?\n"
     assert run_command("--help", "run-sever") == (2, "", line)
-    line = "error: no 'xyz' in the commands: fab --list lists them all\n"
+    line = "error: no 'xyz' in the commands: offload --list lists them all\n"
     assert run_command("--help", "xyz") == run_command("xyz") == (2, "", line)
 
 

@@ -8,10 +8,7 @@ import signal
 import subprocess
 import sys
 
-import pytest
-
 from lab import commands
-from offload.cli import program_name
 from tests import ROOT
 from tests.commands import SIGNALS, CompletedCommand
 
@@ -28,9 +25,7 @@ def lab_here(*words: str) -> CompletedCommand:
     """Run a command of the laboratory in this process; see `tests.commands.fab_here`."""
     out, err, code = io.StringIO(), io.StringIO(), 0
     handlers = [signal.getsignal(number) for number in SIGNALS]
-    with pytest.MonkeyPatch.context() as patch, contextlib.chdir(ROOT):
-        for name in ("_name", "_command"):
-            patch.setattr(program_name, name, getattr(program_name, name))
+    with contextlib.chdir(ROOT):
         try:
             with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
                 commands.run(words)

@@ -130,7 +130,7 @@ def test_peer(peer_test: str) -> None:
 def test_newest(newest_test: str) -> None:
     found = newest()
     if found is None:
-        pytest.skip("there is no other Python from 3.13 on: see fab pythons")
+        pytest.skip("there is no other Python from 3.13 on: see offload pythons")
     running.check(found, newest_test)
 
 

@@ -60,7 +60,7 @@ def test_both_packages_have_the_same_licence_and_type_information() -> None:
 @pytest.mark.parametrize("form", FORMS, ids=lambda path: path.stem)
 def test_each_form_asks_for_the_doctor(form: Path) -> None:
     _, _, doctor = form.read_text().partition("id: doctor")
-    assert "`fab doctor`" in doctor.partition("- type:")[0]
+    assert "`offload doctor`" in doctor.partition("- type:")[0]
     assert "required: true" in doctor.partition("- type:")[0]
 
 

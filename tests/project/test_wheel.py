@@ -50,7 +50,7 @@ def empty(
     if request.param == "the newest":
         other = installed.newest_other_python()
         if other is None:
-            pytest.skip("there is no other Python: see fab pythons")
+            pytest.skip("there is no other Python: see offload pythons")
         python = other.path
     folder = tmp_path_factory.mktemp("environment")
     subprocess.run([python, "-m", "venv", "--without-pip", folder], check=True, timeout=100)

@@ -211,7 +211,7 @@ def test_a_digit_is_offered_numbers_and_other_spellings_while_they_are_few(a_roo
         catalog.find_server("x")
     for number in range(10):
         (a_root / "servers" / f"more_{number}.py").write_text(SERVE)
-    with pytest.raises(UsageError, match=r"'9' in servers/: fab list lists them all$"):
+    with pytest.raises(UsageError, match=r"'9' in servers/: offload list lists them all$"):
         catalog.find_server("9")
 
 
@@ -222,5 +222,5 @@ def test_a_suite_does_not_have_the_name_of_a_commands_runs(
     (tmp_path / "suites").mkdir()
     (tmp_path / "suites" / f"{name}.py").write_text("CASES = ()\n")
     monkeypatch.setattr(catalog, "FOLDER", tmp_path)
-    with pytest.raises(UsageError, match=f"the same name as the runs of fab {name}: rename it"):
+    with pytest.raises(UsageError, match=f"the same name as the runs of offload {name}: rename it"):
         catalog.suites()

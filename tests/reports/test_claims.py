@@ -66,10 +66,10 @@ def test_fab_claims_evaluates_every_claim_and_saves_the_verdicts() -> None:
 
 def test_where_nothing_was_measured_yet_the_committed_example_is_named_once() -> None:
     (journal.RESULTS / "example-tornado").mkdir()
-    assert fab_here("claims").stdout.count("fab claims:run=example-tornado") == 1
+    assert fab_here("claims").stdout.count("offload claims run=example-tornado") == 1
     run = journal.new_run("granian")
     journal.append(run, changed(new_record(Case("loop", "noop_sync"), "", None), suite="granian"))
-    assert "claims:run=example-tornado" not in fab_here("claims").stdout
+    assert "claims run=example-tornado" not in fab_here("claims").stdout
 
 
 def test_the_terminal_shows_the_suites_that_were_measured_and_the_document_all() -> None:
@@ -82,7 +82,7 @@ def test_the_terminal_shows_the_suites_that_were_measured_and_the_document_all()
     journal.append(run, changed(new_record(Case("loop", "noop_sync"), "", None), suite="granian"))
     completed = fab_here("claims")
     assert suites(completed.stdout) == {"granian"}
-    assert "tornado: not measured here yet: fab run_suite:tornado,quick=yes" in completed.stdout
+    assert "tornado: not measured here yet: offload run_suite tornado quick=yes" in completed.stdout
     assert "tornado" in (journal.RESULTS / "claims.rst").read_text().partition("\n* ")[0]
 
 
@@ -91,7 +91,7 @@ def test_the_verdicts_on_one_suite_do_not_replace_those_on_all() -> None:
     saved = journal.RESULTS / "claims.rst"
     assert completed.returncode == 0, completed.stderr
     assert completed.stdout.endswith(
-        f"claims and their sources: fab claims writes them to {saved}\n"
+        f"claims and their sources: offload claims writes them to {saved}\n"
     )
     assert not saved.exists()
 

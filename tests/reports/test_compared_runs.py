@@ -1,4 +1,4 @@
-"""`fab report` of a run of compare or gil shows the comparison: its verdict and its ratio."""
+"""`offload report` of a run of compare or gil shows the comparison: its verdict and its ratio."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def compared(server: str, ratio: float, suite: str = "compare") -> list[Record]:
     """Return the windows of threads, and of another server at a ratio of their rates."""
     noise = (1.001, 0.999, 1.0, 1.001, 0.999)
     others = [rate * ratio * off for rate, off in zip(ROUNDS, noise, strict=True)]
-    command = f"fab run_server:{server},xml"
+    command = f"run_server:{server},xml"
     one = windows(RECORD, *ROUNDS, suite=suite, place=0)
     return one + windows(RECORD, *others, suite=suite, place=1, server=server, command=command)
 

@@ -267,7 +267,7 @@ def test_text_of_kept_runs_reports_how_much_weaker_they_are() -> None:
     assert "Two kept runs are compared, baseline-main and run, which were measured at" in text
     assert "machine's speed changed by 30.0 % during and between them." in text
     assert "no loss below 26.9 % can be detected." in text
-    assert "Side by side, the speed cancels: fab compare_runs:NAME,against=" in text
+    assert "Side by side, the speed cancels: offload compare_runs NAME against=" in text
     assert "Not compared, because only one run has it: 3/gone." in text
     assert "so there is no verdict" in formats.render(kept(1.0, moved=None), "text")
 

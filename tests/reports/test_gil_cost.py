@@ -28,7 +28,7 @@ RECORD = record_of(
     "threads",
     "xml",
     8,
-    "fab run_server:3,xml",
+    "run_server:3,xml",
     "2026-01-01T00:00:00",
     kind=WINDOW,
     completed=100,

@@ -54,7 +54,7 @@ def test_a_line_has_rates_ratio_cost_and_what_the_pool_allows() -> None:
 
 
 def test_the_largest_ratio_is_first() -> None:
-    other = measured(1.9, task="json", command="fab run_server:3,json")
+    other = measured(1.9, task="json", command="run_server:3,json")
     other = [changed(r, command=f"{r.case.server} json") for r in other]
     assert [effect.threads.first.case.task for effect in effects(*measured(1.2), *other)] == [
         "json",
@@ -97,7 +97,7 @@ def test_pythons_are_in_the_order_of_their_versions() -> None:
 
 def test_rows_of_pythons_that_differ_only_in_a_setting_are_all_shown() -> None:
     def made(python: str, workers: int, rate: float) -> Record:
-        command = f"fab run_server:3,xml,workers={workers},python={python}"
+        command = f"run_server:3,xml,workers={workers},python={python}"
         facts = {"python": python, "interpreter": {"python": python}}
         return changed(RECORD, command=command, rate=rate, **facts)
 
@@ -113,7 +113,7 @@ def test_rows_of_pythons_that_differ_only_in_a_setting_are_all_shown() -> None:
 
 def test_a_python_that_was_requested_by_two_names_has_two_rows() -> None:
     def made(requested: str | None, version: str, rate: float) -> Record:
-        command = f"fab run_server:3,xml{f',python={requested}' if requested else ''}"
+        command = f"run_server:3,xml{f',python={requested}' if requested else ''}"
         facts = {"python": requested, "interpreter": {"python": version}}
         return changed(RECORD, id=f"threads@{requested}/xml", command=command, rate=rate, **facts)
 
@@ -152,7 +152,7 @@ def test_a_python_without_a_case_has_a_dash_and_a_reason_once_for_all() -> None:
         changed(lost, server=server, id=f"{server}@3.13t/xml")
         for server in ("threads", "processes")
     ]
-    other = changed(PROCESSES, command="fab run_server:processes,xml")
+    other = changed(PROCESSES, command="run_server:processes,xml")
     lines = by_python.table(rows([RECORD, *away, changed(other, task="json")])).splitlines()
     assert lines[2].split() == ["threads/xml", "25", "10.00", "once", "cannot", "load"]
     assert lines[3].split() == ["processes/xml", "25", "-", "cannot", "load"]
@@ -219,11 +219,11 @@ def test_results_begin_with_the_title_and_the_output_of_each_long_run() -> None:
     failed = changed(PROCESSES, output=None, driver=None, problem="no answer")
     without = changed(PROCESSES, output=None)  # of a load that did not fail
     lines = results_txt([RECORD, failed, without]).splitlines()
-    title = "fab run_server:3,xml   (25 users, siege)"
+    title = "run_server:3,xml   (25 users, siege)"
     assert lines[:4] == [title, "=" * len(title), "the tool's own words", ""]
-    assert lines[4] == "fab run_server:4,xml   (25 users, no load)"
+    assert lines[4] == "run_server:4,xml   (25 users, no load)"
     assert lines[6] == "no answer"
-    assert sum(line.startswith("fab run_server:") for line in lines) == 2
+    assert sum(line.startswith("run_server:") for line in lines) == 2
     assert tables([]) == "no records\n"
 
 
@@ -237,7 +237,7 @@ def test_results_are_kept_with_their_run_and_as_the_newest() -> None:
 
 def test_results_of_a_file_whose_name_is_not_text_are_kept() -> None:
     name = "caf\udce9.py:quote"  # as Python reads a name in Latin-1
-    record = changed(RECORD, task=name, command=f"fab run_server:3,{name}")
+    record = changed(RECORD, task=name, command=f"run_server:3,{name}")
     kept = publish.publish(journal.new_run("x"), [record])
     assert "threads,caf\ufffd.py:quote" in kept.read_text()
 
@@ -250,4 +250,4 @@ def test_one_load_test_has_its_row_its_times_and_its_warnings() -> None:
     assert outcome == "300 completed, failed: 3 timeout, 7 unfinished; availability 99.00 %"
     assert note == "* others: 20 %: end them"
     asked = changed(RECORD, request={"path": "/a", "method": "POST", "body": "b=1"})
-    assert labels.label(asked, "``") == "``fab run_server:3,xml``  ``POST /a b=1``"
+    assert labels.label(asked, "``") == "``run_server:3,xml``  ``POST /a b=1``"

@@ -73,13 +73,13 @@ def test_a_row_of_the_summary_has_each_figure_in_its_column() -> None:
     head, _, line = wide.table(found).splitlines()
     assert cells(head) == [*wide.HEAD[:3], "siege", *wide.HEAD[4:]]
     assert cells(line) == [
-        *("fab run_server:3,xml", "25", "20.01 +-0.1 %", "10.00", "99.00 %", "2.50 s"),
+        *("run_server:3,xml", "25", "20.01 +-0.1 %", "10.00", "99.00 %", "2.50 s"),
         *("40.2 MiB", "3 timeout", "24", "1.3 ms", "46 %", "pool 20.00 100 %"),
     ]
 
 
 def test_a_row_of_what_is_not_known_is_of_dashes() -> None:
-    bare = record_of("run", "threads", "xml", 25, "fab run_server:3,xml", "2026-01-01", kind=LONG)
+    bare = record_of("run", "threads", "xml", 25, "run_server:3,xml", "2026-01-01", kind=LONG)
     bare = changed(bare, rate=3.0)
     assert cells(summary.table([Row((), bare)]).splitlines()[2]) == [
         "threads,xml",
@@ -195,7 +195,7 @@ def test_json_has_each_figure_under_its_name() -> None:
     assert found.pop("reached") == pytest.approx(1.0004)
     assert found.pop("flags")[0].startswith("tools: siege's rate differs by -50.0 %")
     assert found == {
-        **{"server": "threads", "task": "xml", "command": "fab run_server:3,xml", "request": None},
+        **{"server": "threads", "task": "xml", "command": "run_server:3,xml", "request": None},
         **{
             "users": 25,
             "requested_rate": None,

@@ -76,14 +76,14 @@ def test_flags_of_one_kind_are_one_note() -> None:
 
 def test_rows_with_too_few_rounds_are_named_with_the_remedy() -> None:
     assert noted(*windows(RECORD, 10.0, 10.0)) == [
-        "fewer rounds than an analysis needs: threads,xml: fab resume continues the run"
+        "fewer rounds than an analysis needs: threads,xml: offload resume continues the run"
     ]
 
 
 def test_a_run_whose_time_was_over_is_not_to_be_resumed() -> None:
     assert noted(*windows(RECORD, 10.0, 10.0), RECORD) == [
         "fewer rounds than an analysis needs: threads,xml: "
-        "the time of the run was over: use fab measure"
+        "the time of the run was over: use offload measure"
     ]
 
 
@@ -167,7 +167,7 @@ def test_the_short_description_of_a_task_has_two_to_four_words() -> None:
 def test_a_long_name_of_a_users_own_task_fits() -> None:
     task = f"/home/{'folder/' * 20}shop.py:quote"
     own = [*windows(RECORD, *STEADY), *windows(PROCESSES, *FASTER)]
-    mine = [changed(r, task=task, command=f"fab run_server:{r.case.server},{task}") for r in own]
+    mine = [changed(r, task=task, command=f"run_server:{r.case.server},{task}") for r in own]
     for style in ("simple", "rst"):
         lines = tables(mine, style).splitlines()
         assert max(map(len, lines)) <= text_table.WIDTH

@@ -5,7 +5,7 @@ from __future__ import annotations
 from offload.reports.tables import formats
 from tests.records import changed, record_of
 
-RECORD = record_of("run", "threads", "sleep_sync", 25, "fab run_server:3,sleep_sync", "2026-01-01")
+RECORD = record_of("run", "threads", "sleep_sync", 25, "run_server:3,sleep_sync", "2026-01-01")
 
 
 def test_a_time_that_ended_by_timeout_is_a_lower_bound() -> None:

@@ -21,7 +21,7 @@ RECORD = record_of(
     "threads",
     "xml",
     25,
-    "fab run_server:3,xml",
+    "run_server:3,xml",
     "2026-01-01T00:00:00",
     kind=LONG,
     round=0,
@@ -38,7 +38,7 @@ RECORD = record_of(
     environment={"cores": 4, "cpu": "a CPU", "virtualisation": None, "kernel": "k", "python": "3"},
     interpreter={"python": "3.11.7", "gil_enabled": True},
 )
-PROCESSES = changed(RECORD, server="processes", command="fab run_server:4,xml", rate=19.0)
+PROCESSES = changed(RECORD, server="processes", command="run_server:4,xml", rate=19.0)
 AWAY = changed(RECORD, rate=None, completed=None, failed={}, problem="not available: no network")
 
 
@@ -119,7 +119,9 @@ def test_flags_of_a_kind_are_counted_and_reported_once() -> None:
 def test_a_row_that_was_cut_short_reports_how_to_go_on() -> None:
     [row] = rows(windows(RECORD, 10.0, 10.0))
     assert [
-        d for d in warnings.row_warnings(row) if d.startswith("rounds: 2 of 5 or more: fab resume")
+        d
+        for d in warnings.row_warnings(row)
+        if d.startswith("rounds: 2 of 5 or more: offload resume")
     ]
 
 
@@ -279,5 +281,5 @@ def test_a_row_of_unknown_workers_has_no_pool_that_bounds_it() -> None:
 
 
 def test_a_command_with_parameters_is_not_broken() -> None:
-    command = f"fab compare:{'x' * 85}"
+    command = f"offload compare 3/{'x' * 40} 4/{'x' * 30}"
     assert text_table.wrapped(f"Measure longer: {command}") == f"Measure longer:\n{command}"

@@ -97,7 +97,7 @@ def test_a_folder_that_cannot_be_written_is_one_line(monkeypatch: pytest.MonkeyP
 
 @every
 def test_without_it_a_server_reports_how_to_build_it(name: str, own: Path) -> None:
-    line = f"error: no octopus database at {own}: fab build_octopus_db"
+    line = f"error: no octopus database at {own}: offload build_octopus_db"
     assert wait_for_end(begin(name, "noop_sync", "0")) == (3, [line])
 
 

@@ -55,8 +55,8 @@ def test_two_requests_of_one_server_are_two_rows_that_name_them() -> None:
         changed(new_record(case, "run", None), kind=WINDOW, round=1) for case in (ASKED, other)
     ]
     assert [labels.label(row.first) for row in rows(records)] == [
-        "fab run_server:3,noop_sync  GET /?a=b",
-        'fab run_server:3,noop_sync  POST /graphql {"query": "{ blocking }"}',
+        "run_server:3,noop_sync  GET /?a=b",
+        'run_server:3,noop_sync  POST /graphql {"query": "{ blocking }"}',
     ]
 
 

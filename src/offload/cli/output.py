@@ -2,7 +2,7 @@
 
 The rest of the output is discarded and the command continues, so that its exit code is correct and
 its measurements are kept. A command that runs until its reader ends checks `has_no_reader`. The
-commands in the output have the name of this program.
+output shows characters that a reader cannot see by their escapes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import os
 import sys
 from typing import TYPE_CHECKING, TextIO
 
-from offload.cli import program_name
 from offload.errors import StorageError, escape_hidden
 
 if TYPE_CHECKING:
@@ -42,12 +41,12 @@ class _Discarding(io.FileIO):
             return memoryview(data).nbytes
 
 
-class _Named(io.TextIOWrapper):
-    """A stream in which commands have the name of this program, and names hide no characters."""
+class _Visible(io.TextIOWrapper):
+    """A stream in which no name hides characters."""
 
     def write(self, text: str, /) -> int:
         """Write a text; return the number of its characters."""
-        super().write(escape_hidden(program_name.with_name(text)))
+        super().write(escape_hidden(text))
         return len(text)
 
 
@@ -99,7 +98,7 @@ def _tolerant(stream: TextIO | None) -> TextIO:
         return stream  # type: ignore[return-value]
     stream.flush()
     raw = _Discarding(stream.fileno(), "wb", closefd=False)
-    return _Named(
+    return _Visible(
         io.BufferedWriter(raw),
         encoding=stream.encoding,
         errors="backslashreplace",  # for letters of file names that the locale does not have

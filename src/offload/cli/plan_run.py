@@ -187,8 +187,8 @@ def _resume_hint(folder: Path) -> str:
     from offload.bench.records import journal
 
     count, run = journal.count(folder), folder.name
-    results = f", and printed by fab report:{run}" if count else ""
-    return f"{count} finished loads are kept{results}: continue with fab resume:{run}"
+    results = f", and printed by offload report {run}" if count else ""
+    return f"{count} finished loads are kept{results}: continue with offload resume {run}"
 
 
 @contextmanager

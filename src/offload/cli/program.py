@@ -10,7 +10,7 @@ from fabric.main import Fab
 from invoke import Collection, Exit, Program
 
 from offload import __version__
-from offload.cli import COMMANDS, GROUPS, completion, output, program_name, syntax
+from offload.cli import COMMANDS, GROUPS, completion, output, syntax
 from offload.cli.commands import (
     advise,
     benchmark,
@@ -47,7 +47,7 @@ __all__ = [
 NAME = "offload"
 FIRST = {
     "doctor": "can this machine measure now?",
-    "advise:path/to/shop.py:quote": "which strategy does this function need? In 2 minutes",
+    "advise path/to/shop.py:quote": "which strategy does this function need? In 2 minutes",
     "quick": "what does the GIL cost five kinds of work? In 5 minutes",
 }
 
@@ -56,11 +56,10 @@ class Offload(Fab):
     """Fabric's program with our commands instead of those of a fabfile."""
 
     def load_collection(self) -> None:
-        """Load our commands instead of those of a fabfile; their help names this program."""
+        """Load our commands instead of those of a fabfile."""
         accept(self)
         self.collection = Collection(auto_dash_names=False)
         for name, command in COMMANDS.items():
-            command.__doc__ = program_name.with_name(command.__doc__ or "")
             self.collection.add_task(command, name)
 
     def print_version(self) -> None:
@@ -70,7 +69,6 @@ class Offload(Fab):
 
 def main() -> None:
     """Run the command `offload`."""
-    program_name.use(NAME, COMMANDS)
     output.open_missing_streams()
     output.tolerate_early_readers()
     try:

@@ -66,10 +66,10 @@ def _select_run(suite: str, run: str) -> tuple[Run | None, str]:
     else:
         found, missing = runs.newest_of(suite)
     if found is None:
-        return None, f"not measured here yet: fab run_suite:{suite},quick=yes"
+        return None, f"not measured here yet: offload run_suite {suite} quick=yes"
     own, name = found.records, found.folder.name
     if not own:
-        return found, f"not in {name}: fab run_suite:{suite},quick=yes"
+        return found, f"not in {name}: offload run_suite {suite} quick=yes"
     quick = ", quick" if own[-1].trial.quick else ""
     details = f" ({'; '.join(missing)})" if missing else ""
     return found, f"{name}{quick}, {own[-1].trial.utc[:16].replace('T', ' ')} UTC{details}"

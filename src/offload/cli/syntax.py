@@ -15,7 +15,7 @@ from typing import Any
 
 from invoke import Exit, ParseError, Program
 
-from offload.cli import output, program_name
+from offload.cli import output
 from offload.errors import StorageError, UsageError, escaped, shortened
 from offload.registry.catalog import unknown
 
@@ -53,7 +53,7 @@ def accept(program: Program, bare: Callable[[], None]) -> None:
                 explained.value = _command(explained.value.partition(":")[0], commands)
             parse()
         except (ParseError, UsageError) as error:
-            text = shortened(escaped(program_name.with_name(str(error))))
+            text = shortened(escaped(str(error)))
             raise Exit(f"error: {text}", code=2) from error
 
     def parse_cleanup() -> None:
@@ -182,7 +182,7 @@ def _is_argument(word: str, command: str, commands: Mapping[str, Defaults]) -> b
 def _command(name: str, commands: Mapping[str, Defaults]) -> str:
     command = name.replace("-", "_")
     if command not in commands:
-        raise unknown("the commands", name, list(commands), "fab --list")
+        raise unknown("the commands", name, list(commands), "offload --list")
     return command
 
 
@@ -248,5 +248,5 @@ def _parameter(command: str, name: str, names: list[str]) -> str:
     if name not in names and (fix := REPLACED.get((command, name))):
         raise UsageError(f"{command} has no {name}= any more", fix)
     if name not in names:
-        raise unknown(f"the parameters of {command}", name, names, f"fab --help {command}")
+        raise unknown(f"the parameters of {command}", name, names, f"offload --help {command}")
     return name

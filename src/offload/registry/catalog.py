@@ -56,7 +56,7 @@ def suites() -> dict[str, Entry]:
     for entry in found.values():
         if entry.name in RUN_NAMES:
             path = places.display_path(entry.path)
-            what = f"{path} has the same name as the runs of fab {entry.name}"
+            what = f"{path} has the same name as the runs of offload {entry.name}"
             raise UsageError(what, "rename it")
     return found
 
@@ -143,7 +143,9 @@ def find_task(word: str, folder: str | None = None) -> Entry:
             raise UsageError(f"{word[:200]!r} does not name a function", hint)
         found = tasks()
         if word not in found and any(word in _spellings(server) for server in servers().values()):
-            raise UsageError(f"{word!r} is a server, but a task is expected", "fab list shows both")
+            raise UsageError(
+                f"{word!r} is a server, but a task is expected", "offload list shows both"
+            )
         return _find("tasks", word, found)
     where = user_task["where"]
     if where.endswith(".py"):
@@ -201,7 +203,7 @@ def has_checked_bodies(task: str, folder: str | None = None) -> bool:
     return bool(entry.constants.get("STABLE", is_ours))
 
 
-def unknown(what: str, word: str, choices: list[str], listing: str = "fab list") -> UsageError:
+def unknown(what: str, word: str, choices: list[str], listing: str = "offload list") -> UsageError:
     """Return the error for an unknown name, with the most similar of the choices.
 
     `listing` is the command that lists the choices if there are too many for one line.

@@ -61,7 +61,7 @@ def lines(
 
 
 def of_run(records: Sequence[Record], style: str = "simple") -> str:
-    """Render the verdict of a run of `fab compare` or `fab gil`; empty for any other run."""
+    """Render the verdict of a run of `compare` or `gil`; empty for any other run."""
     if not (run := RunComparison.of(records)):
         return ""
     text = lines(run.names, run.comparison, run.rates)
@@ -72,7 +72,7 @@ def of_run(records: Sequence[Record], style: str = "simple") -> str:
 
 @dataclass(frozen=True)
 class RunComparison:
-    """The comparison of a run of `fab compare` or `fab gil`, derived from its records alone."""
+    """The comparison of a run of `compare` or `gil`, derived from its records alone."""
 
     names: tuple[str, str]
     comparison: Comparison

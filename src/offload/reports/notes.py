@@ -63,8 +63,8 @@ def _rows(rows: Sequence[Row]) -> Iterator[str]:
     yield from _grouped(known, warnings.above_ceiling)
     short = [row for row in known if _is_cut_short(row)]
     for few, remedy in (
-        ([row for row in short if row.long is None], "fab resume continues the run"),
-        ([row for row in short if row.long], "the time of the run was over: use fab measure"),
+        ([row for row in short if row.long is None], "offload resume continues the run"),
+        ([row for row in short if row.long], "the time of the run was over: use offload measure"),
     ):
         if few:
             yield f"fewer rounds than an analysis needs: {_names(few)}: {remedy}"
@@ -76,7 +76,7 @@ def _rows(rows: Sequence[Row]) -> Iterator[str]:
         span = percent(low, sign="+") + (f" to {percent(high, sign='+')}" if len(tools) > 1 else "")
         apart = f"the long run of {name} differs from the rounds by {span}"
         names = _names([row for row, _ in tools])
-        yield f"{apart} in {names}: fab report:wide=yes prints both rates"
+        yield f"{apart} in {names}: offload report wide=yes prints both rates"
 
 
 def _grouped(rows: Sequence[Row], text_of: Callable[[Row], str | None]) -> Iterator[str]:

@@ -22,7 +22,7 @@ TERMINAL = 60  # lines of a tool's output that are printed
 WIDE = 200  # characters of a line that are printed
 EFFECTS = "GIL effects: processes over threads"
 RATES = "Rates"
-MORE = "Every figure of these rows: fab report:wide=yes."
+MORE = "Every figure of these rows: offload report wide=yes."
 
 
 def results_txt(records: Sequence[Record]) -> str:

@@ -101,7 +101,7 @@ def _derived(row: Row) -> Iterator[str]:
         yield f"gil: {importer} turned the GIL on: this row is not free-threaded"
     estimate, design = row.estimate, sequential.design(row.first.trial.quick)
     if estimate is not None and estimate.n < design.counts[0]:
-        yield f"rounds: {estimate.n} of {design.counts[0]} or more: fab resume continues the run"
+        yield f"rounds: {estimate.n} of {design.counts[0]} or more: offload resume continues it"
     rounds = by_round(of_rate(row.windows), rate_of)
     for index in outliers.outliers([*rounds.values()]):
         number, rate = [*rounds][index][2], [*rounds.values()][index]

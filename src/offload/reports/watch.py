@@ -1,4 +1,4 @@
-"""The output of `fab watch`: a line per reading and a summary, as text or JSON lines."""
+"""The output of `offload watch`: a line per reading and a summary, as text or JSON lines."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def _check_needs(server: Entry) -> None:
     """Raise MachineError if this Python is too old for a server, or a package is missing."""
     if server.needs_python > sys.version_info[:2]:
         needed, here = (".".join(map(str, v)) for v in (server.needs_python, sys.version_info[:2]))
-        fix = f"use python={needed}, fab pythons lists the installed ones"
+        fix = f"use python={needed}, offload pythons lists the installed ones"
         raise MachineError(f"{server.name} needs Python {needed}, this is {here}", fix)
     if missing := [name for name in server.needs if importlib.util.find_spec(name) is None]:
         fix = requirements.remedy(missing)

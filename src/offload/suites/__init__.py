@@ -103,15 +103,20 @@ class Case:
         return f" from {self.origin.label}" if self.origin else ""
 
     @cached_property  # reads the files of all servers, and a run uses it thousands of times
-    def command(self) -> str:
-        """The command that starts this server."""
+    def words(self) -> tuple[str, ...]:
+        """The words of the command that starts this server: `run_server`, `3`, `sleep_sync`."""
         server = catalog.find_server(self.server)
         spelling = server.spelling(self.task)
         arguments = [spelling] if spelling in server.also else [spelling, self.task]
         arguments += [f"{key}={value}" for key, value in self.settings.items()]
         arguments += [f"python={self.python}"] if self.python else []
         arguments += [f"path={self.path}"] if self.path else []
-        return f"fab run_server:{','.join(arguments)}"
+        return ("run_server", *arguments)
+
+    @property
+    def command(self) -> str:
+        """The words in the spelling of labels: `run_server:3,sleep_sync`."""
+        return f"{self.words[0]}:{','.join(self.words[1:])}"
 
     def quick(self) -> Case:
         """Shorten the long run to 4 s, and reduce the users to 2 on a server without workers.

@@ -153,7 +153,7 @@ def test_without_any_figure_the_prediction_answers() -> None:
     assert (found.chosen.rate.value, found.sure) == (None, certainty.PREDICTED)
     assert "Predicted rate" in words(found)
     assert "for quote, by prediction." in words(found)
-    assert "Measure it: fab advise:quote" in words(found)
+    assert "Measure it: offload advise quote" in words(found)
     assert "The predicted rates of " in words(found)
     assert "differ by at most 3 %; processes is the simplest." in words(found)
 
@@ -228,7 +228,7 @@ def test_if_no_candidate_started_the_prediction_reports_why() -> None:
     assert (found.is_measured, len(found.failures)) == (False, 2)
     text = words(found)
     assert "Not measured: prefork x2 (failed: it died) and pipes x2 (failed: it died)." in text
-    assert "Find out why the servers failed, and repeat: fab advise:quote" in text
+    assert "Find out why the servers failed, and repeat: offload advise quote" in text
 
 
 def test_response_times_below_capacity_are_part_of_the_answer() -> None:
@@ -328,9 +328,9 @@ def test_the_next_command_asks_the_same_question() -> None:
     case = replace(CASE, python="3.14t")
     found = answer.predict(replace(QUESTION, p99_s=0.0525, memory_mib=512.0, cpus=1), case)
     [following] = next_steps.sentences(found)
-    options = following.partition("advise:quote,")[2]
-    assert options == "python=3.14t,cpus=1,memory=512M,p99=52.5ms"
-    values = dict(option.split("=") for option in options.split(","))
+    options = following.partition("advise quote ")[2]
+    assert options == "python=3.14t cpus=1 memory=512M p99=52.5ms"
+    values = dict(option.split("=") for option in options.split())
     assert arguments.mebibytes("memory", values["memory"]) == 512.0
     assert arguments.response_time("p99", values["p99"]) == pytest.approx(0.0525)
 

@@ -159,7 +159,7 @@ def test_a_disturbed_machine_has_no_verdict() -> None:
     found = verdict_on(windows(ONE, 3.5, 3.5, 3.5, others_cpu=0.6), busy)
     assert found.verdict == DISTURBED
     used = "other processes used 60 % of the machine's CPU"
-    fix = "end the other processes (see fab doctor), or measure at a quieter time"
+    fix = "end the other processes (see offload doctor), or measure at a quieter time"
     assert found.reason == f"{used}: {fix}"
     assert verdict_on(busy).reason == "2/sleep_sync: not in this run"
 

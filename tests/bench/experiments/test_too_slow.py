@@ -24,7 +24,7 @@ from offload.suites import Case
 from tests.records import changed, new_record
 from tests.rounds import measure_cases
 
-THREADS = CaseFacts("threads/slow", "threads", "slow", "fab run_server:3,slow", users=25)
+THREADS = CaseFacts("threads/slow", "threads", "slow", "run_server:3,slow", users=25)
 LOOP = replace(THREADS, id="loop/slow", server="loop")
 
 

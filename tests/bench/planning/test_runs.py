@@ -47,7 +47,7 @@ def test_an_unfinished_or_failed_run_does_not_replace_a_whole_one() -> None:
     assert chosen() == (
         whole,
         [
-            "20260101-000003-tornado is unfinished: fab resume:20260101-000003-tornado",
+            "20260101-000003-tornado is unfinished: offload resume 20260101-000003-tornado",
             "20260101-000002-tornado has no figures",
         ],
     )

@@ -86,12 +86,12 @@ def test_a_run_is_found_by_its_name_too_and_what_is_missing_is_reported() -> Non
     run = a_run("compare")
     assert baselines.find(run) == journal.RESULTS / run
     with pytest.raises(
-        StorageError, match=r"no baseline 'main' in .*: there is none: fab baseline:"
+        StorageError, match=r"no baseline 'main' in .*: there is none: offload baseline NAME"
     ):
         baselines.find("main")
     baselines.keep("v1", journal.RESULTS / run)
     for name in ("main", "..", "../results/baseline-v1"):
-        with pytest.raises(StorageError, match="there are v1: fab baseline:NAME keeps"):
+        with pytest.raises(StorageError, match="there are v1: offload baseline NAME keeps"):
             baselines.find(name)
 
 
@@ -100,12 +100,12 @@ def test_the_command_keeps_the_newest_run_or_the_named_one() -> None:
     said = fab_here("baseline:main")
     assert (said.returncode, said.stderr) == (0, "")
     assert said.stdout.startswith(f"main: run {other}, kept in ")
-    assert "fab compare_runs:main" in said.stdout
+    assert "offload compare_runs main" in said.stdout
     said = fab_here(f"baseline:old,run={one}")
     assert said.stdout.startswith(f"old: run {one}, kept in ")
     assert baselines.names() == ["main", "old"]
     missing = fab_here("baseline")
     assert missing.stderr == (
-        "error: no name given; existing baselines: main, old: use fab baseline:NAME\n"
+        "error: no name given; existing baselines: main, old: use offload baseline NAME\n"
     )
     assert fab_here("report:baseline-main").returncode == 0

@@ -16,7 +16,7 @@ from tests import ROOT
 from tests.records import changed, record_of
 
 RECORD = record_of(
-    "run", "threads", "sleep_sync", 25, "fab run_server:3,sleep_sync", "2026-01-01T00:00"
+    "run", "threads", "sleep_sync", 25, "run_server:3,sleep_sync", "2026-01-01T00:00"
 )
 WRITE = """
 import sys
@@ -122,7 +122,7 @@ def test_two_runs_of_one_second_have_folders_of_their_own() -> None:
 
 
 def test_the_newest_run_is_found_and_without_a_run_the_error_has_a_fix() -> None:
-    with pytest.raises(StorageError, match="fab quick"):
+    with pytest.raises(StorageError, match="offload quick"):
         journal.newest()
     folder = journal.new_run("x")
     journal.append(folder, RECORD)

@@ -24,7 +24,7 @@ from tests import ROOT
 from tests.properties import examples
 from tests.records import changed, leaves, record_of, set_path
 
-RECORD = record_of("run", "threads", "sleep_sync", 25, "fab run_server:3,sleep_sync", "2026-01-01")
+RECORD = record_of("run", "threads", "sleep_sync", 25, "run_server:3,sleep_sync", "2026-01-01")
 NUMBERS = st.floats(-LARGEST, LARGEST)
 WORDS = st.text(max_size=20)
 SIMPLE: dict[Any, st.SearchStrategy[Any]] = {
@@ -122,7 +122,9 @@ def test_the_committed_runs_keep_what_they_had_when_they_are_read_back() -> None
     assert len(folders) >= 7
     for folder in folders:
         for line in journal.read_lines(folder).decode().splitlines()[:20]:
-            assert differences(json.loads(line), json.loads(to_line(from_line(line)))) == []
+            written = json.loads(line)
+            written["case"]["command"] = written["case"]["command"].removeprefix("fab ")
+            assert differences(written, json.loads(to_line(from_line(line)))) == []
 
 
 @examples(25)

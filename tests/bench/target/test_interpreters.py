@@ -52,7 +52,9 @@ def test_missing_pythons_of_a_list_are_omitted(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert interpreters.filter_installed(["3.99t", "3.98"]) == ["3.99t"]
-    assert capsys.readouterr().err.startswith("left out: no Python at '3.98': fab pythons shows")
+    assert capsys.readouterr().err.startswith(
+        "left out: no Python at '3.98': offload pythons shows"
+    )
     with pytest.raises(UsageError, match=r"no Python at '3\.98'"):
         interpreters.filter_installed(["3.98"])
 

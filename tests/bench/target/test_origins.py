@@ -228,7 +228,7 @@ WRONG = {
         "../nosuch",
     ): "against='../nosuch' is not a folder, an interpreter or a version",
     ("3/shop:quote", "tornado=6.4"): "write against=../other, against=3.13 or against=tornado==6.4",
-    ("3/shop:quote", "3.98"): "no Python at '3.98': fab pythons shows",
+    ("3/shop:quote", "3.98"): "no Python at '3.98': offload pythons shows",
     ("3/shop:quote", "~nosuch/x"): "is not a folder",
     ("3/shop:quote", "x" * 5000): "is not a folder",
     ("3/noop_sync", "../other"): "3/noop_sync runs no code from ../other: choose cases with",

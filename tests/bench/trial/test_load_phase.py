@@ -16,7 +16,7 @@ from offload.suites import Request
 from tests.loads.conftest import Server
 from tests.records import changed, record_of
 
-RECORD = record_of("run", "threads", "noop_sync", 25, "fab run_server:3,noop_sync", "2026-01-01")
+RECORD = record_of("run", "threads", "noop_sync", 25, "run_server:3,noop_sync", "2026-01-01")
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_the_load_expects_the_first_body_of_a_task_whose_bodies_do_not_change(
     monkeypatch.setattr(
         trial, "send_first_requests", lambda *_: FirstResponses(0.1, b"x", "5a", stable)
     )
-    case = CaseFacts("id", "threads", task, "fab run_server", 25)
+    case = CaseFacts("id", "threads", task, "run_server", 25)
     before, _ = trial.measure_baseline(RECORD.trial, case, "http://127.0.0.1/", Request(), {})
     load = workload.load("http://127.0.0.1/", case, before, Request())
     assert load.response_sha256 == expected

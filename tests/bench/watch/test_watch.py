@@ -504,14 +504,14 @@ def test_what_watches_is_not_watched() -> None:
     pids = {each.use.pid for each in reading.processes}
     assert os.getppid() in pids and os.getpid() not in pids
     assert process.pid in pids
-    with pytest.raises(UsageError, match="is fab watch itself: use the pid of another process"):
+    with pytest.raises(UsageError, match="is offload watch itself: use the pid of another process"):
         Watch(os.getpid())
 
 
 def test_a_thread_is_refused_with_its_process() -> None:
     with running(RESTLESS_THREAD) as process:
         [thread] = {each.id for each in psutil.Process(process.pid).threads()} - {process.pid}
-        why = f"^{thread} is a thread of process {process.pid}: use fab watch:{process.pid}$"
+        why = f"^{thread} is a thread of process {process.pid}: use offload watch {process.pid}$"
         with pytest.raises(UsageError, match=why):
             Watch(thread)
 

@@ -1,4 +1,4 @@
-"""fab watch and the sampler report the same rho of a running gunicorn, uvicorn and granian.
+"""offload watch and the sampler report the same rho of a running gunicorn, uvicorn and granian.
 
 lab/experiments/watch_effect.py compares both within 0.05, and measures the effect of watching on
 the server.

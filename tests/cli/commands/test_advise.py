@@ -1,4 +1,4 @@
-"""`fab advise` that is interrupted before any server is measured answers by the prediction."""
+"""`offload advise` that is interrupted before any server is measured answers by the prediction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`fab capacity`: the highest rate of a real server that keeps a latency target."""
+"""`offload capacity`: the highest rate of a real server that keeps a latency target."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`fab doctor` finds problems, prints a fix for each, and sets the exit code."""
+"""`offload doctor` finds problems, prints a fix for each, and sets the exit code."""
 
 from __future__ import annotations
 

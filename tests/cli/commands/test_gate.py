@@ -1,4 +1,4 @@
-"""`fab baseline` and `fab compare_runs`: the exit codes, formats and errors that CI uses."""
+"""`baseline` and `compare_runs`: the exit codes, formats and errors that CI uses."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def test_the_limit_is_the_users() -> None:
 
 
 WRONG = {
-    "compare_runs": (2, "no baseline given: use fab compare_runs:NAME, or against= and cases="),
+    "compare_runs": (2, "no baseline given: use offload compare_runs NAME, or against= and cases="),
     "compare_runs:main": (6, "no run in"),
     "compare_runs:main,gate=0": (2, "gate='0' is not a number from 0.1 to 90"),
     "compare_runs:main,gate=x": (2, "gate='x' is not a number"),
@@ -162,14 +162,14 @@ WRONG = {
     "compare_runs:main,ensure=1 < 2": (2, "use min_rate=100 and max_p99=50ms"),
     "compare_runs:main,min_rate=x": (2, "min_rate='x' is not a number"),
     "compare_runs:main,max_p99=50": (2, "max_p99='50' is not a response time"),
-    "compare_runs:against=.": (2, "no cases given: use fab compare_runs:NAME, or cases="),
+    "compare_runs:against=.": (2, "no cases given: use offload compare_runs NAME, or cases="),
     "compare_runs:nosuch,against=.": (6, "no baseline 'nosuch' in"),
     "compare_runs:against=.,cases=3/noop_sink": (2, "did you mean noop_sync?"),
     "compare_runs:against=.,cases=3": (2, "is not a case"),
     "compare_runs:against=.,cases=3/noop_sync,run=x": (2, "run= excludes against="),
     "compare_runs:against=.,cases=3/noop_sync,users=0": (2, "users='0'"),
     "compare_runs:against=nosuch,cases=3/noop_sync": (2, "is not a folder, an interpreter"),
-    "baseline": (2, "no name given; existing baselines: none: use fab baseline:NAME"),
+    "baseline": (2, "no name given; existing baselines: none: use offload baseline NAME"),
     "baseline:main": (6, "no run in"),
     "baseline:main,run=x": (6, "no run 'x'"),
 }
@@ -238,7 +238,7 @@ def test_a_real_gate_against_an_interpreter_or_a_version_names_what_differs(kind
     against = "tornado==6.4.2"
     if kind == "interpreter":
         if (python := newest_other_python()) is None:
-            pytest.skip("needs another Python: see fab pythons")
+            pytest.skip("needs another Python: see offload pythons")
         against = python.path
     words = "cases=3/count_sync,users=4,budget=60,gate=60,format=json"
     done = fab(f"compare_runs:against={against},{words}", timeout=250)

@@ -1,4 +1,4 @@
-"""`fab gil` end to end: a sleeping task loses nothing to the GIL, a computing task does."""
+"""`offload gil` end to end: a sleeping task loses nothing to the GIL, a computing task does."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def test_measure_ends_in_one_row_with_an_interval() -> None:
     [row] = json.loads(said.stdout)
     assert said.returncode == 0
     assert row["rate_low"] < row["rate"] < row["rate_high"]
-    assert (row["command"], row["model"]) == ("fab run_server:3,sleep_short_sync", "closed")
+    assert (row["command"], row["model"]) == ("run_server:3,sleep_short_sync", "closed")
     rounds = {trial.round for trial in trials()}
     assert rounds == {*range(1, len(rounds) + 1)}
     assert 3 <= row["rounds"] <= len(rounds) <= 7
@@ -103,8 +103,8 @@ def test_ctrl_c_within_a_round_stops_all_servers_and_keeps_whole_rounds(mark: Al
     [line] = said.splitlines()
     run = kept[0].run
     assert line == (
-        f"interrupted: {len(kept)} finished loads are kept, and printed by fab report:{run}: "
-        f"continue with fab resume:{run}"
+        f"interrupted: {len(kept)} finished loads are kept, and printed by offload report {run}: "
+        f"continue with offload resume {run}"
     )
     assert "\nthreads,sleep_short_sync: " in fab_here(f"report:{run}").stdout
 

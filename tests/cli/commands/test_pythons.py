@@ -19,7 +19,7 @@ from tests.suites.test_mistakes import GOOD
 from tests.waiting import read_line
 
 pytestmark = pytest.mark.server
-LEFT_OUT = "left out: no Python at 'nosuch': fab pythons shows how to install it"
+LEFT_OUT = "left out: no Python at 'nosuch': offload pythons shows how to install it"
 
 
 @pytest.fixture(autouse=True)
@@ -72,7 +72,7 @@ def test_the_rows_of_a_python_have_its_figures(project: Path, noting_python: Pat
     assert said.returncode == 0, said.stderr
     assert said.stderr.startswith(LEFT_OUT)
     rows = json.loads(said.stdout)["rows"]
-    commands = [f"fab run_server:{server},noop_sync,python=own" for server in (2, 3)]
+    commands = [f"run_server:{server},noop_sync,python=own" for server in (2, 3)]
     assert [row["command"] for row in rows] == commands
     assert all(row["rate"] > 0 and row["rounds"] >= 3 for row in rows)
     assert (
@@ -88,4 +88,4 @@ def test_a_case_is_measured_in_the_python_behind_its_at() -> None:
     said = fab("measure:3@own/noop_sync,users=2,quick=yes,target=50,format=json", timeout=280)
     [row] = json.loads(said.stdout)
     assert (said.returncode, row["rate"] > 0) == (0, True)
-    assert row["command"] == "fab run_server:3,noop_sync,python=own"
+    assert row["command"] == "run_server:3,noop_sync,python=own"

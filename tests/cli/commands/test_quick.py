@@ -1,4 +1,4 @@
-"""`fab quick` end to end: without arguments, with all rows, their records and their report."""
+"""`offload quick` end to end: without arguments, with all rows, their records and their report."""
 
 from __future__ import annotations
 

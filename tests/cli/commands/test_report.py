@@ -1,4 +1,4 @@
-"""`fab report` of the committed runs: all rows as text, JSON and reStructuredText."""
+"""`offload report` of the committed runs: all rows as text, JSON and reStructuredText."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def test_wide_has_every_column(run: str) -> None:
     printed = fab_here(f"report:{run},wide=yes").stdout
     assert all(name in printed for name in ("Availability", "Overflows", "Loop lag", "Ceiling"))
     rows = json.loads(reported(run, "json"))["rows"]
-    assert sum(line.startswith("fab run_server:") for line in printed.splitlines()) == len(rows)
+    assert sum(line.startswith("run_server:") for line in printed.splitlines()) == len(rows)
 
 
 @pytest.mark.parametrize("run", EXAMPLES)

@@ -32,7 +32,7 @@ PLAN = Plan("measure", CASES, seed=1, driver=None, quick=True, blocks=PAIR)
     [
         (
             2,
-            r"kept, and printed by fab report:a_run: continue with fab resume:a_run$",
+            r"kept, and printed by offload report a_run: continue with offload resume a_run$",
         ),
         (0, r"fix it$"),
     ],

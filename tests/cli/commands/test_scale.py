@@ -1,4 +1,4 @@
-"""`fab scale`: rates by workers or users, with a fitted curve if there are enough points."""
+"""`offload scale`: rates by workers or users, with a fitted curve if there are enough points."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`fab watch` of real processes: its output, how it ends, and which arguments it rejects."""
+"""`offload watch` of real processes: its output, how it ends, and which arguments it rejects."""
 
 from __future__ import annotations
 

@@ -203,7 +203,7 @@ def test_an_interrupted_check_reports_how_to_continue() -> None:
         run.kill()
     assert run.returncode == 130
     [folder] = journal.RESULTS.glob("*-check_method")
-    assert said.splitlines()[-1].endswith(f"continue with fab resume:{folder.name}")
+    assert said.splitlines()[-1].endswith(f"continue with offload resume {folder.name}")
     assert plan_file.load(folder).blocks == method_check.blocks_plan(2).blocks
 
 

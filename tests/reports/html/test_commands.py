@@ -1,4 +1,4 @@
-"""`fab report:format=html` writes a file, and so does every run at its end."""
+"""`offload report format=html` writes a file, and so does every run at its end."""
 
 from __future__ import annotations
 

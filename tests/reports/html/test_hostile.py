@@ -35,7 +35,7 @@ def hostile(name: str) -> list[Record]:
         changed(
             record,
             task=name,
-            command=f"fab run_server:3,{name}",
+            command=f"run_server:3,{name}",
             flags=[f"kind: {name}: {name}"],
             response_p99_s=0.1,
             environment={"cpu": SCRIPT, "cores": 2, "kernel": SCRIPT},
@@ -87,5 +87,5 @@ def test_a_name_in_the_plan_is_no_option_of_the_shown_command() -> None:
     known = json.loads((folder / "run.json").read_text())
     (folder / "run.json").write_text(json.dumps({**known, **plan}))
     html = rendered(folder)
-    [shown] = {words(code) for code in parsed(html).iter("code")} - {"fab report:report.html"}
-    assert shown == "fab 'measure:3/x;rm -rf ~'"
+    [shown] = {words(code) for code in parsed(html).iter("code")} - {"offload report report.html"}
+    assert shown == "offload 'measure:3/x;rm -rf ~'"

@@ -67,7 +67,7 @@ def test_the_command_of_a_run_plans_the_same_run(words: list[str], planned: list
     command = command_of(planned[0])
     assert command is not None
     first, *rest = shlex.split(command)
-    assert first == "fab"
+    assert first == "offload"
     fab_here(*rest)
     assert len(planned) == 2, command
     one, other = planned
@@ -81,7 +81,7 @@ def test_the_command_is_the_same_in_every_folder(
     plan = Plan("measure", (Case("threads", f"{tmp_path}/shop.py:quote"),), 1, None)
     for folder in (tmp_path, tmp_path.parent):
         monkeypatch.chdir(folder)
-        assert command_of(plan) == f"fab measure:3/{tmp_path}/shop.py:quote"
+        assert command_of(plan) == f"offload measure:3/{tmp_path}/shop.py:quote"
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_the_other_side_of_a_gate_has_no_command_of_its_own() -> None:
     baseline, now = own.rows
     assert baseline.first.case.origin == "../main"
     assert repeat_command.of_cases(own, baseline) is None
-    assert repeat_command.of_cases(own, now) == "fab measure:3/count_sync"
+    assert repeat_command.of_cases(own, now) == "offload measure:3/count_sync"
 
 
 def test_a_server_that_is_not_here_any_more_has_no_command(

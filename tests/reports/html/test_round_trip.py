@@ -187,7 +187,7 @@ def test_a_foreign_file_is_refused_in_one_line(
     refused = fab_here(f"report:{path}")
     assert (refused.returncode, refused.stderr.count("\n")) == (StorageError.exit_code, 1)
     assert why in refused.stderr
-    assert "fab report:RUN,format=html" in refused.stderr
+    assert "offload report RUN format=html" in refused.stderr
 
 
 def test_a_report_of_another_version_or_without_records_reports_it(report: Path) -> None:

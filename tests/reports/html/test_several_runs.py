@@ -58,8 +58,8 @@ def test_each_table_of_several_runs_has_the_commands_that_measure_it_again() -> 
     commands = [words(each) for each in root.iter("p") if each.attrib.get("class") == "again"]
     both = [each for each in commands if "; " in each]
     assert len(both) == len({"rates", "latency", "memory"})
-    assert all("fab run_suite:graphene_django" in each for each in both)
-    assert all("fab run_suite:requests_aiohttp" in each for each in both)
+    assert all("offload run_suite:graphene_django" in each for each in both)
+    assert all("offload run_suite:requests_aiohttp" in each for each in both)
 
 
 @pytest.mark.usefixtures("without_pictures")

@@ -177,7 +177,7 @@ def test_a_process_that_was_killed_is_reported(folder: Path, url: str) -> None:
     with Events(url) as events:
         view = events.until(lambda view: "has ended" in view["step"])
     assert view["state"] == "broken"
-    assert view["step"].endswith(f"continue with fab resume:{TITLE}")
+    assert view["step"].endswith(f"continue with offload resume {TITLE}")
 
 
 def test_a_finished_run_shows_its_report(folder: Path, url: str) -> None:

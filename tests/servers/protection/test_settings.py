@@ -56,7 +56,7 @@ def test_a_case_names_the_protection() -> None:
     case = _case_syntax.case("3x16-protected/sleep_sync")
     assert case.settings == {"workers": 16, "protect": "yes"}
     assert case.name == "3x16-protected/sleep_sync"
-    assert case.command == "fab run_server:3,sleep_sync,workers=16,protect=yes"
+    assert case.command == "run_server:3,sleep_sync,workers=16,protect=yes"
     with pytest.raises(UsageError, match="sync has no protection"):
         _case_syntax.case("1-protected/sleep_sync")
 

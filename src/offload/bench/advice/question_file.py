@@ -134,9 +134,9 @@ def read(folder: Path, build: Callable[[Any], T], name: str = FILE) -> T:
     try:
         return build(files.parse_json(files.read(path)))
     except OSError as error:
-        raise StorageError(f"{path}: {error.strerror}", "repeat fab advise") from error
+        raise StorageError(f"{path}: {error.strerror}", "repeat offload advise") from error
     except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError) as error:
         what = f"{path} is not readable by this version: {error}"
-        raise StorageError(what, "repeat fab advise") from error
+        raise StorageError(what, "repeat offload advise") from error
     except RecursionError:
-        raise StorageError(f"{path} is nested too deeply", "repeat fab advise") from None
+        raise StorageError(f"{path} is nested too deeply", "repeat offload advise") from None

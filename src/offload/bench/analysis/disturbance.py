@@ -22,7 +22,7 @@ def between(one: Sequence[Record], other: Sequence[Record]) -> Flag | None:
     With an empty `other`, the reason is about the figures of one case.
     """
     windows = [*one, *other]
-    remedy = "end the other processes (see fab doctor), or measure at a quieter time"
+    remedy = "end the other processes (see offload doctor), or measure at a quieter time"
     others, steal = _known(windows, "others_cpu"), _known(windows, "steal")
     if _in_half(others, MAX_OTHERS):
         used = f"other processes used {percent(statistics.median(others))} of the machine's CPU"

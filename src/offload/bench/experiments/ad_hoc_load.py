@@ -92,7 +92,7 @@ def of_url(load: Load, driver: str, sender: Sender = HERE) -> Record:
     The facts of its server are unknown.
     """
     shown = mask_query(load.url)
-    command = f"fab run_load_test:url={shown}"
+    command = f"run_load_test:url={shown}"
     place = Placement(sender.hosts).label
     case = CaseFacts(f"url/{shown}{place}", "url", shown, command, load.users)
     return _measure(case, ServerFacts(), Baseline(), load, driver, sender)

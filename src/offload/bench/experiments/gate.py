@@ -1,4 +1,4 @@
-"""The gate (fab compare_runs): for each case a block of its baseline and its current version."""
+"""The gate of compare_runs: for each case a block of its baseline and its current version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The comparison of two cases (fab compare): a run of one block with one pair."""
+"""The comparison of two cases (offload compare): a run of one block with one pair."""
 
 from __future__ import annotations
 

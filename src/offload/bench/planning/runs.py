@@ -55,7 +55,7 @@ def newest_unfinished() -> Path:
         if is_due(plan_file.load(folder), folder):
             return folder
     raise StorageError(
-        f"no unfinished run in {journal.RESULTS}", "start one by fab run_all_load_tests"
+        f"no unfinished run in {journal.RESULTS}", "start one by offload run_all_load_tests"
     )
 
 
@@ -76,7 +76,7 @@ def read(folder: Path, suite: str) -> Run:
     records = [record for record in planned_records.read(folder) if record.trial.suite == suite]
     run = Run(folder, records, None)
     if not _is_finished(run):
-        return Run(folder, records, f"is unfinished: fab resume:{folder.name}")
+        return Run(folder, records, f"is unfinished: offload resume {folder.name}")
     return run if run.has_rate else Run(folder, records, "has no figures")
 
 

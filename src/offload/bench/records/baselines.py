@@ -62,4 +62,4 @@ def find(name: str) -> Path:
     except StorageError:
         known = f"there are {', '.join(names())}" if names() else "there is none"
         what = f"no baseline {name[:100]!r} in {journal.RESULTS}: {known}"
-        raise StorageError(what, "fab baseline:NAME keeps the newest run") from None
+        raise StorageError(what, "offload baseline NAME keeps the newest run") from None

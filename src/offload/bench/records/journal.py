@@ -190,7 +190,7 @@ def newest() -> Path:
         runs = [folder for folder in folders() if not is_example(folder)]
         return max(runs, key=lambda folder: newest_file(folder).stat().st_mtime)
     except ValueError:
-        raise StorageError(f"no run in {RESULTS}", "start one by fab quick") from None
+        raise StorageError(f"no run in {RESULTS}", "start one by offload quick") from None
     except OSError as error:
         raise _unusable(RESULTS, error) from error
 
@@ -218,7 +218,7 @@ def is_name(text: str) -> bool:
 
 
 def folders() -> Iterator[Path]:
-    """Yield the folders of all runs; a hidden one is a copy that `fab baseline` has not ended."""
+    """Yield the folders of all runs; a hidden one is a copy that `baseline` has not ended."""
     for folder in RESULTS.glob("*/"):
         if has_records(folder) and not folder.name.startswith("."):
             yield folder

@@ -40,6 +40,9 @@ def from_line(line: str) -> Record:
     schema = values.pop("schema", None)
     if schema != SCHEMA:
         raise SchemaError(f"it has schema {repr(schema)[:40]}, and this version reads {SCHEMA}")
+    case = values.get("case")
+    if isinstance(case, dict) and isinstance(command := case.get("command"), str):
+        case["command"] = command.removeprefix("fab ")  # as versions until 0.2 wrote it
     record: Record = built(Record, values, "record")
     return record
 

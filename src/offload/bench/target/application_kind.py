@@ -49,7 +49,7 @@ def find(work: str, python: str | None = None, path: str | None = None) -> Impor
         )
     except OSError as error:
         what = f"{interpreter} does not start: {error.strerror}"
-        raise MachineError(what, "fab pythons lists those that do") from error
+        raise MachineError(what, "offload pythons lists those that do") from error
     assert process.stdout is not None
     try:
         lines = read_lines(process.stdout.fileno(), time.monotonic() + calling_process.IMPORT_S)

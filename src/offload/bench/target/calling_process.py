@@ -130,7 +130,7 @@ def start(
             )
         except OSError as error:
             what = f"{program} does not start: {error.strerror}"
-            raise MachineError(what, "fab pythons lists interpreters that do") from error
+            raise MachineError(what, "offload pythons lists interpreters that do") from error
         try:
             running = CallingProcess(process, entry.name, log)
             running.facts = _ready(running, ready_s)

@@ -33,7 +33,7 @@ def exec_server(case: Case, port: int) -> None:
         os.execve(argv[0], argv, {**server.inherited_environment(), **environment})  # noqa: S606 - no shell
     except OSError as error:
         what = f"python={argv[0]} does not start: {error.strerror}"
-        raise MachineError(what, "fab pythons lists those that do") from error
+        raise MachineError(what, "offload pythons lists those that do") from error
 
 
 def check_port(port: int, address: str = bind_address.LOOPBACK) -> None:

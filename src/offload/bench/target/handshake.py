@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import time
 from contextlib import suppress
 from typing import IO
@@ -44,7 +45,7 @@ def read_ready_line(
     why = output[-1][:LONGEST_LINE]
     if is_late and _listens(pid):
         why = UNFINISHED if application.is_application(case.task) else UNANNOUNCED
-    raise StartError(f"{case.name} {what} ({why})", f"try {case.command}")
+    raise StartError(f"{case.name} {what} ({why})", f"try {shlex.join(['offload', *case.words])}")
 
 
 def last_lines(log: IO[bytes]) -> list[str]:

@@ -58,7 +58,7 @@ def find(word: str) -> str:
     if path is None:
         if NAME.fullmatch(word) and tuple(map(int, word.rstrip("t").split("."))) < OLDEST:
             raise UsageError(f"python={word}: servers run in 3.11 or newer")
-        fix = f"fab pythons shows how to install it, or set PYTHONS={word}=/path/of/python"
+        fix = f"offload pythons shows how to install it, or set PYTHONS={word}=/path/of/python"
         raise UsageError(f"no Python at {word!r}", fix)
     return path
 

@@ -1,4 +1,4 @@
-"""Servers started by `fab run_server`: results/.servers/PORT.json has their ready lines."""
+"""Servers started by `offload run_server`: results/.servers/PORT.json has their ready lines."""
 
 from __future__ import annotations
 
@@ -29,10 +29,12 @@ def find(port: int | None = None) -> dict[str, object]:
     """
     servers = {int(str(facts["port"])): facts for facts in _read_running()}
     if port is not None and port not in servers:
-        raise MachineError(f"no server was started on port {port}", f"fab run_server:3,port={port}")
+        raise MachineError(
+            f"no server was started on port {port}", f"offload run_server 3 port={port}"
+        )
     if not servers:
         raise MachineError(
-            "no server is running", "start one in another terminal: fab run_server:3"
+            "no server is running", "start one in another terminal: offload run_server 3"
         )
     if port is None and len(servers) > 1:
         ports = " or ".join(f"port={known}" for known in sorted(servers))

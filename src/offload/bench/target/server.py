@@ -140,7 +140,7 @@ def _popen(
         os.close(reading)
         log.close()
         what = f"{argv[0]} does not start: {error.strerror}"
-        raise MachineError(what, "fab pythons lists interpreters that do") from error
+        raise MachineError(what, "offload pythons lists interpreters that do") from error
     finally:
         os.close(writing)
     return Server(process, reading, log, ready_s)

@@ -2,7 +2,7 @@
 
 A server that starts its own processes for tasks (gunicorn, granian, uvicorn with workers) reports
 no address. Its accepting processes are found by their sockets, and their GILs by the method of
-`fab watch`.
+`offload watch`.
 """
 
 from __future__ import annotations

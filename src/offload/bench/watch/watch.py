@@ -95,9 +95,9 @@ class Watch:
         if not is_alive(root):
             raise UsageError(f"pid {pid} has ended", "ps -ef lists the pids")
         if pid == os.getpid():
-            raise UsageError(f"pid {pid} is fab watch itself", "use the pid of another process")
+            raise UsageError(f"pid {pid} is offload watch itself", "use the pid of another process")
         if (owner := _process_of(pid)) != pid:
-            raise UsageError(f"{pid} is a thread of process {owner}", f"use fab watch:{owner}")
+            raise UsageError(f"{pid} is a thread of process {owner}", f"use offload watch {owner}")
         self._use = TreeUse(root)
         self._use.refresh()
         self._meter = GilMeter()

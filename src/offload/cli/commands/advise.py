@@ -53,10 +53,10 @@ def advise(
     header: str = "",
     open: bool = False,  # noqa: A002
 ) -> None:
-    """Find the strategy and its size for a function: fab advise:shop.pricing:quote.
+    """Find the strategy and its size for a function: offload advise shop.pricing:quote.
 
     Or the server, its size and the cause of the limit for an application of your own:
-    fab advise:app=shop.web:app,request=/quote/7.
+    offload advise app=shop.web:app request=/quote/7.
 
     task     a task name, package.module:function or path/to/file.py:function
     args     its arguments: @FILE with JSON, a list or an object of named arguments
@@ -66,7 +66,7 @@ def advise(
     memory   maximum memory of the server, such as 512M; default: unlimited
     p99      maximum 99th percentile of response times, such as 50ms; default: unlimited
     budget   seconds until the answer, for a function at least about 80; default: 120
-    python   interpreter by its name from fab pythons; default: this one
+    python   interpreter by its name from offload pythons; default: this one
     pythons  other interpreters, such as 3.13+3.14t: also predict the best strategy in each
     path     a folder from which your own task or application imports
     format   text (default) or json
@@ -78,7 +78,7 @@ def advise(
     method   the request's method; default: GET, with body POST
     body     the request's body, or with @FILE the content of a file
     header   'Name: value' to send, several as 'A: 1; B: 2', or @FILE with one in each line
-    open     yes: show the measurements live in a browser: see fab live
+    open     yes: show the measurements live in a browser: see offload live
 
     It calls the function alone and in workers, predicts the rate of each strategy, and measures the
     best ones as servers under load. An application is measured under up to eight servers.
@@ -152,7 +152,7 @@ def _resume_hint(folder: Path | None) -> str:
 
     if folder is None or not runs.is_due(plan_file.load(folder), folder):
         return ""
-    return f": fab resume:{folder.name} measures the remaining rounds, without response times"
+    return f": offload resume {folder.name} measures the remaining rounds, without response times"
 
 
 @command("Understand")
@@ -167,18 +167,18 @@ def predict(
     format: str = "text",  # noqa: A002
     code: str = "",
 ) -> None:
-    """Predict the best strategy for a function in 20 s, without a server: fab predict:TASK.
+    """Predict the best strategy for a function in 20 s, without a server: offload predict TASK.
 
     task     a task name, package.module:function or path/to/file.py:function
     args     its arguments: @FILE with JSON, a list or an object of named arguments
     inputs   module:function that yields the arguments of successive calls
     users    concurrent users; default: 25
-    python   interpreter by its name from fab pythons; default: this one
+    python   interpreter by its name from offload pythons; default: this one
     path     a folder from which your own task imports
     format   text (default) or json
     code     a framework, such as fastapi or tornado: also print a program that uses the strategy
 
-    Before the first fab advise on a machine, it uses typical overheads of the strategies.
+    Before the first offload advise on a machine, it uses typical overheads of the strategies.
     """
     from offload.bench.advice import steps
     from offload.reports.advice import answer_json, answer_text, handlers
@@ -227,7 +227,7 @@ def _case(
     from offload.suites import Case
 
     if not task:
-        hint = f"use fab {name}:package.module:function, or a task from fab list"
+        hint = f"use offload {name} package.module:function, or a task from offload list"
         raise UsageError("no function given", hint)
     if args and inputs:
         raise UsageError("args= and inputs= are both given", "use one of them")

@@ -46,7 +46,7 @@ def run_all_load_tests(
             protection or all; default: all, with quick published
     target  half-width of the intervals in percent; default: 2, with quick 5
     format  text (default) or json
-    open    yes: show the run live in a browser: see fab live
+    open    yes: show the run live in a browser: see offload live
     """
     group = rows or ("published" if quick else "all")
     plan = _plan("tornado", quick, driver, group, target, format)
@@ -65,20 +65,22 @@ def run_suite(
     format: str = "text",  # noqa: A002
     open: bool = False,  # noqa: A002
 ) -> None:
-    """Measure every row of a suite: fab run_suite:tornado.
+    """Measure every row of a suite: offload run_suite tornado.
 
-    suite   a name from fab list, or all, to run them one after another
+    suite   a name from offload list, or all, to run them one after another
     quick   at most 14 rounds and one run of 4 s each
     driver  load tool of the long runs; default: the published tool if installed, else builtin
     rows    a group of its rows; default: all, with quick those that its claims use
     target  half-width of the intervals in percent; default: 2, with quick 5
-    pythons measure every row in each of these, by names from fab pythons: 3.11+3.14+3.13t-nogil
+    pythons measure every row in each of these, by names from offload pythons: 3.11+3.14+3.13t-nogil
     format  text (default) or json: one object, or with all a list of them
-    open    yes: show the run live in a browser, with all each run: see fab live
+    open    yes: show the run live in a browser, with all each run: see offload live
     """
     if not suite:
         known = ", ".join(catalog.suites())
-        raise UsageError("no suite given", f"use fab run_suite:NAME with one of {known}, or all")
+        raise UsageError(
+            "no suite given", f"use offload run_suite NAME with one of {known}, or all"
+        )
     if suite != "all":
         plan = _plan(suite, quick, driver, rows, target, format, pythons)
         show_results(start_run(plan, open)[1], format)
@@ -124,8 +126,8 @@ def resume(
     """Continue an interrupted run; finished rounds are not repeated.
 
     run     its folder in results/; default: the newest unfinished run
-    format  text (default) or json; for a gate any format of fab compare_runs
-    open    yes: show the run live in a browser: see fab live
+    format  text (default) or json; for a gate any format of offload compare_runs
+    open    yes: show the run live in a browser: see offload live
     """
     from offload.bench.advice import question_file
     from offload.bench.experiments import gate as gates

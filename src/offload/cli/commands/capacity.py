@@ -34,7 +34,7 @@ def capacity(
     open: bool = False,  # noqa: A002
     format: str = "text",  # noqa: A002
 ) -> None:
-    """Find the highest rate that keeps a latency target: fab capacity:3/sleep_sync,p99=600ms.
+    """Find the highest rate that keeps a latency target: offload capacity 3/sleep_sync p99=600ms.
 
     It sends requests to fresh servers at a fixed rate, whether or not earlier ones have a response.
     The rate is doubled until the target is missed. Then five rounds narrow it down; the interval is
@@ -63,7 +63,7 @@ def capacity(
     from        hosts that send the load together by SSH, as a+user@b:2222 (or fab -H a,b); default:
                 this machine; see docs/how_to/load_hosts.rst
     bind        with from=: the address of this machine at which the hosts reach the server
-    open        yes: show the run live in a browser: see fab live
+    open        yes: show the run live in a browser: see offload live
     format      text (default) or json
 
     The exit code is 5 if no rate keeps the target, if a load fails, or if the load generator is too

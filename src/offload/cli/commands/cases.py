@@ -33,12 +33,12 @@ def measure(
     open: bool = False,  # noqa: A002
     format: str = "text",  # noqa: A002
 ) -> None:
-    """Measure one case until its rate is known to +-2 %: fab measure:3/sleep_sync.
+    """Measure one case until its rate is known to +-2 %: offload measure 3/sleep_sync.
 
     The measurement also ends after the last round, or after 60 s of load (180 s below
     2 requests/s). The interval is then wider.
 
-    Your own application: fab measure:granian_asgi,app=shop.web:app,request=/quote/7.
+    Your own application: offload measure granian_asgi app=shop.web:app request=/quote/7.
 
     case        SERVER/TASK, or with app= only SERVER; SERVERx16 has 16 workers,
                 SERVER@3.14 runs in Python 3.14
@@ -59,7 +59,7 @@ def measure(
     bind        with from=: the address of this machine at which the hosts reach the server
     pin         yes: the load tool uses the last CPU and the server the others; or the CPUs of the
                 server and of the tool, as 0-2/3
-    open        yes: show the run live in a browser: see fab live
+    open        yes: show the run live in a browser: see offload live
     format      text (default) or json
 
     The exit code is 5 if a server does not start or all its requests fail.
@@ -99,7 +99,7 @@ def compare(
     open: bool = False,  # noqa: A002
     format: str = "text",  # noqa: A002
 ) -> None:
-    """Compare the rates of two cases: fab compare:3/sleep_sync,4/sleep_sync.
+    """Compare the rates of two cases: offload compare 3/sleep_sync 4/sleep_sync.
 
     one         SERVER/TASK, or with app= only SERVER; SERVERx16 has 16 workers,
                 SERVER@3.14 runs in Python 3.14
@@ -115,7 +115,7 @@ def compare(
     method      the request's method; default: GET, with body POST
     body        the request's body, or with @FILE the content of a file
     header      'Name: value' to send, several as 'A: 1; B: 2', or @FILE with one in each line
-    open        yes: show the run live in a browser: see fab live
+    open        yes: show the run live in a browser: see offload live
     format      text (default) or json
 
     The exit code is 5 if a server does not start or all its requests fail, and 7 if other processes
@@ -153,7 +153,7 @@ def scale(
     open: bool = False,  # noqa: A002
     format: str = "text",  # noqa: A002
 ) -> None:
-    """Find where more workers stop helping: fab scale:3/xml_lxml_sync,workers=1..16.
+    """Find where more workers stop helping: offload scale 3/xml_lxml_sync workers=1..16.
 
     case        SERVER/TASK, or with app= only SERVER; SERVER@3.14 runs in Python 3.14
     workers     numbers of workers to measure (of processes, if the server has no workers): a
@@ -168,7 +168,7 @@ def scale(
     method      the request's method; default: GET, with body POST
     body        the request's body, or with @FILE the content of a file
     header      'Name: value' to send, several as 'A: 1; B: 2', or @FILE with one in each line
-    open        yes: show the run live in a browser: see fab live
+    open        yes: show the run live in a browser: see offload live
     format      text (default) or json
 
     The exit code is 5 if no number has a rate, and 7 if other processes disturbed the measurement.

@@ -19,22 +19,22 @@ if TYPE_CHECKING:
 
 @command("Maintain")
 def baseline(context: Context, name: str = "", run: str = "") -> None:
-    """Keep a run under a name, to compare later runs with it: fab baseline:main.
+    """Keep a run under a name, to compare later runs with it: offload baseline main.
 
     name  letters, digits, '.', '_' and '-'; a run that has this name is replaced
     run   its folder in results/; default: the newest
 
-    The copy is results/baseline-NAME; fab report:baseline-NAME prints it.
+    The copy is results/baseline-NAME; offload report baseline-NAME prints it.
     """
     from offload.bench.records import baselines, journal
 
     if not name:
         kept = ", ".join(baselines.names()) or "none"
-        raise UsageError(f"no name given; existing baselines: {kept}", "use fab baseline:NAME")
+        raise UsageError(f"no name given; existing baselines: {kept}", "use offload baseline NAME")
     folder = journal.named(run) if run else journal.newest()
     path = baselines.keep(name, folder)
     print(f"{name}: run {folder.name}, kept in {path}")
-    print(f"compare with it: fab compare_runs:{name}")
+    print(f"compare with it: offload compare_runs {name}")
 
 
 @command("Maintain")
@@ -52,9 +52,9 @@ def compare_runs(
     open: bool = False,  # noqa: A002
     format: str = "text",  # noqa: A002
 ) -> None:
-    """Compare rates with a baseline, as a gate for CI: fab compare_runs:main,against=../main.
+    """Compare rates with a baseline, as a gate for CI: offload compare_runs main against=../main.
 
-    name     a baseline from fab baseline, or a run: its cases are compared
+    name     a baseline from offload baseline, or a run: its cases are compared
     gate     percent of its rate that a case may lose; default: 5
     against  what to measure now, side by side with this checkout and environment: the folder of
              another checkout or venv, an interpreter such as 3.13, or a version of a package such
@@ -65,7 +65,7 @@ def compare_runs(
     max_p99  the 99th percentile of response times that each case may have now, such as 50ms
     users    with against= and without a baseline: concurrent users of each case; default: 25
     budget   seconds of measuring; default: 600
-    open     yes: show the run live in a browser: see fab live; needs against=
+    open     yes: show the run live in a browser: see offload live; needs against=
     format   text (default), json, markdown, junit (XML), bencher (Bencher Metric Format) or badge
              (JSON of shields.io); results/gate/ has all of them
 
@@ -95,7 +95,7 @@ def compare_runs(
             print_answer(planned, *start_run(planned, open), format)
             return
         if not name:
-            fix = "use fab compare_runs:NAME, or against= and cases="
+            fix = "use offload compare_runs NAME, or against= and cases="
             raise UsageError("no baseline given", fix)
         for option, value in (("users", users), ("open", open), ("budget", budget)):
             if value:
@@ -115,7 +115,9 @@ def _cases(name: str, words: str, users: str) -> list[Case]:
     chosen = [word for word in words.split("+") if word]
     if not name:
         if not chosen:
-            raise UsageError("no cases given", "use fab compare_runs:NAME, or cases=3/sleep_sync")
+            raise UsageError(
+                "no cases given", "use offload compare_runs NAME, or cases=3/sleep_sync"
+            )
         count = arguments.whole_number("users", users or str(Case.users), 1, 20_000)
         found = {each.key: each for each in map(_case_syntax.case, chosen)}
         return [replace(case, users=count) for case in found.values()]

@@ -45,12 +45,12 @@ def run_load_test(
     pin: str = "",
     format: str = "text",  # noqa: A002 - the option's name
 ) -> None:
-    """Run a load test of the running server: fab run_load_test:time=30,users=25.
+    """Run a load test of the running server: offload run_load_test time=30 users=25.
 
     time        duration in seconds (also 30s, 2m); default: 30
     users       concurrent users; each waits for a response before its next request;
                 default: 25, at most 1,000 with siege; with rate= the maximum number of connections
-    driver      a load tool from fab list; default: siege if installed, else builtin
+    driver      a load tool from offload list; default: siege if installed, else builtin
     requests    number of requests after which the test ends, instead of time
     url         a URL on this machine to load instead of the server; other machines need allow=
     port        port of the server, if several are running

@@ -29,7 +29,7 @@ def pythons(context: Context) -> None:
 
 @command("Maintain")
 def completion(context: Context, shell: str = "bash") -> None:
-    """Print the script by which a shell completes commands: eval "$(fab completion:bash)".
+    """Print the script by which a shell completes commands: eval "$(offload completion bash)".
 
     shell  bash (default), zsh or fish
     """

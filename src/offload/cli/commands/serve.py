@@ -45,9 +45,9 @@ def run_server(
     max_connections: str = "",
     health: str = "",
 ) -> None:
-    """Serve a task with a server until Ctrl-C: fab run_server:3,network_sync.
+    """Serve a task with a server until Ctrl-C: offload run_server 3 network_sync.
 
-    Your own application: fab run_server:uvicorn_httptools,app=shop.web:app.
+    Your own application: offload run_server uvicorn_httptools app=shop.web:app.
 
     server        number or name of the server (2_group: the loop with sleep_async_split)
     task          a task name, package.module:function or path/to/file.py:function; default:
@@ -65,8 +65,8 @@ def run_server(
     ssh           for dask: hosts on which workers are started, separated by +, each as in ssh HOST
     isolate       for dask: yes to run each task in a process of its worker, so that a crash costs
                   one task and no worker; default: no; with protect=yes: yes
-    python        interpreter of the server: a path, a name on PATH or a name from fab pythons such
-                  as 3.14; 3.13t-gil and 3.13t-nogil set the GIL of 3.13t; default: this one
+    python        interpreter of the server: a path, a name on PATH or a name from offload pythons,
+                  such as 3.14; 3.13t-gil and 3.13t-nogil set the GIL of 3.13t; default: this one
     path          a folder from which your own task or application imports
     app           your own ASGI or WSGI application, served unchanged, instead of a task:
                   package.module:name, its factory as package.module:create_app(), or the settings
@@ -167,7 +167,9 @@ def _case(
 
     if not server:
         known = ", ".join(f"{e.number or ''} {e.name}".strip() for e in catalog.servers().values())
-        raise UsageError("no server given", f"use fab run_server:NUMBER[,TASK] with one of {known}")
+        raise UsageError(
+            "no server given", f"use offload run_server NUMBER [TASK] with one of {known}"
+        )
     chosen: dict[str, object] = {key: value for key, value in settings.items() if value}
     defaults = catalog.find_server(server).settings
     for key in (key for key in setting_limits.MAXIMA if key in chosen):

@@ -29,7 +29,7 @@ def quick(
     driver  load tool of the long runs: siege, builtin or h2load; default: siege if installed,
             else builtin
     format  text (default) or json
-    open    yes: show the run live in a browser: see fab live
+    open    yes: show the run live in a browser: see offload live
     """
     arguments.one_of("format", format, "text", "json")
     plan = suite_plan("tornado", "published", driver, is_quick=True, target=None)

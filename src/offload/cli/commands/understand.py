@@ -64,14 +64,14 @@ def gil(
     open: bool = False,  # noqa: A002
     format: str = "text",  # noqa: A002
 ) -> None:
-    """Measure the cost of the GIL for a task, with advice: fab gil:xml_feedparser_sync.
+    """Measure the cost of the GIL for a task, with advice: offload gil xml_feedparser_sync.
 
-    Your own application: fab gil:app=shop.web:app,request=/quote/7. It runs under gunicorn: one
+    Your own application: offload gil app=shop.web:app request=/quote/7. It runs under gunicorn: one
     process (with threads, if it is a WSGI application) is compared with several processes.
 
     task     a task name, package.module:function or path/to/file.py:function
     workers  number of threads, and of processes; default: 4
-    python   interpreter by its name from fab pythons; default: this one
+    python   interpreter by its name from offload pythons; default: this one
     path     a folder from which your own task or application imports
     app      your own ASGI or WSGI application instead of a task: package.module:name, its factory
              as package.module:create_app(), or the settings module of Django
@@ -79,7 +79,7 @@ def gil(
     method   the request's method; default: GET, with body POST
     body     the request's body, or with @FILE the content of a file
     header   'Name: value' to send, several as 'A: 1; B: 2', or @FILE with one in each line
-    open     yes: show the run live in a browser: see fab live
+    open     yes: show the run live in a browser: see offload live
     format   text (default) or json
 
     The exit code is 5 if a server does not start or all its requests fail, and 7 if other processes
@@ -91,7 +91,7 @@ def gil(
     arguments.one_of("format", format, "text", "json")
     if bool(task) == bool(app):
         what = "a task and app= exclude each other" if task else "no task given"
-        raise UsageError(what, "use fab gil:TASK with a task from fab list, or your own")
+        raise UsageError(what, "use offload gil TASK with a task from offload list, or your own")
     work = case_options.work(app) if app else catalog.find_task(task).name
     sent = case_options.request_of(request, method, body, header)
     if sent is not None and not app:
@@ -148,10 +148,10 @@ def claims(context: Context, suite: str = "", run: str = "", format: str = "text
         )
         journal.replace(path, report.rst(found, sources, *more))
     else:
-        hint = f"claims and their sources: fab claims writes them to {path}"
+        hint = f"claims and their sources: offload claims writes them to {path}"
     example = f"example-{suite or 'tornado'}"
     if not any(verdict.run for verdict in found) and (journal.RESULTS / example).exists():
-        hint += f"\nfab claims:run={example} evaluates the committed run"
+        hint += f"\noffload claims run={example} evaluates the committed run"
     if format == "json":
         print(report.as_json(found), end="")
     else:
@@ -175,15 +175,15 @@ def watch(
     format: str = "text",  # noqa: A002
     open: bool = False,  # noqa: A002
 ) -> None:
-    """Watch a running process and its children from outside, once a second: fab watch:PID.
+    """Watch a running process and its children from outside, once a second: offload watch PID.
 
     pid          pid of a gunicorn, uvicorn, granian or any Python, whose children are watched, too;
-                 default: the process that listens on the port of url, or that of fab run_server
+                 default: the process that listens on the port of url, or that of offload run_server
     url          also send one request a second to it, and print its response time
     seconds      end after this time (30, 2m); default: end with Ctrl-C
     without_gil  yes: watch the other figures if no GIL can be read, as in a program without Python
     format       text (default) or json: one object a line
-    open         yes: show the lines in a browser, too: see fab live
+    open         yes: show the lines in a browser, too: see offload live
 
     The process is neither stopped nor changed. Each line has the CPU in cores, the memory (PSS),
     threads, voluntary and involuntary context switches per second, and rho, the share of the time

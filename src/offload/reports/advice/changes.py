@@ -22,7 +22,7 @@ def sentences(answer: Answer) -> Iterator[str]:
     probe = answer.question.probe
     threads = answer.question.model.best_size("threads")
     if probe.gil_enabled and threads is not None and threads.limit == limits.GIL:
-        yield "In a free-threaded Python (see fab pythons), threads do not share a GIL."
+        yield "In a free-threaded Python (see offload pythons), threads do not share a GIL."
     if (saved := 1 - probe.kept_pages_factor) >= LESS_CPU:
         is_pipes = answer.chosen.strategy == "pipes"
         server = "a server with another strategy" if is_pipes else "the server"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from offload.bench.advice import certainty
 from offload.bench.advice.answer import Answer
@@ -18,7 +18,7 @@ def sentences(answer: Answer) -> Iterator[str]:
     task = places.display_name(answer.question.probe.task)
     options, python = _options(answer), answer.chosen.case.python
     own = [f"python={python}"] if python else []
-    advise = _command(f"advise:{task}", [*options, *own, *constraint_options(answer.question)])
+    advise = _command("advise", task, *options, *own, *constraint_options(answer.question))
     if answer.disturbed is not None:
         yield as_sentence(answer.disturbed.remedy)
     elif answer.failures and not answer.is_measured:
@@ -26,11 +26,11 @@ def sentences(answer: Answer) -> Iterator[str]:
     elif answer.sure == PREDICTED:
         yield f"Measure it: {advise}"
     else:
-        yield f"Serve it: {_command(answer.chosen.case.command.removeprefix('fab '))}"
+        yield f"Serve it: {_command(*answer.chosen.case.words)}"
     if answer.sure in (LIKELY, TIE) and (rivals := answer.rivals):
         rival = next((each for each in rivals if certainty.is_open(each.compared)), rivals[0])
-        pair = f"{answer.chosen.case.name},{rival.case.name}"
-        yield f"Measure longer: {_command(f'compare:{pair}', options)}"
+        pair = answer.chosen.case.name, rival.case.name
+        yield f"Measure longer: {_command('compare', *pair, *options)}"
 
 
 def as_sentence(remedy: str) -> str:
@@ -52,6 +52,6 @@ def constraint_options(question: Question) -> list[str]:
     return found + ([] if question.p99_s is None else [f"p99={1000 * question.p99_s:.10g}ms"])
 
 
-def _command(word: str, options: Sequence[str] = ()) -> str:
+def _command(*words: str) -> str:
     """Return a command, quoted for a shell."""
-    return f"fab {shlex.quote(','.join([word, *options]))}"
+    return shlex.join(["offload", *words])

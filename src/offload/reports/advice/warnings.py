@@ -27,8 +27,8 @@ def sentences(answer: Answer) -> Iterator[str]:
         yield f"{warning[0].upper()}{warning[1:]}; repeat the measurement at a quieter time."
     if answer.question.are_overheads_typical:
         yield (
-            "The overheads of the strategies are typical ones, not those of this machine: fab "
-            "advise with its default budget= measures them."
+            "The overheads of the strategies are typical ones, not those of this machine: "
+            "offload advise with its default budget= measures them."
         )
     listed_below = {each.problem for each in answer.failures}
     if others := [each for each in answer.problems if each not in listed_below]:

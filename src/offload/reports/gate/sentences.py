@@ -168,4 +168,5 @@ def _kept_runs(found: GateResult) -> Iterator[str]:
             f"The machine's speed changed by {moved} during and between them. Each interval "
             f"includes this change, so no loss below {percent(least, DIGITS)} can be detected."
         )
-    yield "Side by side, the speed cancels: fab compare_runs:NAME,against=path/to/other/checkout."
+    command = "offload compare_runs NAME against=path/to/other/checkout"
+    yield f"Side by side, the speed cancels: {command}."

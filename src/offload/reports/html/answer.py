@@ -93,7 +93,7 @@ def compared_effects(run: MeasuredRun) -> list[tuple[str, str, Effect]]:
 
 
 def gil_of(run: MeasuredRun) -> GilCost | None:
-    """Return the GIL cost from a run of fab gil, without direct calls; None for other runs."""
+    """Return the GIL cost from a run of offload gil, without direct calls; None for other runs."""
     if run.plan is None or run.suite != "gil":
         return None
     threads, processes = run.plan.cases
@@ -104,7 +104,7 @@ def gil_of(run: MeasuredRun) -> GilCost | None:
 
 
 def sweep_of(run: MeasuredRun) -> sweep.Sweep | None:
-    """Return the sweep of a run of fab scale; None for other runs."""
+    """Return the sweep of a run of offload scale; None for other runs."""
     if run.plan is None or run.suite != "scale":
         return None
     try:
@@ -114,7 +114,7 @@ def sweep_of(run: MeasuredRun) -> sweep.Sweep | None:
 
 
 def capacity_of(run: MeasuredRun) -> latency_capacity.Capacity | None:
-    """Return the capacity from a run of fab capacity; None for other runs."""
+    """Return the capacity from a run of offload capacity; None for other runs."""
     if run.plan is None or run.plan.latency is None:
         return None
     return latency_capacity.evaluate(run.plan.latency, run.records)

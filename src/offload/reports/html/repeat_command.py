@@ -28,7 +28,7 @@ def of_run(run: MeasuredRun) -> str | None:
     """Return the command that repeats a run; None if there is no such command."""
     if run.plan is None:
         quick = ",quick=yes" if any(record.trial.quick for record in run.records) else ""
-        return f"fab run_suite:{run.suites[0]}{quick}" if len(run.suites) == 1 else None
+        return f"offload run_suite:{run.suites[0]}{quick}" if len(run.suites) == 1 else None
     try:
         if run.plan.latency is not None:
             return _capacity(run.plan, run.plan.latency)
@@ -80,7 +80,7 @@ def _suite(plan: Plan) -> str:
         if {replace(c.quick() if plan.quick else c, python=None).key for c in cases} == keys
     ]
     if plan.suite == "tornado" and plan.quick and "published" in own:
-        return "fab quick"
+        return "offload quick"
     options = [plan.suite]
     default = "claimed" if plan.quick and "claimed" in groups else "all"
     if own and default not in own:
@@ -90,7 +90,7 @@ def _suite(plan: Plan) -> str:
     is_own = {case.python for case in module.CASES} == {*pythons}
     if not is_own and all(pythons):
         options.append(f"pythons={'+'.join(map(str, pythons))}")
-    return f"fab run_suite:{','.join(options)}"
+    return f"offload run_suite:{','.join(options)}"
 
 
 def _scale(plan: Plan) -> str | None:
@@ -207,7 +207,7 @@ def _join(name: str, options: Sequence[str], case: Case) -> str | None:
     if is_hidden or any("," in option for option in options):
         return None
     command = shlex.quote(f"{name}:{','.join(options)}")
-    return " ".join(["fab", command, *_request(case.request)])
+    return " ".join(["offload", command, *_request(case.request)])
 
 
 def _case_arguments(case: Case) -> list[str] | None:

@@ -33,7 +33,7 @@ LARGEST_RUNS = 1 << 23  # bytes of the files of all runs, which compress to 5 % 
 MEMORY = 1 << 26  # bytes that unpacking may use
 MOST_RUNS = len(PALETTE)
 LONGEST_NAME = 200  # bytes of the name of a folder
-REMEDY = "open a report.html that fab report:RUN,format=html wrote"
+REMEDY = "open a report.html that offload report RUN format=html wrote"
 
 
 def pack(folders: Sequence[Path]) -> str:

@@ -1,4 +1,4 @@
-"""The page of rows that another process sends through a pipe, such as the lines of fab watch.
+"""The page of rows that another process sends through a pipe, such as the lines of offload watch.
 
 Each line is a JSON object: `{"head": [...]}` first, `{"row": [...]}` for each row, and
 `{"lines": [...]}` at the end, which are shown below the table.

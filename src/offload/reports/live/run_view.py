@@ -63,10 +63,10 @@ class RunView:
             return self._view(RUNNING, "No more rounds are due; the command continues.")
         if progress is not None or not self._has_all():
             what = "The process that measured has ended" if progress else "Not measured completely"
-            return self._view(BROKEN, f"{what}: continue with fab resume:{self.title}")
+            return self._view(BROKEN, f"{what}: continue with offload resume {self.title}")
         if self._has_report():
             return self._view(ENDED, "The run has ended.", has_report=True)
-        hint = f"fab report:{self.title},format=html writes its report"
+        hint = f"offload report {self.title} format=html writes its report"
         return self._view(ENDED, f"The run has ended; {hint}.")
 
     def report(self) -> bytes | None:

@@ -9,7 +9,7 @@ from offload.bench.records.record import Record
 from offload.reports.tables import text_table
 from offload.suites import Request
 
-COMMAND = "fab run_server:"
+COMMAND = "run_server:"
 
 
 def label(record: Record, literal: str = "") -> str:
@@ -20,7 +20,7 @@ def label(record: Record, literal: str = "") -> str:
 
 
 def case_name(record: Record) -> str:
-    """Return the server, task and settings of a case, as `fab run_server:` accepts them."""
+    """Return the server, task and settings of a case, as `offload run_server:` accepts them."""
     parts = (first_cell(record, text_table.WIDTH).first, request_of(record), origin_of(record))
     return " ".join(part for part in parts if part)
 

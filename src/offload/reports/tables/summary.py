@@ -10,7 +10,7 @@ from offload.reports.tables.text_table import Line
 
 LABEL = "Server,task"
 DEFINITIONS = {
-    LABEL: "the case; write it after fab run_server: to start its server",
+    LABEL: "the case; write it after offload run_server: to start its server",
     "Users": "each waits for a response before its next request",
     "Rate": "completed requests per second, with the 95 % interval over rounds of fresh servers",
     "Response": "the mean time of a request, including its wait for other requests",

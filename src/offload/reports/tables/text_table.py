@@ -10,7 +10,7 @@ from dataclasses import dataclass
 WIDTH = 100  # columns of a terminal
 RST = "rst"  # the other style is "simple"
 GAP = 2  # spaces between columns
-COMMAND = re.compile(r"\bfab (?=[a-z_]+:)")  # the start of a command with parameters
+COMMAND = re.compile(r"\boffload [a-z_]+(?: (?:\S*[=/]\S*|[A-Z0-9][\w-]*))*")
 UNBREAKABLE = "\u00a0"  # a space where no line ends
 MARK = 4  # characters of the backquotes around a literal
 
@@ -71,13 +71,13 @@ def listing(items: Sequence[str]) -> str:
 
 
 def wrapped(text: str, width: int = WIDTH) -> str:
-    """Wrap a paragraph, but not after the `fab` of a command: it is copied as one line."""
+    """Wrap a paragraph, but not within a command: it is copied as one line."""
     return _wrapped(text, "", "", width)
 
 
 def _wrapped(text: str, first: str, further: str, width: int = WIDTH) -> str:
     filled = textwrap.fill(
-        COMMAND.sub(f"fab{UNBREAKABLE}", text),
+        COMMAND.sub(lambda found: found[0].replace(" ", UNBREAKABLE), text),
         width,
         initial_indent=first,
         subsequent_indent=further,

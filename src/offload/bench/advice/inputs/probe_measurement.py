@@ -209,7 +209,7 @@ def _check(case: Case, alone: Mapping[str, Any]) -> None:
 
 def _too_slow(case: Case, seconds: str) -> RunError:
     """Return the error for a task whose calls take too long."""
-    fix = f"compare strategies yourself: fab compare:3/{case.task},4/{case.task},users=2"
+    fix = f"compare strategies yourself: offload compare 3/{case.task} 4/{case.task} users=2"
     return RunError(f"one call of {case.task} takes {seconds}, too long to probe", fix)
 
 

@@ -72,7 +72,7 @@ def _without_gil(causes: Sequence[Kind], chosen: Option, probe: OneProcess) -> I
     """Yield that threads do not share a GIL in a free-threaded Python, if it limits them."""
     has_threads = (chosen.size.threads or 1) > 1 and probe.cores > 1
     if has_threads and Kind.GIL_SATURATED in causes and Kind.GIL_IMPORT not in causes:
-        yield "In a free-threaded Python (see fab pythons), the threads do not share a GIL."
+        yield "In a free-threaded Python (see offload pythons), the threads do not share a GIL."
 
 
 def _on_more_cores(answer: ApplicationAnswer, probe: OneProcess) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Build the octopus database unless it is complete: fab build_octopus_db."""
+"""Build the octopus database unless it is complete: offload build_octopus_db."""
 
 from __future__ import annotations
 

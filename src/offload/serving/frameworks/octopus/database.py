@@ -103,7 +103,7 @@ def check() -> None:
     except sqlite3.Error:
         found = []
     if not found:
-        raise MachineError(f"no octopus database at {path()}", "fab build_octopus_db")
+        raise MachineError(f"no octopus database at {path()}", "offload build_octopus_db")
 
 
 def _find_error(file: Path, rows: int) -> str | None:
