@@ -6,7 +6,8 @@ import os
 import signal
 import subprocess
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 import psutil
@@ -131,12 +132,9 @@ def test_an_import_that_never_returns_ends_the_start_after_ten_seconds(
     assert wait_until(lambda: not mark(), 5)
 
 
-def test_an_executor_without_initializer_is_reported_with_its_remedy(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(pool_workers, "_barrier", None)
+def test_an_executor_without_initializer_is_reported_with_its_remedy() -> None:
     with (
-        ThreadPoolExecutor(1) as executor,
-        pytest.raises(StartError, match="not initialized: create it with init_thread"),
+        ProcessPoolExecutor(1, get_context("spawn")) as executor,
+        pytest.raises(StartError, match="not initialized: create it with init_process"),
     ):
         pool_workers.start(executor, 1, "noop_sync")
