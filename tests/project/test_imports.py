@@ -33,9 +33,10 @@ MAY_IMPORT = {
     "loads": BASE,
     "suites": BASE | {"loads"},
     "bench": BASE | {"suites", "loads", "upstream"},
-    "reports": BASE | {"suites", "loads", "bench"},
-    "studies": BASE | {"suites", "loads", "upstream", "bench", "reports"},
-    "cli": BASE | {"suites", "loads", "bench", "reports", "studies"},
+    "documents": BASE,
+    "reports": BASE | {"suites", "loads", "bench", "documents"},
+    "studies": BASE | {"suites", "loads", "upstream", "bench", "reports", "documents"},
+    "cli": BASE | {"suites", "loads", "bench", "reports", "studies", "documents"},
     "__main__": {"interrupts", "cli"},
 }
 

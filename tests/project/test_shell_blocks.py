@@ -76,7 +76,7 @@ def run(text: str, folder: Path) -> subprocess.CompletedProcess[str]:
     ("text", "said"),
     [
         ("fab no_such_command", "exit code 2 of: fab no_such_command"),
-        ("run_server:no_such_server", "not ready: offload run_server no_such_server"),
+        ("fab run_server:no_such_server", "not ready: fab run_server:no_such_server"),
     ],
 )
 def test_a_command_that_fails_is_found(text: str, said: str, a_copy: Path) -> None:

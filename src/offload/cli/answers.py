@@ -80,10 +80,17 @@ def print_gate(found: GateResult, style: str) -> None:
 
 def _advice(plan: Plan, folder: Path, records: Sequence[Record], style: str) -> None:
     from offload.bench.advice import answer, question_file
+    from offload.cli import advise_function
     from offload.reports.advice import answer_json, answer_text
+    from offload.studies.advise import study
 
     if is_application(plan.cases[0].task):
         _application_advice(plan, folder, records, style)
+        return
+    if study.is_of_this_version(folder):
+        now = study.load(folder, plan, records)
+        advise_function.show(now, folder, style)
+        advise_function.check(now)
         return
     found = answer.evaluate(question_file.load(folder), plan, records)
     print(answer_json.as_json(found) if style == "json" else answer_text.text(found, folder))

@@ -1,9 +1,7 @@
-"""`offload advise` that is interrupted before any server is measured answers by the prediction."""
+"""`offload predict` that is interrupted answers by the calls until then; what `advise` refuses."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,12 +9,9 @@ import pytest
 from invoke import Context, Exit
 
 from offload.bench.advice.inputs import (
-    overhead_measurement,
     overhead_store,
     probe_measurement,
-    typical_overhead,
 )
-from offload.bench.advice.inputs.overhead_measurement import Overheads
 from offload.bench.advice.inputs.probe import Probe
 from offload.bench.advice.inputs.probe_measurement import InterruptedProbe
 from offload.bench.records import journal
@@ -35,24 +30,6 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "results"
 
 
-def test_an_interrupt_while_the_overheads_are_measured_prints_the_prediction(
-    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def interrupt(_: float) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(overhead_measurement, "measure", interrupt)
-    with pytest.raises(Exit) as ended:
-        advise(Context(), "sleep_sync")
-    assert (ended.value.code, str(ended.value)) == (130, "interrupted")
-    text = " ".join(capsys.readouterr().out.split())
-    assert text.startswith("Use ")
-    assert "for quote, by prediction." in text
-    assert WARNING in text
-    assert "Records:" not in text
-    assert not [*results.iterdir()]
-
-
 def test_a_prediction_needs_no_overheads_of_this_machine(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -63,9 +40,7 @@ def test_a_prediction_needs_no_overheads_of_this_machine(
     assert WARNING in text
 
 
-@pytest.mark.parametrize("command", [advise, predict])
 def test_an_interrupted_probe_prints_a_prediction_from_the_calls_alone(
-    command: Callable[..., None],
     results: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -75,33 +50,12 @@ def test_an_interrupted_probe_prints_a_prediction_from_the_calls_alone(
 
     monkeypatch.setattr(probe_measurement, "measure", measure)
     with pytest.raises(Exit) as ended:
-        command(Context(), "sleep_sync")
+        predict(Context(), "sleep_sync")
     assert ended.value.code == 130
     text = " ".join(capsys.readouterr().out.split())
     assert "for quote, by prediction." in text
     assert "The function was only called alone" in text
     assert not results.exists() or not [*results.iterdir()]
-
-
-def test_an_interrupt_while_another_python_is_probed_prints_the_prediction(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    probes = iter([SHOP])
-
-    def measure(*_: object) -> Probe:
-        for probe in probes:
-            return probe
-        raise KeyboardInterrupt
-
-    overheads = Overheads(typical_overhead.TYPICAL)
-    monkeypatch.setattr(probe_measurement, "measure", measure)
-    monkeypatch.setattr(overhead_store, "load_or_measure", lambda *_: overheads)
-    with pytest.raises(Exit) as ended:
-        advise(Context(), "sleep_sync", pythons=sys.executable)
-    assert ended.value.code == 130
-    text = " ".join(capsys.readouterr().out.split())
-    assert "for quote, by prediction." in text
-    assert WARNING not in text
 
 
 def test_a_prediction_is_printed_although_the_file_of_the_function_is_gone(
@@ -118,3 +72,36 @@ def test_a_prediction_is_printed_although_the_file_of_the_function_is_gone(
     with pytest.raises(Exit, match="no file"):
         predict(Context(), f"{shop}:quote", code="flask")
     assert "by prediction." in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"rate": "0"}, "rate"),
+        ({"rate": "fast"}, "rate"),
+        ({"connections": "0"}, "connections"),
+        ({"isolate": "maybe"}, "isolate"),
+        ({"users": "2000"}, "users"),
+        ({"pythons": "3.14"}, "pythons= is gone"),
+        ({"budget": "5"}, "budget"),
+    ],
+)
+def test_advise_refuses_bad_requirements_in_one_line(
+    options: dict[str, str], message: str, results: Path
+) -> None:
+    with pytest.raises(Exit, match=message) as error:
+        advise(Context(), "sleep_sync", **options)
+    assert error.value.code == 2
+    assert "\n" not in str(error.value)
+    assert not results.exists()
+
+
+def test_an_interrupted_probe_has_no_advice(results: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def measure(*_: object) -> None:
+        raise InterruptedProbe(replace(SHOP, points=()))
+
+    monkeypatch.setattr(probe_measurement, "measure", measure)
+    with pytest.raises(Exit) as ended:
+        advise(Context(), "sleep_sync")
+    assert ended.value.code == 130
+    assert not results.exists() or not [*results.iterdir()]

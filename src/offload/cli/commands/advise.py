@@ -1,4 +1,4 @@
-"""The commands advise and predict: the best strategy of a function, and the expected rate."""
+"""The commands advise and predict: what to deploy, and the expected rate."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from invoke import Context, Exit
 
 from offload.cli import (
     advise_application,
-    answers,
     arguments,
     case_options,
     command,
@@ -16,13 +15,10 @@ from offload.cli import (
     output,
     usable_cpus,
 )
-from offload.cli.plan_run import write_report
 from offload.errors import UsageError, UserError
 from offload.registry import catalog
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from offload.bench.advice.answer import Answer
     from offload.reports.advice.handlers import Handler
     from offload.suites import Case
@@ -36,11 +32,14 @@ def advise(
     task: str = "",
     args: str = "",
     inputs: str = "",
-    users: str = "25",
-    cpus: str = "",
-    memory: str = "",
+    rate: str = "",
     p99: str = "",
-    budget: str = "120",
+    memory: str = "",
+    connections: str = "",
+    users: str = "",
+    isolate: str = "",
+    cpus: str = "",
+    budget: str = "",
     python: str = "",
     pythons: str = "",
     path: str = "",
@@ -53,106 +52,79 @@ def advise(
     header: str = "",
     open: bool = False,  # noqa: A002
 ) -> None:
-    """Find the strategy and its size for a function: offload advise shop.pricing:quote.
+    """Find what to deploy for a function: offload advise shop.pricing:quote.
 
     Or the server, its size and the cause of the limit for an application of your own:
     offload advise app=shop.web:app request=/quote/7.
 
-    task     a task name, package.module:function or path/to/file.py:function
-    args     its arguments: @FILE with JSON, a list or an object of named arguments
-    inputs   module:function that yields the arguments of successive calls
-    users    concurrent users; default: 25
-    cpus     number of CPUs that everything may use, the load tool too; default: all
-    memory   maximum memory of the server, such as 512M; default: unlimited
-    p99      maximum 99th percentile of response times, such as 50ms; default: unlimited
-    budget   seconds until the answer, for a function at least about 80; default: 120
-    python   interpreter by its name from offload pythons; default: this one
-    pythons  other interpreters, such as 3.13+3.14t: also predict the best strategy in each
-    path     a folder from which your own task or application imports
-    format   text (default) or json
-    code     a framework, such as fastapi or tornado: also print a program that uses the strategy
-    app      your own ASGI or WSGI application, served unchanged, instead of a function:
-             package.module:name, its factory as package.module:create_app(), or the settings
-             module of Django
-    request  the path to request, such as /quote/7?size=2; default: /
-    method   the request's method; default: GET, with body POST
-    body     the request's body, or with @FILE the content of a file
-    header   'Name: value' to send, several as 'A: 1; B: 2', or @FILE with one in each line
-    open     yes: show the measurements live in a browser: see offload live
+    task         a task name, package.module:function or path/to/file.py:function
+    args         its arguments: @FILE with JSON, a list or an object of named arguments
+    inputs       module:function that yields the arguments of successive calls
+    rate         requests/s that must be carried, such as 300: the cheapest set-up that carries them
+                 with a reserve of 20 %, shown by a load of 20 s
+    p99          maximum 99th percentile of response times, such as 50ms; default: unlimited
+    memory       maximum memory of the server, such as 512M; default: unlimited
+    connections  maximum number of calls in progress, such as 16 connections to a database
+    users        concurrent users who wait for each response; default: as many as the server needs
+    isolate      yes: a call that crashes or hangs must not affect others
+    cpus         number of CPUs that everything may use, the load tool too; default: all
+    budget       seconds until the answer; default: 90, or 180 if a call takes more than 50 ms
+    python       interpreter by its name from offload pythons; default: this one
+    pythons      gone: repeat the command with python= for each interpreter
+    path         a folder from which your own task or application imports
+    format       text (default) or json
+    code         a framework, such as fastapi or tornado: also print a program for the set-up
+    app          your own ASGI or WSGI application, served unchanged, instead of a function:
+                 package.module:name, its factory as package.module:create_app(), or the settings
+                 module of Django
+    request      the path to request, such as /quote/7?size=2; default: /
+    method       the request's method; default: GET, with body POST
+    body         the request's body, or with @FILE the content of a file
+    header       'Name: value' to send, several as 'A: 1; B: 2', or @FILE with one in each line
+    open         yes: show the measurements live in a browser: see offload live
 
-    It calls the function alone and in workers, predicts the rate of each strategy, and measures the
-    best ones as servers under load. An application is measured under up to eight servers.
-    After Ctrl-C the answer is from the measurements until then, and the exit code is 130. Before
-    the first server is measured, the answer for a function is a prediction (none in the first
-    seconds), and for an application there is none. The exit code is 5 if the function or the
-    application fails, and 7 if other processes disturbed the measurement.
+    It calls the function alone, then measures up to five set-ups (processes x threads) and
+    neighbours of the best one in rounds, and the response times of the best two at the same rates.
+    The answer names the one with the least memory that carries what is required, or at least 90 %
+    of the highest capacity. An application is measured under up to eight servers.
+    After Ctrl-C the answer is from the measurements until then, and the exit code is 130. The exit
+    code is 5 if the function or the application fails, and 7 if other processes disturbed the
+    measurement.
     """
-    from offload.bench.advice import steps
-    from offload.bench.records import journal
-    from offload.bench.target import interpreters
-    from offload.reports.advice import answer_json, answer_text, handlers
+    from offload.cli import advise_function
+    from offload.reports.advice import handlers
 
     arguments.one_of("format", format, "text", "json")
     handlers.check(code)
-    budget_s = arguments.number("budget", budget, SHORTEST, LONGEST)
+    budget_s = arguments.number("budget", budget, SHORTEST, LONGEST) if budget else None
     limits = arguments.mebibytes("memory", memory), arguments.response_time("p99", p99)
     sent = case_options.request_of(request, method, body, header)
     on_start = live_page.start_for_run if open else None
     if open:
         live_page.idle_s()  # raises UsageError before anything is measured
+    if pythons:
+        raise UsageError("pythons= is gone", "repeat the command with python= for each interpreter")
     if app:
-        functions_only = {"task": task, "args": args, "inputs": inputs, "pythons": pythons}
+        functions_only = {"task": task, "args": args, "inputs": inputs, "rate": rate}
+        functions_only |= {"connections": connections, "isolate": isolate}
         advise_application.check_options(code=code, **functions_only)
-        served = advise_application.application_case(app, users, python, path, sent)
+        served = advise_application.application_case(app, users or "25", python, path, sent)
         usable_cpus.restrict(usable_cpus.parse(cpus))
-        advise_application.advise(served, budget_s, format, *limits, on_start)
+        advise_application.advise(served, budget_s or 120.0, format, *limits, on_start)
         return
     if sent is not None:
         raise UsageError("request=, method=, body= and header= are for app=", "leave them out")
-    case = _case("advise", task, users, python, path, args, inputs, code)
-    others = interpreters.filter_installed(pythons.split("+")) if pythons else []
-    count = usable_cpus.parse(cpus)
-    usable_cpus.restrict(count)
-    folder = journal.new_run("advise")
-    try:
-        result = steps.advise(
-            case, folder, budget_s, output.print_progress, *limits, on_start, others, count
-        )
-    except (UserError, KeyboardInterrupt):
-        journal.remove_without_records(folder)
-        raise
-    handler, failure = _handler(code, result)
-    kept = _keep(folder)
-    if format == "json":
-        print(answer_json.as_json(result, handler), flush=True)
-    else:
-        print(answer_text.text(result, kept, handler), flush=True)
-    if result.is_interrupted:
-        raise Exit(f"interrupted{_resume_hint(kept)}", code=130)
-    write_report(folder)  # after the answer: it takes seconds, in which Ctrl-C must not lose it
-    answers.raise_without_advice(result)
-    if failure is not None:
-        raise failure
-
-
-def _keep(folder: Path) -> Path | None:
-    """Return the folder of a run; remove it if the run was interrupted before it had a plan."""
-    from offload.bench.planning import plan_file
-    from offload.bench.records import journal
-
-    if plan_file.exists(folder):
-        return folder
-    journal.remove_without_records(folder)
-    return None
-
-
-def _resume_hint(folder: Path | None) -> str:
-    """Return the command that measures the remaining rounds of a run; empty if there are none."""
-    from offload.bench.planning import plan_file, runs
-
-    if folder is None or not runs.is_due(plan_file.load(folder), folder):
-        return ""
-    return f": offload resume {folder.name} measures the remaining rounds, without response times"
+    question = advise_function.question(
+        rate=rate,
+        p99_s=limits[1],
+        memory_mib=limits[0],
+        connections=connections,
+        users=users,
+        isolate=isolate,
+    )
+    case = _case("advise", task, users or "25", python, path, args, inputs, code)
+    usable_cpus.restrict(usable_cpus.parse(cpus))
+    advise_function.advise(case, question, budget_s, format, code, on_start)
 
 
 @command("Understand")

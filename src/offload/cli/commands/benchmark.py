@@ -139,7 +139,8 @@ def resume(
     unfinished = plan_file.load(folder)
     if unfinished.gate is None:
         arguments.one_of("format", format, "text", "json")
-    if unfinished.suite == "advise" and not is_application(unfinished.cases[0].task):
+    is_of_function = unfinished.suite == "advise" and not is_application(unfinished.cases[0].task)
+    if is_of_function and (folder / question_file.FILE).exists():
         usable_cpus.restrict(question_file.load(folder).cpus)
     if any(case.request is not None and case.request.is_masked for case in unfinished.cases):
         what = f"{folder.name} sends a header, a body or a parameter whose value is not in its file"

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from offload import documents
 from offload.bench.advice import answer as advice
 from offload.bench.advice import question_file
 from offload.bench.advice.application import choice
@@ -20,6 +21,7 @@ from offload.bench.experiments.gil_cost import GilCost
 from offload.bench.planning.plan import Plan
 from offload.bench.stats import paired_test, replication
 from offload.bench.stats.non_inferiority import LOSS, NO_LOSS
+from offload.documents import Document
 from offload.errors import UserError
 from offload.registry import catalog
 from offload.registry.application import is_application
@@ -234,6 +236,8 @@ def _advice(run: MeasuredRun, planned: Plan) -> tuple[list[Verdict], list[Table]
         about_application = application_question_file.load(run.folder)
         served = choice.evaluate(about_application, planned, run.records)
         own = application_text.document(served)
+    elif documents.exists(run.folder):
+        return _document(documents.load(run.folder), f"Set-ups of {run.name}")
     else:
         question = question_file.load(run.folder)
         own = answer_text.document(advice.evaluate(question, planned, run.records))
@@ -242,6 +246,13 @@ def _advice(run: MeasuredRun, planned: Plan) -> tuple[list[Verdict], list[Table]
     found += [Verdict(" ".join(each.sentences), name=each.title) for each in own.paragraphs]
     cells = [tuple(text(cell) for cell in row) for row in own.rows]
     return found, [table(f"Candidates of {run.name}", own.head, cells)]
+
+
+def _document(found: Document, title: str) -> tuple[list[Verdict], list[Table]]:
+    verdicts = [Verdict(found.headline, tone=GOOD if found.has_verdict else UNCLEAR)]
+    verdicts += [Verdict(" ".join(each.sentences), name=each.title) for each in found.paragraphs]
+    cells = [tuple(text(cell) for cell in row) for row in found.rows]
+    return verdicts, [table(title, found.head, cells)] if cells else []
 
 
 def _notes(run: MeasuredRun) -> Iterator[str]:

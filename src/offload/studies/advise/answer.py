@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from offload.bench.stats.ratio import Interval
+from offload.documents import Document, Paragraph
 from offload.flags import Flag
 from offload.registry import catalog, places
 from offload.reports.advice.handlers import Handler
@@ -63,9 +64,19 @@ class Answer:
 
     @property
     def serve(self) -> str:
-        """The command, without the program, that serves the chosen set-up."""
-        case = case_of(self.best.setup, self.case, self.case.users)
-        return case.command.removeprefix("fab ")
+        """What serves the chosen set-up, in one word: run_server:threads,TASK,processes=2."""
+        return case_of(self.best.setup, self.case, self.case.users).command
+
+    @property
+    def serve_command(self) -> str:
+        """The same as a command for a shell."""
+        words = case_of(self.best.setup, self.case, self.case.users).words
+        return shlex.join(["offload", *words])
+
+    @property
+    def strategy(self) -> str:
+        """The strategy of the chosen server: loop, prefork, threads, processes or pipes."""
+        return catalog.find_server(self.best.setup.server).strategy or self.best.setup.server
 
     @property
     def required(self) -> Latency | None:
@@ -112,13 +123,12 @@ def _counted(count: int, noun: str) -> str:
 
 def text(answer: Answer, folder: Path | None = None, handler: Handler | None = None) -> str:
     """Render the answer in at most 30 lines of 100 columns, without a handler's code."""
-    if answer.disturbed is not None:
-        return f"No advice for {answer.task}: {answer.disturbed.message}."
-    parts = [f"Deploy {size_in_words(answer.best.setup)} for {answer.task}."]
-    parts += [text_table.wrapped(" ".join(_carries(answer))), "", table(answer), ""]
-    for title, sentences in paragraphs(answer):
-        if sentences:
-            parts.append(text_table.wrapped(f"{title}: {' '.join(sentences)}"))
+    found = document(answer)
+    parts = [text_table.wrapped(found.headline)]
+    if found.rows:
+        parts += ["", text_table.render(found.head, [Line(row) for row in found.rows]), ""]
+    for each in found.paragraphs:
+        parts.append(text_table.wrapped(f"{each.title}: {' '.join(each.sentences)}"))
     if folder is not None:
         parts.append(f"Records: {folder}")
     if handler is not None:
@@ -126,14 +136,26 @@ def text(answer: Answer, folder: Path | None = None, handler: Handler | None = N
     return "\n".join(parts)
 
 
-def table(answer: Answer) -> str:
-    """Return the set-ups that are not dominated, the chosen one first."""
+def document(answer: Answer) -> Document:
+    """Return the answer for any renderer."""
+    if answer.disturbed is not None:
+        headline = f"No advice for {answer.task}: {answer.disturbed.message}."
+        remedy = Paragraph("Next", (f"{_capitalized(answer.disturbed.remedy)}.",))
+        return Document(headline, paragraphs=(remedy,), has_verdict=False)
+    deploy = f"Deploy {size_in_words(answer.best.setup)} for {answer.task}."
     rows = answer.choice.rows[:MOST_ROWS]
     rate = max((each.p99.rate for each in rows if each.p99), default=None)
-    head = ["Set-up", "Capacity (95 % interval)", "Response time", "Memory", "CPU a request"]
-    if rate is not None:
-        head[2] = f"p99 at {number(rate)}/s"
-    return text_table.render(head, [Line(_cells(each, rate)) for each in rows])
+    response = "Response time" if rate is None else f"p99 at {number(rate)}/s"
+    return Document(
+        " ".join([deploy, *_carries(answer)]),
+        ("Set-up", "Capacity (95 % interval)", response, "Memory", "CPU a request"),
+        tuple(tuple(_cells(each, rate)) for each in rows),
+        tuple(paragraphs(answer)),
+    )
+
+
+def _capitalized(words: str) -> str:
+    return f"{words[0].upper()}{words[1:]}"
 
 
 def _cells(found: Evidence, rate: float | None) -> list[str]:
@@ -190,13 +212,13 @@ def _kept(answer: Answer, rate: float) -> Iterator[str]:
     yield f"{number(rate)}/s for 20 s: {kept}, {name} {seconds(found.value)}{failed}."
 
 
-def paragraphs(answer: Answer) -> list[tuple[str, list[str]]]:
+def paragraphs(answer: Answer) -> list[Paragraph]:
     """Return the titled paragraphs below the table."""
     return [
-        ("Why", [*_why(answer)]),
-        ("Certainty", [*_certainty(answer)]),
-        ("Note", [*_notes(answer)]),
-        ("Next", [f"Serve it: fab {shlex.quote(answer.serve)}"]),
+        Paragraph("Why", tuple(_why(answer))),
+        Paragraph("Certainty", tuple(_certainty(answer))),
+        Paragraph("Note", tuple(_notes(answer))),
+        Paragraph("Next", (f"Serve it: {answer.serve_command}",)),
     ]
 
 
@@ -244,7 +266,7 @@ def _certainty(answer: Answer) -> Iterator[str]:
     for why in dict.fromkeys(choice.left_out.values()):
         if why != "dominated":
             names = [name for name, each in choice.left_out.items() if each == why]
-            yield f"{why[0].upper()}{why[1:]}: {', '.join(names)}."
+            yield f"{_capitalized(why)}: {', '.join(names)}."
 
 
 def _times(ratio: Interval) -> str:
@@ -288,7 +310,7 @@ def as_dict(answer: Answer, handler: Handler | None = None) -> dict[str, Any]:
     return {
         "task": answer.case.task,
         **_row(answer.best),
-        "strategy": _strategy(answer.best.setup),
+        "strategy": answer.strategy,
         "tie": [] if choice.tie is None else [choice.tie.setup.name],
         "alternatives": [_row(each) for each in choice.rows[1:]],
         "left_out": dict(choice.left_out),
@@ -302,10 +324,6 @@ def as_dict(answer: Answer, handler: Handler | None = None) -> dict[str, Any]:
         "serve": answer.serve,
         "handler": handler and handler.values,
     }
-
-
-def _strategy(setup: Setup) -> str:
-    return catalog.find_server(setup.server).strategy or setup.server
 
 
 def _row(found: Evidence) -> dict[str, Any]:

@@ -117,6 +117,8 @@ class Prior:
         question, probe = self.question, self.probe
         if question.connections is not None and (setup.slots or 0) > question.connections:
             return False
+        if question.users is not None and (setup.slots or 0) >= 2 * question.users > 2:
+            return False
         if question.memory_mib is not None and self.memory_mib(setup) > question.memory_mib:
             return False
         if setup.kind == THREADS and probe.is_unsafe_in_threads and (setup.workers or 1) > 1:

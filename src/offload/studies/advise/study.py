@@ -34,7 +34,7 @@ SERVERS = ("loop", "prefork", "threads", "gunicorn_gthread", "processes", "pipes
 PROBE_USERS = 64  # calls at once of a coroutine in the probe, without users=
 FAST_S = 0.05  # time of a call up to which the answer takes BUDGET_S, else SLOW_BUDGET_S
 BUDGET_S, SLOW_BUDGET_S = 90.0, 180.0
-FILE = "advise.json"
+FILE = "question.json"
 
 Report = Callable[[str], object]
 
@@ -107,6 +107,11 @@ def load(folder: Path, plan: Plan, records: Sequence[Record]) -> Answer:
     """Return the answer of a saved run; raise StorageError if its files are damaged."""
     question, probe, missing = read(folder, _built, FILE)
     return answer(Prior(probe, question), plan.cases[0], plan, records, missing)
+
+
+def is_of_this_version(folder: Path) -> bool:
+    """Whether a run was saved by this study."""
+    return (folder / FILE).exists()
 
 
 def _save(question: Question, probe: Probe, missing: Sequence[str], folder: Path) -> None:

@@ -94,6 +94,22 @@ def for_answer(framework: str, answer: Answer) -> Handler | None:
     return replace(render(framework, plan), rate=rate)
 
 
+def for_setup(
+    framework: str,
+    task: str,
+    *,
+    is_coroutine: bool,
+    path: str | None,
+    strategy: str,
+    sizes: tuple[int, int],
+    users: int,
+) -> Handler:
+    """Return the handler of a task with a strategy and its sizes: processes, workers in each."""
+    found = _function.find(task, is_coroutine, path)
+    processes, workers = sizes
+    return render(framework, Plan(found, strategy, workers, users, processes))
+
+
 def render(framework: str, plan: Plan) -> Handler:
     """Return the handler of a plan; raise UsageError for a strategy without handlers."""
     if plan.strategy not in STRATEGIES:

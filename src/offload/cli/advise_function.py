@@ -1,0 +1,117 @@
+"""Advise on a function: what to deploy, printed as text or JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from invoke import Exit
+
+from offload.cli import answers, arguments, output
+from offload.cli.plan_run import write_report
+from offload.errors import UserError
+
+if TYPE_CHECKING:
+    from offload.reports.advice.handlers import Handler
+    from offload.studies.advise.answer import Answer
+    from offload.studies.advise.choice import Question
+    from offload.suites import Case
+
+MOST_USERS = 1000
+FASTEST, MOST_CONNECTIONS = 1e6, 512  # requests/s, calls in progress
+
+
+def question(
+    *,
+    rate: str,
+    p99_s: float | None,
+    memory_mib: float | None,
+    connections: str,
+    users: str,
+    isolate: str,
+) -> Question:
+    """Return what is required; raise UsageError."""
+    from offload.studies.advise.choice import Question
+
+    return Question(
+        rate=arguments.number("rate", rate, 0.1, FASTEST) if rate else None,
+        p99_s=p99_s,
+        memory_mib=memory_mib,
+        connections=(
+            arguments.whole_number("connections", connections, 1, MOST_CONNECTIONS)
+            if connections
+            else None
+        ),
+        users=arguments.whole_number("users", users, 1, MOST_USERS) if users else None,
+        isolate=bool(isolate) and arguments.one_of("isolate", isolate, "yes", "no") == "yes",
+    )
+
+
+def advise(
+    case: Case,
+    asked: Question,
+    budget_s: float | None,
+    style: str,
+    code: str,
+    on_start: Callable[[Path], object] | None,
+) -> None:
+    """Measure and print the answer; the exit code is 130 after Ctrl-C, and 7 without a verdict."""
+    from offload.bench.records import journal
+    from offload.studies.advise import study
+
+    folder = journal.new_run("advise")
+    try:
+        found = study.advise(case, asked, folder, output.print_progress, budget_s, on_start)
+    except (UserError, KeyboardInterrupt):
+        journal.remove_without_records(folder)
+        raise
+    handler, failure = _handler(code, found)
+    show(found, folder, style, handler)
+    if not found.is_interrupted:
+        write_report(folder)  # after the answer: Ctrl-C must not lose it
+    check(found)
+    if failure is not None:
+        raise failure
+
+
+def show(found: Answer, folder: Path, style: str, handler: Handler | None = None) -> None:
+    """Print an answer, and save its document."""
+    from offload import documents
+    from offload.bench.records import journal
+    from offload.studies.advise import answer
+
+    journal.replace(folder / documents.FILE, documents.as_json(answer.document(found)))
+    is_json = style == "json"
+    print(
+        answer.as_json(found, handler) if is_json else answer.text(found, folder, handler),
+        flush=True,
+    )
+
+
+def check(found: Answer) -> None:
+    """Raise the error with the exit code of an answer, if that is not 0."""
+    if found.is_interrupted:
+        raise Exit("interrupted: the answer is from the measurements until then", code=130)
+    answers.check_disturbance(found.disturbed)
+
+
+def _handler(code: str, found: Answer) -> tuple[Handler | None, UserError | None]:
+    """Return the program of `code`, and why there is none: the answer is printed in any case."""
+    from offload.reports.advice import handlers
+
+    if not code or found.disturbed is not None:
+        return None, None
+    setup, probe = found.best.setup, found.prior.probe
+    try:
+        return handlers.for_setup(
+            code,
+            probe.task,
+            is_coroutine=probe.is_coroutine,
+            path=found.case.path,
+            strategy=found.strategy,
+            sizes=(setup.processes, setup.workers or 1),
+            users=found.best.users or 1,
+        ), None
+    except UserError as error:
+        return None, error

@@ -1,0 +1,74 @@
+"""The document that people see: a headline, sentences and a table, without any layout.
+
+A study writes it; renderers know no study. It is saved beside the records of its run.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from offload import files
+from offload.errors import StorageError
+
+FILE = "document.json"
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    """Sentences under a title."""
+
+    title: str
+    sentences: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Document:
+    """What a study answers: `headline`, a table of `head` and `rows`, and paragraphs.
+
+    `has_verdict` is False if the measurement was disturbed.
+    """
+
+    headline: str
+    head: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+    paragraphs: tuple[Paragraph, ...] = ()
+    has_verdict: bool = True
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The values of the JSON object in FILE."""
+        return asdict(self)
+
+
+def load(folder: Path) -> Document:
+    """Read the document of a run; raise StorageError."""
+    path = folder / FILE
+    try:
+        values = files.parse_json(files.read(path))
+        return Document(
+            str(values["headline"]),
+            tuple(map(str, values["head"])),
+            tuple(tuple(map(str, row)) for row in values["rows"]),
+            tuple(
+                Paragraph(str(each["title"]), tuple(map(str, each["sentences"])))
+                for each in values["paragraphs"]
+            ),
+            values["has_verdict"] is True,
+        )
+    except OSError as error:
+        raise StorageError(f"{path}: {error.strerror}", "repeat the command") from error
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise StorageError(f"{path} is not readable: {error}", "repeat the command") from error
+
+
+def exists(folder: Path) -> bool:
+    """Whether a run has a document."""
+    return (folder / FILE).exists()
+
+
+def as_json(document: Document) -> str:
+    """Return the content of FILE."""
+    return f"{json.dumps(document.values, indent=1)}\n"

@@ -1,0 +1,134 @@
+"""A whole answer with real servers, its files, and its words."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from offload import documents
+from offload.bench.advice.inputs import probe_points
+from offload.bench.planning import plan_file, planned_records
+from offload.bench.records.record import LONG, WINDOW
+from offload.cli import advise_function
+from offload.errors import RunError, StorageError
+from offload.flags import Flag
+from offload.studies.advise import answer, race, study
+from offload.studies.advise.answer import Answer
+from offload.studies.advise.choice import Question
+from offload.suites import Case
+
+SHOP = "import time\ndef quote():\n    time.sleep(0.02)\n    return b'1'\n"
+Answered = tuple[Answer, Path, list[str]]
+
+
+@pytest.fixture(scope="module")
+def answered(tmp_path_factory: pytest.TempPathFactory) -> Answered:
+    """Advise on a function that waits 20 ms, in a race that is shorter than usual."""
+    folder = tmp_path_factory.mktemp("advise")
+    (folder / "shop.py").write_text(SHOP)
+    reported: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(study, "SERVERS", ("loop", "threads"))
+        patch.setattr(probe_points, "PASSES", 1)
+        patch.setattr(race, "ROUNDS", 2)
+        patch.setattr(race, "PASSES", 1)
+        patch.setattr(race, "RATE_S", 1.0)
+        case = Case("threads", f"{folder}/shop.py:quote")
+        asked = Question(rate=50.0, users=8)
+        found = study.advise(case, asked, folder / "run", reported.append, budget_s=0.0)
+    return replace(found, disturbed=None), folder / "run", reported
+
+
+@pytest.mark.server
+def test_a_call_that_waits_goes_to_threads_and_the_rate_is_loaded(answered: Answered) -> None:
+    found, folder, reported = answered
+    assert found.strategy == "threads"
+    assert found.best.setup.slots == 8
+    assert 150 < (found.best.capacity or 0) < 400  # 8 users / 20 ms
+    assert found.required is not None
+    assert found.required.rate == 50.0
+    kinds = {record.trial.kind for record in planned_records.read(folder)}
+    assert kinds == {WINDOW, LONG}
+    assert any("takes about" in line for line in reported)
+
+
+@pytest.mark.server
+def test_the_answer_is_the_same_from_the_files_of_its_run(answered: Answered) -> None:
+    found, folder, _ = answered
+    again = study.load(folder, plan_file.load(folder), planned_records.read(folder))
+    again = replace(again, disturbed=None)  # other tests may disturb it
+    assert answer.text(again) == answer.text(found)
+    assert json.loads(answer.as_json(again)) == json.loads(answer.as_json(found))
+
+
+@pytest.mark.server
+def test_the_memory_and_the_cpu_of_each_set_up_are_measured(answered: Answered) -> None:
+    for row in answered[0].choice.rows:
+        assert 5 < (row.memory_mib or 0) < 500
+        assert 0 < (row.cpu_ms or 0) < 50
+
+
+@pytest.mark.server
+def test_the_text_names_the_set_up_first_and_fits(answered: Answered) -> None:
+    found, folder, _ = answered
+    lines = answer.text(found, folder).splitlines()
+    assert lines[0].startswith("Deploy ")
+    assert found.best.setup.name in lines[0]
+    assert len(lines) <= 30
+    assert all(len(line) <= 100 or str(folder.parent) in line for line in lines)
+    assert "offload run_server 3" in answer.text(found).replace("\n", " ")
+
+
+@pytest.mark.server
+def test_the_json_has_what_a_program_needs(answered: Answered) -> None:
+    values = json.loads(answer.as_json(answered[0]))
+    assert values["serve"].startswith("run_server:3,")
+    assert {
+        "processes",
+        "threads",
+        "capacity",
+        "p99_s",
+        "memory_mib",
+        "cpu_ms",
+        "client_share",
+    } <= (values.keys())
+    assert values["processes"] * values["threads"] == 8
+    assert values["machines"] == 1
+
+
+@pytest.mark.server
+def test_the_document_is_saved_and_read(
+    answered: Answered, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found, folder, _ = answered
+    advise_function.show(found, folder, "text")
+    assert documents.load(folder) == answer.document(found)
+    assert capsys.readouterr().out.startswith("Deploy ")
+    (folder / documents.FILE).write_text("[" * 10_000)
+    with pytest.raises(StorageError, match="not readable"):
+        documents.load(folder)
+
+
+@pytest.mark.server
+def test_a_disturbed_measurement_has_no_verdict(answered: Answered) -> None:
+    disturbed = Flag("disturbed", "other processes used 60 % of the CPU", "end them")
+    found = answer.document(replace(answered[0], disturbed=disturbed))
+    assert not found.has_verdict
+    assert found.headline.startswith("No advice for ")
+
+
+def test_a_memory_below_one_process_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(SHOP)
+    case = Case("threads", f"{tmp_path}/shop.py:quote")
+    with pytest.raises(RunError, match="no set-up fits into 5 MiB"):
+        study.advise(case, Question(memory_mib=5.0), tmp_path / "run", lambda _: None)
+
+
+def test_a_p99_below_a_call_alone_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(SHOP)
+    case = Case("threads", f"{tmp_path}/shop.py:quote")
+    with pytest.raises(RunError, match="no set-up reaches a p99 of 5 ms"):
+        study.advise(case, Question(p99_s=0.005), tmp_path / "run", lambda _: None)
