@@ -75,16 +75,11 @@ class Encoder:
 
     def __init__(self, arena: Arena) -> None:
         self._arena = arena
-        self._blob: list[memoryview] = []
+        self.blob: list[memoryview] = []  # buffers that were not copied and may still change
         self._blob_size = 0
         self._reducers = -1  # number of those that were checked
         self._needs_reducers = False
         self.entries: list[Entry] = []
-
-    @property
-    def has_blob(self) -> bool:
-        """Whether the next frame refers to buffers that were not copied and may still change."""
-        return bool(self._blob)
 
     def frame(self) -> list[bytes | memoryview]:
         """Return the buffers to send for all entries since the last call; they do not change.
@@ -93,16 +88,16 @@ class Encoder:
         """
         envelope = pickle.dumps(self.entries, 5)
         head = HEADER.pack(len(envelope), self._blob_size) + envelope
-        blob = [_immutable(part) for part in self._blob]
+        blob = [_immutable(part) for part in self.blob]
         self.entries.clear()
         self.take_blob()
         return [head, *blob]
 
     def take_blob(self) -> tuple[list[memoryview], int]:
         """Return the buffers of the blob, which are forgotten, and their size."""
-        blob, size = self._blob, self._blob_size
+        blob, size = self.blob, self._blob_size
         if blob:
-            self._blob, self._blob_size = [], 0
+            self.blob, self._blob_size = [], 0
         return blob, size
 
     def drop_calls(self) -> dict[int, bool]:
@@ -116,7 +111,7 @@ class Encoder:
             decoder.discard(kind, payload)
             dropped[sequence] = any(block < 0 for (block, _, _), _ in _places(kind, payload))
         self.entries.clear()
-        self._blob, self._blob_size = [], 0
+        self.blob, self._blob_size = [], 0
         return dropped
 
     def encode(self, value: object) -> tuple[int, Any]:
@@ -194,7 +189,7 @@ class Encoder:
         place = self._arena.put(data)
         if place is None:
             place = -1, self._blob_size, data.nbytes
-            self._blob.append(data)
+            self.blob.append(data)
             self._blob_size += data.nbytes
         return place
 
@@ -217,14 +212,15 @@ class Outbox:
     def put(self, entry: Entry, is_readable: bool = True) -> None:
         """Add an entry, after sending those before it if there is no room for it."""
         data = marshal.dumps(entry, MARSHAL_VERSION)
-        end = self._end + len(data)
+        begin = self._end
+        end = begin + len(data)
         if end > OUTBOX_END:
             self._send_frame([], 0)  # the blob, if any, belongs to this entry
-            end = FIRST_HELD + len(data)
+            begin, end = FIRST_HELD, FIRST_HELD + len(data)
             if end > OUTBOX_END:
                 self._send_alone(data)
                 return
-        self._map[self._end : end] = data
+        self._map[begin:end] = data
         self._end = end
         self.count += 1
         if is_readable:

@@ -175,7 +175,8 @@ class _Worker:
         self._variables: list[contextvars.ContextVar[Any]] = []
         self._credits: dict[int, int] = {}  # items that a stream may send, by sequence number
         self._stopped: set[int] = set()  # streams that are to end
-        self._is_copy = False  # a copy is a process that a task forked
+        # Whether this is a copy: a process that a task forked. It ends when it leaves the task.
+        self._is_copy = False
         os.register_at_fork(after_in_child=self._set_copy)
         self._context = contextvars.copy_context()  # each task runs in a copy of it
 
@@ -203,11 +204,6 @@ class _Worker:
     def _set_copy(self) -> None:
         self._is_copy = True
 
-    def _end_copy(self, error: BaseException | None = None) -> None:
-        """In a child that the task forked: end it when it, too, leaves the task."""
-        if self._is_copy:
-            _end_process(error)
-
     def run(self, entries: list[Entry], blob: memoryview) -> None:
         """Run the tasks of one frame. Results are sent together, each at most HOLD late.
 
@@ -217,30 +213,32 @@ class _Worker:
         encoder, printed = self._encoder, self._output.marks
         now = held_since = monotonic_ns()
         for sequence, number, code, kind, payload in entries:
-            if outbox.count and now - held_since + longest.get(number, 0.0) > HOLD:
+            expected = longest.get(number, 0.0)
+            if outbox.count and now - held_since + expected > HOLD:
                 outbox.send()
                 now = monotonic_ns()  # the parent may have been slow to read it
             if code is not None:
                 self._functions[number] = code
-            status[shared_memory.STARTED] = begin = (
-                now  # before RUNNING: the parent reads RUNNING first
-            )
+            # STARTED before RUNNING: the parent reads RUNNING first.
+            status[shared_memory.STARTED] = begin = now
             status[shared_memory.RUNNING] = sequence
             if SETUP < sequence <= status[shared_memory.REVOKED]:
                 self._skip(sequence)
                 self._decoder.discard(kind, payload)
                 continue
-            answer = self._run_entry(sequence, number, kind, payload, blob)
-            self._end_copy()  # forked while its arguments were loaded or its result was pickled
+            outcome, answer = self._run_entry(sequence, number, kind, payload, blob)
+            if self._is_copy:  # forked while its arguments were loaded or its result was pickled
+                _end_process()
             now = monotonic_ns()
             if not outbox.count:
                 held_since = now
             took = now - begin
-            longest[number] = max(took, longest.get(number, 0.0) * LONGEST_DECAY)
+            expected *= LONGEST_DECAY
+            longest[number] = took if took > expected else expected
             if printed:  # a later task may be killed
                 self._output.flush()
-            has_blob = encoder.has_blob
-            outbox.put((sequence, *answer, took), not has_blob)
+            has_blob = bool(encoder.blob)
+            outbox.put((sequence, outcome, answer, took), not has_blob)
             status[shared_memory.ENDED] = sequence
             if has_blob:  # the next task may change the buffer that this one returned
                 outbox.send()
@@ -267,15 +265,21 @@ class _Worker:
         try:
             if sequence == SETUP:
                 return self._set_up(self._decoder.decode(kind, payload, blob))
-            if kind == PLAIN:
-                result = self._context.copy().run(self._function(number), *payload)
-                self._end_copy()
+            if kind == PLAIN:  # as most calls
+                function = self._functions[number]
+                if type(function) is bytes:
+                    function = self._load_function(number)
+                result = self._context.copy().run(function, *payload)
+                if self._is_copy:
+                    _end_process()
                 return self._encoder.encode(result)
             call = self._decoder.decode(kind, payload, blob)
-            self._end_copy()
+            if self._is_copy:
+                _end_process()
             return self._encoder.encode(self._call(sequence, number, *call))
         except BaseException as error:  # noqa: BLE001 - it is passed to the caller
-            self._end_copy(error)
+            if self._is_copy:
+                _end_process(error)
             return FAILED, _dump_exception(error)
 
     def _set_up(self, pickled: bytes) -> tuple[int, Any]:
@@ -284,7 +288,8 @@ class _Worker:
         self._wait.busy_wait = setup.busy_wait
         self._variables = [find_variable(path) for path in setup.variables]
         result = None if setup.initializer is None else setup.initializer(*setup.initargs)
-        self._end_copy()
+        if self._is_copy:
+            _end_process()
         self._finalizer = setup.finalizer
         self._context = contextvars.copy_context()  # with the values that the initializer set
         try:
@@ -292,10 +297,9 @@ class _Worker:
         except Exception:  # noqa: BLE001 - the result is optional
             return PLAIN, (os.getpid(), PLAIN, None)
 
-    def _function(self, number: int) -> Any:
-        function = self._functions[number]
-        if type(function) is bytes:  # the first task loads it, and fails if that does
-            function = self._functions[number] = pickle.loads(function)  # noqa: S301
+    def _load_function(self, number: int) -> Any:
+        """Load a function with its first task, which fails if that fails."""
+        self._functions[number] = function = pickle.loads(self._functions[number])  # noqa: S301
         return function
 
     def _call(
@@ -308,12 +312,15 @@ class _Worker:
     ) -> object:
         function, values, credit = (None, None, None) if extra is None else extra
         if function is None:
-            function = self._function(number)
+            function = self._functions[number]
+            if type(function) is bytes:
+                function = self._load_function(number)
         context = self._context.copy()
         for position, value in values or ():
             context.run(self._variables[position].set, value)
         result = context.run(function, *args, **kwargs)
-        self._end_copy()
+        if self._is_copy:
+            _end_process()
         if credit is None:
             return result
         self._stream(sequence, context, result, credit)
@@ -327,7 +334,8 @@ class _Worker:
                 raise BrokenPipeError
         status, end = self._status, object()
         iterator = iter(items)
-        self._end_copy()
+        if self._is_copy:
+            _end_process()
         try:
             while sequence not in self._stopped and status[shared_memory.STOPPED] != sequence:
                 if not credit:
@@ -336,11 +344,13 @@ class _Worker:
                         raise BrokenPipeError
                     continue
                 item = context.run(next, iterator, end)
-                self._end_copy()
+                if self._is_copy:
+                    _end_process()
                 if item is end:
                     return
                 entry = (sequence, ITEM, self._encoder.encode(item), 0)
-                self._end_copy()
+                if self._is_copy:
+                    _end_process()
                 self._outbox.put(entry, False)
                 self._outbox.send()
                 credit -= 1
@@ -351,7 +361,7 @@ class _Worker:
                 context.run(iterator.close)
 
 
-def _end_process(error: BaseException | None) -> NoReturn:
+def _end_process(error: BaseException | None = None) -> NoReturn:
     """End this process as Python does, after an exception or normally; skip exit handlers."""
     code = 0 if error is None else 1
     try:
