@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found] # signal's own functions take 10 times as long
 import asyncio
-import contextlib
 import ctypes
 import functools
 import itertools
@@ -47,12 +46,11 @@ Call = tuple[
 ]
 
 _PICKLE = Encoder._pickle.__code__
-# The C function that handles a signal, by its address; None: SIG_DFL.
-_get_handler: Any = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_int)(
-    ("PyOS_getsig", ctypes.pythonapi)
-)
+# The C function that handles a signal, by its address; 0: SIG_DFL. An int is passed as a C int.
+_get_handler: Any = ctypes.PYFUNCTYPE(ctypes.c_ssize_t)(("PyOS_getsig", ctypes.pythonapi))
 _engines: weakref.WeakSet[_Engine] = weakref.WeakSet()
 _interpreter_ends = False
+_main_thread = threading.main_thread().ident
 
 
 class PipeExecutor(Executor):
@@ -378,16 +376,19 @@ class _DeferredCtrlC:
     and an exception in it fails only its own call.
     """
 
+    _handler: Any = None
+    _is_pending = False
+    error: BaseException | None = None  # raised by the handler in an argument's own code
+
     def __enter__(self) -> _DeferredCtrlC:
-        self._handler: Any = None
-        self._is_pending = False
-        self.error: BaseException | None = None  # raised by the handler in an argument's own code
-        if threading.get_ident() == threading.main_thread().ident:
+        if threading.get_ident() == _main_thread:
             handler = _signal.getsignal(signal.SIGINT)
-            if callable(handler) and _is_handled_by_python():
-                with contextlib.suppress(ValueError):  # a subinterpreter receives no signals
+            if callable(handler) and _get_handler(signal.SIGINT) == _python_handler():
+                try:
                     _signal.signal(signal.SIGINT, self._defer)
                     self._handler = handler
+                except ValueError:  # a subinterpreter receives no signals
+                    pass
         return self
 
     def _defer(self, number: int, frame: FrameType | None) -> None:
@@ -407,17 +408,12 @@ class _DeferredCtrlC:
                 self._handler(signal.SIGINT, sys._getframe(1))
 
 
-def _is_handled_by_python() -> bool:
-    """Whether no C code, such as faulthandler, has replaced Python's own handler of Ctrl-C.
-
-    `signal.signal` cannot restore the handler of C code.
-    """
-    return bool(_get_handler(signal.SIGINT) == _python_handler())
-
-
 @functools.cache
 def _python_handler() -> object:
-    """Return the address of Python's handler, which is the same for all signals."""
+    """Return the address of the C function that calls Python's handlers, the same for all signals.
+
+    If C code, such as faulthandler, has replaced it, `signal.signal` could not restore that.
+    """
     for number in (signal.SIGURG, signal.SIGWINCH, signal.SIGCONT):  # ignored by default
         if not _get_handler(number):  # SIG_DFL
             before = _signal.signal(number, lambda *_: None)
@@ -502,6 +498,8 @@ def _finish_all() -> None:
 
 
 def _reset_in_fork() -> None:
+    global _main_thread
+    _main_thread = threading.get_ident()
     for engine in list(_engines):
         engine.reset_after_fork()
 
