@@ -19,8 +19,7 @@ from pipepool import BrokenWorker, PipeExecutor, PipePool, QueueFull
 from pipepool.exceptions import RemoteError, RemoteTraceback
 from pipepool.scheduling import deadlines
 from pipepool.scheduling.accounting import Accounting
-from pipepool.scheduling.scheduler import BUDGET
-from pipepool.scheduling.task_queue import Queue
+from pipepool.scheduling.scheduler import BUDGET, Queue
 from pipepool.workers import protocol
 from pipepool.workers.protocol import load_exception
 from pipepool.workers.worker_connection import DEFAULTS, Function, Functions, Options, Task

@@ -29,9 +29,9 @@ from pipepool.configuration import Config, configure
 from pipepool.exceptions import BrokenWorker
 from pipepool.scheduling.accounting import TaskMetrics, log
 from pipepool.scheduling.scheduler import Scheduler
-from pipepool.workers.context_variables import ContextVariables
 from pipepool.workers.protocol import Encoder
 from pipepool.workers.shared_memory import ARENA_SIZE
+from pipepool.workers.worker import ContextVariables
 from pipepool.workers.worker_connection import DEFAULTS, Options
 
 T = TypeVar("T")

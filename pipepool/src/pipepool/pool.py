@@ -16,8 +16,8 @@ from pipepool.exceptions import BrokenWorker
 from pipepool.scheduling.accounting import TaskMetrics
 from pipepool.scheduling.scheduler import Scheduler
 from pipepool.stats import Stats, stats_of
-from pipepool.workers.context_variables import ContextVariables
 from pipepool.workers.shared_memory import ARENA_SIZE
+from pipepool.workers.worker import ContextVariables
 from pipepool.workers.worker_connection import DEFAULTS, Options, check_seconds
 
 T = TypeVar("T")

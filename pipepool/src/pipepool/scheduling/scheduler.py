@@ -11,7 +11,8 @@ from __future__ import annotations
 import asyncio
 import os
 import weakref
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
 from functools import partial
 from time import monotonic_ns
 from typing import Any
@@ -20,7 +21,6 @@ from pipepool.configuration import Config
 from pipepool.exceptions import BrokenWorker, QueueFull, TaskExit, error_text, worker_ended
 from pipepool.scheduling.accounting import Accounting, is_in_main_thread, log, log_callback_error
 from pipepool.scheduling.deadlines import Deadlines
-from pipepool.scheduling.task_queue import Cancellations, Queue
 from pipepool.workers import shared_memory
 from pipepool.workers.protocol import FAILED, ITEM, PLAIN, SKIPPED, Entry, load_exception
 from pipepool.workers.worker_connection import (
@@ -298,7 +298,9 @@ class Scheduler:
             self._return(connection, skipped)
         if not tasks:
             connection.load = 0.0
-            if entries[0][0]:
+            if connection.state is WorkerState.ACTIVE:
+                self.manager.idle[connection] = None
+            elif entries[0][0]:
                 self.manager.release_if_empty(connection)
         if self.queue:
             self.flush()
@@ -584,6 +586,67 @@ class Scheduler:
             for task in tasks:
                 self.accounting.fail(task, BrokenWorker("the pool was closed while the task ran"))
         await self.manager.close(deadline)
+
+
+class Queue:
+    """Tasks that wait for a worker, oldest first. Ended tasks are removed late and not counted."""
+
+    def __init__(self) -> None:
+        self._tasks: deque[Task] = deque()
+        self._ended = 0
+        self.append = self._tasks.append  # queues a new task
+        self.pop = self._tasks.popleft  # removes the task that `head` returned
+
+    def __len__(self) -> int:
+        return len(self._tasks) - self._ended
+
+    def __iter__(self) -> Iterator[Task]:
+        return (task for task in self._tasks if not task.is_ended)
+
+    def put_back(self, tasks: list[Task]) -> None:
+        """Queue tasks again that were removed, in the order of their submission."""
+        if not tasks:
+            return
+        newest = max(task.submitted for task in tasks)
+        merged = list(tasks)
+        while self._tasks and self._tasks[0].submitted < newest:
+            merged.append(self._tasks.popleft())
+        merged.sort(key=lambda task: task.submitted, reverse=True)
+        for task in tasks:
+            task.connection = None
+        self._tasks.extendleft(merged)
+
+    def head(self) -> Task | None:
+        """Return the oldest task, which remains in the queue; None if there is none."""
+        tasks = self._tasks
+        while tasks and tasks[0].is_ended:
+            tasks.popleft()
+            self._ended -= 1
+        return tasks[0] if tasks else None
+
+    def exclude(self, task: Task) -> None:
+        """Stop counting a queued task that is about to end, and release its arguments."""
+        if task.is_ended:
+            return
+        task.args, task.kwargs, task.extra = (), {}, None
+        self._ended += 1
+        if 2 * self._ended > len(self._tasks):
+            remaining = [each for each in self if each is not task]
+            self._tasks.clear()
+            self._tasks.extend(remaining)
+            self._ended = 0
+
+
+class Cancellations:
+    """Notes that a future was cancelled. Done futures keep a reference to this object only."""
+
+    def __init__(self) -> None:
+        self.were_noted = False
+
+    def note(self, future: Any) -> None:
+        """Handle the end of a future, in any thread."""
+        if future.cancelled():
+            self.were_noted = True
 
 
 def _add_runs(function: Function | None, longest: int, runs: int) -> None:

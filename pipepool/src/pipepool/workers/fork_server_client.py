@@ -18,7 +18,7 @@ import warnings
 from collections import deque
 from multiprocessing import process, resource_tracker, spawn, util
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from pipepool.workers.fork_server import (
     ENDED,
@@ -32,6 +32,9 @@ from pipepool.workers.fork_server import (
     REQUEST,
 )
 from pipepool.workers.protocol import NO_SIGPIPE, socket_pair
+
+if TYPE_CHECKING:
+    from pipepool.workers.worker_manager import WorkerManager
 
 ORPHAN_GRACE = 0.3  # s for workers to end before they are killed when the application has ended
 FINALIZER_GRACE = 5.0  # s, where the pool has a finalizer for them to run
@@ -48,13 +51,6 @@ START = (
 )
 
 
-class ForkServerListener(Protocol):
-    """Receives the reports of the fork server, which identify workers by tokens."""
-
-    def worker_ended(self, token: int, status: int) -> None: ...
-    def fork_server_ended(self, why: str) -> None: ...
-
-
 class ForkServerClient:
     """The parent's side of one fork server, started at once. Requests wait until it is ready."""
 
@@ -63,10 +59,10 @@ class ForkServerClient:
         loop: asyncio.AbstractEventLoop,
         preload: tuple[str, ...],
         grace: float,
-        listener: ForkServerListener,
+        manager: WorkerManager,
     ) -> None:
         self._loop = loop
-        self._listener = listener
+        self._manager = manager
         self.end_timeout = END_TIMEOUT + grace
         self._waiting: list[tuple[int, socket.socket, int]] | None = []
         self._unsent: deque[tuple[bytes, list[int]]] = deque()  # it owns the descriptors
@@ -191,7 +187,7 @@ class ForkServerClient:
                 what = f"an import before the workers were forked started {token - 1} threads"
                 self._loop.call_soon(_warn, f"{what}: a fork may deadlock")
         elif report == ENDED:
-            self._listener.worker_ended(token, number)
+            self._manager.worker_ended(token, number)
         elif report == FAILED:
             self._end(f"an import before the workers were forked failed:\n{text.decode()}")
 
@@ -214,7 +210,7 @@ class ForkServerClient:
         self.close()
         if not self.ended.done():
             self.ended.set_result(None)
-        self._listener.fork_server_ended(why)
+        self._manager.fork_server_ended(why)
 
 
 def _warn(what: str) -> None:

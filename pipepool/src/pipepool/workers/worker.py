@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import importlib
 import io
 import os
 import pickle
@@ -17,13 +18,12 @@ import sys
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from time import monotonic_ns
 from typing import Any, NamedTuple, NoReturn
 
 from pipepool.workers import shared_memory
-from pipepool.workers.context_variables import find_variable
 from pipepool.workers.protocol import (
     CREDIT,
     FAILED,
@@ -59,6 +59,27 @@ class Setup(NamedTuple):
     finalizer: Callable[[], object] | None
     variables: tuple[str, ...]
     busy_wait: int  # ns, see `AdaptiveWait`
+
+
+class ContextVariables:
+    """The context variables whose values are sent with each task."""
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        self._variables = [find_variable(path) for path in paths]
+
+    def values(self) -> list[tuple[int, Any]]:
+        """Return (position, value) of each variable that is set in the current context."""
+        context = contextvars.copy_context()
+        return [(i, context[v]) for i, v in enumerate(self._variables) if v in context]
+
+
+def find_variable(path: str) -> contextvars.ContextVar[Any]:
+    """Import a context variable by 'module:name'; raise ValueError if it is something else."""
+    module, _, name = path.partition(":")
+    found = getattr(importlib.import_module(module), name, None)
+    if not isinstance(found, contextvars.ContextVar):
+        raise ValueError(f"context={path!r} is not the 'module:name' of a context variable")
+    return found
 
 
 def work(sock: socket.socket, memory: SharedMemory, output: Output) -> None:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from numbers import Real
 from time import monotonic_ns
 from types import BuiltinFunctionType, FunctionType, ModuleType
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pipepool.workers import shared_memory
 from pipepool.workers.protocol import (
@@ -28,12 +28,14 @@ from pipepool.workers.protocol import (
     SETUP,
     Decoder,
     Encoder,
-    Entry,
     Frame,
     FrameReader,
     read_outbox,
     socket_pair,
 )
+
+if TYPE_CHECKING:
+    from pipepool.scheduling.scheduler import Scheduler
 
 T = TypeVar("T")
 Future = asyncio.Future[Any] | concurrent.futures.Future[Any]
@@ -206,16 +208,6 @@ class WorkerState(enum.Enum):
     DEAD = 5
 
 
-class Listener(Protocol):
-    """Receives the events of a connection."""
-
-    def results_received(
-        self, connection: WorkerConnection, entries: list[Entry], blob: memoryview
-    ) -> None: ...
-    def worker_disconnected(self, connection: WorkerConnection) -> None: ...
-    def unreadable(self, connection: WorkerConnection, error: Exception) -> None: ...
-
-
 class WorkerConnection:
     """The connection to one worker: its `tasks` by sequence number, its `load` in ns."""
 
@@ -223,7 +215,7 @@ class WorkerConnection:
         self,
         token: int,
         loop: asyncio.AbstractEventLoop,
-        listener: Listener,
+        scheduler: Scheduler,
         tasks_left: float,
         arena_size: int,
     ) -> None:
@@ -244,7 +236,7 @@ class WorkerConnection:
         self.crashed: list[Task] = []  # tasks it ran when it died; waits for its exit status
         self._known_functions = {0}
         self._loop = loop
-        self._listener = listener
+        self._scheduler = scheduler
         self._frames: deque[Frame] = deque()  # received and not handled yet
         self._bytes_sent = 0
         self._unsent: deque[memoryview] = deque()
@@ -371,16 +363,16 @@ class WorkerConnection:
         return self._bytes_sent + self._reader.received
 
     def read(self) -> None:
-        """Receive once, and pass the frames to the listener."""
+        """Receive once, and pass the frames to the scheduler."""
         try:
             frames = self._reader.receive()
         except BlockingIOError:
             return
         except Exception as error:  # noqa: BLE001 - not enough memory, or a damaged frame
-            self._listener.unreadable(self, error)
+            self._scheduler.manager.unreadable(self, error)
             return
         if frames is None:
-            self._listener.worker_disconnected(self)
+            self._scheduler.manager.worker_disconnected(self)
             return
         self._frames.extend(frames)
         self._handle_frames()
@@ -388,7 +380,7 @@ class WorkerConnection:
     def _handle_frames(self) -> None:
         try:
             while self._frames:
-                self._listener.results_received(self, *self._frames.popleft())
+                self._scheduler.results_received(self, *self._frames.popleft())
         finally:
             if self._frames:  # after KeyboardInterrupt, handle the rest later
                 in_empty_context(self._loop.call_soon, self._handle_frames)
@@ -413,7 +405,7 @@ class WorkerConnection:
             return
         if entries:
             self.collected.update(each[0] for each in entries)
-            self._listener.results_received(self, entries, EMPTY)
+            self._scheduler.results_received(self, entries, EMPTY)
 
     def running(self) -> tuple[Task, int] | None:
         """Return the running task and its start, in ns of the monotonic clock."""

@@ -7,19 +7,20 @@ import logging
 import os
 import signal
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from pipepool.configuration import Config
+from pipepool.configuration import Config, pickle_for_child, pickle_once
 from pipepool.exceptions import error_text
 from pipepool.workers.fork_server_client import FINALIZER_GRACE, ORPHAN_GRACE, ForkServerClient
-from pipepool.workers.protocol import Entry
-from pipepool.workers.setup_pickle import pickle_for_child, pickle_once
 from pipepool.workers.worker_connection import (
     Task,
     WorkerConnection,
     WorkerState,
     in_empty_context,
 )
+
+if TYPE_CHECKING:
+    from pipepool.scheduling.scheduler import Scheduler
 
 REPLACE_AT = 8  # start a successor when 1/REPLACE_AT of a worker's tasks are left
 PAUSE = 0.1  # s before the second retry of a worker or fork server that failed to start
@@ -36,26 +37,15 @@ NO_REPORT = 5.0  # s without an answer after which it is taken for stopped
 log = logging.getLogger("pipepool")
 
 
-class Listener(Protocol):
-    """Receives the events of the workers."""
-
-    def results_received(
-        self, connection: WorkerConnection, entries: list[Entry], blob: memoryview
-    ) -> None: ...
-    def flush(self) -> None: ...
-    def worker_died(self, tasks: list[Task], status: int | None, pid: int | None) -> None: ...
-    def never_started(self, tasks: list[Task], unsent: list[Task]) -> None: ...
-    def results_lost(self, tasks: list[Task], error: Exception) -> None: ...
-    def fail_all(self, why: str) -> None: ...
-
-
 class WorkerManager:
     """Keeps `config.workers` workers active. `open` lists those that accept tasks."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, config: Config, listener: Listener) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, config: Config, scheduler: Scheduler
+    ) -> None:
         self._loop = loop
         self._config = config
-        self._listener = listener
+        self._scheduler = scheduler
         self._setup = config.setup
         self._pickled_setup = pickle_once(self._setup)
         self.counts_tasks = config.max_tasks is not None
@@ -130,7 +120,7 @@ class WorkerManager:
             try:
                 setup = self._pickled_setup or pickle_for_child(self._setup)
                 connection = WorkerConnection(
-                    self._token, self._loop, self, self._quota, self._config.arena_size
+                    self._token, self._loop, self._scheduler, self._quota, self._config.arena_size
                 )
             except Exception as error:  # noqa: BLE001 - no descriptor, no memory, a closed initarg
                 self._retry_later(f"no worker can be started: {error}", error)
@@ -199,7 +189,7 @@ class WorkerManager:
         connection.stop_start_timer()
         connection.state = WorkerState.SPARE
         self._activate_spares()
-        self._listener.flush()
+        self._scheduler.flush()
 
     def initializer_failed(self, connection: WorkerConnection, error: BaseException) -> None:
         """Handle the failure of a worker's initializer."""
@@ -234,7 +224,7 @@ class WorkerManager:
         """Fail all tasks for good: no worker can be started."""
         self.cause = self.cause or cause
         self._set_started()
-        self._listener.fail_all(why)
+        self._scheduler.fail_all(why)
 
     # Tasks
 
@@ -275,19 +265,13 @@ class WorkerManager:
 
     # Ends of workers
 
-    def results_received(
-        self, connection: WorkerConnection, entries: list[Entry], blob: memoryview
-    ) -> None:
-        """Pass a frame on."""
-        self._listener.results_received(connection, entries, blob)
-
     def unreadable(self, connection: WorkerConnection, error: Exception) -> None:
         """Handle a frame that is larger than the memory, or damaged: end the worker."""
         connection.stop_reading()
         tasks = [task for task in connection.tasks.values() if connection.has_started(task)]
         for task in tasks:
             del connection.tasks[task.sequence]
-        self._listener.results_lost(tasks, error)
+        self._scheduler.results_lost(tasks, error)
         self.kill(connection)
 
     def kill(self, connection: WorkerConnection) -> None:
@@ -343,7 +327,7 @@ class WorkerManager:
         else:
             self.restarts += 1
             self._activate_spares()
-        self._listener.never_started(waiting, unsent)
+        self._scheduler.never_started(waiting, unsent)
 
     def _status_timed_out(self, connection: WorkerConnection) -> None:
         """Kill a worker that closed its socket and did not exit, and report its death."""
@@ -360,7 +344,7 @@ class WorkerManager:
         crashed, connection.crashed = connection.crashed, []
         if connection.exit_status and not connection.is_killed and not self._is_closing:
             log.warning("worker %s ended with status %s", connection.pid, connection.exit_status)
-        self._listener.worker_died(crashed, connection.exit_status, connection.pid)
+        self._scheduler.worker_died(crashed, connection.exit_status, connection.pid)
 
     def worker_ended(self, token: int, status: int) -> None:
         """Handle the exit status of a worker."""
