@@ -10,6 +10,7 @@ from __future__ import annotations
 import _signal  # type: ignore[import-not-found] # signal's own functions take 10 times as long
 import asyncio
 import ctypes
+import enum
 import functools
 import itertools
 import os
@@ -209,6 +210,15 @@ class PipeExecutor(Executor):
     terminate_workers = kill_workers  # SIGTERM would not end them: workers ignore it
 
 
+class _Phase(enum.IntEnum):
+    """How far an executor has shut down."""
+
+    OPEN = 1
+    FINISHING = 2  # it accepts no call
+    CANCELLING = 3  # and cancels those that wait
+    DRAINED = 4  # all calls have ended, and the workers end
+
+
 class _Engine:
     """Runs a scheduler in a thread that starts with the first call and ends after `finish`."""
 
@@ -219,8 +229,8 @@ class _Engine:
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._scheduler: Scheduler | None = None
-        self._wakeup_is_scheduled = self._is_finishing = self._is_cancelling = False
-        self._is_drained = False  # all calls have ended, and the workers end
+        self._wakeup_is_scheduled = False
+        self._phase = _Phase.OPEN
         self._grace: float | None = None  # s; None: until all calls have ended
         self._broken: str | None = None
 
@@ -249,7 +259,7 @@ class _Engine:
         """Submit a call in the loop's thread."""
         with self._lock:
             broken = self._broken or (self._scheduler and self._scheduler.broken)
-            if self._is_finishing:
+            if self._phase is not _Phase.OPEN:
                 raise RuntimeError("cannot schedule new futures after shutdown")
             if broken:
                 raise BrokenWorker(broken)
@@ -275,7 +285,7 @@ class _Engine:
         try:
             if (
                 self._calls
-                or self._is_finishing
+                or self._phase is not _Phase.OPEN
                 or scheduler.broken
                 or not scheduler.can_send_at_once
             ):
@@ -291,9 +301,8 @@ class _Engine:
         `cancel` cancels the waiting calls; calls that remain after `grace` seconds fail.
         """
         with self._lock:
-            self._is_finishing = True
+            self._phase = max(self._phase, _Phase.CANCELLING if cancel else _Phase.FINISHING)
             self._grace = grace if self._grace is None else self._grace
-            self._is_cancelling = self._is_cancelling or cancel
             self._wake()
 
     def join(self) -> None:
@@ -328,7 +337,8 @@ class _Engine:
             await self._end.wait()
             await self._drain()
         finally:
-            self._is_drained = True
+            with self._lock:
+                self._phase = _Phase.DRAINED
             await self._scheduler.end(None if self._grace is None else loop.time() + self._grace)
             with self._lock:
                 self._loop = None
@@ -349,16 +359,16 @@ class _Engine:
     def _take_calls(self) -> None:
         with self._lock:
             calls, self._calls, self._wakeup_is_scheduled = self._calls, [], False
-            is_finishing, is_cancelling = self._is_finishing, self._is_cancelling
+            phase = self._phase
         scheduler = self._scheduler
         assert scheduler is not None, "the loop runs with a scheduler"
         for call in calls:
             _submit(scheduler, call)
-        if is_cancelling:
+        if phase >= _Phase.CANCELLING:
             scheduler.cancel_queued()
-        if is_finishing:
+        if phase is not _Phase.OPEN:
             self._end.set()
-            if self._is_drained and self._grace is not None:  # killed while the workers end
+            if phase is _Phase.DRAINED and self._grace is not None:  # killed while the workers end
                 scheduler.manager.stop_waiting()
 
     def _break(self, why: str) -> None:

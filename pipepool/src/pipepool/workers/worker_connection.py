@@ -230,7 +230,6 @@ class WorkerConnection:
         self.sequence = self.last_sent = 0
         self.is_killed = False  # by the pool
         self.is_killed_for_task = False  # to end the task that it ran
-        self.is_reported = False  # its death was reported
         self.start_timer: asyncio.TimerHandle | None = None  # of start_timeout
         self.has_backlog = False  # bytes that the socket has not taken yet
         self.crashed: list[Task] = []  # tasks it ran when it died; waits for its exit status

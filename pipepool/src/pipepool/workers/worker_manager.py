@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import enum
 import logging
 import os
 import signal
@@ -37,6 +38,16 @@ NO_REPORT = 5.0  # s without an answer after which it is taken for stopped
 log = logging.getLogger("pipepool")
 
 
+class State(enum.Enum):
+    """What a manager does about missing workers."""
+
+    STARTING = 1  # none was ready yet: a failure is final
+    RUNNING = 2
+    RETRYING = 3  # a worker failed to start; the next one is started after a pause
+    RESTARTING = 4  # the fork server has ended; the next one is started after a pause
+    CLOSING = 5  # no worker is started from now on
+
+
 class WorkerManager:
     """Keeps `config.workers` workers active. `open` lists those that accept tasks."""
 
@@ -52,9 +63,7 @@ class WorkerManager:
         self._quota = float("inf") if config.max_tasks is None else float(config.max_tasks)
         self.replace_at = max(1.0, self._quota // REPLACE_AT) if config.max_tasks else -1.0
         self._token = 0
-        self._is_closing = False
-        self._was_ready = False  # a worker was ready once: later failures are retried
-        self._is_retrying = self._is_restarting = False  # a timer runs for workers, fork server
+        self._state = State.STARTING
         self._pause = 0.0
         self.connections: dict[int, WorkerConnection] = {}  # by token, until the status is known
         self.open: list[WorkerConnection] = []
@@ -107,7 +116,7 @@ class WorkerManager:
 
     def _start_workers(self) -> None:
         """Start the missing workers, and a successor for each worker that ends soon."""
-        if self._is_closing or self._is_restarting or self._is_retrying:
+        if self._state not in (State.STARTING, State.RUNNING):
             return
         ending = sum(each.tasks_left <= self.replace_at for each in self.open)
         ending += len(self._in_state(WorkerState.RETIRING))
@@ -160,7 +169,7 @@ class WorkerManager:
     def _start_timed_out(self, connection: WorkerConnection) -> None:
         """Fail if no worker was ever ready; else continue without this one, and retry its start."""
         why = f"the workers were not ready within start_timeout={self._config.start_timeout:g} s"
-        if not self._was_ready:
+        if self._state is State.STARTING:
             self.fail(why, TimeoutError(why))
         elif self._fork_server.is_ready:
             connection.close()
@@ -184,7 +193,9 @@ class WorkerManager:
 
     def worker_ready(self, connection: WorkerConnection, pid: int, result: Any) -> None:
         """Handle that a worker is ready; `result` is what its initializer returned."""
-        self._was_ready, self._pause = True, 0.0
+        self._pause = 0.0
+        if self._state is State.STARTING:
+            self._state = State.RUNNING
         connection.pid, connection.initializer_result = pid, result
         connection.stop_start_timer()
         connection.state = WorkerState.SPARE
@@ -201,24 +212,28 @@ class WorkerManager:
 
     def _retry_later(self, why: str, cause: BaseException | None = None) -> None:
         """Retry the start of workers after a pause, or fail if no worker was ever ready."""
-        if not self._was_ready:
+        if self._state is State.STARTING:
             self.fail(why, cause)
-        elif not self._is_retrying:
+        elif self._state is State.RUNNING:
+            self._state = State.RETRYING
             pause = self._next_pause()
             log.warning("%s; the next attempt is in %.1f s", why, pause)
-            self._is_retrying = True
-            if pause:  # report the pool as started with the workers that are ready
-                self._set_started()
             in_empty_context(self._loop.call_later, pause, self._retry)
 
     def _next_pause(self) -> float:
-        """Return the seconds before the next retry: 0 for the first after a success."""
+        """Return the seconds before the next retry: 0 for the first after a success.
+
+        Before a pause the pool is reported as started, with the workers that are ready.
+        """
         pause, self._pause = self._pause, min(2 * self._pause + PAUSE, LONGEST_PAUSE)
+        if pause:
+            self._set_started()
         return pause
 
     def _retry(self) -> None:
-        self._is_retrying = False
-        self._start_workers()
+        if self._state is State.RETRYING:
+            self._state = State.RUNNING
+            self._start_workers()
 
     def fail(self, why: str, cause: BaseException | None = None) -> None:
         """Fail all tasks for good: no worker can be started."""
@@ -247,7 +262,7 @@ class WorkerManager:
             self._activate_spares()
 
     def _warn_of_slow_end(self, connection: WorkerConnection) -> None:
-        if connection.token in self.connections and not self._is_closing:
+        if connection.token in self.connections and self._state is not State.CLOSING:
             log.warning(
                 "worker %s still ends after %g s: a finalizer, a thread or a queue has not ended",
                 connection.pid,
@@ -255,7 +270,7 @@ class WorkerManager:
             )
 
     def _kill_if_alive(self, token: int) -> None:
-        if token in self.connections and not self._is_closing:
+        if token in self.connections and self._state is not State.CLOSING:
             self._fork_server.kill(token)
 
     def _withdraw(self, connection: WorkerConnection) -> None:
@@ -316,7 +331,7 @@ class WorkerManager:
                 waiting.append(task)
             else:
                 unsent.append(task)
-        if connection.token in self.connections:
+        if connection.exit_status is None:
             in_empty_context(
                 self._loop.call_later, STATUS_TIMEOUT, self._status_timed_out, connection
             )
@@ -335,20 +350,20 @@ class WorkerManager:
         self._report_death(connection)
 
     def _report_death(self, connection: WorkerConnection) -> None:
-        self.connections.pop(connection.token, None)
-        if self._is_closing and not self.connections:
-            self.stop_waiting()
-        if connection.is_reported:
+        """Report the death of a worker; only the first call acts."""
+        if self.connections.pop(connection.token, None) is None:
             return
-        connection.is_reported = True
+        is_closing = self._state is State.CLOSING
+        if is_closing and not self.connections:
+            self.stop_waiting()
         crashed, connection.crashed = connection.crashed, []
-        if connection.exit_status and not connection.is_killed and not self._is_closing:
+        if connection.exit_status and not connection.is_killed and not is_closing:
             log.warning("worker %s ended with status %s", connection.pid, connection.exit_status)
         self._scheduler.worker_died(crashed, connection.exit_status, connection.pid)
 
     def worker_ended(self, token: int, status: int) -> None:
         """Handle the exit status of a worker."""
-        connection = self.connections.pop(token, None)
+        connection = self.connections.get(token)
         if connection is None:
             return
         connection.exit_status = status
@@ -360,13 +375,13 @@ class WorkerManager:
 
     def fork_server_ended(self, why: str) -> None:
         """Start another fork server: this one has ended, and all its workers with it."""
-        if self._is_closing:
+        if self._state is State.CLOSING:
             self.stop_waiting()
             return
-        if not self._was_ready:
+        if self._state is State.STARTING:
             self.fail(why)
             return
-        self._is_restarting = True
+        self._state = State.RESTARTING
         for connection in self._in_state(WorkerState.SPARE, WorkerState.ACTIVE):
             connection.state = WorkerState.RETIRING  # so that none is assigned a task below
             self._withdraw(connection)
@@ -379,7 +394,7 @@ class WorkerManager:
         in_empty_context(self._loop.call_later, self._next_pause(), self._restart)
 
     def _restart(self) -> None:
-        if self._is_closing:
+        if self._state is not State.RESTARTING:
             return
         try:
             self._fork_server = self._start_fork_server()
@@ -387,14 +402,14 @@ class WorkerManager:
             log.warning("the fork server cannot be started: %s", error)
             in_empty_context(self._loop.call_later, max(PAUSE, self._next_pause()), self._restart)
             return
-        self._is_restarting = False
+        self._state = State.RUNNING
         self._start_workers()
 
     # The end of the pool
 
     def stop_replacing(self) -> None:
         """Start no worker from now on."""
-        self._is_closing = True
+        self._state = State.CLOSING
 
     def stop_waiting(self) -> None:
         """While the pool ends: kill the workers that have not ended yet."""
@@ -407,7 +422,7 @@ class WorkerManager:
         Workers may run their finalizers, threads and queues to the end, at most until `deadline`,
         in loop time; None: without a limit, as those of the standard executor.
         """
-        self._is_closing = True
+        self._state = State.CLOSING
         self._set_started()
         for connection in list(self.connections.values()):
             if connection.state is WorkerState.STARTING:  # its initializer may take long
@@ -415,14 +430,14 @@ class WorkerManager:
             connection.close()
         self.open.clear()
         self.idle.clear()
-        if self.connections and self._fork_server.is_ready and not self._is_restarting:
+        fork_server = self._fork_server
+        if self.connections and fork_server.is_ready and not fork_server.ended.done():
             await self._wait_for_workers(deadline)
         for token in self.connections:
-            self._fork_server.kill(token)
-        self._fork_server.close()
-        if not self._is_restarting:
-            await asyncio.wait([self._fork_server.ended], timeout=self._fork_server.end_timeout)
-            self._fork_server.kill_server("the fork server did not end")
+            fork_server.kill(token)
+        fork_server.close()
+        await asyncio.wait([fork_server.ended], timeout=fork_server.end_timeout)
+        fork_server.kill_server("the fork server did not end")
 
     async def _wait_for_workers(self, deadline: float | None) -> None:
         """Wait until all workers have ended, while the fork server reports that it is alive."""
