@@ -1,25 +1,42 @@
-"""Parametrize `test_peer` and `test_newest` with the tests of a peer (with --all)."""
+"""Parametrize the tests with peers and batches of their tests (with --all); print the counts."""
 
 from __future__ import annotations
 
 import pytest
 
 from tests.peers import running, sources
+from tests.peers.suites import anyio, cpython, loky, pebble
+
+MODULES = (anyio, loky, pebble)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    for name in {"peer_test", "newest_test"} & {*metafunc.fixturenames}:
-        module, is_all = metafunc.module, metafunc.config.getoption("--all")
-        peer: running.Peer | None = None
-        if is_all:
-            peer = module.PEER if name == "peer_test" else module.newest()
-        metafunc.parametrize(name, _tests(peer))
+    if "peer" in metafunc.fixturenames:
+        is_all = metafunc.config.getoption("--all")
+        peers = [*cpython.peers(), *(each.PEER for each in MODULES)] if is_all else []
+        with_tests = "tests" in metafunc.fixturenames
+        cases = [case for peer in peers for case in _cases(peer, with_tests)]
+        metafunc.parametrize(["peer", "tests"] if with_tests else ["peer"], cases)
 
 
-def _tests(peer: running.Peer | None) -> list[object]:
-    if peer is None:
-        return [pytest.param("", id="all")]
+def _cases(peer: running.Peer, with_tests: bool) -> list[object]:
+    """Return the parameters of a test: a peer or, with tests, each of its batches."""
+    label = f"{peer.name}-{peer.version}"
     try:
-        return [pytest.param(test, id=test.partition("::")[2]) for test in peer.expected()]
+        batches = running.batches(peer)
     except sources.Unavailable as error:
-        return [pytest.param("", marks=pytest.mark.skip(reason=str(error)), id="all")]
+        skip = pytest.mark.skip(reason=str(error))
+        return [pytest.param(*[peer, ()][: 1 + with_tests], marks=skip, id=label)]
+    if not with_tests:
+        return [pytest.param(peer, id=label)]
+    return [
+        pytest.param(peer, each, id=f"{label}-{n if len(each) > 1 else each[0]}")
+        for n, each in enumerate(batches)
+    ]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    for report in terminalreporter.getreports("passed"):
+        for name, line in getattr(report, "user_properties", ()):
+            if name == "peer":
+                terminalreporter.write_line(line)

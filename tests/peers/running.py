@@ -21,8 +21,12 @@ from tests import ROOT
 from tests.peers import sources
 
 INSIDE = Path(__file__).parent / "inside"
-LIMIT = 100.0  # s for one run of their tests, with the start of its process
+BATCH = 10  # tests that run in one process
+LIMIT = 100.0  # s for one test, with the start of its process
+LIMIT_MORE = 10.0  # s for each further test in the same process
 LISTING = 200.0  # s for listing all tests of a peer
+TABLES = ("better", "left_out", "not_run", "faults")
+OFF = ("cacheprovider", "xdist", "timeout", "rerunfailures")  # plugins of ours
 
 
 @dataclass(frozen=True)
@@ -35,21 +39,31 @@ class Peer:
 
     name: str
     files: tuple[str, ...]
-    sample: tuple[str, ...]  # ids of tests that a plain `make test` runs, too
     options: tuple[str, ...] = ()  # of pytest
     better: Mapping[str, str] = field(default_factory=dict)
     left_out: Mapping[str, str] = field(default_factory=dict)
     not_run: Mapping[str, str] = field(default_factory=dict)
     faults: Mapping[str, str] = field(default_factory=dict)
+    sdist: sources.Sdist | None = None  # None: the tests come with the interpreter
     python: str = sys.executable
+
+    @property
+    def version(self) -> str:
+        """The version of the peer, or of the interpreter that its tests come with."""
+        return self.sdist.version if self.sdist else sources.version(self.python)
 
     def reason(self, table: Mapping[str, str], test: str) -> str | None:
         """Return why a test is in a table, None where it is not."""
         return next((table[key] for key in forms(test) if key in table), None)
 
-    def expected(self) -> list[str]:
-        """List the tests that run."""
-        return [test for test in tests_of(self) if self.reason(self.not_run, test) is None]
+    def tables(self, test: str) -> list[tuple[str, str]]:
+        """Return the names of the tables that contain a test, each with the reason."""
+        found = [(name, self.reason(getattr(self, name), test)) for name in TABLES]
+        return [(name, reason) for name, reason in found if reason is not None]
+
+    def source(self) -> Path:
+        """Return the folder with the sources of the tests; download them first when missing."""
+        return sources.fetch_sdist(self.sdist) if self.sdist else sources.fetch_cpython(self.python)
 
 
 def forms(test: str) -> list[str]:
@@ -62,11 +76,13 @@ def forms(test: str) -> list[str]:
 
 
 def tests_of(peer: Peer) -> list[str]:
-    """List the tests of a peer's files; the list is cached until an adapter changes."""
-    source = sources.fetch(peer.name, peer.python)
-    state = hashlib.sha256(repr((peer.python, sources.version(peer.python), peer.files)).encode())
-    for path in sorted(INSIDE.glob("*.py")):
-        state.update(path.read_bytes())
+    """List the tests of a peer's files; the list is cached until its adapter changes."""
+    source = peer.source()
+    state = hashlib.sha256(
+        repr((peer.python, sources.version(peer.python), peer.sdist, peer.files)).encode()
+    )
+    for module in (f"peer_{peer.name}", "peer_report"):
+        state.update((INSIDE / f"{module}.py").read_bytes())
     kept = sources.FOLDER / f"{source.name}-{state.hexdigest()[:16]}.json"
     with sources.locked(source.name):
         if not kept.is_file():
@@ -77,6 +93,27 @@ def tests_of(peer: Peer) -> list[str]:
                 raise RuntimeError(f"no tests of {peer.name} were found:\n{report.text}")
             kept.write_text(json.dumps(listed))
     return list(json.loads(kept.read_text()))
+
+
+def batches(peer: Peer) -> list[tuple[str, ...]]:
+    """Split the tests that run: those that must pass by BATCH, each of the others alone."""
+    tables = {test: [name for name, _ in peer.tables(test)] for test in tests_of(peer)}
+    passing = [test for test, names in tables.items() if not names]
+    alone = [test for test, names in tables.items() if names and "not_run" not in names]
+    together = [passing[i : i + BATCH] for i in range(0, len(passing), BATCH)]
+    return [*map(tuple, together), *((test,) for test in alone)]
+
+
+def summary(peer: Peer) -> str:
+    """Count the tests of a peer, and those in each table, in one line."""
+    tables = [name for test in tests_of(peer) for name, _ in peer.tables(test)]
+    counts = {name: tables.count(name) for name in TABLES}
+    total = len(tests_of(peer))
+    return (
+        f"{peer.name} {peer.version}: {total} tests, {total - counts['not_run']} run; "
+        f"{total - len(tables)} pass, {counts['better']} better here, "
+        f"{counts['left_out'] + counts['not_run']} excluded, {counts['faults']} faults"
+    )
 
 
 def _paths(peer: Peer, source: Path) -> list[Path]:
@@ -91,37 +128,35 @@ class Report:
     lines: list[dict[str, str]]
     text: str
     status: int  # of pytest
-    is_over_time: bool = False
 
     def outcome(self, test: str) -> str:
-        """Return passed, failed or skipped."""
-        outcomes = [each["outcome"] for each in self.lines if each.get("test") == test]
-        if self.is_over_time or not outcomes or "failed" in outcomes:
+        """Return passed, failed or skipped; a test that did not end has failed."""
+        lines = {each["when"]: each["outcome"] for each in self.lines if each.get("test") == test}
+        if "teardown" not in lines or "failed" in lines.values():
             return "failed"
-        return "skipped" if "skipped" in outcomes else "passed"
+        return "skipped" if "skipped" in lines.values() else "passed"
 
 
 def run(peer: Peer, *tests: str) -> Report:
     """Run tests of a peer against our pool, in one process."""
-    source = sources.fetch(peer.name, peer.python)
+    source = peer.source()
     paths = {path.name: path for path in _paths(peer, source)}
     words = []
     for test in tests:
         file, _, name = test.partition("::")
-        if file not in paths:
-            raise sources.Unavailable(f"{file} is not in this version of its tests")
         words.append(f"{paths[file]}::{name}")
-    return _pytest(peer, source, words, LIMIT)
+    return _pytest(peer, source, words, LIMIT + LIMIT_MORE * (len(tests) - 1))
 
 
 def _pytest(peer: Peer, source: Path, words: list[str], limit: float) -> Report:
-    folder = source / sources.SDISTS[peer.name].folder if peer.name in sources.SDISTS else source
+    paths = [INSIDE, ROOT]
+    if peer.sdist is not None:
+        paths[1:1] = [source / peer.sdist.folder, *sources.packages(peer.sdist)]
+    if peer.python != sys.executable:
+        paths += [ROOT / "pipepool" / "src", sources.runner(peer.python)]
     with tempfile.TemporaryDirectory(prefix="peer-") as scratch:
         report, output = Path(scratch) / "report", Path(scratch) / "output"
         report.touch()
-        paths = [INSIDE, *([folder] if peer.name in sources.SDISTS else []), ROOT]
-        if peer.python != sys.executable:
-            paths += [ROOT / "pipepool" / "src", sources.runner(peer.python)]
         env = {
             **{key: value for key, value in os.environ.items() if not key.startswith("PYTEST")},
             "PYTHONPATH": os.pathsep.join(str(path.resolve()) for path in paths),
@@ -130,16 +165,8 @@ def _pytest(peer: Peer, source: Path, words: list[str], limit: float) -> Report:
             "PEER_REPORT": str(report),
             "TMPDIR": scratch,  # deleted with what their tests leave there
         }
-        options = ["-q", "-p", "peer_report", "-p", f"peer_{peer.name}", "-p", "no:cacheprovider"]
-        options += [
-            "-p",
-            "no:xdist",
-            "-p",
-            "no:timeout",
-            "-p",
-            "no:rerunfailures",
-            "--show-capture=no",
-        ]
+        plugins = ("peer_report", f"peer_{peer.name}", *(f"no:{each}" for each in OFF))
+        options = ["-q", "--show-capture=no", *(f"-p{each}" for each in plugins)]
         options += [f"--rootdir={source}", "-c", os.devnull, f"--basetemp={scratch}/tmp"]
         command = [peer.python, str(INSIDE / "run_tests.py"), *options, *peer.options, *words]
         with output.open("wb") as file:
@@ -152,18 +179,16 @@ def _pytest(peer: Peer, source: Path, words: list[str], limit: float) -> Report:
                 stderr=file,
                 process_group=0,
             )
+            more = ""
             try:
                 process.wait(limit)
-                is_over_time = False
             except psutil.TimeoutExpired:
-                is_over_time = True
+                more = f"\n(killed after {limit:g} s)"
             finally:
                 _kill(process)
         lines = [json.loads(line) for line in report.read_text().splitlines()]
-        text = output.read_text(errors="replace")[-6000:]
-        if is_over_time:
-            text += f"\n(killed after {limit:g} s)"
-        return Report(lines, text, process.returncode, is_over_time)
+        text = output.read_text(errors="replace")[-6000:] + more
+        return Report(lines, text, process.returncode)
 
 
 def _kill(process: psutil.Popen) -> None:
@@ -179,52 +204,33 @@ def _kill(process: psutil.Popen) -> None:
     process.wait(10)
 
 
-def check(peer: Peer, test: str) -> None:
+def check(peer: Peer, *tests: str) -> None:
+    """Run tests in one process; check each that does not pass there by itself."""
+    report = run(peer, *tests)
+    for test in tests:
+        if peer.tables(test) or report.outcome(test) != "passed":
+            check_alone(peer, test, report if len(tests) == 1 else None)
+
+
+def check_alone(peer: Peer, test: str, report: Report | None = None) -> None:
     """Run one test; it must pass, or fail if it is in a table."""
-    tables = (peer.better, peer.left_out, peer.faults)
-    is_to_pass = all(peer.reason(table, test) is None for table in tables)
-    try:
+    report = report or run(peer, test)
+    for name, reason in peer.tables(test):
+        assert report.outcome(test) != "passed", f"it passes, but is in a table ({name}): {reason}"
+        if name == "faults":
+            pytest.xfail(reason)
+        return
+    if report.outcome(test) == "failed":  # retry: they have short time limits
         report = run(peer, test)
-        if is_to_pass and report.outcome(test) == "failed":  # retry: they have short time limits
-            report = run(peer, test)
-    except sources.Unavailable as error:
-        pytest.skip(str(error))
-    outcome = report.outcome(test)
-    for name, table in (("better", peer.better), ("left out", peer.left_out)):
-        if (reason := peer.reason(table, test)) is not None:
-            assert outcome != "passed", f"it passes, but is in a table ({name}): {reason}"
-            return
-    if (reason := peer.reason(peer.faults, test)) is not None:
-        assert outcome == "failed", f"it passes, so the fault is fixed: {reason}"
-        pytest.xfail(reason)
-    if outcome == "skipped":
-        pytest.fail(f"skipped by the peer, so it belongs in a table:\n{report.text}")
-    if outcome != "passed":
-        pytest.fail(report.text)
-
-
-def check_sample(peer: Peer) -> None:
-    """Run the sample in one process; check each test that does not pass there by itself."""
-    tables = (peer.better, peer.left_out, peer.faults)
-    in_table = {t for t in peer.sample if any(peer.reason(each, t) is not None for each in tables)}
-    try:
-        report = run(peer, *(test for test in peer.sample if test not in in_table))
-    except sources.Unavailable as error:
-        pytest.skip(str(error))
-    for test in peer.sample:
-        if test in in_table or report.outcome(test) != "passed":
-            check(peer, test)
+    if report.outcome(test) == "skipped":
+        pytest.fail(f"{test}: skipped by the peer, so it belongs in a table:\n{report.text}")
+    if report.outcome(test) == "failed":
+        pytest.fail(f"{test}: {report.text}")
 
 
 def check_tables(peer: Peer) -> None:
-    """Check that every key of the tables and of the sample names a test of the peer."""
-    try:
-        tests = tests_of(peer)
-    except sources.Unavailable as error:
-        pytest.skip(str(error))
+    """Check that every key of the tables names a test of the peer, and no test is in two tables."""
+    tests = tests_of(peer)
     known = {form for test in tests for form in forms(test)}
-    tables = (peer.better, peer.left_out, peer.not_run, peer.faults)
-    keys = [key for table in tables for key in table]
-    assert len(keys) == len(set(keys)), "a key is in two tables"
-    assert [key for key in keys if key not in known] == []
-    assert [test for test in peer.sample if test not in tests] == []
+    assert [key for name in TABLES for key in getattr(peer, name) if key not in known] == []
+    assert [test for test in tests if len(peer.tables(test)) > 1] == []

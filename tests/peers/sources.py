@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import os
 import shutil
 import subprocess
@@ -23,6 +24,7 @@ from tests import ROOT
 FOLDER = ROOT / ".data" / "peers"
 REMEMBER = 600.0  # s for which a failure to fetch is not tried again
 DOWNLOAD_TIMEOUT = 240.0  # s for one command that downloads
+PIP = (sys.executable, "-m", "pip", "--disable-pip-version-check")
 
 # Releases of Debian that have the tests of a Python.
 SUITES = {"3.11": "bookworm", "3.13": "trixie", "3.14": "sid"}
@@ -34,30 +36,23 @@ class Sdist:
 
     name: str
     version: str
-    folder: str  # that its tests import from
-    reason: str
-
-
-SDISTS = {
-    "loky": Sdist("loky", "3.7.0", ".", "the first with tests of cancelled items and falsy errors"),
-    "pebble": Sdist("pebble", "5.2.3", ".", "the first with tests of a dead manager thread"),
-    "anyio": Sdist("anyio", "4.16.0", "src", "the first with tests of entry points and of stderr"),
-}
+    sha256: str
+    folder: str = "."  # that its tests import from
+    needs: tuple[str, ...] = ()  # packages at exact versions that the project does not install
 
 
 class Unavailable(Exception):
     """Why the tests of a peer cannot be fetched, in one line."""
 
 
-def fetch(peer: str, python: str = sys.executable) -> Path:
-    """Return the folder with the sources of a peer; download them first when they are missing.
+def fetch_cpython(python: str) -> Path:
+    """Return the folder with the tests of an interpreter; download them first when missing."""
+    own = _own_tests(python)
+    return own or _once(f"cpython-{version(python)}", lambda to: _debian_tests(python, to))
 
-    CPython's tests are those of the interpreter `python`.
-    """
-    if peer == "cpython":
-        own = _own_tests(python)
-        return own or _once(f"cpython-{version(python)}", lambda to: _debian_tests(python, to))
-    sdist = SDISTS[peer]
+
+def fetch_sdist(sdist: Sdist) -> Path:
+    """Return the folder with an unpacked sdist; download it first when missing."""
     return _once(f"{sdist.name}-{sdist.version}", lambda folder: _download(sdist, folder))
 
 
@@ -93,9 +88,11 @@ def locked(name: str) -> Iterator[None]:
 
 
 def _download(sdist: Sdist, folder: Path) -> None:
-    pip = [sys.executable, "-m", "pip", "download", "-q", "--disable-pip-version-check"]
-    pinned = f"{sdist.name}=={sdist.version}"
-    _run([*pip, "--no-deps", "--no-binary", sdist.name, "-d", str(folder), pinned])
+    wanted = folder / "wanted.txt"
+    wanted.write_text(f"{sdist.name}=={sdist.version} --hash=sha256:{sdist.sha256}\n")
+    download = [*PIP, "download", "-q", "--no-deps", "--no-binary", sdist.name]
+    _run([*download, "--require-hashes", "-d", str(folder), "-r", str(wanted)])
+    wanted.unlink()
     [archive] = folder.glob("*.tar.gz")
     with tarfile.open(archive) as tar:
         tar.extractall(folder, filter="data")
@@ -106,14 +103,22 @@ def _download(sdist: Sdist, folder: Path) -> None:
     inner.rmdir()
 
 
+def packages(sdist: Sdist) -> list[Path]:
+    """Return the folder of the packages that a peer needs, if any; install it first if missing."""
+    if not sdist.needs:
+        return []
+    state = hashlib.sha256(repr(sdist.needs).encode()).hexdigest()[:8]
+    return [_install(f"{sdist.name}-needs-{state}", sys.executable, *sdist.needs)]
+
+
 def runner(python: str) -> Path:
     """Return a folder with pytest for another interpreter; install it first when it is missing."""
+    return _install(f"pytest-{version(python)}", python, "pytest>=8")
 
-    def install(folder: Path) -> None:
-        pip = [sys.executable, "-m", "pip", "--python", python, "--disable-pip-version-check"]
-        _run([*pip, "install", "-q", "--target", str(folder), "pytest>=8"])
 
-    return _once(f"pytest-{version(python)}", install)
+def _install(name: str, python: str, *requirements: str) -> Path:
+    command = [*PIP, "--python", python, "install", "-q", "--target"]
+    return _once(name, lambda folder: _run([*command, str(folder), *requirements]))
 
 
 def version(python: str) -> str:
@@ -174,4 +179,5 @@ def _run(command: list[str]) -> None:
     )
     if ended.returncode:
         lines = ended.stderr.strip().splitlines() or [f"exit code {ended.returncode}"]
-        raise Unavailable(f"{Path(command[0]).name}: {lines[-1]}")
+        first = next((line for line in lines if line.startswith("ERROR")), lines[-1])  # of pip
+        raise Unavailable(f"{Path(command[0]).name}: {first}")

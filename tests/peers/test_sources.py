@@ -41,16 +41,6 @@ def test_a_command_that_fails_is_named_with_its_last_line() -> None:
         sources._run(["sh", "-c", "echo first >&2; echo second >&2; exit 3"])
 
 
-def test_a_peer_that_cannot_be_fetched_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fetch(*_: str) -> Path:
-        raise sources.Unavailable("the tests of x cannot be fetched: no network")
-
-    monkeypatch.setattr(sources, "fetch", fetch)
-    peer = running.Peer("x", files=(), sample=())
-    with pytest.raises(pytest.skip.Exception, match="no network"):
-        running.check(peer, "file.py::test")
-
-
 @pytest.mark.parametrize(
     ("outcome", "table", "verdict"),
     [
@@ -71,11 +61,10 @@ def test_a_wrong_entry_in_a_table_fails(
     table: str | None,
     verdict: type[BaseException] | None,
 ) -> None:
-    line = {"test": "file.py::test", "when": "call", "outcome": outcome}
-    report = running.Report([line], "", 0)
+    report = running.Report(_lines("file.py::test", outcome), "", 0)
     monkeypatch.setattr(running, "run", lambda *_: report)
     tables = {table: {"test": "a reason"}} if table else {}
-    peer = running.Peer("x", files=(), sample=(), **tables)
+    peer = running.Peer("x", files=(), **tables)
     if verdict is None:
         running.check(peer, "file.py::test")
     else:
@@ -95,13 +84,35 @@ def test_the_most_specific_key_of_a_table_is_used() -> None:
     ]
 
 
-def test_what_does_not_pass_in_a_sample_is_checked_by_itself(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    line = {"test": "file.py::good", "when": "call", "outcome": "passed"}
-    monkeypatch.setattr(running, "run", lambda *_: running.Report([line], "", 0))
-    checked: list[str] = []
-    monkeypatch.setattr(running, "check", lambda _, test: checked.append(test))
-    tests = ("file.py::good", "file.py::missing")
-    running.check_sample(running.Peer("x", files=(), sample=tests))
-    assert checked == ["file.py::missing"]
+def test_what_does_not_pass_in_a_batch_is_run_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs: list[tuple[str, ...]] = []
+
+    def run(_: running.Peer, *tests: str) -> running.Report:
+        runs.append(tests)
+        return running.Report(_lines("file.py::good", "passed"), "", 0)
+
+    monkeypatch.setattr(running, "run", run)
+    with pytest.raises(pytest.fail.Exception, match=r"file\.py::missing"):
+        running.check(running.Peer("x", files=()), "file.py::good", "file.py::missing")
+    assert runs == [("file.py::good", "file.py::missing"), *[("file.py::missing",)] * 2]
+
+
+def test_a_test_whose_process_ended_in_it_has_failed() -> None:
+    lines = _lines("file.py::test", "passed")
+    assert running.Report(lines, "", 0).outcome("file.py::test") == "passed"
+    assert running.Report(lines[:-1], "", 0).outcome("file.py::test") == "failed"
+
+
+@pytest.mark.slow  # it downloads
+@pytest.mark.timeout(300)
+def test_only_the_sdist_with_the_pinned_hash_is_unpacked(folder: Path) -> None:
+    """An archive with another hash fails in one line that names the mismatch."""
+    wrong = sources.Sdist("loky", "3.7.0", "0" * 64)
+    with pytest.raises(sources.Unavailable, match="HASH"):
+        sources.fetch_sdist(wrong)
+    assert not (folder / "loky-3.7.0").exists()
+
+
+def _lines(test: str, outcome: str) -> list[dict[str, str]]:
+    when = {"setup": "passed", "call": outcome, "teardown": "passed"}
+    return [{"test": test, "when": key, "outcome": value} for key, value in when.items()]

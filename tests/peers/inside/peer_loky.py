@@ -38,7 +38,7 @@ class _Flags:
         return why
 
 
-class _Pickled:
+class Pickled:
     """A function that only cloudpickle can pickle: the usual way to pass one to a plain pool."""
 
     def __init__(self, function: Any) -> None:
@@ -65,17 +65,14 @@ class ProcessPoolExecutor(Executor):
 
     def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
         if isinstance(fn, types.FunctionType) and "<" in fn.__qualname__:
-            fn = _Pickled(fn)
+            fn = Pickled(fn)
         return super().submit(fn, *args, **kwargs)
 
     def shutdown(
         self, wait: bool = True, *, cancel_futures: bool = False, kill_workers: bool = False
     ) -> None:
-        if kill_workers and not self._flags.shutdown:
-            workers = list(self._processes.values())
-            super().shutdown(wait=False, cancel_futures=True)
-            for each in workers:
-                each.terminate()
+        if kill_workers:
+            self.kill_workers()
         super().shutdown(wait, cancel_futures=cancel_futures)
 
 
@@ -88,6 +85,7 @@ def get_reusable_executor(
     timeout: float | None = 10,
     kill_workers: bool = False,
     reuse: bool | str = "auto",
+    kind: type[ProcessPoolExecutor] = ProcessPoolExecutor,
     **others: Any,
 ) -> ProcessPoolExecutor:
     """Return this thread's executor, or another one where it differs: ours is never resized."""
@@ -107,7 +105,7 @@ def get_reusable_executor(
         if reuse is True:
             context, timeout, others = _of_thread.given
         executor.shutdown(kill_workers=kill_workers)
-    _of_thread.executor = ProcessPoolExecutor(max_workers, context, timeout, **others)
+    _of_thread.executor = kind(max_workers, context, timeout, **others)
     _of_thread.given = (context, timeout, others)
     return _of_thread.executor
 

@@ -6,9 +6,8 @@ only loky's own parts do not run: its resource tracker, backend, synchronization
 
 from __future__ import annotations
 
-import pytest
-
-from tests.peers import running
+from tests.peers.running import Peer
+from tests.peers.sources import Sdist
 
 ALONE = "what does not pickle fails alone: the task raises what unpickling raised"
 NO_RESIZE = "an executor is not resized: another one takes its place"
@@ -105,41 +104,18 @@ NOT_RUN = {
     "test_no_deprecation_warning_is_raised_on_fork": "needs _testcapi, which pyenv does not build",
 }
 
-pytestmark = pytest.mark.server
-
-PEER = running.Peer(
+PEER = Peer(
     "loky",
+    sdist=Sdist(
+        "loky", "3.7.0", "80928106fe18b5300c6f1b3a871d71e68a81dc9b2fe5c8ee4afe93bb9ba6424d"
+    ),
     files=(
         "tests/test_process_executor_spawn.py",
         "tests/test_reusable_executor.py",
         "tests/test_worker_timeout.py",
         "tests/test_loky_module.py",
     ),
-    sample=(
-        "test_process_executor_spawn.py::TestsProcessPoolSpawnExecutor::test_submit_from_callback",
-        "test_process_executor_spawn.py::TestsProcessPoolSpawnExecutor::test_thread_safety",
-        "test_reusable_executor.py::TestExecutorDeadLock::test_queue_full_deadlock",
-        "test_reusable_executor.py::TestExecutorDeadLock::test_crash_races[5]",
-    ),
     better=BETTER,
     left_out=LEFT_OUT,
     not_run=NOT_RUN,
 )
-
-
-@pytest.mark.slow  # its sources are downloaded and built
-@pytest.mark.timeout(300)
-def test_sample() -> None:
-    running.check_sample(PEER)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(240)
-def test_peer(peer_test: str) -> None:
-    running.check(PEER, peer_test)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(240)
-def test_every_entry_of_the_tables_names_a_test() -> None:
-    running.check_tables(PEER)

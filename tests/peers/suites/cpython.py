@@ -7,10 +7,7 @@ ignores the context.
 
 from __future__ import annotations
 
-import functools
 import sys
-
-import pytest
 
 from tests import installed
 from tests.peers import running
@@ -68,10 +65,8 @@ NOT_RUN_SINCE_3_14 = {
     )
 }
 
-pytestmark = pytest.mark.server
 
-
-def peer(python: str, version: tuple[int, ...], sample: tuple[str, ...] = ()) -> running.Peer:
+def peer(python: str, version: tuple[int, ...]) -> running.Peer:
     """Return the tests of an interpreter."""
     is_3_13, is_3_14 = version >= (3, 13), version >= (3, 14)
     better = BETTER | (BETTER_SINCE_3_13 if is_3_13 else {})
@@ -85,7 +80,6 @@ def peer(python: str, version: tuple[int, ...], sample: tuple[str, ...] = ()) ->
                 for name in ("as_completed", "deadlock", "init", "process_pool", "shutdown", "wait")
             ),
         ),
-        sample=sample,
         better=better,
         left_out=LEFT_OUT | (LEFT_OUT_SINCE_3_14 if is_3_14 else {}),
         not_run=NOT_RUN | (NOT_RUN_SINCE_3_14 if is_3_14 else {}),
@@ -93,49 +87,8 @@ def peer(python: str, version: tuple[int, ...], sample: tuple[str, ...] = ()) ->
     )
 
 
-@functools.cache
-def newest() -> running.Peer | None:
-    """Return the tests of the newest other interpreter from 3.13 on, if any."""
-    found = installed.newest_other_python((3, 13))
-    return found and peer(found.path, tuple(map(int, found.version.split("."))))
-
-
-SAMPLE = (
-    "test_concurrent_futures.py::ProcessPoolForkserverProcessPoolShutdownTest::test_cancel_futures",
-    "test_concurrent_futures.py::ProcessPoolForkserverProcessPoolShutdownTest::test_hang_gh83386",
-    "test_concurrent_futures.py::ProcessPoolForkserverProcessPoolShutdownTest::test_interpreter_shutdown",
-    "test_concurrent_futures.py::ProcessPoolForkserverProcessPoolShutdownTest::test_submit_after_interpreter_shutdown",
-    "test_concurrent_futures.py::ProcessPoolForkserverProcessPoolExecutorTest::test_no_stale_references",
-    "test_concurrent_futures.py::ProcessPoolForkserverProcessPoolExecutorTest::test_ressources_gced_in_workers",
-    "test_concurrent_futures.py::ProcessPoolForkserverExecutorDeadlockTest::test_crash_during_result_pickle_on_worker",
-    "test_concurrent_futures.py::ProcessPoolForkserverExecutorDeadlockTest::test_shutdown_deadlock_pickle",
-)
-PEER = peer(sys.executable, sys.version_info[:2], SAMPLE)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(300)
-def test_sample() -> None:
-    running.check_sample(PEER)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(240)
-def test_peer(peer_test: str) -> None:
-    running.check(PEER, peer_test)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(240)
-def test_newest(newest_test: str) -> None:
-    found = newest()
-    if found is None:
-        pytest.skip("there is no other Python from 3.13 on: see offload pythons")
-    running.check(found, newest_test)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(240)
-def test_every_entry_of_the_tables_names_a_test() -> None:
-    for each in filter(None, (PEER, newest())):
-        running.check_tables(each)
+def peers() -> list[running.Peer]:
+    """Return the tests of the running interpreter and of the newest other one from 3.13 on."""
+    other = installed.newest_other_python((3, 13))
+    found = [(other.path, tuple(map(int, other.version.split("."))))] if other else []
+    return [peer(*each) for each in [(sys.executable, sys.version_info[:2]), *found]]
