@@ -200,6 +200,8 @@ def test_json_has_each_figure_under_its_name() -> None:
             "users": 25,
             "requested_rate": None,
             "workers": 4,
+            "processes": None,
+            "requests_by_process": None,
             "driver": "builtin",
             "model": None,
             "rounds": 5,

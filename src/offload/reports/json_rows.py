@@ -23,6 +23,8 @@ def as_dict(row: Row) -> dict[str, object]:
         "users": first.case.users,
         "requested_rate": first.case.asked_rate,
         "workers": first.server.workers,
+        "processes": first.server.processes,
+        "requests_by_process": _requests_by_process(row),
         "driver": first.load.driver,
         "model": row.model,
         "rounds": len(by_round(of_rate(row.windows), rate_of)),
@@ -50,6 +52,13 @@ def as_dict(row: Row) -> dict[str, object]:
         "flags": warnings.row_warnings(row) if row.problem is None else [],
         "problem": None if row.problem is None else str(row.problem),
     }
+
+
+def _requests_by_process(row: Row) -> list[int] | None:
+    """Return the requests of each process, largest first, added over the loads of a row."""
+    known = [r.resources.requests for r in row.records if r.resources.requests is not None]
+    sizes = {len(each) for each in known}
+    return [sum(each) for each in zip(*known, strict=True)] if len(sizes) == 1 else None
 
 
 def as_json(records: Sequence[Record]) -> str:

@@ -17,6 +17,7 @@ SERVER = "the HTTP server"
 STANDARD = "http.server with HTTP/1.0"
 STANDARD_MODULES = ("http_server", "http.server", "wsgiref")  # in the text of a server's file
 TORNADO = "Tornado"
+TORNADO_MODULES = ("tornado", "lifecycle import prefork")
 PACKAGES = ("uvicorn", "gunicorn", "granian", "hypercorn")
 
 
@@ -61,7 +62,7 @@ def _variables(record: Record) -> Mapping[str, object]:
         SERVER: server[0],
         "the event loop": server[1],
         "the listen queue": settings.get("backlog"),
-        "workers": record.server.workers or settings.get("processes"),
+        "workers": record.server.all_workers or record.server.processes,
         "users": record.case.users,
         "kept connections": record.case.keep_alive,
         "Python": record.server.interpreter.get("python"),
@@ -80,4 +81,8 @@ def _server(name: str) -> tuple[str | None, str | None]:
     uvloop = "uvloop" if "uvloop" in entry.needs else None
     if package := next((package for package in PACKAGES if package in entry.needs), None):
         return package, uvloop
-    return (TORNADO, uvloop or "asyncio") if "tornado" in text else (None, uvloop)
+    return (
+        (TORNADO, uvloop or "asyncio")
+        if any(m in text for m in TORNADO_MODULES)
+        else (None, uvloop)
+    )

@@ -1,12 +1,16 @@
-"""The kept connections of a load are counted by process of the server."""
+"""The kept connections and the requests of a load are counted by process of the server."""
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import pytest
 
+from offload.bench.records import lines
 from offload.bench.trial import flags
+from offload.reports import json_rows, warnings
+from offload.reports.rows import rows
 from offload.suites import Case
 from tests.records import changed, new_record
 from tests.rounds import measure_window
@@ -62,3 +66,69 @@ def test_uneven_shares_are_flagged(counts: tuple[int, ...] | None, *, is_flagged
 def test_uneven_shares_are_no_reason_for_a_retry() -> None:
     record = new_record(Case("prefork", "noop_sync"), "run", None)
     assert flags.reasons(changed(record, flags=("uneven: 15, 1",)), []) == {}
+
+
+# One of the processes takes 20 times as long for each request.
+SLOW_IN_ONE = """
+import os, time
+from pathlib import Path
+OWNER = Path(__file__).with_name("owner")
+def answers():
+    try:
+        with OWNER.open("x") as file:
+            file.write(str(os.getpid()))
+    except FileExistsError:
+        pass
+    time.sleep(0.1 if OWNER.read_text() == str(os.getpid()) else 0.005)
+    return "ok"
+"""
+
+
+@on_linux
+@pytest.mark.server
+def test_a_process_that_answers_less_than_the_others_is_shown(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text(SLOW_IN_ONE)
+    task = f"{tmp_path}/slow.py:answers"
+    record = measure_window(Case("prefork", task, 4, settings={"processes": 2}))
+    assert record.problem is None
+    shares = record.resources.requests
+    assert shares is not None
+    assert len(shares) == 2
+    assert shares[0] > flags.UNEVEN_REQUESTS * shares[1]
+    [shown] = [text for text in warnings.of_cases([("it", [record])]) if "uneven" in text]
+    assert f"the server's processes answered {shares[0]}, {shares[1]} requests" in shown
+    assert "reuse_port=yes" in shown
+    again = lines.from_line(lines.to_line(record))
+    assert again.resources.requests == shares
+
+
+@on_linux
+@pytest.mark.server
+def test_a_record_has_both_sizes_and_the_requests_of_each_process() -> None:
+    case = Case("threads", "sleep_short_sync", 8, settings={"processes": 2, "workers": 3})
+    record = measure_window(case)
+    assert record.problem is None
+    server, shares = record.server, record.resources.requests
+    assert (server.workers, server.processes, server.all_workers) == (3, 2, 6)
+    assert shares is not None
+    assert sum(shares) == pytest.approx(record.result.completed, rel=0.3)
+    [row] = [json_rows.as_dict(row) for row in rows([record])]
+    assert (row["workers"], row["processes"]) == (3, 2)
+    assert row["requests_by_process"] == [*shares]
+
+
+@on_linux
+@pytest.mark.server
+def test_a_server_of_one_process_has_no_shares() -> None:
+    record = measure_window(Case("threads", "sleep_short_sync", 4, settings={"workers": 2}))
+    assert (record.problem, record.resources.requests) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("requests", "is_uneven"),
+    [((), False), ((90,), False), ((160, 100), True), ((149, 100), False), ((6, 2), False)],
+)
+def test_shares_of_requests_are_uneven_beyond_chance(
+    requests: tuple[int, ...], *, is_uneven: bool
+) -> None:
+    assert flags.is_uneven(requests) == is_uneven

@@ -28,7 +28,7 @@ def of_case(case: Record, records: Sequence[Record], in_flight: float) -> Ceilin
     number of concurrent requests. If it is below the number of slots, the time per slot includes
     idle time and cannot be used as a service time.
     """
-    workers, slots = case.server.workers, _slots(case)
+    workers, slots = case.server.all_workers, _slots(case)
     alone_s = median(records, lambda r: r.baseline.alone_s)
     slot_s = median(records, lambda r: r.tasks.slot_s)
     if slot_s and in_flight >= SATURATED * (slots or workers or 1):
@@ -71,7 +71,7 @@ def of_workers(case: Record, records: Sequence[Record]) -> float | None:
         return None
     known = [r.baseline.alone_s for r in records if r.baseline.alone_s is not None]
     alone_s = statistics.median_high(known) if known else None
-    return next((c.rate for c in _by_time(alone_s, workers=case.server.workers)), None)
+    return next((c.rate for c in _by_time(alone_s, workers=case.server.all_workers)), None)
 
 
 def _is_cluster(record: Record) -> bool:
@@ -83,14 +83,11 @@ def _is_cluster(record: Record) -> bool:
 
 
 def _slots(record: Record) -> int | None:
-    """Return the number of slots of a server.
-
-    A server that has processes instead of workers reports the slots of one process.
-    """
-    slots, processes = record.tasks.slots, record.server.settings.get("processes")
-    if slots is None or record.server.workers is not None or not isinstance(processes, int):
+    """Return the number of slots of a server, which reports those of one process."""
+    slots, server = record.tasks.slots, record.server
+    if slots is None or server.processes is None:
         return slots
-    return slots * processes
+    return server.all_workers or slots * server.processes
 
 
 def median(records: Sequence[Record], value_of: Callable[[Record], float | None]) -> float | None:

@@ -52,9 +52,10 @@ def form(
 
 
 def workers(case: Case) -> int:
-    """Return the number of workers of a case's server."""
+    """Return the number of workers of a case's server, in all its processes."""
     size = catalog.find_server(case.server).size
-    return int(str(case.settings.get(size or "", WORKERS)))
+    processes = case.settings.get("processes", 1) if size == "workers" else 1
+    return int(str(processes)) * int(str(case.settings.get(size or "", WORKERS)))
 
 
 def _places_of_pairs(

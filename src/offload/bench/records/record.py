@@ -89,6 +89,7 @@ class CaseFacts:
 class ServerFacts:
     """The facts that a server reported: its settings and its interpreter.
 
+    `workers` are those of each process.
     `life_cpu_s` is the CPU time of the server and all its descendants, from start to end.
     """
 
@@ -96,6 +97,17 @@ class ServerFacts:
     settings: Facts = field(default_factory=dict)
     interpreter: Facts = field(default_factory=dict)
     life_cpu_s: float | None = None
+
+    @property
+    def processes(self) -> int | None:
+        """The number of processes that share the port, if the server has such a setting."""
+        processes = self.settings.get("processes")
+        return processes if isinstance(processes, int) else None
+
+    @property
+    def all_workers(self) -> int | None:
+        """The number of workers in all processes; None if the server has no workers."""
+        return None if self.workers is None else self.workers * (self.processes or 1)
 
 
 @dataclass(frozen=True)
@@ -213,7 +225,8 @@ class Resources:
 
     `cpu_s` is user and system time, `queued_s` the time in which its threads waited for a CPU.
     Context switches are those of all threads, except threads that started and ended within 0.1 s.
-    `connections` has the number of kept connections of each accepting process, in descending order.
+    `connections` has the number of kept connections of each accepting process, in descending order,
+    `requests` the number of requests that each process answered: None if only one can.
     `listen_overflows` is the number of connections that the server's listen queue dropped; if this
     is unknown, that of all listen queues of the machine.
     """
@@ -228,6 +241,7 @@ class Resources:
     threads: int | None = None
     fds: int | None = None
     connections: tuple[int, ...] | None = None
+    requests: tuple[int, ...] | None = None
     listen_overflows: int | None = None
     memory: Memory = Memory()
     host: HostUse = HostUse()

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from offload.bench.records.record import HostUse, Memory, Resources
 from offload.bench.telemetry import connections, host_counters, listen_queue
 from offload.bench.telemetry.counters import CounterSeries
+from offload.bench.telemetry.process_counts import Reader
 from offload.bench.telemetry.process_tree import ProcessTree
 from offload.errors import StartError
 
@@ -26,6 +27,7 @@ class ResourceSampler:
     and of idle servers, whose CPU time is added to that of this process. `port` is the server's:
     the connections that its listen queue drops are counted, and with `keep_alive` its connections.
     If the system does not report drops by port, those of all ports of the machine are counted.
+    `counts` are those of the server's processes.
     """
 
     def __init__(
@@ -34,11 +36,14 @@ class ResourceSampler:
         ours: Sequence[int] = (),
         port: int | None = None,
         keep_alive: bool = False,
+        counts: Reader | None = None,
     ) -> None:
         self._tree = None if pid is None else ProcessTree(pid)
         self._ours = [tree for each in ours if (tree := _tree_of(each)) is not None]
         self._port, self._keep_alive = port, keep_alive
         self._queue = None if port is None or listen_queue.dropped(port) is None else port
+        self._counts = counts
+        self._processes = 0  # that have counts
         self._connections: tuple[int, ...] = ()
         self._series = CounterSeries()
         self._peaks: dict[str, float] = {}
@@ -80,6 +85,7 @@ class ResourceSampler:
             switches_voluntary=_whole(increases["switches_voluntary"]),
             switches_involuntary=_whole(increases["switches_involuntary"]),
             connections=self._connections or None,
+            requests=self._requests(window),
             listen_overflows=_whole(increases["overflows"]),
             host=HostUse(
                 busy_s=_rounded(increases["busy_s"]),
@@ -88,6 +94,12 @@ class ResourceSampler:
                 cpu_pressure=_share(increases["pressure_s"], seconds),
             ),
         )
+
+    def _requests(self, window: tuple[float, float] | None) -> tuple[int, ...] | None:
+        """Return the requests of each process, in descending order; None if some are unknown."""
+        found = [self._series.increase(f"requests {n}", window) for n in range(self._processes)]
+        known = [round(count) for count in found if count is not None]
+        return tuple(sorted(known, reverse=True)) if known and len(known) == len(found) else None
 
     def _read_until_stopped(self) -> None:
         count, took = 0, 0.0
@@ -108,6 +120,10 @@ class ResourceSampler:
         used = [tree.cpu_s() for tree in self._ours]
         known = [seconds for seconds in used if seconds is not None]
         reading["own_s"] = time.process_time() + sum(known) if len(known) == len(used) else None
+        if self._counts is not None:
+            counts = self._counts.responses()
+            self._processes = len(counts)
+            reading |= {f"requests {n}": float(count) for n, count in enumerate(counts)}
         if self._tree is not None:
             reading |= self._tree.counters()
             self._update_peaks(self._tree.sizes())

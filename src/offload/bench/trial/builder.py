@@ -21,6 +21,7 @@ CLUSTER = ("scheduler", "ssh", "isolate")  # of dask
 SETTINGS = (
     "workers",
     "processes",
+    "reuse_port",
     "backlog",
     "start_method",
     "protect",

@@ -6,6 +6,7 @@ retry of the same case has raised before.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 from offload.bench.analysis import disturbance
@@ -20,6 +21,8 @@ LITTLE = 0.02  # maximum difference of rate x mean / users from 1
 EXACT = "per request"  # the method of response times that were measured independently of the rate
 STALL = 0.035  # s by which a kept connection is slower: a delayed ACK takes 40 ms
 UNEVEN = 2  # maximum ratio of the connections of two processes of a server
+UNEVEN_REQUESTS = 1.5  # the same for their requests
+CHANCE = 3.0  # standard deviations by which chance alone may divide requests unevenly
 # Kinds of flags that may be absent in a retry. None depends on the rate, so that retries do not
 # select rates.
 PASSING = {
@@ -130,7 +133,13 @@ def _detect(record: Record) -> Iterator[Flag]:
         yield Flag("stall", more, remedy)
     if (differs := _differing_count(record.load)) is not None:
         yield Flag("count", differs, "load the server by this command only")
-    if _is_uneven(record.resources.connections or ()):
+    if is_uneven(requests := record.resources.requests or ()):
+        shares = ", ".join(str(count) for count in requests)
+        remedy = "use more processes or users"
+        if record.server.settings.get("reuse_port") == "no":
+            remedy = "reuse_port=yes divides connections evenly"
+        yield Flag("uneven", f"the server's processes answered {shares} requests", remedy)
+    elif _is_uneven(record.resources.connections or ()):
         shares = ", ".join(str(count) for count in record.resources.connections or ())
         had = f"the server's processes had {shares} connections"
         yield Flag("uneven", had, "use more users")
@@ -158,6 +167,15 @@ def _differing_count(load: LoadFacts) -> str | None:
 
 def _stall_s(record: Record) -> float:
     return (record.baseline.kept_s or 0.0) - (record.baseline.alone_s or 0.0)
+
+
+def is_uneven(requests: Sequence[int]) -> bool:
+    """Whether requests were divided between processes more unevenly than by chance."""
+    if len(requests) < 2:
+        return False
+    most, least = max(requests), min(requests)
+    by_chance = CHANCE * math.sqrt(most + least)
+    return most > UNEVEN_REQUESTS * least and most - least > by_chance
 
 
 def _is_uneven(connections: Sequence[int]) -> bool:

@@ -104,8 +104,7 @@ def cycle_s(case: CaseFacts, server: ServerFacts, before: Baseline) -> float:
 
 def _workers(server: ServerFacts) -> int:
     """Return the number of workers in all processes of a server; 1 if it has no such setting."""
-    processes = server.settings.get("processes")
-    return (server.workers or 1) * (processes if isinstance(processes, int) else 1)
+    return server.all_workers or server.processes or 1
 
 
 def longest_alone_s(case: CaseFacts, reported: Mapping[str, object]) -> float:

@@ -54,8 +54,11 @@ def create() -> Counts:
     return _counts[-1]
 
 
-def share() -> str | None:
-    """Create the memory for the processes of this server; return its path, None without one."""
+def share() -> dict[str, object] | None:
+    """Create the memory for the processes of this server; return its layout, None without one.
+
+    Another process of this user can read it: see bench/telemetry/process_counts.py.
+    """
     if not hasattr(os, "memfd_create"):
         return None
     try:
@@ -65,7 +68,7 @@ def share() -> str | None:
         return None
     os.environ[VARIABLE] = path = f"/proc/{os.getpid()}/fd/{descriptor}"
     _map(descriptor)
-    return path
+    return {"path": path, "columns": COLUMNS, "responses": [_INDEX[name] for name in EVENTS]}
 
 
 def join() -> None:
@@ -101,20 +104,6 @@ def totals() -> dict[str, int] | None:
     return {
         name: sum(row[_INDEX[name]] for row in (alive if name in NOW else rows)) for name in NAMES
     }
-
-
-class Reader:
-    """Reads the counts of a server from another process."""
-
-    def __init__(self, path: str) -> None:
-        """Open the memory of a server; raise OSError if the server has ended."""
-        with _opened(path) as descriptor:
-            self._table = memoryview(mmap.mmap(descriptor, SIZE, prot=mmap.PROT_READ)).cast("q")
-
-    def responses(self) -> list[int]:
-        """Return how many requests each process has answered since the start of the server."""
-        columns = [_INDEX[name] for name in EVENTS]
-        return [sum(row[each] for each in columns) for row in _used(self._table)]
 
 
 @contextmanager
