@@ -114,21 +114,18 @@ class Prior:
 
     def is_possible(self, setup: Setup) -> bool:
         """Whether a set-up has the sizes that the question permits, and works in the probe."""
-        question, probe = self.question, self.probe
-        if question.connections is not None and (setup.slots or 0) > question.connections:
-            return False
-        if question.users is not None and (setup.slots or 0) >= 2 * question.users > 2:
+        question, probe, slots = self.question, self.probe, setup.slots or 0
+        has_idle_slots = question.users is not None and slots >= 2 * question.users > 2
+        if has_idle_slots or (question.connections is not None and slots > question.connections):
             return False
         if question.memory_mib is not None and self.memory_mib(setup) > question.memory_mib:
             return False
-        if setup.kind == THREADS and probe.is_unsafe_in_threads and (setup.workers or 1) > 1:
-            return False
-        if setup.kind == LOOPS and probe.fails_on_loop:
-            return False
-        several = setup.all_processes > 1
-        if several and probe.fails_in_processes:
-            return False
-        return not question.isolate or setup.kind == POOL
+        fails = (
+            (setup.kind == THREADS and setup.workers != 1 and probe.is_unsafe_in_threads)
+            or (setup.kind == LOOPS and probe.fails_on_loop)
+            or (setup.all_processes > 1 and probe.fails_in_processes)
+        )
+        return not fails and (not question.isolate or setup.kind == POOL)
 
     def neighbours(self, setup: Setup) -> list[Setup]:
         """Return half and twice of either size, the most promising first.
