@@ -73,7 +73,9 @@ def test_memory_of_calls_in_progress_limits_the_slots() -> None:
     assert found.call_mib == 64.0
     assert not found.is_possible(Setup("threads", THREADS, 1, 16))
     assert found.is_possible(Setup("threads", THREADS, 1, 4))
-    assert found.candidates(SERVERS)
+    [*threads] = [each for each in found.candidates(SERVERS) if each.kind == THREADS]
+    assert threads
+    assert all(found.memory_mib(each) <= 512 for each in threads)
 
 
 def test_isolation_needs_a_pool() -> None:

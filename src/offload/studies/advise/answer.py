@@ -33,6 +33,7 @@ from offload.suites import Case
 from offload.units import percent, seconds
 
 MOST_ROWS = 5
+LARGE_CALL_MIB = 4.0
 CLIENT_SHARE = 0.1  # of the CPU, above which the load tool limits what was measured
 P_NAMES = {0.99: "p99", 0.95: "p95", 0.9: "p90", 0.5: "p50"}
 
@@ -281,7 +282,7 @@ def _memory_ratio(one: Evidence, other: Evidence) -> str:
 
 def _notes(answer: Answer) -> Iterator[str]:
     """Yield what the reader must know: reserves, connections, health checks, assumptions."""
-    best, probe = answer.best, answer.prior.probe
+    best, prior, probe = answer.best, answer.prior, answer.prior.probe
     setup = best.setup
     if setup.processes == 1 and setup.kind != POOL:
         yield "One process has no reserve: a crash stops all."
@@ -291,6 +292,10 @@ def _notes(answer: Answer) -> Iterator[str]:
         blocks = f"A call blocks the event loop for {seconds(probe.on_loop_s)}"
         fix = " Move the blocking part to a thread first." if probe.is_coroutine else ""
         yield f"{blocks}: health checks wait behind it.{fix}"
+    if prior.call_mib > LARGE_CALL_MIB:
+        yield f"Memory grows by {prior.call_mib:.0f} MiB for each call in progress."
+    if leak_mib := probe.process.leak_mib:
+        yield f"It leaks {leak_mib:.2g} MiB a call{_calls_until(answer.question, prior, leak_mib)}."
     share = best.client_share
     if share is not None and share > CLIENT_SHARE and best.cpu_ms:
         alone = 1000 * probe.capacity / best.cpu_ms
@@ -301,6 +306,14 @@ def _notes(answer: Answer) -> Iterator[str]:
     if answer.missing:
         yield f"Not installed, so not measured: {', '.join(answer.missing)}."
     yield "This holds for this machine: repeat it in the container where it will run."
+
+
+def _calls_until(question: Question, prior: Prior, leak_mib: float) -> str:
+    """Return after how many calls of a process a leak reaches the memory limit."""
+    if question.memory_mib is None:
+        return ": restart its processes after a number of calls"
+    left_mib = question.memory_mib - (prior.probe.process.imported_mib or 0.0)
+    return f": it reaches {question.memory_mib:.0f} MiB after {left_mib / leak_mib:.0f} calls"
 
 
 def as_dict(answer: Answer, handler: Handler | None = None) -> dict[str, Any]:

@@ -68,9 +68,6 @@ def choose(question: Question, found: Sequence[Evidence], blocks_s: float) -> Ch
         return [each for each in those if is_kept(each)]
 
     works = keep([*found], lambda e: e.problem is None and bool(e.rates), "fails under load")
-    works = keep(
-        works, lambda e: e.leak_mib == 0 or not any(not o.leak_mib for o in works), "leaks"
-    )
     for name, carries in _requirements(question):
         if any(map(carries, works)):
             works = keep(works, carries, f"misses the required {name}")

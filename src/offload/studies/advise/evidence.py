@@ -65,7 +65,7 @@ class Evidence:
     `rates` are the capacities in requests/s by round. `memory_mib` is the peak under load: private
     pages of all processes, and the pages that they share once. `latencies` are at the request rates
     that all set-ups with latencies share, in ascending order. `client_share` is the share of the
-    machine's CPU that the load tool used. `leak_mib` is the growth for each call; 0: none.
+    machine's CPU that the load tool used.
     """
 
     setup: Setup
@@ -75,7 +75,6 @@ class Evidence:
     users: int | None = None
     client_share: float | None = None
     latencies: tuple[Latency, ...] = ()
-    leak_mib: float = 0.0
     problem: str | None = None
 
     @property

@@ -81,20 +81,24 @@ class Prior:
     @property
     def call_mib(self) -> float:
         """The memory of one call in progress in MiB; 0 if it is unknown."""
-        points = [p for p in self.probe.of_kind("threads") if p.worker_mib is not None]
-        return (points[-1].worker_mib or 0.0) if points else 0.0
+        return max((p.worker_mib or 0.0 for p in self.probe.of_kind("threads")), default=0.0)
 
     def slots(self, setup: Setup) -> int:
-        """Return the slots for each process of a set-up with enough of them, a power of two."""
+        """Return the slots for each process of a set-up: a power of two, if no limit is lower."""
         unlimited = replace(setup, workers=10**6)
         in_progress = self.capacity(unlimited) * self.probe.call.wall_s
         count = max(1.0, NEEDED * in_progress / setup.processes)
         if self.question.users is not None:
             count = min(count, self.question.users / setup.processes)
+        size = int(2 ** math.ceil(math.log2(max(1.0, count))))
         if self.question.connections is not None:
-            count = min(count, self.question.connections / setup.processes)
-            return max(1, int(count))
-        return int(2 ** math.ceil(math.log2(max(1.0, count))))
+            size = min(size, self.question.connections // setup.processes)
+        if self.question.memory_mib is not None:
+            one = self.memory_mib(replace(setup, workers=1))
+            each_mib = self.memory_mib(replace(setup, workers=2)) - one
+            left_mib = self.question.memory_mib - one
+            size = min(size, 1 + int(left_mib / each_mib) if each_mib > 0 else size)
+        return max(1, size)
 
     def candidates(self, servers: Sequence[str]) -> list[Setup]:
         """Return the set-ups to measure first, at most MOST_CANDIDATES, the best prior first.

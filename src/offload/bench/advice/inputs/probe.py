@@ -20,8 +20,9 @@ class Point:
 
     `failed` is the share of calls that raised an exception. `results` is the number of different
     results. `worker_mib` is the memory of each process without shared pages (USS). For threads it
-    is the growth of their process (PSS), divided by their number. `on_loop_s` is the time for
-    which a call occupies the event loop; None if it is unknown, or if there is no loop.
+    is the growth of their process to its peak while they run (PSS), divided by their number.
+    `on_loop_s` is the time for which a call occupies the event loop; None if it is unknown, or if
+    there is no loop.
     """
 
     kind: str

@@ -6,6 +6,7 @@ import json
 import math
 import statistics
 import sys
+import threading
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -36,6 +37,7 @@ LONGEST_POINT_S = 5.0  # expected time of one call of each worker: limits their 
 LONGEST_START_S = 6.0  # expected time in which processes import the task and call it: limits them
 AT_ONCE = 0.8  # time alone over that of concurrent calls, above which they ran at once; a guess
 CROWDING = "crowding"
+PEAK_EVERY_S = 0.02  # s between two readings of the memory of calls in threads
 
 
 class ProbeTimeout(RunError):
@@ -204,14 +206,15 @@ def point(
     """
     idle = _pids(child) if idle is None else idle
     before_mib = memory_mib(child.pid) if kind == THREADS else None
-    found = request(child, kind, count, POINT_S, margin_s)
+    with PeakMemory(child.pid) as peak:
+        found = request(child, kind, count, POINT_S, margin_s)
     worker_mib = None
     if kind == PROCESSES:
         added = [p for p in tree(child.pid) if p.pid not in idle]
         known = [mib for p in added if (mib := uss_mib(p)) is not None]
         worker_mib = sum(known) / count if known else None
-    elif before_mib and (after_mib := memory_mib(child.pid)):
-        worker_mib = max(0.0, after_mib - before_mib) / count
+    elif before_mib and peak.mib:
+        worker_mib = max(0.0, peak.mib - before_mib) / count
     return Point(
         kind,
         count,
@@ -224,6 +227,29 @@ def point(
         worker_mib,
         found.get("on_loop_s"),
     )
+
+
+class PeakMemory:
+    """The peak memory of a process without its descendants, while its calls run."""
+
+    def __init__(self, pid: int) -> None:
+        self.mib = memory_mib(pid)
+        self._pid = pid
+        self._has_ended = threading.Event()
+        self._thread = threading.Thread(target=self._read, daemon=True)
+
+    def __enter__(self) -> PeakMemory:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._has_ended.set()
+        self._thread.join()
+
+    def _read(self) -> None:
+        while not self._has_ended.wait(PEAK_EVERY_S):
+            if (mib := memory_mib(self._pid)) is not None:
+                self.mib = max(mib, self.mib or 0.0)
 
 
 def request(
