@@ -11,6 +11,7 @@ import pytest
 from offload import documents
 from offload.bench.advice.inputs import probe_points
 from offload.bench.planning import plan_file, planned_records
+from offload.bench.records import journal
 from offload.bench.records.record import LONG, WINDOW
 from offload.cli import advise_function
 from offload.errors import RunError, StorageError
@@ -19,6 +20,7 @@ from offload.studies.advise import answer, race, study
 from offload.studies.advise.answer import Answer
 from offload.studies.advise.choice import Question
 from offload.suites import Case
+from tests.commands import fab_here
 
 SHOP = "import time\ndef quote():\n    time.sleep(0.02)\n    return b'1'\n"
 Answered = tuple[Answer, Path, list[str]]
@@ -118,6 +120,39 @@ def test_a_disturbed_measurement_has_no_verdict(answered: Answered) -> None:
     found = answer.document(replace(answered[0], disturbed=disturbed))
     assert not found.has_verdict
     assert found.headline.startswith("No advice for ")
+
+
+@pytest.fixture
+def command(answered: Answered, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command advise, with this answer."""
+    monkeypatch.setattr(study, "advise", lambda *_: answered[0])
+    monkeypatch.setattr(journal, "new_run", lambda _: answered[1])
+
+
+@pytest.mark.server
+def test_an_interrupt_while_the_report_is_written_does_not_lose_the_answer(
+    command: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(_: Path) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(advise_function, "write_report", interrupted)
+    said = fab_here("advise:noop_sync")
+    assert said.returncode == 130
+    assert said.stdout.startswith("Deploy ")
+
+
+@pytest.mark.server
+def test_an_answer_without_its_program_is_not_lost(
+    command: None, answered: Answered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = replace(answered[0].prior.probe, task="gone.py:quote")
+    without = replace(answered[0], prior=replace(answered[0].prior, probe=gone))
+    monkeypatch.setattr(study, "advise", lambda *_: without)
+    said = fab_here("advise:noop_sync,code=fastapi")
+    assert said.returncode == 2
+    assert said.stdout.startswith("Deploy ")
+    assert said.stderr.splitlines()[-1].startswith("error: no file ")
 
 
 def test_a_memory_below_one_process_is_one_line(tmp_path: Path) -> None:
