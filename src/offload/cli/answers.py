@@ -137,9 +137,14 @@ def _gil_cost(plan: Plan, folder: Path, records: Sequence[Record], style: str) -
 
 def _scaling(plan: Plan, folder: Path, records: Sequence[Record], style: str) -> None:
     from offload.bench.experiments import sweep
-    from offload.reports.tables import scaling_table
+    from offload.reports.tables import grid_table, scaling_table
 
-    found = sweep.fit(records, sweep.varied(plan.cases))
+    if (over := sweep.varied(plan.cases)) == sweep.SIZES:
+        grid = sweep.fit_grid(records)
+        print(grid_table.as_json(grid) if style == "json" else grid_table.text(grid))
+        check_disturbance(grid.disturbed)
+        return
+    found = sweep.fit(records, over)
     print(scaling_table.as_json(found) if style == "json" else scaling_table.text(found))
     check_disturbance(found.disturbed)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import count, takewhile
 from pathlib import Path
 
 from offload.errors import UsageError
@@ -34,8 +35,13 @@ def number(name: str, text: str, minimum: float, maximum: float) -> float:
     return float(text)
 
 
-def whole_numbers(name: str, text: str, minimum: int, maximum: int) -> list[int]:
-    """Parse `1+2+4`, or a range `1..16` into at most 10 numbers in geometric progression."""
+def whole_numbers(
+    name: str, text: str, minimum: int, maximum: int, doubles: bool = False
+) -> list[int]:
+    """Parse `1+2+4`, or a range `1..16` into at most 10 numbers in geometric progression.
+
+    With `doubles` each number of a range is twice the one before it, except the last.
+    """
     first, dots, last = text.partition("..")
     if not dots:
         return sorted({whole_number(name, word, minimum, maximum) for word in text.split("+")})
@@ -45,6 +51,8 @@ def whole_numbers(name: str, text: str, minimum: int, maximum: int) -> list[int]
     )
     if low >= high:
         raise UsageError(f"{_given(name, text)} must be ascending", f"write {name}=1..16")
+    if doubles:
+        return [*takewhile(lambda number: number < high, (low << step for step in count())), high]
     if high - low < MAX_NUMBERS:
         return list(range(low, high + 1))
     return sorted(

@@ -17,7 +17,7 @@ from offload.bench.records.record import WINDOW, Record
 from offload.bench.stats.models import scaling
 from offload.cli.commands import cases, understand
 from offload.errors import RunError
-from offload.reports.tables import scaling_table
+from offload.reports.tables import grid_table, scaling_table
 from offload.suites import Case
 from tests import ROOT
 from tests.commands import FAB, fab, fab_here
@@ -41,12 +41,22 @@ def test_not_all_servers_of_a_long_sweep_are_started_at_once(
     monkeypatch.setattr(cases, "start_run", planned)
     assert fab_here(f"scale:3/noop_sync,workers={MANY}").returncode == RunError.exit_code
     fab_here("scale:3x2/noop_sync,users=1+2+3+4")
-    over_workers, over_users = plans
+    fab_here("scale:3/noop_sync,processes=1..4,workers=8..64")
+    fab_here("scale:3x8/noop_sync,processes=1+2")
+    fab_here("scale:prefork/noop_sync,processes=1..3")
+    fab_here("scale:3/noop_sync,processes=2,workers=1+2")
+    over_workers, over_users, *over_sizes = plans
     assert {place for block in over_workers.blocks for place in block.cases} == {*range(12)}
     assert max(len(block.cases) for block in over_workers.blocks) == blocks.MOST
     assert over_users.blocks == (Block((0, 1, 2, 3)),)
     varied = [sweep.varied(plan.cases) for plan in plans]
-    assert varied == [sweep.WORKERS, sweep.USERS]
+    grid, over_processes, of_prefork, of_two = [sweep.varied(p.cases) for p in over_sizes]
+    assert varied[:2] == [sweep.WORKERS, sweep.USERS]
+    assert (grid, over_processes) == (sweep.SIZES, sweep.PROCESSES)
+    assert (of_prefork, of_two) == (sweep.WORKERS, sweep.WORKERS)
+    names = [case.name.partition("/")[0] for case in over_sizes[0].cases]
+    assert names == [f"3x{p}x{t}" for p in (1, 2, 4) for t in (8, 16, 32, 64)]
+    assert {each.settings["processes"] for each in over_sizes[3].cases} == {2}
 
 
 def test_one_number_is_refused_because_it_varies_nothing() -> None:
@@ -167,3 +177,74 @@ def test_a_disturbed_sweep_and_gil_cost_end_with_exit_code_7(
         assert (ended.returncode, ended.stdout.split()[0].rstrip(",")) == (7, first), ended
         assert "No verdict: disturbed: other processes used 50 %" in ended.stdout
         assert ended.stderr.splitlines()[-1].startswith("error: no verdict: end the other proc")
+
+
+WRONG = {
+    "3x2/noop_sync,workers=1+2": "has a number of workers, and workers= varies it: leave x2 out",
+    "3x2x4/noop_sync,processes=1+2": "has a number of processes, and processes= varies it",
+    "3/noop_sync,processes=0+2": "processes='0' is not a whole number from 1 to 64",
+    "3/noop_sync,processes=1..65": "is not a whole number from 1 to 64",
+    "3/noop_sync,processes=2,workers=8": "varies nothing",
+    "3/noop_sync,processes=64,workers=128+256": "64 processes of 128 workers are 8192",
+    "3/noop_sync,processes=1+2+3+4+5+6+7,workers=1+2+3+4+5+6": "42 sizes are more than 36",
+    "prefork/noop_sync,processes=1+2,workers=1+2": "prefork has one size",
+    "4/noop_sync,processes=1+2": "processes has one process that accepts connections",
+    "1/noop_sync,workers=1+2": "sync has no workers",
+}
+
+
+@pytest.mark.parametrize(("words", "message"), WRONG.items())
+def test_wrong_sizes_are_one_line(words: str, message: str) -> None:
+    done = fab_here(f"scale:{words}")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert message in done.stderr
+
+
+def gridded(rates: dict[tuple[int, int], float], **values: object) -> sweep.Grid:
+    """A grid whose sizes have two windows each, of which one is 1 % faster."""
+    own = []
+    for (processes, workers), rate in rates.items():
+        settings = {"processes": processes, "workers": workers}
+        record = new_record(Case("threads", "noop_sync", settings=settings), "run", None)
+        for number, factor in ((1, 0.995), (2, 1.005)):
+            own.append(
+                changed(
+                    record,
+                    kind=WINDOW,
+                    round=number,
+                    rate=rate * factor,
+                    completed=100,
+                    workers=workers,
+                    settings={"processes": processes},
+                    **values,
+                )
+            )
+    return sweep.fit_grid(own)
+
+
+def test_a_grid_shows_each_pair_of_sizes_and_the_fewest_that_are_enough() -> None:
+    rates = {(1, 8): 200.0, (1, 32): 400.0, (2, 8): 396.0, (2, 32): 404.0}
+    grid = gridded(rates)
+    assert (grid.highest[0], grid.enough) == ((2, 32), (1, 32))
+    lines = grid_table.text(grid).splitlines()
+    assert lines[0].split() == ["processes", "8", "workers", "32", "workers"]
+    assert [line.split()[0] for line in lines[2:4]] == ["1", "2"]
+    assert "200.00/s" in lines[2]
+    assert "403.99/s" in lines[3]  # a geometric mean
+    values = json.loads(grid_table.as_json(grid))
+    assert values["highest_at"] == {"processes": 2, "workers": 32}
+    assert values["enough_at"] == {"processes": 1, "workers": 32}
+    assert [(p["processes"], p["workers"]) for p in values["points"]] == [*rates]
+    sentence = grid_table.sentences(grid)[0]
+    assert sentence.startswith("Highest rate: 403.99/s with 2 processes of 32 workers; at least 97")
+    assert "with 1 process of 32 workers" in sentence
+
+
+@pytest.mark.slow
+@pytest.mark.server
+def test_a_grid_is_measured(tmp_path: Path) -> None:
+    done = fab_here("scale:3/sleep_short_sync,processes=1+2,workers=1+4,users=8,format=json")
+    assert done.returncode in (0, 7), done.stderr
+    values = json.loads(done.stdout)
+    assert len(values["points"]) == 4
+    assert values["highest_at"]["workers"] == 4

@@ -1,8 +1,11 @@
-"""A sweep: the rate of one case as a function of its workers or users, and a model fitted to it."""
+"""A sweep: the rate of one case as a function of its workers, processes or users, with a model.
+
+A grid varies processes and workers together, and has no model.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from offload.bench.analysis import disturbance, rate
@@ -16,13 +19,15 @@ from offload.flags import Flag
 from offload.registry import catalog
 from offload.suites import Case
 
-WORKERS, USERS = "workers", "users"
+WORKERS, PROCESSES, USERS = "workers", "processes", "users"
+SIZES = "processes and workers"  # what a grid varies
+Size = tuple[int, int]  # processes, and the workers of each
 NEARLY_HIGHEST = 0.97  # share of the highest rate, beyond which more is not worth its cost; a guess
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """The rates of one case `over` workers or users, and the choice of a model.
+    """The rates of one case `over` workers, processes or users, and the choice of a model.
 
     `points` are (number, estimate of the rate in requests/s), in ascending order, and `windows` are
     the windows of each number. `disturbed` is the reason if other processes disturbed
@@ -59,42 +64,111 @@ class Sweep:
         return tuple(None if e.value is None else next(known, None) for _, e in self.points)
 
 
+@dataclass(frozen=True)
+class Grid:
+    """The rates of one case by its processes and the workers of each, in ascending order.
+
+    `windows` and `disturbed` are as in a sweep.
+    """
+
+    points: Mapping[Size, Estimate]
+    windows: Mapping[Size, Sequence[Record]]
+    disturbed: Flag | None = None
+
+    @property
+    def highest(self) -> tuple[Size, float]:
+        """The sizes with the highest rate, and that rate in requests/s."""
+        return max(self._known, key=lambda point: point[1])
+
+    @property
+    def enough(self) -> Size:
+        """The fewest processes, then the fewest workers, with NEARLY_HIGHEST of that rate."""
+        return next(n for n, value in self._known if value >= NEARLY_HIGHEST * self.highest[1])
+
+    @property
+    def _known(self) -> list[tuple[Size, float]]:
+        return [(size, e.value) for size, e in self.points.items() if e.value is not None]
+
+
 def cases(case: Case, over: str, numbers: Sequence[int]) -> tuple[Case, ...]:
-    """Return a case with each number of workers or users.
+    """Return a case with each number of workers, processes or users.
 
     For a server that has processes instead of workers, vary the number of processes. Raise
     UsageError for a server that has neither.
     """
     if over == USERS:
         return tuple(replace(case, users=number) for number in numbers)
-    size = catalog.find_server(case.server).size
+    server = catalog.find_server(case.server)
+    size = server.size if over == WORKERS else PROCESSES
+    if over == PROCESSES and PROCESSES not in server.settings:
+        raise catalog.without_processes(server)
     if size is None:
         raise UsageError(f"{case.server} has no workers", "sweep over users=1..64")
     return tuple(replace(case, settings={**case.settings, size: number}) for number in numbers)
 
 
+def grid_cases(case: Case, processes: Sequence[int], workers: Sequence[int]) -> tuple[Case, ...]:
+    """Return a case with each number of processes and each number of workers; raise UsageError."""
+    return tuple(
+        each for one in cases(case, PROCESSES, processes) for each in cases(one, WORKERS, workers)
+    )
+
+
 def varied(cases: Sequence[Case]) -> str:
-    """Return the variable of a sweep: WORKERS or USERS."""
-    has_size = all(catalog.find_server(case.server).size in case.settings for case in cases)
-    return WORKERS if has_size and len({case.users for case in cases}) == 1 else USERS
+    """Return the variable of a sweep: WORKERS, PROCESSES or USERS; SIZES of a grid."""
+    size = catalog.find_server(cases[0].server).size
+    if size is None or len({case.users for case in cases}) > 1:
+        return USERS
+    processes, workers = (
+        len({case.settings.get(key) for case in cases}) > 1 for key in (PROCESSES, size)
+    )
+    if processes and size != PROCESSES:
+        return SIZES if workers else PROCESSES
+    return WORKERS if size in cases[0].settings else USERS
 
 
 def fit(records: Sequence[Record], over: str) -> Sweep:
     """Fit a model to the rates of a sweep; raise RunError if there are none."""
     found: dict[int, list[Record]] = {}
     for record in RunRecords(records).windows():
-        number = _workers(record) if over == WORKERS else record.case.users
+        number = _number(record, over)
         if number is not None:
             found.setdefault(number, []).append(record)
     points = tuple((number, rate.of_windows(windows)) for number, windows in sorted(found.items()))
     known = [(float(number), e.value) for number, e in points if e.value is not None]
     if not known:
-        last = RunRecords(records).last_attempts()
-        problem = next((record.problem.text for record in last if record.problem), None)
-        raise RunError(f"no number of {over} has a rate: {problem or 'no load was measured'}")
-    flags = (disturbance.between(windows, []) for windows in found.values())
-    disturbed = next((flag for flag in flags if flag is not None), None)
-    return Sweep(over, points, scaling.choose(known), found, disturbed)
+        raise _without_rate(records, over)
+    return Sweep(over, points, scaling.choose(known), found, _disturbed(found.values()))
+
+
+def fit_grid(records: Sequence[Record]) -> Grid:
+    """Return the rates of a grid; raise RunError if there are none."""
+    found: dict[Size, list[Record]] = {}
+    for record in RunRecords(records).windows():
+        if record.server.processes is not None and record.server.workers is not None:
+            size = record.server.processes, record.server.workers
+            found.setdefault(size, []).append(record)
+    points = {size: rate.of_windows(windows) for size, windows in sorted(found.items())}
+    if all(estimate.value is None for estimate in points.values()):
+        raise _without_rate(records, SIZES)
+    return Grid(points, found, _disturbed(found.values()))
+
+
+def _without_rate(records: Sequence[Record], over: str) -> RunError:
+    last = RunRecords(records).last_attempts()
+    problem = next((record.problem.text for record in last if record.problem), None)
+    return RunError(f"no number of {over} has a rate: {problem or 'no load was measured'}")
+
+
+def _disturbed(windows: Iterable[Sequence[Record]]) -> Flag | None:
+    flags = (disturbance.between(own, []) for own in windows)
+    return next((flag for flag in flags if flag is not None), None)
+
+
+def _number(record: Record, over: str) -> int | None:
+    if over == USERS:
+        return record.case.users
+    return _workers(record) if over == WORKERS else record.server.processes
 
 
 def _workers(record: Record) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 from invoke import Context
 
@@ -10,7 +11,12 @@ from offload.cli import arguments, case_options, command
 from offload.cli.answers import print_answer
 from offload.cli.plan_run import show, start_run, with_load
 from offload.errors import UsageError
-from offload.registry import catalog
+from offload.registry import catalog, setting_limits
+
+if TYPE_CHECKING:
+    from offload.suites import Case
+
+MOST_SIZES = 36  # of a grid: each takes about half a minute
 
 
 @command("Measure")
@@ -152,6 +158,7 @@ def scale(
     header: str = "",
     open: bool = False,  # noqa: A002
     format: str = "text",  # noqa: A002
+    processes: str = "",
 ) -> None:
     """Find where more workers stop helping: offload scale 3/xml_lxml_sync workers=1..16.
 
@@ -170,6 +177,8 @@ def scale(
     header      'Name: value' to send, several as 'A: 1; B: 2', or @FILE with one in each line
     open        yes: show the run live in a browser: see offload live
     format      text (default) or json
+    processes   numbers of processes that share the port; together with workers=, every pair is
+                measured, and ranges double: processes=1..4 workers=8..64 are 12 sizes
 
     The exit code is 5 if no number has a rate, and 7 if other processes disturbed the measurement.
     """
@@ -178,24 +187,60 @@ def scale(
     from offload.bench.stats.models import scaling
 
     arguments.one_of("format", format, "text", "json")
-    if not workers and not users:
-        raise UsageError("nothing to vary", "use workers=1..16 or users=1..64")
-    over = sweep.WORKERS if workers else sweep.USERS
-    numbers = arguments.whole_numbers(over, workers or users, 1, 256 if workers else 20_000)
-    if len(numbers) == 1:
-        raise UsageError(f"{over}={numbers[0]} varies nothing", f"use a range: {over}=1..16")
-    user_count = arguments.whole_number("users", users or "25", 1, 20_000) if workers else 1
+    if not workers and not users and not processes:
+        raise UsageError("nothing to vary", "use workers=1..16, processes=1..4 or users=1..64")
     user_request = case_options.request_of(request, method, body, header)
     base = case_options.complete(case_options.case(case, app), path, user_request)
-    size = catalog.find_server(base.server).size or ""
-    if workers and size in base.settings:
-        what = f"{case!r} has a number of workers, and workers= varies it"
-        raise UsageError(what, f"leave x{base.settings[size]} out")
+    is_of_sizes = bool(workers or processes)
+    user_count = arguments.whole_number("users", users or "25", 1, 20_000) if is_of_sizes else 1
     [one] = with_load([base], user_count, keep_alive)
-    cases = sweep.cases(one, over, numbers)
-    if few := scaling.too_few(numbers):
+    if is_of_sizes:
+        cases = _sizes(one, case, processes, workers)
+    else:
+        cases = sweep.cases(one, sweep.USERS, _numbers(sweep.USERS, users, 20_000))
+    if len(cases) == 1:
+        raise UsageError(f"{cases[0].name} alone varies nothing", "use a range, such as 1..16")
+    if sweep.varied(cases) != sweep.SIZES and (few := scaling.too_few(range(len(cases)))):
         print(f"rates only, no model: {few}", file=sys.stderr)
     seed = plan.new_seed()
     planned = plan.Plan("scale", cases, seed, driver=None, quick=True, blocks=blocks.form(cases))
     folder, records = start_run(planned, open)
     print_answer(planned, folder, records, format)
+
+
+def _numbers(name: str, text: str, most: int) -> list[int]:
+    numbers = arguments.whole_numbers(name, text, 1, most)
+    if len(numbers) == 1:
+        raise UsageError(f"{name}={numbers[0]} varies nothing", f"use a range: {name}=1..16")
+    return numbers
+
+
+def _sizes(one: Case, case: str, processes: str, workers: str) -> tuple[Case, ...]:
+    """Return a case in the sizes of the options `processes` and `workers`; raise UsageError."""
+    from offload.bench.experiments import sweep
+
+    server = catalog.find_server(one.server)
+    given = {"processes": processes, "workers": workers}
+    numbers: dict[str, list[int]] = {}
+    for name, text in given.items():
+        if not text:
+            continue
+        setting = name if name in server.settings else server.size or name
+        if setting in one.settings:
+            what = f"{case!r} has a number of {setting}, and {name}= varies it"
+            raise UsageError(what, f"leave x{one.settings[setting]} out")
+        most = setting_limits.maximum(setting, server.settings.get(setting))
+        numbers[name] = arguments.whole_numbers(name, text, 1, most, doubles=all(given.values()))
+    if len(numbers) == 1:
+        [(name, only)] = numbers.items()
+        found = sweep.cases(one, name, only)
+    elif "workers" in server.settings:
+        found = sweep.grid_cases(one, numbers["processes"], numbers["workers"])
+    else:
+        raise UsageError(f"{server.name} has one size", "leave processes= or workers= out")
+    for each in found:
+        setting_limits.check_product(each.settings, server.settings)
+    if len(found) > MOST_SIZES:
+        what = f"{len(found)} sizes are more than {MOST_SIZES}"
+        raise UsageError(what, "list fewer: processes=1+2,workers=8+32")
+    return found

@@ -35,7 +35,14 @@ from offload.reports.gil.effects import Effect
 from offload.reports.html import repeat_command
 from offload.reports.html.parts import Table, table, text
 from offload.reports.html.run import MeasuredRun
-from offload.reports.tables import capacity_table, formats, labels, measurement, scaling_table
+from offload.reports.tables import (
+    capacity_table,
+    formats,
+    grid_table,
+    labels,
+    measurement,
+    scaling_table,
+)
 
 GOOD, BAD, UNCLEAR, PLAIN = "good", "bad", "unclear", "plain"
 TONES = {
@@ -106,11 +113,21 @@ def gil_of(run: MeasuredRun) -> GilCost | None:
 
 
 def sweep_of(run: MeasuredRun) -> sweep.Sweep | None:
-    """Return the sweep of a run of offload scale; None for other runs."""
-    if run.plan is None or run.suite != "scale":
+    """Return the sweep of a run of offload scale over one size or users; None for other runs."""
+    if run.plan is None or run.suite != "scale" or sweep.varied(run.plan.cases) == sweep.SIZES:
         return None
     try:
         return sweep.fit(run.records, sweep.varied(run.plan.cases))
+    except UserError:  # no window has a rate
+        return None
+
+
+def grid_of(run: MeasuredRun) -> sweep.Grid | None:
+    """Return the grid of a run of offload scale over two sizes; None for other runs."""
+    if run.plan is None or run.suite != "scale" or sweep.varied(run.plan.cases) != sweep.SIZES:
+        return None
+    try:
+        return sweep.fit_grid(run.records)
     except UserError:  # no window has a rate
         return None
 
@@ -183,6 +200,9 @@ def _scaling(run: MeasuredRun) -> Iterator[Verdict]:
     if (found := sweep_of(run)) is not None:
         tone = PLAIN if found.disturbed is None else UNCLEAR
         yield from (Verdict(line, tone=tone) for line in scaling_table.sentences(found))
+    if (grid := grid_of(run)) is not None:
+        tone = PLAIN if grid.disturbed is None else UNCLEAR
+        yield from (Verdict(line, tone=tone) for line in grid_table.sentences(grid))
 
 
 def _capacity(run: MeasuredRun) -> Iterator[Verdict]:

@@ -95,16 +95,19 @@ def _suite(plan: Plan) -> str:
 
 def _scale(plan: Plan) -> str | None:
     over, first = sweep.varied(plan.cases), plan.cases[0]
-    size = catalog.find_server(first.server).size
-    if over == sweep.WORKERS:
-        numbers = _sizes(plan.cases)
-        users = [] if first.users == DEFAULT_USERS else [f"users={first.users}"]
-        first = replace(first, settings={k: v for k, v in first.settings.items() if k != size})
+    size = catalog.find_server(first.server).size or ""
+    if over == sweep.USERS:
+        numbers = {"users": sorted({case.users for case in plan.cases})}
+        users = []
     else:
-        numbers, users = sorted({case.users for case in plan.cases}), []
+        names = {"workers": size} | ({"processes": "processes"} if size == "workers" else {})
+        numbers = {name: _numbers(plan.cases, setting) for name, setting in names.items()}
+        users = [] if first.users == DEFAULT_USERS else [f"users={first.users}"]
+        kept = {k: v for k, v in first.settings.items() if k not in names.values()}
+        first = replace(first, settings=kept)
     spelled = _case_arguments(first)
-    varied = f"{over}={'+'.join(map(str, numbers))}"
-    return None if spelled is None else _join("scale", [*spelled, varied, *users], first)
+    varied = [f"{name}={'+'.join(map(str, each))}" for name, each in numbers.items() if each]
+    return None if spelled is None else _join("scale", [*spelled, *varied, *users], first)
 
 
 def _capacity(plan: Plan, target: LatencyTarget) -> str | None:
@@ -142,8 +145,12 @@ def _gate(plan: Plan, terms: GateTerms) -> str | None:
 
 def _sizes(cases: Sequence[Case]) -> list[int]:
     """Return the numbers of workers or processes of cases, ascending."""
-    sizes = {case.settings.get(catalog.find_server(case.server).size or "") for case in cases}
-    return sorted(size for size in sizes if isinstance(size, int)) or [4]
+    return _numbers(cases, catalog.find_server(cases[0].server).size or "") or [4]
+
+
+def _numbers(cases: Sequence[Case], setting: str) -> list[int]:
+    found = {case.settings.get(setting) for case in cases}
+    return sorted(number for number in found if isinstance(number, int))
 
 
 def _case_of(run: MeasuredRun, row: Row) -> Case | None:
@@ -151,7 +158,8 @@ def _case_of(run: MeasuredRun, row: Row) -> Case | None:
     first = row.first
     candidates = [*run.plan.cases] if run.plan is not None else []
     size = catalog.find_server(first.case.server).size
-    for settings in ({}, {size: first.server.workers} if size else {}):
+    both = {"processes": first.server.processes} if size == "workers" else {}
+    for settings in ({}, *({**more, size: first.server.workers} for more in ({}, both) if size)):
         sent: dict[str, Any] = dict(first.case.request or {})
         candidates.append(
             Case(
@@ -216,7 +224,8 @@ def _case_arguments(case: Case) -> list[str] | None:
     A case of another checkout or environment has none either.
     """
     server = catalog.find_server(case.server)
-    settings = {name: value for name, value in case.settings.items() if name != server.size}
+    sizes = {server.size, "processes"} if server.size in case.settings else {server.size}
+    settings = {name: value for name, value in case.settings.items() if name not in sizes}
     is_protected = settings.pop("protect", "no") == "yes"  # its name contains this
     if {*settings} - {"bind"} or case.origin is not None:
         return None

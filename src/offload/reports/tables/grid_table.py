@@ -1,0 +1,82 @@
+"""Table of the rates by processes and the workers of each, as text or JSON."""
+
+from __future__ import annotations
+
+import json
+
+from tabulate import tabulate
+
+from offload.bench.experiments.sweep import NEARLY_HIGHEST, Grid, Size
+from offload.reports import warnings
+from offload.units import percent
+
+
+def text(grid: Grid) -> str:
+    """Render the rates, one row for each number of processes, and the sizes to use."""
+    columns = sorted({workers for _, workers in grid.points})
+    head = ("processes", *(counted(number, "worker") for number in columns))
+    rows = [
+        (str(processes), *(_cell(grid, (processes, workers)) for workers in columns))
+        for processes in sorted({processes for processes, _ in grid.points})
+    ]
+    table = tabulate(rows, head, colalign=("right",) * len(head), disable_numparse=True)
+    return "\n".join([table, "", *sentences(grid), *_flags(grid)])
+
+
+def as_json(grid: Grid) -> str:
+    """Return the points as a JSON object; rates are in requests/s."""
+    points = [
+        {**_sizes(size), "rate": e.value, "rate_low": e.low, "rate_high": e.high}
+        for size, e in grid.points.items()
+    ]
+    return json.dumps(
+        {
+            "over": ["processes", "workers"],
+            "points": points,
+            "highest_at": _sizes(grid.highest[0]),
+            "enough_at": _sizes(grid.enough),
+            "disturbed": grid.disturbed and str(grid.disturbed),
+            "flags": _flags(grid),
+        },
+        indent=2,
+    )
+
+
+def sentences(grid: Grid) -> list[str]:
+    """Return which sizes are enough, or why there is no verdict."""
+    if grid.disturbed is not None:
+        return [f"No verdict: {grid.disturbed}."]
+    (highest, rate), enough = grid.highest, grid.enough
+    words = f"Highest rate: {rate:.2f}/s with {_named(highest)}"
+    if enough != highest:
+        words += f"; at least {percent(NEARLY_HIGHEST)} of it with {_named(enough)}"
+    widest = max(grid.points[size].half_width or 0.0 for size in (enough, highest))
+    if widest > 1 - NEARLY_HIGHEST:
+        return [f"{words}. This is not certain: the rates have intervals of +-{percent(widest)}."]
+    return [f"{words}."]
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}{'e' * noun.endswith('s')}s"
+
+
+def _cell(grid: Grid, size: Size) -> str:
+    estimate = grid.points.get(size)
+    if estimate is None or estimate.value is None:
+        return "-"
+    width = "" if estimate.half_width is None else f" +-{percent(estimate.half_width)}"
+    return f"{estimate.value:.2f}/s{width}"
+
+
+def _named(size: Size) -> str:
+    return f"{counted(size[0], 'process')} of {counted(size[1], 'worker')}"
+
+
+def _sizes(size: Size) -> dict[str, int]:
+    return {"processes": size[0], "workers": size[1]}
+
+
+def _flags(grid: Grid) -> list[str]:
+    """Return the warnings on the windows of all points."""
+    return warnings.of_cases((_named(size), grid.windows[size]) for size in grid.points)
