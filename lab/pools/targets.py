@@ -15,7 +15,7 @@ from lab.pools.run import Line
 from lab.pools.summary import REFERENCE
 from offload.bench.stats import ratio
 from offload.bench.stats.ratio import Interval
-from pipepool.configuration import configure
+from pipepool.configuration import PoolOptions
 
 POOL, ZERO_COPY_RESULT, EXECUTOR = "PipePool", "PipePool zero_copy_result", "PipeExecutor"
 SERVER = "pipes"  # the server with a PipePool
@@ -81,7 +81,7 @@ def measure_targets(quick: bool, workers: int, on_progress: Callable[[str], None
 
 def is_polling(workers: int) -> bool:
     """Return whether the workers of a pool poll by default on this machine."""
-    return configure(workers).setup.busy_wait > 0
+    return PoolOptions(workers).setup.busy_wait > 0
 
 
 def check_targets(lines: Sequence[Line], servers: Sequence[Hop], polls: bool) -> list[CheckResult]:

@@ -92,12 +92,12 @@ def test_workers_poll_by_default_if_each_can_have_a_cpu(
 ) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(cpus), raising=False)
     monkeypatch.setattr(configuration, "_cgroup_quota", lambda: quota)
-    assert configuration.configure(workers).setup.busy_wait == us * 1000
+    assert configuration.PoolOptions(workers).setup.busy_wait == us * 1000
 
 
 def test_busy_wait_overrides_the_default() -> None:
-    assert configuration.configure(1, busy_wait=False).setup.busy_wait == 0
-    assert configuration.configure(64, busy_wait=True).setup.busy_wait == 200_000
+    assert configuration.PoolOptions(1, busy_wait=False).setup.busy_wait == 0
+    assert configuration.PoolOptions(64, busy_wait=True).setup.busy_wait == 200_000
 
 
 def test_idle_workers_use_no_cpu() -> None:

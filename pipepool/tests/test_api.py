@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 import logging
 import os
 import signal
@@ -18,6 +19,34 @@ from pool_tests import calls
 from pool_tests.helpers import LIMIT, in_pool, wait_for, wait_until
 
 pytestmark = pytest.mark.server  # starts worker processes
+
+
+POSITIONAL = {
+    PipePool: ["max_workers", "initializer", "initargs"],
+    PipeExecutor: ["max_workers", "mp_context", "initializer", "initargs"],  # the standard order
+}
+KEYWORDS = [
+    "preload",
+    "max_tasks_per_child",
+    "max_queue",
+    "context",
+    "finalizer",
+    "start_timeout",
+    "busy_wait",
+    "shared_memory",
+    "metrics",
+]
+
+
+@pytest.mark.parametrize("pool", POSITIONAL)
+def test_the_signature_names_every_parameter_with_its_default(pool: Any) -> None:
+    parameters = inspect.signature(pool).parameters.values()
+    assert [each.name for each in parameters] == POSITIONAL[pool] + KEYWORDS
+    keywords = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY]
+    assert keywords == KEYWORDS
+    assert all(each.default is not each.empty for each in parameters)
+    with pytest.raises(TypeError, match="max_worker'"):
+        pool(max_worker=1)
 
 
 def test_kwargs_are_keyword_arguments_of_the_function_not_of_the_pool() -> None:

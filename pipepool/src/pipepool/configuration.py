@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import math
 import operator
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from multiprocessing import context as process_context
 from multiprocessing import reduction, resource_sharer
 from pathlib import Path
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from pipepool.scheduling.accounting import TaskMetrics
 from pipepool.workers.shared_memory import ARENA_SIZE, PAGE
 from pipepool.workers.worker import Setup
 from pipepool.workers.worker_connection import check_seconds
+
+P = ParamSpec("P")
+TObject = TypeVar("TObject")
+TOptions = TypeVar("TOptions")
 
 CGROUP = Path("/sys/fs/cgroup")
 LONG_BUSY_WAIT = 200_000  # ns; about twice the cost of falling asleep and being woken
@@ -24,76 +30,118 @@ SHORT_BUSY_WAIT = 150_000  # ns; without two spare CPUs
 MOST_SHARED_MEMORY = 1 << 40  # bytes
 
 
-@dataclass(frozen=True)
-class Config:
-    """The configuration of a pool, as `configure` has checked it."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class KeywordOptions:
+    """The keyword parameters of PipePool and of PipeExecutor."""
 
-    workers: int
-    max_tasks: int | None  # of one worker, which is then replaced
-    preload: tuple[str, ...]
-    arena_size: int  # bytes of shared memory in each direction, for each worker
-    start_timeout: float | None  # s for the start of each worker
-    max_queue: int | None  # tasks that may wait
-    metrics: Callable[[Any], object] | None  # called at the end of each task
-    setup: Setup
+    preload: Sequence[str] = ()
+    max_tasks_per_child: int | None = None
+    max_queue: int | None = None
+    context: Sequence[str] = ()
+    finalizer: Callable[[], object] | None = None
+    start_timeout: float | None = None
+    busy_wait: bool | None = None
+    shared_memory: int = ARENA_SIZE
+    metrics: Callable[[TaskMetrics], object] | None = None
 
 
-def configure(
-    max_workers: int | None = None,
-    initializer: Callable[..., object] | None = None,
-    initargs: tuple[Any, ...] = (),
-    *,
-    preload: Sequence[str] = (),
-    max_tasks_per_child: int | None = None,
-    max_queue: int | None = None,
-    context: Sequence[str] = (),
-    finalizer: Callable[[], object] | None = None,
-    start_timeout: float | None = None,
-    busy_wait: bool | None = None,
-    shared_memory: int = ARENA_SIZE,
-    metrics: Callable[[TaskMetrics], object] | None = None,
-) -> Config:
-    """Check the parameters of a pool and return its configuration.
+@dataclass(frozen=True, eq=False)
+class PoolOptions(KeywordOptions):
+    """The parameters of a pool.
 
     Raises TypeError or ValueError, with the messages of the standard executors.
     """
-    if max_workers is None:
-        max_workers = available_cpus()
-    max_workers = operator.index(max_workers)
-    if max_workers <= 0:
-        raise ValueError("max_workers must be greater than 0")
-    callables = ("initializer", initializer), ("finalizer", finalizer), ("metrics", metrics)
-    for name, function in callables:
-        if function is not None and not callable(function):
-            raise TypeError(f"{name} must be a callable")
-    if max_tasks_per_child is not None:
-        if not isinstance(max_tasks_per_child, int):
-            raise TypeError("max_tasks_per_child must be an integer")
-        if max_tasks_per_child <= 0:
-            raise ValueError("max_tasks_per_child must be >= 1")
-        max_tasks_per_child = min(max_tasks_per_child, sys.maxsize)
-    if max_queue is not None and operator.index(max_queue) < 0:
-        raise ValueError("max_queue must be at least 0, or None for any number")
-    if not PAGE <= operator.index(shared_memory) <= MOST_SHARED_MEMORY:
-        raise ValueError(f"shared_memory must be {PAGE} to {MOST_SHARED_MEMORY} bytes")
-    start_timeout = check_seconds("start_timeout", start_timeout)
-    if isinstance(preload, str) or isinstance(context, str):
-        raise TypeError("preload and context must be lists of names, not one string")
-    setup = Setup(
-        initializer, initargs, finalizer, tuple(context), _busy_wait_ns(busy_wait, max_workers)
-    )
-    check_picklable(setup)
-    size = -(-shared_memory // PAGE) * PAGE
-    return Config(
-        max_workers,
-        max_tasks_per_child,
-        tuple(preload),
-        size,
-        start_timeout,
-        max_queue,
-        metrics,
-        setup,
-    )
+
+    max_workers: int | None = None
+    initializer: Callable[..., object] | None = None
+    initargs: tuple[Any, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.workers <= 0:
+            raise ValueError("max_workers must be greater than 0")
+        for name in ("initializer", "finalizer", "metrics"):
+            if getattr(self, name) is not None and not callable(getattr(self, name)):
+                raise TypeError(f"{name} must be a callable")
+        if self.max_tasks_per_child is not None:
+            if not isinstance(self.max_tasks_per_child, int):
+                raise TypeError("max_tasks_per_child must be an integer")
+            if self.max_tasks_per_child <= 0:
+                raise ValueError("max_tasks_per_child must be >= 1")
+        if self.max_queue is not None and operator.index(self.max_queue) < 0:
+            raise ValueError("max_queue must be at least 0, or None for any number")
+        if not PAGE <= operator.index(self.shared_memory) <= MOST_SHARED_MEMORY:
+            raise ValueError(f"shared_memory must be {PAGE} to {MOST_SHARED_MEMORY} bytes")
+        start_timeout = check_seconds("start_timeout", self.start_timeout)
+        if isinstance(self.preload, str) or isinstance(self.context, str):
+            raise TypeError("preload and context must be lists of names, not one string")
+        # The caller may change its lists later.
+        object.__setattr__(self, "start_timeout", start_timeout)
+        object.__setattr__(self, "preload", tuple(self.preload))
+        object.__setattr__(self, "context", tuple(self.context))
+        check_picklable(self.setup)
+
+    @functools.cached_property
+    def workers(self) -> int:
+        """The number of workers."""
+        return available_cpus() if self.max_workers is None else operator.index(self.max_workers)
+
+    @property
+    def tasks_per_worker(self) -> float:
+        """The number of tasks after which a worker is replaced, which may be infinite."""
+        most = self.max_tasks_per_child
+        return math.inf if most is None else float(min(most, sys.maxsize))
+
+    @property
+    def arena_size(self) -> int:
+        """The bytes of shared memory in each direction, for each worker."""
+        return -(-self.shared_memory // PAGE) * PAGE
+
+    @functools.cached_property
+    def setup(self) -> Setup:
+        """What each worker gets before its first task."""
+        return Setup(
+            self.initializer,
+            self.initargs,
+            self.finalizer,
+            tuple(self.context),
+            _busy_wait_ns(self.busy_wait, self.workers),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ExecutorOptions(KeywordOptions):
+    """The parameters of a PipeExecutor; `mp_context` is ignored."""
+
+    max_workers: int | None = None
+    mp_context: object = None
+    initializer: Callable[..., object] | None = None
+    initargs: tuple[Any, ...] = ()
+
+    def pool_options(self) -> PoolOptions:
+        """Return the parameters of its pool."""
+        keywords = {each.name: getattr(self, each.name) for each in fields(KeywordOptions)}
+        return PoolOptions(self.max_workers, self.initializer, self.initargs, **keywords)
+
+
+def accept_fields(
+    options: Callable[P, TOptions],
+) -> Callable[[Callable[[TObject, TOptions], None]], Callable[Concatenate[TObject, P], None]]:
+    """Make a method that takes a dataclass accept its fields, which `help` shows."""
+
+    def decorate(
+        method: Callable[[TObject, TOptions], None],
+    ) -> Callable[Concatenate[TObject, P], None]:
+        @functools.wraps(method)
+        def accept(self: TObject, /, *args: P.args, **kwargs: P.kwargs) -> None:
+            method(self, options(*args, **kwargs))
+
+        signature: Any = inspect.signature(options)
+        first = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        parameters = [first, *signature.parameters.values()]
+        accept.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+        return accept
+
+    return decorate
 
 
 def available_cpus() -> int:

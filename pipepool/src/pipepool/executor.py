@@ -21,17 +21,16 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, Future
 from types import FrameType
 from typing import Any, TypeVar
 
-from pipepool.configuration import Config, configure
+from pipepool.configuration import ExecutorOptions, PoolOptions, accept_fields
 from pipepool.exceptions import BrokenWorker
-from pipepool.scheduling.accounting import TaskMetrics, log
+from pipepool.scheduling.accounting import log
 from pipepool.scheduling.scheduler import Scheduler
 from pipepool.workers.protocol import Encoder
-from pipepool.workers.shared_memory import ARENA_SIZE
 from pipepool.workers.worker import ContextVariables
 from pipepool.workers.worker_connection import DEFAULTS, Options
 
@@ -68,39 +67,10 @@ class PipeExecutor(Executor):
     ((3, 2), [1, 2])
     """
 
-    def __init__(
-        self,
-        max_workers: int | None = None,
-        mp_context: object = None,
-        initializer: Callable[..., object] | None = None,
-        initargs: tuple[Any, ...] = (),
-        *,
-        preload: Sequence[str] = (),
-        max_tasks_per_child: int | None = None,
-        max_queue: int | None = None,
-        context: Sequence[str] = (),
-        finalizer: Callable[[], object] | None = None,
-        start_timeout: float | None = None,
-        busy_wait: bool | None = None,
-        shared_memory: int = ARENA_SIZE,
-        metrics: Callable[[TaskMetrics], object] | None = None,
-    ) -> None:
-        config = configure(
-            max_workers,
-            initializer,
-            initargs,
-            preload=preload,
-            max_tasks_per_child=max_tasks_per_child,
-            max_queue=max_queue,
-            context=context,
-            finalizer=finalizer,
-            start_timeout=start_timeout,
-            busy_wait=busy_wait,
-            shared_memory=shared_memory,
-            metrics=metrics,
-        )
-        self._engine = _Engine(config)
-        self._variables = ContextVariables(context) if context else None
+    @accept_fields(ExecutorOptions)
+    def __init__(self, options: ExecutorOptions) -> None:
+        self._engine = _Engine(options.pool_options())
+        self._variables = ContextVariables(options.context) if options.context else None
         _engines.add(self._engine)
         # The thread refers to the engine only, so a garbage-collected executor shuts down.
         weakref.finalize(self, self._engine.finish).atexit = False
@@ -222,8 +192,8 @@ class _Phase(enum.IntEnum):
 class _Engine:
     """Runs a scheduler in a thread that starts with the first call and ends after `finish`."""
 
-    def __init__(self, config: Config) -> None:
-        self._config = config
+    def __init__(self, options: PoolOptions) -> None:
+        self._options = options
         self._create_locks()
         self._calls: list[Call] = []  # handed over, and not submitted yet
         self._thread: threading.Thread | None = None
@@ -329,7 +299,7 @@ class _Engine:
     async def _serve(self) -> None:
         loop = asyncio.get_running_loop()
         self._end = asyncio.Event()
-        self._scheduler = Scheduler(loop, self._config, Future.set_running_or_notify_cancel)
+        self._scheduler = Scheduler(loop, self._options, Future.set_running_or_notify_cancel)
         with self._lock:
             self._loop = loop
         try:

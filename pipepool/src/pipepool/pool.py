@@ -7,16 +7,14 @@ import itertools
 import operator
 from asyncio import _get_running_loop
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any, TypeVar, TypeVarTuple
 
-from pipepool.configuration import configure
+from pipepool.configuration import PoolOptions, accept_fields
 from pipepool.exceptions import BrokenWorker
-from pipepool.scheduling.accounting import TaskMetrics
 from pipepool.scheduling.scheduler import Scheduler
 from pipepool.stats import Stats, stats_of
-from pipepool.workers.shared_memory import ARENA_SIZE
 from pipepool.workers.worker import ContextVariables
 from pipepool.workers.worker_connection import DEFAULTS, Options, check_seconds
 
@@ -32,7 +30,9 @@ class PipePool:
 
     * `initializer(*initargs)` runs in each worker before its first task, `finalizer()` at its end.
     * `preload` names modules that are imported once, before the workers are forked.
-    * `max_tasks_per_child` is the number of tasks after which a worker is replaced.
+    * `max_tasks_per_child` is the number of tasks after which a worker is replaced. It then ends by
+      itself, as in the standard executor: a thread, queue or finalizer that does not end keeps it,
+      without a limit. After 10 s this is logged. There are at most 3 processes for each worker.
     * `max_queue` is the number of tasks that may wait for a worker; while the pool starts, one more
       may wait for each worker that is not ready.
     * `context` names context variables, "module:name", whose values are sent with each task.
@@ -53,37 +53,10 @@ class PipePool:
     (3, 2) [1, 2]
     """
 
-    def __init__(
-        self,
-        max_workers: int | None = None,
-        initializer: Callable[..., object] | None = None,
-        initargs: tuple[Any, ...] = (),
-        *,
-        preload: Sequence[str] = (),
-        max_tasks_per_child: int | None = None,
-        max_queue: int | None = None,
-        context: Sequence[str] = (),
-        finalizer: Callable[[], object] | None = None,
-        start_timeout: float | None = None,
-        busy_wait: bool | None = None,
-        shared_memory: int = ARENA_SIZE,
-        metrics: Callable[[TaskMetrics], object] | None = None,
-    ) -> None:
-        self._config = configure(
-            max_workers,
-            initializer,
-            initargs,
-            preload=preload,
-            max_tasks_per_child=max_tasks_per_child,
-            max_queue=max_queue,
-            context=context,
-            finalizer=finalizer,
-            start_timeout=start_timeout,
-            busy_wait=busy_wait,
-            shared_memory=shared_memory,
-            metrics=metrics,
-        )
-        self._variables = ContextVariables(context) if context else None
+    @accept_fields(PoolOptions)
+    def __init__(self, options: PoolOptions) -> None:
+        self._config = options
+        self._variables = ContextVariables(options.context) if options.context else None
         self._scheduler: Scheduler | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._endings: list[asyncio.Future[None]] = []  # of starts that were cancelled
@@ -359,11 +332,11 @@ class PipePool:
         """Reject new tasks, wait for the others, end the workers and wait until they have ended.
 
         Workers run their finalizers, wait for threads that tasks started and write queues of
-        multiprocessing to the end. `grace` limits all of it together, in seconds; None: no limit,
-        as in the standard executor. Then the workers are killed, with 0 at once; tasks that have
-        not ended fail with BrokenWorker. The workers are also killed if `close` is cancelled. No
-        process of the pool is left in any case. If `grace` is not a number, `close` raises
-        TypeError and the pool remains open.
+        multiprocessing to the end. `grace` limits all of it together, in seconds. Then the workers
+        are killed, with 0 at once; tasks that have not ended fail with BrokenWorker. None: no
+        limit, as in the standard executor, so a thread that never ends makes `close` wait forever.
+        The workers are also killed if `close` is cancelled. No process of the pool is left in any
+        case. If `grace` is not a number, `close` raises TypeError and the pool remains open.
         """
         grace = check_seconds("grace", grace)
         await self._close(grace, grace)

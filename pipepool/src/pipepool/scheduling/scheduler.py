@@ -17,7 +17,7 @@ from functools import partial
 from time import monotonic_ns
 from typing import Any
 
-from pipepool.configuration import Config
+from pipepool.configuration import PoolOptions
 from pipepool.exceptions import BrokenWorker, QueueFull, TaskExit, error_text, worker_ended
 from pipepool.scheduling.accounting import Accounting, is_in_main_thread, log, log_callback_error
 from pipepool.scheduling.deadlines import Deadlines
@@ -59,22 +59,22 @@ class Scheduler:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        config: Config,
+        options: PoolOptions,
         claim: Callable[[Any], bool] | None = None,
     ) -> None:
         self._loop = loop
-        self._max_queue = config.max_queue
+        self._max_queue = options.max_queue
         self._claim = claim
         self._functions = Functions()
         self._flush_is_scheduled = self._check_is_scheduled = False
         self.queue = Queue()
-        self.accounting = Accounting(loop, config.metrics)
+        self.accounting = Accounting(loop, options.metrics)
         self.running = 0  # tasks that workers hold, including those that have timed out
         self.waiting_for_start = 0  # callers of the pool's `start`
         self._cancellations = Cancellations()
         self.was_start_reported = False  # a call of `start` has returned
         self.broken: str | None = None  # why no worker can be started, for good
-        self.manager = WorkerManager(loop, config, self)
+        self.manager = WorkerManager(loop, options, self)
         self._deadlines = Deadlines(loop, self.accounting, self._fail_and_stop, self.manager.kill)
         _schedulers.add(self)
 

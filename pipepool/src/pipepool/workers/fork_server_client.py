@@ -57,7 +57,7 @@ class ForkServerClient:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        preload: tuple[str, ...],
+        preload: list[str],
         grace: float,
         manager: WorkerManager,
     ) -> None:
@@ -72,7 +72,7 @@ class ForkServerClient:
         self.ended = loop.create_future()
         self.heard_at = 0.0  # loop time of its last report
         identity = process.current_process()._identity
-        first = pickle.dumps((_preparation(), identity, list(preload), grace))
+        first = pickle.dumps((_preparation(), identity, preload, grace))
         self._control, theirs = socket_pair()
         for end in (self._control, theirs):
             end.settimeout(None)  # not the default timeout of the application

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import enum
 import logging
+import math
 import os
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipepool.configuration import Config, pickle_for_child, pickle_once
+from pipepool.configuration import PoolOptions, pickle_for_child, pickle_once
 from pipepool.exceptions import error_text
 from pipepool.workers.fork_server_client import FINALIZER_GRACE, ORPHAN_GRACE, ForkServerClient
 from pipepool.workers.worker_connection import (
@@ -52,16 +53,16 @@ class WorkerManager:
     """Keeps `config.workers` workers active. `open` lists those that accept tasks."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, config: Config, scheduler: Scheduler
+        self, loop: asyncio.AbstractEventLoop, config: PoolOptions, scheduler: Scheduler
     ) -> None:
         self._loop = loop
         self._config = config
         self._scheduler = scheduler
         self._setup = config.setup
         self._pickled_setup = pickle_once(self._setup)
-        self.counts_tasks = config.max_tasks is not None
-        self._quota = float("inf") if config.max_tasks is None else float(config.max_tasks)
-        self.replace_at = max(1.0, self._quota // REPLACE_AT) if config.max_tasks else -1.0
+        self._quota = config.tasks_per_worker
+        self.counts_tasks = self._quota < math.inf
+        self.replace_at = max(1.0, self._quota // REPLACE_AT) if self.counts_tasks else -1.0
         self._token = 0
         self._state = State.STARTING
         self._pause = 0.0
@@ -88,7 +89,7 @@ class WorkerManager:
 
     def _start_fork_server(self) -> ForkServerClient:
         grace = FINALIZER_GRACE if self._setup.finalizer else ORPHAN_GRACE
-        return ForkServerClient(self._loop, self._config.preload, grace, self)
+        return ForkServerClient(self._loop, list(self._config.preload), grace, self)
 
     # Facts
 
