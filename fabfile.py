@@ -1,20 +1,15 @@
-"""The commands. `fab` lists them, `fab --help COMMAND` explains one, `fab list` names what runs."""
-
-from __future__ import annotations
+"""The words of `fab`: they are rewritten to commands of `offload`, which lists them."""
 
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent
-sys.path[:0] = [str(ROOT / "src"), str(ROOT / "pipepool" / "src")]
+sys.path[:0] = [str(Path(__file__).resolve().parent / name) for name in ("src", "pipepool/src")]
 
 from offload import interrupts  # noqa: E402 - sys.path is set above
 
 interrupts.end_on_interrupt()
+import fabric.main  # noqa: E402
 
-from fabric.main import program  # noqa: E402
+from offload.cli import fab  # noqa: E402
 
-from offload.cli.program import COMMANDS, accept  # noqa: E402 - sys.path is set above
-
-globals().update(COMMANDS)
-accept(program)
+fab.main(fabric.main.program)

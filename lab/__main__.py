@@ -24,9 +24,9 @@ def experiments() -> dict[str, Path]:
 
 
 def _print_entries() -> None:
-    from lab.commands import COMMANDS
+    from lab.commands import PROGRAM
 
-    lines = {name: each.__doc__ or "" for name, each in COMMANDS.items()}
+    lines = {name: PROGRAM.docstring(name) for name in PROGRAM.commands}
     for name, path in experiments().items():
         lines[name] = ast.get_docstring(ast.parse(path.read_bytes())) or ""
     width = max(map(len, lines))
@@ -49,17 +49,15 @@ def main() -> None:
         module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
         runpy.run_module(module, run_name="__main__", alter_sys=True)
         return
-    from lab.commands import COMMANDS, run  # slow: it imports Fabric
+    from lab.commands import PROGRAM
 
-    name = words[0].partition(":")[0]
-    if name.replace("-", "_") not in COMMANDS:
-        from offload.errors import escaped
+    if words[0].replace("-", "_") not in PROGRAM.commands:
         from offload.registry.catalog import unknown
 
-        text = unknown("lab/", name, [*COMMANDS, *scripts], NAME)
-        print(f"error: {escaped(str(text))}", file=sys.stderr)
-        sys.exit(text.exit_code)
-    run(words)
+        error = unknown("lab/", words[0], [*PROGRAM.commands, *scripts], NAME)
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    sys.exit(PROGRAM.run(words))
 
 
 if __name__ == "__main__":

@@ -9,13 +9,14 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import fabric.main
 import pytest
 
+from offload.cli import program as cli
 from tests import ROOT
 from tests.waiting import read_line
 
@@ -35,15 +36,26 @@ def fab_here(*words: str) -> CompletedCommand:
 
     For tests of output and exit codes, of commands that start and interrupt nothing else.
     """
-    out, err, code = io.StringIO(), io.StringIO(), 0
-    handlers = [signal.getsignal(number) for number in SIGNALS]
     program = fabric.main.make_program()
-    with pytest.MonkeyPatch.context() as patch, contextlib.chdir(ROOT):
+    with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fabric.main, "program", program)  # where the fabfile finds it
         patch.delitem(sys.modules, "fabfile", raising=False)
+        return run_here(lambda: program.run(["fab", *words]), *words)
+
+
+def offload_here(*words: str) -> CompletedCommand:
+    """Run `offload` in this process; see `fab_here`."""
+    return run_here(lambda: sys.exit(cli.run(words)), *words)
+
+
+def run_here(run: Callable[[], object], *words: str) -> CompletedCommand:
+    """Run a command line in this process, in the project's folder."""
+    out, err, code = io.StringIO(), io.StringIO(), 0
+    handlers = [signal.getsignal(number) for number in SIGNALS]
+    with contextlib.chdir(ROOT):
         try:
             with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-                program.run(["fab", *words])
+                run()
         except SystemExit as ended:
             code = ended.code if isinstance(ended.code, int) else 1
         finally:

@@ -6,13 +6,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from invoke import Context, Exit
-
 from lab import corpus
 from lab.commands import command
 from offload import cores
 from offload.cli import arguments, output
 from offload.cli.plan_run import continue_run
+from offload.cli.program import Exit
 from offload.errors import GateError, MachineError, UsageError
 
 if TYPE_CHECKING:
@@ -24,7 +23,6 @@ TUNING, SHORT = "tuning", "short"
 
 @command
 def check_advice(
-    context: Context,
     fold: str = "",
     functions: str = "",
     budget: str = "120",

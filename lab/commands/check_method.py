@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from invoke import Context, Exit
-
 from lab.commands import command
 from offload.cli import arguments
 from offload.cli.plan_run import continue_run, start_run
+from offload.cli.program import Exit
 from offload.errors import DisturbedError, GateError, RunError, UsageError
 
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @command
-def check_method(context: Context, blocks: str = "60", rounds: str = "", run: str = "") -> None:
+def check_method(blocks: str = "60", rounds: str = "", run: str = "") -> None:
     """Check this tool's statistics against a known truth, in an hour and a half.
 
     blocks  number of comparisons of a case with itself, each measured until it has a verdict; half

@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from invoke import Context
-
 from lab.commands import command
 from offload.cli import arguments, output
 from offload.cli.plan_run import start_run
@@ -25,7 +23,6 @@ WORKERS = 2  # per pool in `check_executors`
 
 @command
 def bench_executors(
-    context: Context,
     quick: bool = False,
     workers: str = "2",
     http: bool = False,
@@ -74,7 +71,7 @@ def _servers(quick: bool, workers: int) -> tuple[list[Hop], dict[str, str]]:
 
 
 @command
-def check_executors(context: Context, quick: bool = False) -> None:
+def check_executors(quick: bool = False) -> None:
     """Check the performance targets of pipepool with 2 workers per pool, in 22 minutes.
 
     quick  4 minutes, with intervals that are too wide for most targets

@@ -7,10 +7,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from invoke import Context, Exit
-
 from lab.commands import command
 from offload.cli import arguments
+from offload.cli.program import Exit
 from offload.errors import GateError, UndecidedError, UsageError
 
 LONGEST_SOAK = 600.0  # minutes
@@ -18,7 +17,6 @@ LONGEST_SOAK = 600.0  # minutes
 
 @command
 def faults(
-    context: Context,
     row: str = "",
     servers: str = "",
     size: str = "full",
@@ -77,7 +75,6 @@ def faults(
 
 @command
 def soak(
-    context: Context,
     minutes: str = "10",
     servers: str = "",
     task: str = "",

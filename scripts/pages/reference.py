@@ -2,38 +2,37 @@
 
 from __future__ import annotations
 
-import inspect
-import re
 import textwrap
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from lab import corpus as functions
-from offload.cli import program
+from offload.cli import commands as registered
+from offload.cli.program import OFFLOAD
 from offload.registry import catalog
 from offload.registry.entries import Entry
 from offload.reports.tables import text_table
-
-OPTION = re.compile(r"[a-z_]+  +\S")  # the first line of an option in a docstring
 
 
 def commands() -> str:
     """Return all commands by group, each with its help."""
     parts = []
-    for group, names in program.GROUPS.items():
+    assert registered  # so that the program has its commands
+    for group, names in OFFLOAD.groups.items():
         parts += [f"{group}\n{'~' * len(group)}", *(_command(name) for name in names)]
     return "\n\n".join(parts)
 
 
 def _command(name: str) -> str:
-    first, *others = inspect.cleandoc(program.COMMANDS[name].__doc__ or "").split("\n\n")
+    first, *others = OFFLOAD.docstring(name).split("\n\n")
     parts = [text_table.wrapped(f"**{name}**: {first[0].lower()}{first[1:]}")]
-    for paragraph in others:
-        if OPTION.match(paragraph):
-            parts.append(f"::\n\n{textwrap.indent(paragraph, '    ')}")
-        else:
-            parts.append(paragraph)
-    return "\n\n".join(parts)
+    texts = [each for each in others if not each.startswith("Example")]
+    blocks = [each for each in others if each.startswith("Example")]
+    options = "\n".join(OFFLOAD.options_by_group(name))
+    for block in (*blocks, options):
+        if block:
+            texts.append(f"::\n\n{textwrap.indent(block, '    ')}")
+    return "\n\n".join([*parts, *texts])
 
 
 def servers() -> str:

@@ -8,7 +8,7 @@ from offload import interrupts
 def main() -> None:
     """Run the command line."""
     interrupts.end_on_interrupt()
-    from offload.cli import program  # slow: it imports Fabric
+    from offload.cli import program  # slow: it imports all commands
 
     program.main()
 

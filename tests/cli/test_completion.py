@@ -17,20 +17,18 @@ from pathlib import Path
 
 import pytest
 
-from offload.cli import COMMANDS, completion
-from offload.cli.syntax import parameter_defaults
+from offload.cli import commands, completion
+from offload.cli.program import OFFLOAD
 from offload.registry import catalog
 from tests import ROOT
 from tests.commands import fab_here
 
+assert commands  # they have registered themselves
 DEADLINE = 30.0  # s until a shell has completed a word
 
 
 def candidates(line: str) -> list[str]:
-    import offload.cli.program  # noqa: F401 - registers the commands
-
-    defaults = {name: parameter_defaults(task.body) for name, task in COMMANDS.items()}
-    return completion.candidates(line, defaults, ["--list", "--help"])
+    return completion.candidates(line, OFFLOAD.all_parameters())
 
 
 @pytest.mark.parametrize(
@@ -61,6 +59,10 @@ def candidates(line: str) -> list[str]:
         ("fab run_server:3 --ta", ["--task", "--task-timeout"]),
         ("fab run_server --server waitr", ["waitress"]),
         ("fab --li", ["--list"]),
+        ("offload run_server 3 sleep_sy", ["sleep_sync"]),
+        ("offload run_server 3 task=sleep_sy", ["task=sleep_sync"]),
+        ("offload measure 3/sleep_sync quick=", ["quick=yes", "quick=no"]),
+        ("offload measure pip", ["pipes/"]),
         ("fab nonsense:thr", []),
         ("fab run_server:3,no_such", []),
     ],
@@ -70,7 +72,8 @@ def test_the_last_word_of_a_line_is_completed(line: str, expected: list[str]) ->
 
 
 def test_a_space_begins_a_new_command() -> None:
-    assert candidates("fab run_server:3 ") == candidates("fab ") == sorted(COMMANDS)
+    assert candidates("fab ") == sorted(OFFLOAD.commands)
+    assert {*OFFLOAD.commands} < {*candidates("fab run_server:3 ")}
 
 
 def test_every_server_is_a_candidate_by_name_and_number() -> None:

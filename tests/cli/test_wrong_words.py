@@ -62,7 +62,7 @@ WRONG = {
     "scale:1/sleep_sync,workers=1..4": (2, "sync has no workers"),
     "gil": (2, "no task given: use offload gil TASK"),
     "gil:noop_sync,python=3.99": (2, "no Python at '3.99'"),
-    "gil:uvicorn_h11,noop_sync": (2, "'uvicorn_h11' is a server, but a task is expected"),
+    "gil:uvicorn_h11": (2, "'uvicorn_h11' is a server, but a task is expected"),
     "report": (6, "start one by offload quick"),
     "report:nosuch": (6, "no run 'nosuch'"),
     "run_load_test:url=http://127.0.0.1/,body=@/dev/zero": (2, "body=@/dev/zero has more than"),

@@ -7,17 +7,16 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import docutils.core
 import docutils.nodes
 import pytest
 
 from offload.bench.stats import sequential, student_t
-from offload.cli.syntax import parameter_defaults, rewrite
+from offload.cli.fab import commands_of
+from offload.cli.program import OFFLOAD
 from offload.reports.gate.formats import FOLDER, FORMATS
 from tests import ROOT
-from tests.commands import fab_here
 
 PAGE = ROOT / "docs" / "ci.rst"
 SCHEMAS = {"GitHub Actions": "vendor.github-workflows", "GitLab": "vendor.gitlab-ci"}
@@ -34,14 +33,6 @@ def examples() -> dict[str, str]:
             if "yaml" in block["classes"] and block.parent is section:
                 found[section.next_node(docutils.nodes.title).astext()] = block.astext()
     return found
-
-
-@pytest.fixture(scope="module")
-def commands() -> dict[str, Any]:
-    from offload import cli as loaded
-
-    fab_here("--list")  # which imports the commands
-    return {name: parameter_defaults(task.body) for name, task in loaded.COMMANDS.items()}
 
 
 def test_there_is_an_example_for_each_system() -> None:
@@ -83,13 +74,11 @@ def steps(title: str) -> list[str]:
 
 
 @pytest.mark.parametrize("title", SCHEMAS)
-def test_its_command_can_be_typed_and_its_files_are_written(
-    title: str, commands: dict[str, Any]
-) -> None:
+def test_its_command_can_be_typed_and_its_files_are_written(title: str) -> None:
     [typed] = [line for line in steps(title) if line.startswith("offload ")]
-    options = rewrite(typed.split()[1:], commands)
-    assert options[0] == "compare_runs"
-    assert "--against=base" in options
+    [(name, *words)] = commands_of(typed.split()[1:])
+    assert name == "compare_runs"
+    assert OFFLOAD.parse(name, words)[1].arguments["against"] == "base"
     files = {f"results/{FOLDER}/{name}" for name, _ in FORMATS.values()}
     named = set(re.findall(r"results/gate/[\w.]+", examples()[title]))
     assert named

@@ -18,13 +18,14 @@ import pytest
 
 from lab import corpus
 from lab.__main__ import experiments
-from lab.commands import COMMANDS as LAB_COMMANDS
+from lab.commands import PROGRAM as LAB_PROGRAM
 from offload import errors
 from offload.bench.advice.latency import Percentile
 from offload.bench.analysis import application_causes
 from offload.bench.analysis.application_signs import Signs
 from offload.bench.records import journal
-from offload.cli.syntax import parameter_defaults, rewrite
+from offload.cli.fab import commands_of
+from offload.cli.program import OFFLOAD, Parameters
 from offload.errors import UsageError
 from offload.registry import catalog
 from offload.registry.places import PACKAGE
@@ -37,7 +38,6 @@ from offload.serving import health
 from offload.serving.metrics import process_counts
 from offload.suites import _module
 from tests import ROOT
-from tests.commands import fab_here
 
 BUILT = ROOT / "docs" / "_build"  # the site of make docs
 DOCS = sorted(p for p in (ROOT / "docs").rglob("*.rst") if BUILT not in p.parents)
@@ -122,11 +122,8 @@ def fab_lines() -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def commands() -> dict[str, object]:
-    from offload import cli as loaded
-
-    fab_here("--list")  # which imports the fabfile
-    return {name: parameter_defaults(task.body) for name, task in loaded.COMMANDS.items()}
+def commands() -> dict[str, Parameters]:
+    return OFFLOAD.all_parameters()
 
 
 def test_every_page_shows_code_and_commands() -> None:
@@ -135,10 +132,11 @@ def test_every_page_shows_code_and_commands() -> None:
     assert len(fab_lines()) >= 35
 
 
-def test_every_command_shown_can_be_typed(commands: dict[str, object]) -> None:
+def test_every_command_shown_can_be_typed() -> None:
     for line in fab_lines():
         typed = line.removeprefix("--help ").split()
-        assert rewrite(typed, commands, {"--help", "--list"})[0] in commands, line
+        if typed[0] != "--list":
+            assert [*commands_of(typed)], line
 
 
 def test_every_entry_of_the_laboratory_shown_exists() -> None:
@@ -146,8 +144,8 @@ def test_every_entry_of_the_laboratory_shown_exists() -> None:
     shown = [(match[1], OPTION.findall(match[2])) for match in found if match]
     assert len({name for name, _ in shown}) >= 8
     for name, options in shown:
-        if name in LAB_COMMANDS:
-            assert {*options} <= {*parameter_defaults(LAB_COMMANDS[name].body)}, name
+        if name in LAB_PROGRAM.commands:
+            assert {*options} <= {*LAB_PROGRAM.parameters(name)}, name
         else:
             assert name in experiments()
 
@@ -206,9 +204,7 @@ def test_every_suite_group_and_run_of_a_command_exists() -> None:
 
 def test_every_name_is_one_of_ours(commands: dict[str, object]) -> None:
     options = {option for each in commands.values() for option in each}
-    options |= {
-        option for each in LAB_COMMANDS.values() for option in parameter_defaults(each.body)
-    }
+    options |= {option for each in LAB_PROGRAM.all_parameters().values() for option in each}
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     markers = project["tool"]["pytest"]["ini_options"]["markers"]
     lanes = {line.partition(":")[0] for line in markers}
@@ -219,7 +215,7 @@ def test_every_name_is_one_of_ours(commands: dict[str, object]) -> None:
         *catalog.drivers(),
         *catalog.suites(),
         *commands,
-        *LAB_COMMANDS,
+        *LAB_PROGRAM.commands,
         *options,
         *lanes,
         "dependencies",
@@ -256,7 +252,9 @@ def test_the_reference_has_every_command_with_its_options(commands: dict[str, ob
         assert help_text, name
         help_text = help_text.partition("\n**")[0]
         for option in options:
-            assert re.search(rf"^    {option} +\S", help_text, re.MULTILINE), f"{name}: {option}"
+            assert re.search(rf"^ +(--)?{option.replace('_', '-')} +\S", help_text, re.M), (
+                f"{name}: {option}"
+            )
 
 
 def test_the_reference_has_every_exit_code() -> None:
@@ -366,7 +364,7 @@ def test_every_section_that_is_linked_is_there() -> None:
     assert len(linked) >= 5
 
 
-def test_what_does_not_exist_is_found(commands: dict[str, object]) -> None:
+def test_what_does_not_exist_is_found() -> None:
     for line in ("measur:3/sleep_sync", "measure:3/sleep_sync,quik=yes"):
         with pytest.raises(UsageError):
-            rewrite([line], commands)
+            [*commands_of([line])]

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from invoke import Exit
-
-from offload.cli import answers, arguments, case_options, output
+from offload.cli import answers, output
+from offload.cli.options import CaseOptions
 from offload.cli.plan_run import write_report
+from offload.cli.program import Exit
 from offload.errors import UsageError, UserError
 
 if TYPE_CHECKING:
     from offload.bench.advice.application.answer import ApplicationAnswer
-    from offload.suites import Case, Request
+    from offload.suites import Case
 
 
 def check_options(**options: str) -> None:
@@ -25,15 +26,11 @@ def check_options(**options: str) -> None:
             raise UsageError(f"{what} and app= exclude each other", "leave one of them out")
 
 
-def application_case(app: str, users: str, python: str, path: str, request: Request | None) -> Case:
+def application_case(served: CaseOptions, users: int, python: str) -> Case:
     """Return a case of an application; its server is arbitrary."""
     from offload.registry import catalog
-    from offload.suites import Case
 
-    work = case_options.work(app)
-    count = arguments.whole_number("users", users, 1, 1000)
-    case = Case(catalog.servers_of()[0], work, users=count, python=python or None)
-    return case_options.complete(case, path, request)
+    return replace(served.case(catalog.servers_of()[0]), users=users, python=python or None)
 
 
 def advise(

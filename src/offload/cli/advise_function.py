@@ -6,10 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from invoke import Exit
-
-from offload.cli import answers, arguments, output
+from offload.cli import answers, output
 from offload.cli.plan_run import write_report
+from offload.cli.program import Exit
 from offload.errors import UserError
 
 if TYPE_CHECKING:
@@ -17,35 +16,6 @@ if TYPE_CHECKING:
     from offload.studies.advise.answer import Answer
     from offload.studies.advise.choice import Question
     from offload.suites import Case
-
-MOST_USERS = 1000
-FASTEST, MOST_CONNECTIONS = 1e6, 512  # requests/s, calls in progress
-
-
-def question(
-    *,
-    rate: str,
-    p99_s: float | None,
-    memory_mib: float | None,
-    connections: str,
-    users: str,
-    isolate: str,
-) -> Question:
-    """Return what is required; raise UsageError."""
-    from offload.studies.advise.choice import Question
-
-    return Question(
-        rate=arguments.number("rate", rate, 0.1, FASTEST) if rate else None,
-        p99_s=p99_s,
-        memory_mib=memory_mib,
-        connections=(
-            arguments.whole_number("connections", connections, 1, MOST_CONNECTIONS)
-            if connections
-            else None
-        ),
-        users=arguments.whole_number("users", users, 1, MOST_USERS) if users else None,
-        isolate=bool(isolate) and arguments.one_of("isolate", isolate, "yes", "no") == "yes",
-    )
 
 
 def advise(

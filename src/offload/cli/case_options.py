@@ -10,8 +10,6 @@ from offload.errors import UsageError
 from offload.registry import application, bind_address, catalog, host_names
 
 if TYPE_CHECKING:
-    from invoke import Context
-
     from offload.suites import Case, Placement, Request
 
 
@@ -35,11 +33,6 @@ def work(app: str) -> str:
     return catalog.find_task(f"{application.PREFIX}{app}").name
 
 
-def complete(one: Case, path: str, request: Request | None) -> Case:
-    """Return a case with its import folder and its request."""
-    return replace(one, path=arguments.folder("path", path), request=request)
-
-
 def hosts_of(text: str) -> tuple[str, ...]:
     """Return the hosts of `from=a+user@b:2222`; raise UsageError."""
     return host_names.parse_ssh_hosts("from", text)
@@ -57,21 +50,12 @@ def placement(hosts: str, pin: str, processes: int = 1) -> Placement:
     return parse_pin(pin, cores.numbers(), processes) if pin else Placement(names)
 
 
-def use_ssh_options(context: Context) -> None:
-    """Connect to hosts with the options -S, -i and -t of the command line."""
-    from offload.loads.hosts import connection
-
-    connection.use(context.config)
-
-
-def with_placement(one: Case, context: Context, hosts: str, bind: str, pin: str = "") -> Case:
+def with_placement(one: Case, hosts: str, bind: str, pin: str = "") -> Case:
     """Return the case with a placement, and the address of its server; raise UsageError."""
     place = placement(hosts, pin)
     if place.hosts and not bind:
         what = "from= needs the address at which the hosts reach the server"
         raise UsageError(what, "add bind=ADDRESS, an address of this machine")
-    if place.hosts:
-        use_ssh_options(context)
     settings = dict(one.settings)
     if bind:
         settings["bind"] = bind_address.parse(bind)

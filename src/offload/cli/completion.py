@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from offload.cli.syntax import Defaults
 from offload.errors import UserError
 from offload.registry import catalog
 
@@ -46,13 +45,15 @@ end
 complete --command fab --no-files --arguments '(__offload_complete)'
 complete --command offload --no-files --arguments '(__offload_complete)'
 """
+FLAGS = ("--help", "--list", "--version")
+Parameters = Mapping[str, type]  # bool or str by the name of an option
 SCRIPTS = {"bash": BASH, "zsh": ZSH, "fish": FISH}
 
 
-def candidates(line: str, commands: Mapping[str, Defaults], core: Iterable[str]) -> list[str]:
+def candidates(line: str, commands: Mapping[str, Parameters]) -> list[str]:
     """Return the completions of the last word of a line, whose first word is the program.
 
-    >>> candidates("fab run_server:3,sleep_short_", {"run_server": {"server": "", "task": ""}}, [])
+    >>> candidates("fab run_server:3,sleep_short_", {"run_server": {"server": str, "task": str}})
     ['run_server:3,sleep_short_sync']
     """
     *before, word = line.split(" ")
@@ -62,16 +63,26 @@ def candidates(line: str, commands: Mapping[str, Defaults], core: Iterable[str])
     option = words[-1].lstrip("-").replace("-", "_") if words and words[-1][:2] == "--" else ""
     with contextlib.suppress(UserError):  # a file cannot be read
         if word.startswith("-"):
-            flags = core if command is None else map(_flag, commands[command])
-            return _matching(flags, word)
-        if command and isinstance(commands[command].get(option), str):
+            return _matching(FLAGS if command is None else map(_flag, commands[command]), word)
+        if command and commands[command].get(option) is str:
             return _matching(_values(command, commands[command], option, word), word)
         name, colon, values = word.partition(":")
-        if not colon:
-            return _matching(sorted(commands), word)
-        if (parameters := commands.get(name.replace("-", "_"))) is not None:
-            return _matching(_arguments(name, values, parameters), word)
+        if (parameters := commands.get(name.replace("-", "_"))) is not None and colon:
+            found = _arguments(name.replace("-", "_"), values, parameters)
+            return _matching((f"{name}:{each}" for each in found), word)
+        found = _after(command, words, word, commands[command]) if command else []
+        return _matching([*found, *sorted(commands)], word)
     return []
+
+
+def _after(command: str, words: Sequence[str], word: str, parameters: Parameters) -> list[str]:
+    """Return the completions of a word after `command` and others, such as `run_server 3 sl`."""
+    own = [each for each in words if not each.startswith("-")]
+    names = [each.partition(":")[0].replace("-", "_") for each in own]
+    last = max(number for number, name in enumerate(names) if name == command)
+    given = [*filter(None, own[last].partition(":")[2].split(",")), *own[last + 1 :], word]
+    found = _arguments(command, ",".join(given), parameters)
+    return [each.rpartition(",")[2] for each in found]
 
 
 def _flag(parameter: str) -> str:
@@ -82,26 +93,25 @@ def _matching(words: Iterable[str], start: str) -> list[str]:
     return [word for word in words if word.startswith(start)]
 
 
-def _arguments(command: str, text: str, parameters: Defaults) -> list[str]:
-    """Return the completions of the last argument in `command:text`, each as the whole word."""
+def _arguments(command: str, text: str, parameters: Parameters) -> list[str]:
+    """Return the completions of the last argument in `text`, each after the others."""
     *given, part = text.split(",")
-    start = ",".join([f"{command}:{given[0]}", *given[1:]]) + "," if given else f"{command}:"
-    name, equals, value = part.partition("=")
-    own = command.replace("-", "_")
+    start = "".join(f"{each}," for each in given)
+    name, equals, _ = part.partition("=")
     if equals:
-        return [f"{start}{name}={each}" for each in _values(own, parameters, name, value)]
+        return [f"{start}{name}={each}" for each in _values(command, parameters, name, part)]
     used = {each.partition("=")[0] for each in given if "=" in each}
     names = list(parameters)[len(given) - len(used) :]  # the others are given by their position
     positional = names[0] if names and not used else ""  # none may follow a name
     return [
-        *(start + each for each in _values(own, parameters, positional, part)),
+        *(start + each for each in _values(command, parameters, positional, part)),
         *(f"{start}{each}=" for each in names if each not in used),
     ]
 
 
-def _values(command: str, parameters: Defaults, name: str, text: str) -> Sequence[str]:
+def _values(command: str, parameters: Parameters, name: str, text: str) -> Sequence[str]:
     """Return the possible values of a command's parameter; `text` is its start, as typed."""
-    if isinstance(parameters.get(name), bool):
+    if parameters.get(name) is bool:
         return ("yes", "no")
     if name in ("case", "one", "other"):
         server, slash, _ = text.partition("/")
@@ -126,9 +136,9 @@ def _frameworks() -> list[str]:
 
 def _formats(command: str) -> Sequence[str]:
     if command == "report":
-        from offload.cli import run_reports
+        from offload.cli.options import REPORT_FORMATS
 
-        return run_reports.FORMATS
+        return REPORT_FORMATS
     if command in ("compare_runs", "resume"):
         from offload.reports.gate import formats
 

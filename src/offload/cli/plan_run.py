@@ -9,10 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from invoke import Exit
-
 from offload import loads
 from offload.cli import live_page
+from offload.cli.program import Exit
 from offload.errors import RunError, StartError, UsageError, UserError
 from offload.registry import bind_address, catalog
 from offload.suites._claim import MEMORY

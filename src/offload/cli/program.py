@@ -1,117 +1,309 @@
-"""The command-line program: `fab` in a checkout, `offload` in any folder."""
+"""A command-line program: its commands, their help, one format of errors, and exit codes.
+
+A command is a function with `@PROGRAM.command(GROUP)`: its parameters are its options, with types
+from the table in `options`, and its docstring is its help. Parameters before `*` may be given by
+position, too. `key=value` is the same as `--key=value`.
+
+    words -> normalize -> cyclopts (parse, convert by the table) -> command -> exit code
+"""
 
 from __future__ import annotations
 
+import inspect
+import re
+import signal
 import sys
+import textwrap
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
 
-from fabric.config import Config
-from fabric.executor import Executor
-from fabric.main import Fab
-from invoke import Collection, Exit, Program
+import cyclopts
+from cyclopts import exceptions
 
-from offload import __version__
-from offload.cli import COMMANDS, GROUPS, completion, output, syntax
-from offload.cli.commands import (
-    advise,
-    benchmark,
-    capacity,
-    cases,
-    gate,
-    live,
-    load_test,
-    maintain,
-    serve,
-    start,
-    understand,
-)
-from offload.errors import StorageError
+from offload import __version__, resource_limits
+from offload.cli import completion, output
+from offload.cli.completion import Parameters
+from offload.errors import MachineError, UsageError, UserError
+from offload.registry.catalog import unknown
 
-__all__ = [
-    "COMMANDS",
-    "accept",
-    "advise",
-    "benchmark",
-    "capacity",
-    "cases",
-    "gate",
-    "live",
-    "load_test",
-    "main",
-    "maintain",
-    "serve",
-    "start",
-    "understand",
-]
-
-
-NAME = "offload"
-FIRST = {
-    "doctor": "can this machine measure now?",
-    "advise path/to/shop.py:quote": "which strategy does this function need? In 2 minutes",
-    "quick": "what does the GIL cost five kinds of work? In 5 minutes",
+WIDTH = 100  # columns
+YES, NO = ("yes", "true", "on", "1"), ("no", "false", "off", "0")
+REPLACED = {  # options of the last release, and what to write instead
+    ("compare_runs", "ensure"): "use min_rate=100 and max_p99=50ms, which limit each of its cases",
 }
 
 
-class Offload(Fab):
-    """Fabric's program with our commands instead of those of a fabfile."""
+class Exit(Exception):
+    """End a command with a message on stderr and an exit code."""
 
-    def load_collection(self) -> None:
-        """Load our commands instead of those of a fabfile."""
-        accept(self)
-        self.collection = Collection(auto_dash_names=False)
-        for name, command in COMMANDS.items():
-            self.collection.add_task(command, name)
-
-    def print_version(self) -> None:
-        """Print our version."""
-        print(f"{NAME} {__version__}", flush=True)
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.code = code
 
 
-def main() -> None:
-    """Run the command `offload`."""
-    output.open_missing_streams()
-    output.tolerate_early_readers()
-    try:
-        Offload(__version__, name=NAME, executor_class=Executor, config_class=Config).run()
-    except StorageError as error:  # of the version, which is printed before any command
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
+@dataclass
+class Ended:
+    """The exit code of a command that has ended."""
+
+    code: int = 0
 
 
-def accept(program: Program) -> None:
-    """Make `program` accept every spelling of commands, and list the commands without arguments."""
+class Program:
+    """A program `name`; `first` are commands to start with, each with the question it answers."""
 
-    def print_commands() -> None:
-        print("Start with one of these:")
-        for words, what in FIRST.items():
-            print(f"  {program.binary} {words:{max(map(len, FIRST))}}  {what}")
-        print()
-        width = max(map(len, COMMANDS))
-        for group, names in GROUPS.items():
-            print(group)
-            for name in names:
-                print(f"  {name:{width}}  {(COMMANDS[name].__doc__ or '').partition(chr(10))[0]}")
-            print()
-        command = program.binary
-        print(
-            f"{command} --help COMMAND explains a command; write arguments like "
-            "run_server:3,task,port=9000"
+    def __init__(self, name: str, groups: Sequence[str] = (), **first: str) -> None:
+        self.name, self.first = name, first
+        self.groups: dict[str, list[str]] = {group: [] for group in groups}
+        self._app = cyclopts.App(
+            name=name,
+            help_flags=(),
+            version_flags=(),
+            default_parameter=cyclopts.Parameter(negative=()),
         )
 
-    syntax.accept(program, print_commands)
-    cleanup = program.parse_cleanup
+    def command(self, group: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+        """Return a decorator that registers a function as a command of a group."""
 
-    def parse_cleanup() -> None:
-        if program.args.complete.value:
-            commands = {
-                name: syntax.parameter_defaults(task.body)
-                for name, task in program.collection.tasks.items()
-            }
-            flags = program.initial_context.flags
-            found = completion.candidates(program.core.remainder, commands, flags)
-            for word in found:
+        def decorate(function: Callable[..., None]) -> Callable[..., None]:
+            self.groups.setdefault(group, []).append(function.__name__)
+            self._app.command(function, name=function.__name__)
+            return function
+
+        return decorate
+
+    @property
+    def commands(self) -> list[str]:
+        """The names of all commands."""
+        return [name for names in self.groups.values() for name in names]
+
+    def run(self, words: Sequence[str]) -> int:
+        """Run a command; return its exit code. An error is one line on stderr."""
+        with self.errors() as ended:
+            self._run(words)
+            sys.stdout.flush()
+        return ended.code
+
+    @contextmanager
+    def errors(self) -> Iterator[Ended]:
+        """Print an error as one line; yield an object that then has its exit code."""
+        output.open_missing_streams()
+        output.tolerate_early_readers()
+        ended, line = Ended(), ""
+        try:
+            yield ended
+        except UserError as error:
+            line, ended.code = f"error: {error}", error.exit_code
+        except Exit as exit_:
+            line, ended.code = str(exit_), exit_.code
+        except (MemoryError, OSError, RuntimeError) as error:
+            what = f"the command failed ({type(error).__name__}: {error})"
+            limit = resource_limits.machine_error(what, error)
+            if limit is None:
+                raise
+            line, ended.code = f"error: {limit}", limit.exit_code
+        except KeyboardInterrupt:
+            line, ended.code = "interrupted", 130
+        if line:
+            print(line, file=sys.stderr, flush=True)
+
+    def _run(self, words: Sequence[str]) -> None:
+        first, rest = (words[0], list(words[1:])) if words else ("--list", [])
+        if first == "--complete":
+            for word in completion.candidates(" ".join(rest[1:]), self.all_parameters()):
                 print(word)
-            raise Exit
-        cleanup()
+        elif first == "--version":
+            print(f"{self.name} {__version__}")
+        elif first in ("-h", "--help", "--list") and not rest:
+            print(self.overview())
+        elif first in ("-h", "--help"):
+            print(self.help(self.find(rest[0])))
+        elif first.startswith("-"):
+            raise unknown("the options", first, ["--help", "--list", "--version"])
+        elif {"-h", "--help"} & {*rest}:
+            print(self.help(self.find(first)))
+        else:
+            self._call(self.find(first), rest)
 
-    setattr(program, "parse_cleanup", parse_cleanup)  # noqa: B010 - mypy forbids assigning
+    def find(self, word: str) -> str:
+        """Return the name of a command, which may be written with dashes; raise UsageError."""
+        name = word.replace("-", "_")
+        if name not in self.commands:
+            raise unknown("the commands", word, self.commands, f"{self.name} --list")
+        return name
+
+    def _call(self, name: str, words: Sequence[str]) -> None:
+        function, bound = self.parse(name, words)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            # Raise KeyboardInterrupt, so that every `finally` runs; `interrupts` changed SIGINT.
+            if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
+                signal.signal(number, signal.default_int_handler)
+        try:
+            Path.cwd()
+        except FileNotFoundError:
+            raise MachineError("the current folder was removed", "change to another one") from None
+        function(*bound.args, **bound.kwargs)
+
+    def parse(
+        self, name: str, words: Sequence[str]
+    ) -> tuple[Callable[..., object], inspect.BoundArguments]:
+        """Return the function of a command, and its arguments; raise UsageError."""
+        normal = normalize(name, words, self.parameters(name), self.name)
+        try:
+            function, bound, _ = self._app.parse_args(
+                [name, *normal], exit_on_error=False, print_error=False
+            )
+        except exceptions.CycloptsError as error:
+            raise self._usage_error(name, error) from None
+        return function, bound
+
+    def _usage_error(self, name: str, error: exceptions.CycloptsError) -> UsageError:
+        """Return the error of the command line in this program's words."""
+        match error:
+            case exceptions.UnusedCliTokensError():
+                return self.no_place(name, (error.unused_tokens or [""])[0])
+            case exceptions.ArgumentOrderError(token=value):
+                known = "a value without a name after one that is named in its place"
+                return UsageError(f"{name} has {value!r}, {known}", "name it, too")
+            case exceptions.RepeatArgumentError(token=token):
+                return UsageError(f"{name} has {(token.keyword or '').lstrip('-')} twice")
+        what = " ".join(str(error).split()).rstrip(".")
+        return UsageError(what, f"{self.name} {name} --help explains the options")
+
+    def no_place(self, name: str, value: str) -> UsageError:
+        """Return the error for a value too many."""
+        known = ", ".join(self.parameters(name)) or "nothing"
+        return UsageError(f"{name} has no parameter for {value!r}: it accepts {known}")
+
+    def parameters(self, name: str) -> Parameters:
+        """Return the options of a command, bool or str, first those that have a position."""
+        return {
+            argument.name[2:].replace("-", "_"): bool if argument.hint is bool else str
+            for argument in self._arguments(name)
+        }
+
+    def all_parameters(self) -> dict[str, Parameters]:
+        """Return the options of all commands."""
+        return {name: self.parameters(name) for name in self.commands}
+
+    def _arguments(self, name: str) -> list[Any]:
+        found = self._app[name].assemble_argument_collection()
+        return [argument for argument in found if argument.name != "*"]
+
+    def docstring(self, name: str) -> str:
+        """Return the docstring of a command."""
+        return inspect.getdoc(self._app[name].default_command) or ""
+
+    def help(self, name: str) -> str:
+        """Return the help of a command: its usage, its docstring, and its options by group."""
+        arguments = self._arguments(name)
+        places = [f"[{each.name[2:].upper()}]" for each in arguments if each.index is not None]
+        usage = " ".join([f"Usage: {self.name} {name}", *places, "[OPTIONS]" if arguments else ""])
+        return "\n\n".join([usage.rstrip(), self.docstring(name), *self.options_by_group(name)])
+
+    def options_by_group(self, name: str) -> Iterator[str]:
+        """Yield the options of each group, with a title."""
+        arguments = self._arguments(name)
+        width = max((len(each.name) for each in arguments), default=0)
+        groups: dict[str, list[str]] = {}
+        for each in arguments:
+            named = each.parameter.group[0].name if each.parameter.group else "Options"
+            title = "Arguments" if each.index is not None else named
+            head = each.name[2:] if each.index is not None else each.name
+            text = textwrap.fill(
+                each.parameter.help or "",
+                WIDTH,
+                initial_indent=f"  {head:{width}}  ",
+                subsequent_indent=" " * (width + 4),
+                break_on_hyphens=False,
+            )
+            groups.setdefault(title, []).append(text)
+        for title, lines in groups.items():
+            yield "\n".join([f"{title}:", *lines])
+
+    def overview(self) -> str:
+        """Return the list of all commands."""
+        parts = []
+        if self.first:
+            width = max(map(len, self.first))
+            lines = [f"  {self.name} {words:{width}}  {what}" for words, what in self.first.items()]
+            parts.append("\n".join(["Start with one of these:", *lines]))
+        width = max(map(len, self.commands))
+        for group, names in self.groups.items():
+            lines = [f"  {name:{width}}  {self.docstring(name).splitlines()[0]}" for name in names]
+            parts.append("\n".join([group, *lines]))
+        more = "explains a command; write options as --port=9000 or port=9000"
+        return "\n\n".join([*parts, f"{self.name} COMMAND --help {more}"])
+
+
+def normalize(
+    command: str, words: Sequence[str], parameters: Parameters, program: str
+) -> list[str]:
+    """Rewrite `key=value` and `--a_b` to options `--key=value` and `--a-b`; raise UsageError.
+
+    >>> normalize("run", ["3", "keep_alive=yes", "--port", "80"], {"keep_alive": bool}, "offload")
+    Traceback (most recent call last):
+        ...
+    offload.errors.UsageError: no 'port' in the parameters of run: choose from keep_alive
+    """
+    found: list[str] = []
+    for word in words:
+        key, equals, value = word.partition("=")
+        if key.startswith("--") and len(key) > 2:
+            name = find_parameter(command, key[2:].replace("-", "_"), parameters, program)
+            found += option(name, value, parameters) if equals else [f"--{name.replace('_', '-')}"]
+        elif equals and key.isidentifier():
+            name = find_parameter(command, key, parameters, program)
+            found += option(name, value, parameters)
+        elif re.match(r"-[^\W\d]", word):
+            raise unknown(f"the parameters of {command}", word, [*parameters])
+        else:
+            found.append(word)
+    return found
+
+
+def find_parameter(command: str, name: str, names: Collection[str], program: str) -> str:
+    """Return the name of an option; raise UsageError if the command does not have it."""
+    if name in names or name == "help":
+        return name
+    if fix := REPLACED.get((command, name)):
+        raise UsageError(f"{command} has no {name}= any more", fix)
+    raise unknown(f"the parameters of {command}", name, [*names], f"{program} {command} --help")
+
+
+def option(name: str, value: str, parameters: Parameters) -> list[str]:
+    """Return the option for `name=value`; none for an empty value or `no`. Raise UsageError."""
+    flag = "--" + name.replace("_", "-")
+    if parameters[name] is not bool:
+        return [f"{flag}={value}"] if value else []
+    if value.lower() in YES:
+        return [flag]
+    if value.lower() in NO:
+        return []
+    raise UsageError(f"{name}={value!r} must be yes or no")
+
+
+OFFLOAD = Program(
+    "offload",
+    ("Start here", "Serve", "Measure", "Understand", "Maintain"),
+    **{
+        "doctor": "can this machine measure now?",
+        "advise path/to/shop.py:quote": "which strategy does this function need? In 2 minutes",
+        "quick": "what does the GIL cost five kinds of work? In 5 minutes",
+    },
+)
+command = OFFLOAD.command
+
+
+def run(words: Sequence[str]) -> int:
+    """Run a command line of `offload`, whose words may also be those of `fab`."""
+    from offload.cli import fab  # it imports the commands
+
+    return fab.run_all(words) if fab.is_spelling_of_fab(words) else OFFLOAD.run(words)
+
+
+def main() -> NoReturn:
+    """Run the command `offload`."""
+    sys.exit(run(sys.argv[1:]))

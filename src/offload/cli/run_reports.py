@@ -11,7 +11,6 @@ from pathlib import Path
 from offload.cli import live_page
 from offload.errors import StorageError, UsageError, UserError
 
-FORMATS = ("text", "json", "rst", "svg", "html")
 SUFFIX = ".html"
 
 

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from offload import cores
-from offload.cli.syntax import take_hosts, with_hosts
+from offload.cli.fab import commands_of
 from offload.errors import MachineError, UsageError
 from offload.suites import Placement
 from offload.suites._placement import parse_pin, ranges
@@ -16,7 +16,6 @@ from tests.commands import fab, fab_here
 URL = "run_load_test:url=http://127.0.0.1:1/"
 FOREIGN = "run_load_test:driver=builtin,url=http://192.0.2.1:1/"
 MEASURE = "measure:3/noop_sync"
-COMMANDS = {"measure": {"case": "", "from": ""}, "quick": {"open": False}}
 
 
 @pytest.mark.parametrize(
@@ -75,11 +74,11 @@ def test_an_ipv6_address_may_be_allowed_as_it_is_written_in_a_url() -> None:
 
 
 def test_hosts_of_fabric_are_those_of_from() -> None:
-    assert take_hosts(["measure", "-Ha,b"]) == (["measure"], "a,b")
-    assert take_hosts(["measure", "--hosts=c"], "a") == (["measure"], "c")
-    assert take_hosts(["measure"], "a,b") == (["measure"], "a,b")
-    assert with_hosts(["measure", "--case=x"], "", COMMANDS) == ["measure", "--case=x"]
-    assert with_hosts(["measure"], "a,b", COMMANDS) == ["measure", "--from=a+b"]
+    assert [*commands_of(["measure", "-Ha,b"])] == [["measure", "--from=a+b"]]
+    assert [*commands_of(["measure", "-H", "a,b"])] == [["measure", "--from=a+b"]]
+    assert [*commands_of(["measure", "--hosts=c"], "a")] == [["measure", "--from=c"]]
+    assert [*commands_of(["measure:x"], "a,b")] == [["measure", "--case=x", "--from=a+b"]]
+    assert [*commands_of(["measure:x"])] == [["measure", "--case=x"]]
 
 
 @pytest.mark.server

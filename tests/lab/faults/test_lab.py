@@ -160,7 +160,7 @@ def test_the_table_names_fault_promise_and_broken_ones() -> None:
 def test_an_unknown_row_or_server_is_refused(row: str, servers: list[str], why: str) -> None:
     with pytest.raises(UsageError, match=why):
         lab.select(row, servers)
-    refused = lab_here(f"faults:{row},servers={'+'.join(servers)}")
+    refused = lab_here("faults", row, f"servers={'+'.join(servers)}")
     assert (refused.returncode, why in refused.stderr) == (2, True), refused.stderr
 
 

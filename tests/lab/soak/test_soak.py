@@ -19,7 +19,9 @@ EVERY = tuple(name for name in plan.SERVERS if not MISSING[name])
 @pytest.mark.server
 def test_the_command_finds_a_leak() -> None:
     """A few seconds show that it works, not that a server is flat."""
-    done = lab(f"soak:minutes=0.05,servers=threads,task={LEAKS},format=json", timeout=50)
+    done = lab(
+        "soak", "minutes=0.05", "servers=threads", f"task={LEAKS}", "format=json", timeout=50
+    )
     [found] = json.loads(done.stdout)
     assert (found["verdict"], done.returncode) == (GROWS, 1), done.stderr
     assert "not flat: threads" in done.stderr
@@ -72,5 +74,5 @@ def test_no_server_grows_in_a_minute_of_faults() -> None:
     ],
 )
 def test_a_wrong_option_is_refused(options: str, why: str) -> None:
-    refused = lab_here(f"soak:{options}")
+    refused = lab_here("soak", *options.split(","))
     assert (refused.returncode, why in refused.stderr) == (2, True), refused.stderr

@@ -6,9 +6,7 @@ import json
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
-from invoke import Context
-
-from offload.cli import arguments, case_options, command, live_page, usable_cpus
+from offload.cli import arguments, live_page, options, usable_cpus
 from offload.cli.answers import print_answer
 from offload.cli.plan_run import (
     check,
@@ -19,6 +17,7 @@ from offload.cli.plan_run import (
     suite_plan,
     with_pythons,
 )
+from offload.cli.program import command
 from offload.cli.run_reports import records_of_others
 from offload.errors import RunError, UsageError
 from offload.registry import catalog
@@ -30,51 +29,42 @@ if TYPE_CHECKING:
 
 @command("Measure")
 def run_all_load_tests(
-    context: Context,
-    quick: bool = False,
-    driver: str = "",
-    rows: str = "",
-    target: str = "",
-    format: str = "text",  # noqa: A002
-    open: bool = False,  # noqa: A002
+    *,
+    quick: options.RunAllLoadTestsQuick = False,
+    driver: options.Driver = "",
+    rows: options.RunAllLoadTestsRows = "",
+    target: options.Target = None,
+    open: options.Open = False,
+    format: options.Format = "text",
 ) -> None:
     """Measure every row of the main benchmark and write results/results.txt.
 
-    quick   only the 14 published rows, at most 14 rounds and one run of 4 s each: 5 minutes
-    driver  load tool of the long runs; default: the published tool if installed, else builtin
-    rows    a group of its rows: published, latency, later, crowd, gil, matrix, matrix_xml,
-            protection or all; default: all, with quick published
-    target  half-width of the intervals in percent; default: 2, with quick 5
-    format  text (default) or json
-    open    yes: show the run live in a browser: see offload live
+    Examples:
+      offload run_all_load_tests
+      offload run_all_load_tests rows=gil quick=yes
     """
     group = rows or ("published" if quick else "all")
-    plan = _plan("tornado", quick, driver, group, target, format)
+    plan = _plan("tornado", quick, driver, group, target)
     show_results(start_run(plan, open)[1], format)
 
 
 @command("Measure")
 def run_suite(
-    context: Context,
-    suite: str = "",
-    quick: bool = False,
-    driver: str = "",
-    rows: str = "",
-    target: str = "",
-    pythons: str = "",
-    format: str = "text",  # noqa: A002
-    open: bool = False,  # noqa: A002
+    suite: options.RunSuiteSuite = "",
+    *,
+    quick: options.RunSuiteQuick = False,
+    driver: options.Driver = "",
+    rows: options.Rows = "",
+    target: options.Target = None,
+    pythons: options.RunSuitePythons = "",
+    open: options.Open = False,
+    format: options.Format = "text",
 ) -> None:
-    """Measure every row of a suite: offload run_suite tornado.
+    """Measure every row of a suite; JSON is one object, or with all a list of them.
 
-    suite   a name from offload list, or all, to run them one after another
-    quick   at most 14 rounds and one run of 4 s each
-    driver  load tool of the long runs; default: the published tool if installed, else builtin
-    rows    a group of its rows; default: all, with quick those that its claims use
-    target  half-width of the intervals in percent; default: 2, with quick 5
-    pythons measure every row in each of these, by names from offload pythons: 3.11+3.14+3.13t-nogil
-    format  text (default) or json: one object, or with all a list of them
-    open    yes: show the run live in a browser, with all each run: see offload live
+    Examples:
+      offload run_suite tornado
+      offload run_suite all quick=yes
     """
     if not suite:
         known = ", ".join(catalog.suites())
@@ -82,13 +72,13 @@ def run_suite(
             "no suite given", f"use offload run_suite NAME with one of {known}, or all"
         )
     if suite != "all":
-        plan = _plan(suite, quick, driver, rows, target, format, pythons)
+        plan = _plan(suite, quick, driver, rows, target, pythons)
         show_results(start_run(plan, open)[1], format)
         return
     failed: list[str] = []
     found: list[dict[str, object]] = []
     names = _suites_of_all()
-    plans = [_plan(name, quick, driver, rows, target, format, pythons) for name in names]
+    plans = [_plan(name, quick, driver, rows, target, pythons) for name in names]
     for plan in plans:  # check all of them first, because a measurement takes long
         check(plan)
     from offload.reports import results_json
@@ -118,16 +108,15 @@ def _suites_of_all() -> list[str]:
 
 @command("Measure")
 def resume(
-    context: Context,
-    run: str = "",
-    format: str = "text",  # noqa: A002
-    open: bool = False,  # noqa: A002
+    run: options.ResumeRun = "",
+    *,
+    hosts: options.HostOptions = options.HostOptions(),
+    open: options.Open = False,
+    format: options.ResumeFormat = "text",
 ) -> None:
     """Continue an interrupted run; finished rounds are not repeated.
 
-    run     its folder in results/; default: the newest unfinished run
-    format  text (default) or json; for a gate any format of offload compare_runs
-    open    yes: show the run live in a browser: see offload live
+    Example: offload resume
     """
     from offload.bench.advice import question_file
     from offload.bench.experiments import gate as gates
@@ -148,7 +137,7 @@ def resume(
     with formats.reserved() if unfinished.gate is not None else nullcontext():
         if runs.is_due(unfinished, folder):
             if any(case.placement.hosts for case in unfinished.cases):
-                case_options.use_ssh_options(context)
+                hosts.connect()
             check(unfinished)
             if unfinished.gate is not None:
                 gates.check_sides(unfinished)
@@ -164,14 +153,11 @@ def _plan(
     quick: bool,
     driver: str,
     rows: str,
-    target: str,
-    style: str,
+    target: float | None,
     pythons: str = "",
 ) -> Plan:
     """Return the plan of a suite from the options of a command."""
-    arguments.one_of("format", style, "text", "json")
-    share = arguments.number("target", target, 0.1, 50.0) / 100 if target else None
-    plan = suite_plan(suite, rows, driver, quick, share)
+    plan = suite_plan(suite, rows, driver, quick, target)
     if not pythons:
         return plan
     from offload.bench.target import interpreters

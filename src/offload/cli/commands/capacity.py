@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from invoke import Context
-
-from offload.cli import arguments, case_options, command
+from offload.cli import options
 from offload.cli.answers import print_answer
 from offload.cli.plan_run import start_run, with_load
+from offload.cli.program import command
 from offload.errors import UsageError
 
 SHARES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999}
@@ -14,78 +13,46 @@ SHARES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999}
 
 @command("Measure")
 def capacity(
-    context: Context,
-    case: str = "",
-    p50: str = "",
-    p90: str = "",
-    p95: str = "",
-    p99: str = "",
-    p999: str = "",
-    arrivals: str = "uniform",
-    keep_alive: bool = False,
-    app: str = "",
-    path: str = "",
-    request: str = "",
-    method: str = "",
-    body: str = "",
-    header: str = "",
-    from_: str = "",
-    bind: str = "",
-    open: bool = False,  # noqa: A002
-    format: str = "text",  # noqa: A002
+    case: options.CaseText = "",
+    *,
+    p50: options.CapacityP50 = None,
+    p90: options.CapacityP90 = None,
+    p95: options.CapacityP95 = None,
+    p99: options.CapacityP99 = None,
+    p999: options.CapacityP999 = None,
+    arrivals: options.Arrivals = "uniform",
+    keep_alive: options.KeepAlive = False,
+    served: options.CaseOptions = options.CaseOptions(),
+    placed: options.PlacementOptions = options.PlacementOptions(),
+    open: options.Open = False,
+    format: options.Format = "text",
 ) -> None:
-    """Find the highest rate that keeps a latency target: offload capacity 3/sleep_sync p99=600ms.
+    """Find the highest rate that keeps a latency target.
 
     It sends requests to fresh servers at a fixed rate, whether or not earlier ones have a response.
     The rate is doubled until the target is missed. Then five rounds narrow it down; the interval is
     that of these rounds. This takes 2 to 3 minutes with limits up to 100 ms, and longer with higher
-    ones (about 10 minutes with 600 ms), because a queue must grow up to the limit.
+    ones (about 10 minutes with 600 ms), because a queue must grow up to the limit. The exit code is
+    5 if no rate keeps the target, if a load fails, or if the load generator is too slow for the
+    server.
 
-    case        SERVER/TASK, or with app= only SERVER; SERVERx16 has 16 workers,
-                SERVER@3.14 runs in Python 3.14
-    p99         limit of the 99th percentile of the response times, such as 50ms or 0.2s; or one of
-                p50, p90, p95 and p999 instead
-    p50         limit of the median
-    p90         limit of the 90th percentile
-    p95         limit of the 95th percentile
-    p999        limit of the 99.9th percentile
-    arrivals    uniform (default): at equal intervals; poisson: at random, as from many independent
-                users, which needs more reserve
-    keep_alive  yes: keep connections open; default: a new connection for each request
-    app         your own ASGI or WSGI application, served unchanged, instead of a task:
-                package.module:name, its factory as package.module:create_app(), or the settings
-                module of Django
-    path        a folder from which your own task or application imports
-    request     the path to request, such as /quote/7?size=2; default: /
-    method      the request's method; default: GET, with body POST
-    body        the request's body, or with @FILE the content of a file
-    header      'Name: value' to send, several as 'A: 1; B: 2', or @FILE with one in each line
-    from        hosts that send the load together by SSH, as a+user@b:2222 (or fab -H a,b); default:
-                this machine; see docs/how_to/load_hosts.rst
-    bind        with from=: the address of this machine at which the hosts reach the server
-    open        yes: show the run live in a browser: see offload live
-    format      text (default) or json
-
-    The exit code is 5 if no rate keeps the target, if a load fails, or if the load generator is too
-    slow for the server.
+    Examples:
+      offload capacity 3/sleep_sync p99=600ms
+      offload capacity uvicorn_h11 app=shop.web:app p95=50ms arrivals=poisson
     """
     from offload.bench.analysis.latency_capacity import LatencyTarget
     from offload.bench.planning import plan
 
-    arguments.one_of("format", format, "text", "json")
-    arguments.one_of("arrivals", arrivals, "uniform", "poisson")
     limits = {"p50": p50, "p90": p90, "p95": p95, "p99": p99, "p999": p999}
-    given = {name: text for name, text in limits.items() if text}
+    given = {name: limit for name, limit in limits.items() if limit is not None}
     if len(given) != 1:
         what = (
             "no latency target given" if not given else f"{' and '.join(given)} exclude each other"
         )
         raise UsageError(what, "use one, such as p99=50ms")
     [(name, limit)] = given.items()
-    target = LatencyTarget(SHARES[name], arguments.response_time(name, limit) or 0.0, arrivals)
-    user_request = case_options.request_of(request, method, body, header)
-    one = case_options.complete(case_options.case(case, app), path, user_request)
-    one = case_options.with_placement(one, context, from_, bind)
+    target = LatencyTarget(SHARES[name], limit, arrivals)
+    one = placed.place(served.case(case))
     planned = plan.Plan(
         plan.CAPACITY,
         with_load([one], one.users, keep_alive),

@@ -5,11 +5,10 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from invoke import Context
-
-from offload.cli import arguments, case_options, command
+from offload.cli import arguments, options
 from offload.cli.answers import print_answer
 from offload.cli.plan_run import show, start_run, with_load
+from offload.cli.program import command
 from offload.errors import UsageError
 from offload.registry import catalog, setting_limits
 
@@ -21,68 +20,36 @@ MOST_SIZES = 36  # of a grid: each takes about half a minute
 
 @command("Measure")
 def measure(
-    context: Context,
-    case: str = "",
-    users: str = "25",
-    keep_alive: bool = False,
-    target: str = "",
-    quick: bool = False,
-    app: str = "",
-    path: str = "",
-    request: str = "",
-    method: str = "",
-    body: str = "",
-    header: str = "",
-    from_: str = "",
-    bind: str = "",
-    pin: str = "",
-    open: bool = False,  # noqa: A002
-    format: str = "text",  # noqa: A002
+    case: options.CaseText = "",
+    *,
+    users: options.Users = 25,
+    keep_alive: options.KeepAlive = False,
+    target: options.Target = None,
+    quick: options.Quick = False,
+    served: options.CaseOptions = options.CaseOptions(),
+    placed: options.PlacementOptions = options.PlacementOptions(),
+    pin: options.Pin = "",
+    open: options.Open = False,
+    format: options.Format = "text",
 ) -> None:
-    """Measure one case until its rate is known to +-2 %: offload measure 3/sleep_sync.
+    """Measure one case until its rate is known to +-2 %.
 
     The measurement also ends after the last round, or after 60 s of load (180 s below
-    2 requests/s). The interval is then wider.
+    2 requests/s). The interval is then wider. The exit code is 5 if a server does not start or all
+    its requests fail.
 
-    Your own application: offload measure granian_asgi app=shop.web:app request=/quote/7.
-
-    case        SERVER/TASK, or with app= only SERVER; SERVERx16 has 16 workers,
-                SERVER@3.14 runs in Python 3.14
-    users       concurrent users; each waits for a response before its next request; default: 25
-    keep_alive  yes: keep connections open; default: a new connection for each request
-    target      half-width of the interval in percent; default: 2, with quick 5
-    quick       at most 7 rounds instead of 40
-    app         your own ASGI or WSGI application, served unchanged, instead of a task:
-                package.module:name, its factory as package.module:create_app(), or the settings
-                module of Django
-    path        a folder from which your own task or application imports
-    request     the path to request, such as /quote/7?size=2; default: /
-    method      the request's method; default: GET, with body POST
-    body        the request's body, or with @FILE the content of a file
-    header      'Name: value' to send, several as 'A: 1; B: 2', or @FILE with one in each line
-    from        hosts that send the load together by SSH, as a+user@b:2222 (or fab -H a,b); default:
-                this machine; see docs/how_to/load_hosts.rst
-    bind        with from=: the address of this machine at which the hosts reach the server
-    pin         yes: the load tool uses the last CPU and the server the others; or the CPUs of the
-                server and of the tool, as 0-2/3
-    open        yes: show the run live in a browser: see offload live
-    format      text (default) or json
-
-    The exit code is 5 if a server does not start or all its requests fail.
+    Examples:
+      offload measure 3/sleep_sync
+      offload measure granian_asgi app=shop.web:app request=/quote/7
     """
     from offload.bench.planning import blocks, plan
 
-    arguments.one_of("format", format, "text", "json")
-    share = arguments.number("target", target, 0.1, 50.0) / 100 if target else None
-    user_count = arguments.whole_number("users", users, 1, 20_000)
-    user_request = case_options.request_of(request, method, body, header)
-    one = case_options.complete(case_options.case(case, app), path, user_request)
-    one = case_options.with_placement(one, context, from_, bind, pin)
-    cases = with_load([one], user_count, keep_alive)
+    one = placed.place(served.case(case), pin)
+    cases = with_load([one], users, keep_alive)
     one_block = (blocks.Block((0,)),)
     seed = plan.new_seed()
     planned = plan.Plan(
-        "measure", cases, seed, driver=None, quick=quick, target=share, blocks=one_block
+        "measure", cases, seed, driver=None, quick=quick, target=target, blocks=one_block
     )
     _, records = start_run(planned, open)
     show(records, format)
@@ -90,54 +57,30 @@ def measure(
 
 @command("Measure")
 def compare(
-    context: Context,
-    one: str = "",
-    other: str = "",
-    users: str = "25",
-    keep_alive: bool = False,
-    quick: bool = False,
-    app: str = "",
-    path: str = "",
-    request: str = "",
-    method: str = "",
-    body: str = "",
-    header: str = "",
-    open: bool = False,  # noqa: A002
-    format: str = "text",  # noqa: A002
+    one: options.CompareOne = "",
+    other: options.CompareOther = "",
+    *,
+    users: options.Users = 25,
+    keep_alive: options.KeepAlive = False,
+    quick: options.CompareQuick = False,
+    served: options.CaseOptions = options.CaseOptions(),
+    open: options.Open = False,
+    format: options.Format = "text",
 ) -> None:
-    """Compare the rates of two cases: offload compare 3/sleep_sync 4/sleep_sync.
-
-    one         SERVER/TASK, or with app= only SERVER; SERVERx16 has 16 workers,
-                SERVER@3.14 runs in Python 3.14
-    other       the case to compare with it
-    users       concurrent users; each waits for a response before its next request; default: 25
-    keep_alive  yes: keep connections open; default: a new connection for each request
-    quick       at most 7 rounds instead of 40; differences below 5 % instead of 2 % do not matter
-    app         your own ASGI or WSGI application, served unchanged, instead of a task:
-                package.module:name, its factory as package.module:create_app(), or the settings
-                module of Django
-    path        a folder from which your own task or application imports
-    request     the path to request, such as /quote/7?size=2; default: /
-    method      the request's method; default: GET, with body POST
-    body        the request's body, or with @FILE the content of a file
-    header      'Name: value' to send, several as 'A: 1; B: 2', or @FILE with one in each line
-    open        yes: show the run live in a browser: see offload live
-    format      text (default) or json
+    """Compare the rates of two cases.
 
     The exit code is 5 if a server does not start or all its requests fail, and 7 if other processes
     disturbed the measurement. If some requests fail, a line reports their number; rates count only
     completed requests.
+
+    Examples:
+      offload compare 3/sleep_sync 4/sleep_sync
+      offload compare uvicorn_h11 granian_asgi app=shop.web:app
     """
     from offload.bench.experiments import paired
 
-    arguments.one_of("format", format, "text", "json")
-    user_request = case_options.request_of(request, method, body, header)
-    first, second = (
-        case_options.complete(case_options.case(text, app, f"{which} case"), path, user_request)
-        for text, which in ((one, "first"), (other, "second"))
-    )
-    user_count = arguments.whole_number("users", users, 1, 20_000)
-    pair = with_load([first, second], user_count, keep_alive)
+    first, second = served.case(one, "first case"), served.case(other, "second case")
+    pair = with_load([first, second], users, keep_alive)
     plan = paired.comparison_plan("compare", pair[0], pair[1], quick)
     folder, records = start_run(plan, open)
     print_answer(plan, folder, records, format)
@@ -145,52 +88,31 @@ def compare(
 
 @command("Measure")
 def scale(
-    context: Context,
-    case: str = "",
-    workers: str = "",
-    users: str = "",
-    keep_alive: bool = False,
-    app: str = "",
-    path: str = "",
-    request: str = "",
-    method: str = "",
-    body: str = "",
-    header: str = "",
-    open: bool = False,  # noqa: A002
-    format: str = "text",  # noqa: A002
-    processes: str = "",
+    case: options.CaseText = "",
+    *,
+    workers: options.ScaleWorkers = "",
+    processes: options.ScaleProcesses = "",
+    users: options.ScaleUsers = "",
+    keep_alive: options.KeepAlive = False,
+    served: options.CaseOptions = options.CaseOptions(),
+    open: options.Open = False,
+    format: options.Format = "text",
 ) -> None:
-    """Find where more workers stop helping: offload scale 3/xml_lxml_sync workers=1..16.
-
-    case        SERVER/TASK, or with app= only SERVER; SERVER@3.14 runs in Python 3.14
-    workers     numbers of workers to measure (of processes, if the server has no workers): a
-                range 1..16, or a list 1+2+4+8
-    users       numbers of users instead of workers; with workers a single number, default: 25
-    keep_alive  yes: keep connections open; default: a new connection for each request
-    app         your own ASGI or WSGI application, served unchanged, instead of a task:
-                package.module:name, its factory as package.module:create_app(), or the settings
-                module of Django
-    path        a folder from which your own task or application imports
-    request     the path to request, such as /quote/7?size=2; default: /
-    method      the request's method; default: GET, with body POST
-    body        the request's body, or with @FILE the content of a file
-    header      'Name: value' to send, several as 'A: 1; B: 2', or @FILE with one in each line
-    open        yes: show the run live in a browser: see offload live
-    format      text (default) or json
-    processes   numbers of processes that share the port; together with workers=, every pair is
-                measured, and ranges double: processes=1..4 workers=8..64 are 12 sizes
+    """Find where more workers stop helping.
 
     The exit code is 5 if no number has a rate, and 7 if other processes disturbed the measurement.
+
+    Examples:
+      offload scale 3/xml_lxml_sync workers=1..16
+      offload scale 3x8/sleep_sync users=1+8+64
     """
     from offload.bench.experiments import sweep
     from offload.bench.planning import blocks, plan
     from offload.bench.stats.models import scaling
 
-    arguments.one_of("format", format, "text", "json")
     if not workers and not users and not processes:
         raise UsageError("nothing to vary", "use workers=1..16, processes=1..4 or users=1..64")
-    user_request = case_options.request_of(request, method, body, header)
-    base = case_options.complete(case_options.case(case, app), path, user_request)
+    base = served.case(case)
     is_of_sizes = bool(workers or processes)
     user_count = arguments.whole_number("users", users or "25", 1, 20_000) if is_of_sizes else 1
     [one] = with_load([base], user_count, keep_alive)

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from invoke import Context
-
-from offload.cli import arguments, command
+from offload.cli import arguments, options
 from offload.cli.answers import print_answer, print_gate
 from offload.cli.plan_run import start_run
+from offload.cli.program import command
 from offload.cli.run_reports import records_of_others
 from offload.errors import UsageError
 
@@ -18,13 +17,15 @@ if TYPE_CHECKING:
 
 
 @command("Maintain")
-def baseline(context: Context, name: str = "", run: str = "") -> None:
-    """Keep a run under a name, to compare later runs with it: offload baseline main.
-
-    name  letters, digits, '.', '_' and '-'; a run that has this name is replaced
-    run   its folder in results/; default: the newest
+def baseline(
+    name: options.BaselineName = "",
+    run: options.Run = "",
+) -> None:
+    """Keep a run under a name, to compare later runs with it.
 
     The copy is results/baseline-NAME; offload report baseline-NAME prints it.
+
+    Example: offload baseline main
     """
     from offload.bench.records import baselines, journal
 
@@ -39,38 +40,28 @@ def baseline(context: Context, name: str = "", run: str = "") -> None:
 
 @command("Maintain")
 def compare_runs(
-    context: Context,
-    name: str = "",
-    gate: str = "5",
-    against: str = "",
-    cases: str = "",
-    run: str = "",
-    min_rate: str = "",
-    max_p99: str = "",
-    users: str = "",
-    budget: str = "",
-    open: bool = False,  # noqa: A002
-    format: str = "text",  # noqa: A002
+    name: options.CompareRunsName = "",
+    *,
+    gate: options.CompareRunsGate = "5",
+    against: options.CompareRunsAgainst = "",
+    cases: options.CompareRunsCases = "",
+    run: options.CompareRunsRun = "",
+    min_rate: options.CompareRunsMinRate = "",
+    max_p99: options.CompareRunsMaxP99 = "",
+    users: options.CompareRunsUsers = "",
+    budget: options.CompareRunsBudget = "",
+    open: options.Open = False,
+    format: options.CompareRunsFormat = "text",
 ) -> None:
-    """Compare rates with a baseline, as a gate for CI: offload compare_runs main against=../main.
-
-    name     a baseline from offload baseline, or a run: its cases are compared
-    gate     percent of its rate that a case may lose; default: 5
-    against  what to measure now, side by side with this checkout and environment: the folder of
-             another checkout or venv, an interpreter such as 3.13, or a version of a package such
-             as tornado==6.4; default: nothing is measured, and the baseline's records are compared
-    cases    only these cases, as 3/sleep_sync+4/sleep_sync; with against= they need no baseline
-    run      without against=: the run to compare with the baseline; default: the newest
-    min_rate requests/s that each case must have now, too
-    max_p99  the 99th percentile of response times that each case may have now, such as 50ms
-    users    with against= and without a baseline: concurrent users of each case; default: 25
-    budget   seconds of measuring; default: 600
-    open     yes: show the run live in a browser: see offload live; needs against=
-    format   text (default), json, markdown, junit (XML), bencher (Bencher Metric Format) or badge
-             (JSON of shields.io); results/gate/ has all of them
+    """Compare rates with a baseline, as a gate for CI.
 
     The exit code is 1 if a case lost more than gate= allows, if a case fails, or if min_rate= or
     max_p99= does not hold. It is 7 if the rates vary too much for a verdict, and otherwise 0.
+
+    Examples:
+      offload compare_runs main
+      offload compare_runs main against=../main
+      offload compare_runs against=3.13 cases=3/sleep_sync+4/sleep_sync
     """
     from offload.bench.analysis.gate import GateTerms
     from offload.bench.experiments import gate as gates

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from invoke import Context
-
-from offload.cli import command, live_page
+from offload.cli import live_page, options
+from offload.cli.program import command
 from offload.errors import MachineError
 
 
 @command("Understand")
-def live(context: Context, run: str = "", open: bool = False) -> None:  # noqa: A002 - its name
+def live(
+    run: options.LiveRun = "",
+    *,
+    open: options.LiveOpen = False,
+) -> None:
     """Show a run in a browser while it is measured, and its report at the end.
-
-    run   its folder in results/; default: the newest that is measured now, else the newest
-    open  yes: open the page in a browser
 
     It prints the address of a page on 127.0.0.1, which contains a random token, and serves it until
     Ctrl-C, or until the run has ended and no browser was connected for 3 minutes (LIVE_MINUTES).
     With open=yes, quick, run_suite, measure, compare and others serve this page in the background.
+
+    Example: offload live open=yes
     """
     import asyncio
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from invoke import Context
-
-from offload.cli import arguments, command
+from offload.cli import arguments, options
+from offload.cli.program import command
 
 
 @command("Maintain")
-def pythons(context: Context) -> None:
+def pythons() -> None:
     """List the interpreters that can run servers, and how to install others."""
     from offload.bench.target import interpreters
 
@@ -28,10 +27,12 @@ def pythons(context: Context) -> None:
 
 
 @command("Maintain")
-def completion(context: Context, shell: str = "bash") -> None:
-    """Print the script by which a shell completes commands: eval "$(offload completion bash)".
+def completion(
+    shell: options.CompletionShell = "bash",
+) -> None:
+    """Print the script by which a shell completes commands.
 
-    shell  bash (default), zsh or fish
+    Example: eval "$(offload completion bash)"
     """
     from offload.cli.completion import SCRIPTS
 

@@ -6,10 +6,9 @@ import sys
 import textwrap
 from dataclasses import replace
 
-from invoke import Context
-
-from offload.cli import arguments, command
+from offload.cli import options
 from offload.cli.plan_run import show_results, start_run, suite_plan
+from offload.cli.program import command
 from offload.errors import MachineError
 from offload.registry import catalog, entries
 
@@ -19,19 +18,15 @@ BUDGET_S = 292.0  # s of measuring in `quick`, which takes 5 minutes in total
 
 @command("Start here")
 def quick(
-    context: Context,
-    driver: str = "",
-    format: str = "text",  # noqa: A002
-    open: bool = False,  # noqa: A002
+    *,
+    driver: options.QuickDriver = "",
+    open: options.Open = False,
+    format: options.Format = "text",
 ) -> None:
     """Measure the 14 rows of the main benchmark in 5 minutes, and print the table.
 
-    driver  load tool of the long runs: siege, builtin or h2load; default: siege if installed,
-            else builtin
-    format  text (default) or json
-    open    yes: show the run live in a browser: see offload live
+    Example: offload quick
     """
-    arguments.one_of("format", format, "text", "json")
     plan = suite_plan("tornado", "published", driver, is_quick=True, target=None)
     together = tuple(block for block in plan.blocks if not block.apart)
     _, records = start_run(replace(plan, blocks=together, budget_s=BUDGET_S), open)
@@ -39,7 +34,7 @@ def quick(
 
 
 @command("Start here")
-def doctor(context: Context) -> None:
+def doctor() -> None:
     """Check whether this machine can measure now; print a remedy for each problem."""
     from offload.bench import doctor as doctors
 
@@ -52,7 +47,7 @@ def doctor(context: Context) -> None:
 
 
 @command("Start here")
-def list(context: Context) -> None:  # noqa: A001 - the command's name
+def list() -> None:  # noqa: A001 - the command's name
     """List every server, task, load driver and suite."""
     kinds = {
         "Servers": catalog.servers(),

@@ -5,36 +5,29 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 
-from invoke import Context
-
-from offload.cli import arguments, case_options, command, live_page, output
+from offload.cli import case_options, live_page, options, output, run_reports
 from offload.cli.answers import print_answer
 from offload.cli.plan_run import start_run
+from offload.cli.program import command
 from offload.errors import RunError, UsageError
 from offload.registry import catalog
 
 
 @command("Understand")
 def report(
-    context: Context,
-    run: str = "",
-    format: str = "text",  # noqa: A002 - the option's name
-    wide: bool = False,
-    runs: str = "",
-    open: bool = False,  # noqa: A002
+    run: options.ReportRun = "",
+    *,
+    runs: options.ReportRuns = "",
+    format: options.ReportFormat = "text",
+    wide: options.ReportWide = False,
+    open: options.ReportOpen = False,
 ) -> None:
     """Print the GIL effects and the table of a run, or write its report in HTML.
 
-    run     its folder in results/, such as example, or a report.html; default: the newest
-    format  text (default), json, rst, svg for a picture of the GIL effects, or html to write
-            report.html into its folder: the answer, pictures, every figure and the records
-    wide    yes: print every figure of a row, in more than 100 columns
-    runs    several runs instead, as RUN+RUN; with html side by side
-    open    yes: open the report.html in a browser
+    Examples:
+      offload report example
+      offload report format=html open=yes
     """
-    from offload.cli import run_reports
-
-    arguments.one_of("format", format, *run_reports.FORMATS)
     if run and runs:
         raise UsageError("run= and runs= exclude each other", "use one of them")
     if open and format != "html":
@@ -51,87 +44,72 @@ def report(
 
 @command("Understand")
 def gil(
-    context: Context,
-    task: str = "",
-    workers: str = "4",
-    python: str = "",
-    path: str = "",
-    app: str = "",
-    request: str = "",
-    method: str = "",
-    body: str = "",
-    header: str = "",
-    open: bool = False,  # noqa: A002
-    format: str = "text",  # noqa: A002
+    task: options.Task = "",
+    *,
+    workers: options.Workers = 4,
+    python: options.Python = "",
+    served: options.CaseOptions = options.CaseOptions(),
+    open: options.Open = False,
+    format: options.Format = "text",
 ) -> None:
-    """Measure the cost of the GIL for a task, with advice: offload gil xml_feedparser_sync.
+    """Measure the cost of the GIL for a task, with advice.
 
-    Your own application: offload gil app=shop.web:app request=/quote/7. It runs under gunicorn: one
-    process (with threads, if it is a WSGI application) is compared with several processes.
+    Your own application runs under gunicorn: one process (with threads, if it is a WSGI
+    application) is compared with several processes. The exit code is 5 if a server does not start
+    or all its requests fail, and 7 if other processes disturbed the measurement.
 
-    task     a task name, package.module:function or path/to/file.py:function
-    workers  number of threads, and of processes; default: 4
-    python   interpreter by its name from offload pythons; default: this one
-    path     a folder from which your own task or application imports
-    app      your own ASGI or WSGI application instead of a task: package.module:name, its factory
-             as package.module:create_app(), or the settings module of Django
-    request  the path to request from it; default: /
-    method   the request's method; default: GET, with body POST
-    body     the request's body, or with @FILE the content of a file
-    header   'Name: value' to send, several as 'A: 1; B: 2', or @FILE with one in each line
-    open     yes: show the run live in a browser: see offload live
-    format   text (default) or json
-
-    The exit code is 5 if a server does not start or all its requests fail, and 7 if other processes
-    disturbed the measurement.
+    Examples:
+      offload gil xml_feedparser_sync
+      offload gil app=shop.web:app request=/quote/7
     """
     from offload.bench.experiments import gil_cost, paired
     from offload.suites import Case
 
-    arguments.one_of("format", format, "text", "json")
-    if bool(task) == bool(app):
+    if bool(task) == bool(served.app):
         what = "a task and app= exclude each other" if task else "no task given"
         raise UsageError(what, "use offload gil TASK with a task from offload list, or your own")
-    work = case_options.work(app) if app else catalog.find_task(task).name
-    sent = case_options.request_of(request, method, body, header)
-    if sent is not None and not app:
-        raise UsageError("request=, method=, body= and header= need app=", "leave them out")
-    count = arguments.whole_number("workers", workers, 1, 256)
+    work = case_options.work(served.app) if served.app else catalog.find_task(task).name
+    if not served.app:
+        served.check_unused("need app=")
     one = Case(
         "threads",
         work,
-        users=2 * count,  # saturate the workers; more users only wait longer
-        settings={"workers": count},
+        users=2 * workers,  # saturate the workers; more users only wait longer
+        settings={"workers": workers},
         python=python or None,
-        path=arguments.folder("path", path),
-        request=sent,
+        path=served.path,
+        request=served.parse(),
     )
     threads, processes = one, replace(one, server="processes")
-    if app:
-        threads, processes = gil_cost.application_cases(work, count, one)
+    if served.app:
+        threads, processes = gil_cost.application_cases(work, workers, one)
     plan = paired.comparison_plan("gil", threads, processes, is_quick=True)
     folder, records = start_run(plan, open)
     print_answer(plan, folder, records, format)
 
 
 @command("Understand")
-def claims(context: Context, suite: str = "", run: str = "", format: str = "text") -> None:  # noqa: A002
+def claims(
+    suite: options.ClaimsSuite = "",
+    run: options.ClaimsRun = "",
+    *,
+    format: options.Format = "text",
+) -> None:
     """Compare the claims of published benchmarks with the newest run of each suite.
-
-    suite   a suite; default: all, or those of the run
-    run     a folder in results/ to use instead, such as example; the verdicts are written to it
-    format  text (default) or json
 
     The terminal shows the suites that have been measured, or all before the first run. Verdicts on
     all suites are written to results/claims.rst, with the claims and their sources.
+
+    Examples:
+      offload claims tornado
+      offload claims run=example
     """
     from offload.bench.claims import suite_verdicts
     from offload.bench.records import journal
-    from offload.cli import run_reports, suite_claims
+    from offload.cli import suite_claims
     from offload.reports.claims import capacity_checks, sentences
     from offload.reports.claims import verdicts as report
 
-    arguments.one_of("format", format, "text", "json")
     suites, all_of_them = (
         suite_claims.select_suites(suite, run),
         suite_claims.select_suites("", run),
@@ -167,28 +145,24 @@ def claims(context: Context, suite: str = "", run: str = "", format: str = "text
 
 @command("Understand")
 def watch(
-    context: Context,
-    pid: str = "",
-    url: str = "",
-    seconds: str = "",
-    without_gil: bool = False,
-    format: str = "text",  # noqa: A002
-    open: bool = False,  # noqa: A002
+    pid: options.WatchPid = None,
+    *,
+    url: options.WatchUrl = "",
+    time: options.WatchSeconds = None,
+    without_gil: options.WatchWithoutGil = False,
+    open: options.Open = False,
+    format: options.WatchFormat = "text",
 ) -> None:
-    """Watch a running process and its children from outside, once a second: offload watch PID.
-
-    pid          pid of a gunicorn, uvicorn, granian or any Python, whose children are watched, too;
-                 default: the process that listens on the port of url, or that of offload run_server
-    url          also send one request a second to it, and print its response time
-    seconds      end after this time (30, 2m); default: end with Ctrl-C
-    without_gil  yes: watch the other figures if no GIL can be read, as in a program without Python
-    format       text (default) or json: one object a line
-    open         yes: show the lines in a browser, too: see offload live
+    """Watch a running process and its children from outside, once a second.
 
     The process is neither stopped nor changed. Each line has the CPU in cores, the memory (PSS),
     threads, voluntary and involuntary context switches per second, and rho, the share of the time
     in which the GIL is held: the largest of all processes. The exit code is 2 if the pid is not a
     running Python, 3 if its memory may not be read, and 5 if it ends while it is watched.
+
+    Examples:
+      offload watch 1234
+      offload watch url=http://127.0.0.1:8000/ seconds=30
     """
     from offload.bench.target import running_servers
     from offload.bench.watch import response_time
@@ -196,11 +170,9 @@ def watch(
     from offload.bench.watch.watch import Watch
     from offload.reports import watch as report
 
-    arguments.one_of("format", format, "text", "json")
-    limit = arguments.seconds("seconds", seconds, 1.0) if seconds else None
     live_page.idle_s()  # raises before anything starts
-    if pid:
-        number = arguments.whole_number("pid", pid, 1, 2**22)
+    if pid is not None:
+        number = pid
     elif url:
         number = response_time.server_pid(url)
     else:
@@ -214,7 +186,7 @@ def watch(
     rows = live_page.start_for_rows(title, report.names(bool(url)), open)
     try:
         with watching:
-            for reading in watching.readings(limit):
+            for reading in watching.readings(time):
                 summary.add(reading)
                 rows.send(report.cells(reading, bool(url)))
                 found = report.line(reading, bool(url)) if is_text else report.json_line(reading)

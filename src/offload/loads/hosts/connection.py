@@ -26,10 +26,15 @@ logging.getLogger("paramiko").addHandler(logging.NullHandler())  # errors are ra
 logging.getLogger("paramiko").propagate = False
 
 
-def use(config: fabric.Config) -> None:
-    """Connect with this configuration, which has the command line's `-S`, `-i` and `-t`."""
+def use(ssh_config: str, identity: str, connect_timeout_s: int | None) -> None:
+    """Connect with an SSH configuration, a private key and a timeout; each may be empty."""
     global _config
-    _config = config
+    overrides: dict[str, object] = {}
+    if identity:
+        overrides["connect_kwargs"] = {"key_filename": [identity]}
+    if connect_timeout_s is not None:
+        overrides["timeouts"] = {"connect": connect_timeout_s}
+    _config = fabric.Config(overrides=overrides, runtime_ssh_path=ssh_config or None)
 
 
 def group(hosts: Sequence[str]) -> fabric.ThreadingGroup:
