@@ -174,7 +174,7 @@ def test_every_server_and_task_of_a_command_exists() -> None:
             server, *task = pair
             if is_placeholder(server):
                 continue
-            settings = r"(?<=\w)(x\d+)?(-protected)?(@[\w.-]+)?$"
+            settings = r"(?<=\w)(x\d+){0,2}(-protected)?(@[\w.-]+)?$"
             catalog.find_server(re.sub(settings, "", server))
             seen.add(server)
             for each in (one for one in task if not is_placeholder(one)):

@@ -16,6 +16,7 @@ from offload.bench.advice.inputs.probe_measurement import InterruptedProbe
 from offload.bench.records import journal
 from offload.cli.commands.advise import advise, predict
 from offload.cli.program import Exit
+from offload.errors import UserError
 from tests.bench.advice.scenarios import SHOP
 from tests.commands import fab_here
 
@@ -70,7 +71,7 @@ def test_a_prediction_is_printed_although_the_file_of_the_function_is_gone(
         return replace(SHOP, task=f"{shop}:quote")
 
     monkeypatch.setattr(probe_measurement, "measure", measure)
-    with pytest.raises(Exit, match="no file"):
+    with pytest.raises(UserError, match="no file"):
         predict(f"{shop}:quote", code="flask")
     assert "by prediction." in " ".join(capsys.readouterr().out.split())
 
@@ -102,7 +103,6 @@ def test_an_interrupted_probe_has_no_advice(results: Path, monkeypatch: pytest.M
         raise InterruptedProbe(replace(SHOP, points=()))
 
     monkeypatch.setattr(probe_measurement, "measure", measure)
-    with pytest.raises(Exit) as ended:
+    with pytest.raises(KeyboardInterrupt):
         advise("sleep_sync")
-    assert ended.value.code == 130
     assert not results.exists() or not [*results.iterdir()]

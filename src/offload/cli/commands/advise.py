@@ -145,6 +145,7 @@ def _case(
     """Return a case of a task; its server is arbitrary."""
     from offload.registry.inputs import join
     from offload.reports.advice import handlers
+    from offload.suites import Case
 
     if not task:
         hint = f"use offload {name} package.module:function, or a task from offload list"

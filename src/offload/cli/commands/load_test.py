@@ -156,7 +156,7 @@ def _measure(
 
 @command("Measure")
 def load_host() -> None:
-    """Send this host's share of a load; run_load_test:from= starts this command by SSH."""
+    """Send this host's share of a load; run_load_test from= starts this by SSH."""
     from offload.loads.hosts import agent
 
     if sys.stdin.isatty():
