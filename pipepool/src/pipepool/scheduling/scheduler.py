@@ -126,9 +126,8 @@ class Scheduler:
         elif not self._flush_is_scheduled:
             self._flush_is_scheduled = True
             self._loop.call_soon(self.flush)
-        is_queued = task.connection is None and not task.is_ended
-        if options.queue_timeout is not None and is_queued:  # after the flush: it may be 0
-            self._deadlines.limit_wait(task)
+        if options.queue_timeout is not None and task.connection is None and not task.is_ended:
+            self._deadlines.limit_wait(task)  # after the flush: it may be 0
         return task
 
     def _make_room(self, function: Function, max_queue: int) -> None:

@@ -35,10 +35,10 @@ from pipepool.workers.shared_memory import (
     keep_freed_pages,
 )
 
-HEADER = struct.Struct("=QQ")
+HEADER = struct.Struct("<QQ")
 MARSHAL_VERSION = 2  # the last one in which a list is its head and then its items, one by one
-LIST = struct.Struct("<cI")  # the head of a marshalled list
-FIRST_HELD = OUTBOX + HEADER.size + LIST.size  # where the entries of the outbox begin
+OUTBOX_HEADER = struct.Struct("<QQcI")  # HEADER, and the head of a marshalled list
+FIRST_HELD = OUTBOX + OUTBOX_HEADER.size  # where the entries of the outbox begin
 LARGE = 32 << 10  # bytes from which a buffer goes through shared memory; an estimate
 MOST = 1 << 48  # bytes of a frame; a larger size means a damaged frame
 BUFFER = 64 << 10  # bytes of the receive buffer; a larger frame gets a buffer of its own
@@ -131,14 +131,12 @@ class Encoder:
     ) -> tuple[int, Any]:
         """Return kind and payload of a call's arguments; large bytes are placed separately."""
         is_bare = not kwargs and extra is None
-        if is_bare and _are_plain(args):
-            return PLAIN, args
         each: list[tuple[int | str, Any]] = [*enumerate(args), *kwargs.items()]
         large = {key: v for key, v in each if type(v) is bytes and len(v) >= LARGE}
         if large:
             args = tuple(None if i in large else value for i, value in enumerate(args))
             kwargs = {name: None if name in large else kwargs[name] for name in kwargs}
-        if is_bare and _are_plain(args):
+        if is_bare and are_plain(args):
             kind, payload = PLAIN, args
         else:
             kind, payload = self._pickle((args, kwargs, extra), VIEWS if as_views else PICKLED)
@@ -232,8 +230,8 @@ class Outbox:
             self._send_frame(*self._encoder.take_blob())
 
     def _send_frame(self, blob: list[memoryview], blob_size: int) -> None:
-        HEADER.pack_into(self._map, OUTBOX, self._end - OUTBOX - HEADER.size, blob_size)
-        LIST.pack_into(self._map, OUTBOX + HEADER.size, b"[", self.count)
+        size = self._end - OUTBOX - HEADER.size
+        OUTBOX_HEADER.pack_into(self._map, OUTBOX, size, blob_size, b"[", self.count)
         self._socket.sendall(self._view[OUTBOX : self._end], NO_SIGPIPE)
         for part in blob:
             self._socket.sendall(part, NO_SIGPIPE)
@@ -243,8 +241,8 @@ class Outbox:
     def _send_alone(self, data: bytes) -> None:
         """Send one entry that is larger than the outbox."""
         blob, blob_size = self._encoder.take_blob()
-        head = HEADER.pack(LIST.size + len(data), blob_size) + LIST.pack(b"[", 1) + data
-        self._socket.sendall(head, NO_SIGPIPE)
+        size = OUTBOX_HEADER.size - HEADER.size + len(data)
+        self._socket.sendall(OUTBOX_HEADER.pack(size, blob_size, b"[", 1) + data, NO_SIGPIPE)
         for part in blob:
             self._socket.sendall(part, NO_SIGPIPE)
 
@@ -478,7 +476,7 @@ def _pickle_with_reducers(value: object, keep: Callable[[pickle.PickleBuffer], b
     return file.getvalue()
 
 
-def _are_plain(values: tuple[Any, ...]) -> bool:
+def are_plain(values: tuple[Any, ...]) -> bool:
     """Whether all values are short and immutable: then no value needs a separate pickle."""
     for value in values:
         kind = type(value)

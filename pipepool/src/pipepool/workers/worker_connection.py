@@ -30,6 +30,7 @@ from pipepool.workers.protocol import (
     Encoder,
     Frame,
     FrameReader,
+    are_plain,
     read_outbox,
     socket_pair,
 )
@@ -259,7 +260,7 @@ class WorkerConnection:
     def put(self, task: Task, cost: float, now: int) -> None:
         """Add a task, which the next `send` sends; raise what pickle raises."""
         kind, payload = PLAIN, task.args
-        if payload or task.kwargs or task.extra:
+        if task.kwargs or task.extra or not (not payload or are_plain(payload)):
             kind, payload = self._encoder.encode_call(
                 task.args, task.kwargs, task.extra, task.options.zero_copy_args
             )
