@@ -13,9 +13,21 @@ from tests import ROOT
 
 PACKAGE = places.PACKAGE
 BASE = {
-    *("cores", "errors", "files", "flags", "prctl", "registry", "resource_limits", "ssh", "units"),
+    *(
+        "command_line",
+        "cores",
+        "errors",
+        "files",
+        "flags",
+        "prctl",
+        "registry",
+        "resource_limits",
+        "ssh",
+        "units",
+    ),
 }
 MAY_IMPORT = {
+    "command_line": set(),
     "cores": set(),
     "flags": set(),
     "errors": {"flags"},

@@ -23,7 +23,7 @@ from typing import Any, NoReturn
 import cyclopts
 from cyclopts import exceptions
 
-from offload import __version__, resource_limits
+from offload import __version__, command_line, resource_limits
 from offload.cli import completion, output
 from offload.cli.completion import Parameters
 from offload.errors import MachineError, UsageError, UserError
@@ -144,7 +144,8 @@ class Program:
             Path.cwd()
         except FileNotFoundError:
             raise MachineError("the current folder was removed", "change to another one") from None
-        function(*bound.args, **bound.kwargs)
+        with command_line.used([name, *words]):
+            function(*bound.args, **bound.kwargs)
 
     def parse(
         self, name: str, words: Sequence[str]

@@ -8,7 +8,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-from offload import files
+from offload import command_line, files
 from offload.bench.planning.plan import CAPACITY, GATE, Plan
 from offload.bench.records import journal, lines, machines
 from offload.errors import StorageError, UsageError
@@ -16,18 +16,23 @@ from offload.registry import catalog
 from offload.suites import Case
 
 FILE = machines.FILE
+ARGV = "argv"  # its key in the file
 MAX_COUNT, MAX_ROUNDS = 10**9, 1000  # of users or requests; more rounds would take days
 MAX_CASES = 1000  # more would take days; the same limit holds for blocks
 
 
 def save(plan: Plan, folder: Path) -> None:
-    """Save the plan in its run's folder; raise StorageError, or UsageError if it is too long."""
+    """Save the plan in its run's folder; raise StorageError, or UsageError if it is too long.
+
+    The words of the command are those that it had when the run started.
+    """
     path = folder / FILE
+    argv = load_argv(folder) or [*command_line.argv]
     for name, found in (("cases", plan.cases), ("blocks", plan.blocks)):
         if len(found) > MAX_CASES:
             raise UsageError(f"{len(found)} {name} are too many", f"use at most {MAX_CASES}")
     try:
-        values = {**asdict(plan), machines.KEY: machines.read(folder)}
+        values = {**asdict(plan), ARGV: argv, machines.KEY: machines.read(folder)}
         for case, saved in zip(plan.cases, values["cases"], strict=True):
             saved["request"] = None if case.request is None else dict(case.request.masked)
         files.replace(path, json.dumps(values, indent=1).encode() + b"\n")
@@ -57,6 +62,7 @@ def load(folder: Path) -> Plan:
         if not isinstance(values, dict):
             raise ValueError("it is not a JSON object")
         values.pop(machines.KEY, None)
+        values.pop(ARGV, None)
         return _validated_plan(values)
     except OSError as error:
         what = f"{path}: {error.strerror}"
@@ -64,6 +70,19 @@ def load(folder: Path) -> Plan:
     except (ValueError, TypeError, AttributeError, UsageError) as error:
         what = f"{path} is not a plan of a run by this version ({error})"
         raise StorageError(what, "start a new run, or use the version that wrote it") from error
+
+
+def load_argv(folder: Path) -> list[str] | None:
+    """Return the words of the command that started a run; None if they are unknown.
+
+    A value that may be a secret is `***`.
+    """
+    try:
+        found = files.parse_json(files.read(folder / FILE, max_mib=machines.MAX_MIB))[ARGV]
+    except (OSError, ValueError, TypeError, LookupError):
+        return None
+    is_valid = isinstance(found, list) and all(isinstance(word, str) for word in found)
+    return found if is_valid and found else None
 
 
 def find(folder: Path) -> Plan | None:

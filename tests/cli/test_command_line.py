@@ -1,0 +1,76 @@
+"""The run.json of a run has the words of its command, without secrets."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+
+from offload import command_line
+from offload.bench.planning import plan_file, runs
+from offload.bench.records import journal
+from offload.bench.records.record import Record
+from offload.cli import commands, plan_run
+from offload.cli.program import OFFLOAD
+from offload.errors import RunError
+from tests.commands import fab_here, offload_here
+
+assert commands  # imported before a test replaces a part of them
+
+
+@pytest.fixture(autouse=True)
+def _not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    def end(*_: object) -> list[Record]:
+        raise RunError("not measured")
+
+    monkeypatch.setattr(plan_run, "continue_run", end)
+
+
+def test_a_run_has_the_words_that_start_it_again() -> None:
+    words = ["measure", "3/noop_sync", "users=2", "--request", "/quote/7", "keep_alive=yes"]
+    assert "not measured" in offload_here(*words).stderr
+    [first] = journal.RESULTS.glob("*-measure*")
+    assert plan_file.load_argv(first) == words
+    again = shlex.split(shlex.join(plan_file.load_argv(first) or []))
+    offload_here(*again)
+    one, other = map(plan_file.load, journal.RESULTS.glob("*-measure*"))
+    assert one.cases == other.cases
+
+
+def test_the_words_of_fab_are_stored_as_those_of_offload() -> None:
+    fab_here("measure:3/noop_sync,users=2")
+    words = plan_file.load_argv(runs.newest_unfinished()) or []
+    assert words == ["measure", "--case=3/noop_sync", "--users=2"]
+    assert OFFLOAD.parse(words[0], words[1:])
+
+
+def test_a_plan_that_is_saved_again_keeps_the_words_of_its_command() -> None:
+    offload_here("measure", "3/noop_sync")
+    folder = runs.newest_unfinished()
+    with command_line.used(["resume", folder.name]):
+        plan_file.save(plan_file.load(folder), folder)
+    assert plan_file.load_argv(folder) == ["measure", "3/noop_sync"]
+
+
+@pytest.mark.parametrize(
+    ("word", "stored"),
+    [
+        (["--header=X-Key: secret"], ["--header=***"]),
+        (["--header", "X-Key: secret"], ["--header", "***"]),
+        (["header=X-Key: secret"], ["header=***"]),
+        (["body=secret"], ["body=***"]),
+        (["request=/q?key=secret"], ["request=***"]),
+        (["request=/q"], ["request=/q"]),
+        (["--body", "@file"], ["--body", "@file"]),
+    ],
+)
+def test_a_value_that_may_be_secret_is_masked(word: list[str], stored: list[str]) -> None:
+    with command_line.used(["measure", *word]):
+        assert [*command_line.argv] == ["measure", *stored]
+
+
+def test_a_run_of_an_older_version_has_no_words() -> None:
+    folder = journal.new_run("measure")
+    assert plan_file.load_argv(folder) is None
+    (folder / plan_file.FILE).write_text('{"cases": []}')
+    assert plan_file.load_argv(folder) is None
