@@ -60,6 +60,16 @@ def test_users_of_a_loop_follow_from_the_calls_in_progress() -> None:
     assert prior(AWAITS, users=25).users(loop) == 25
 
 
+def test_a_required_rate_begins_with_the_cheapest_set_ups_that_may_carry_it() -> None:
+    found = prior(QUERY, rate=300.0)
+    [first, *others] = found.candidates(SERVERS)
+    assert first.all_processes == 1
+    assert found.capacity(first) >= 300 / 0.8
+    assert all(found.capacity(each) >= 300 / 0.8 for each in others)
+    assert found.memory_mib(first) == min(map(found.memory_mib, [first, *others]))
+    assert prior(QUERY, rate=1e5).candidates(SERVERS) == prior(QUERY).candidates(SERVERS)
+
+
 def test_connections_are_never_exceeded() -> None:
     for limit in (1, 3, 16):
         setups = prior(QUERY, connections=limit).candidates(SERVERS)

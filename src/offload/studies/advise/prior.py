@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from offload.bench.advice.inputs.probe import Probe
-from offload.studies.advise.choice import Question
+from offload.studies.advise.choice import RESERVE, Question
 from offload.studies.advise.evidence import LOOPS, POOL, THREADS, Setup
 
 # CPU time of the server for a request, and the part of it that runs one after the other, in s, at
@@ -86,7 +86,10 @@ class Prior:
     def slots(self, setup: Setup) -> int:
         """Return the slots for each process of a set-up: a power of two, if no limit is lower."""
         unlimited = replace(setup, workers=10**6)
-        in_progress = self.capacity(unlimited) * self.probe.call.wall_s
+        rate = self.capacity(unlimited)
+        if self.question.rate is not None:
+            rate = min(rate, self.question.rate / RESERVE)
+        in_progress = rate * self.probe.call.wall_s
         count = max(1.0, NEEDED * in_progress / setup.processes)
         if self.question.users is not None:
             count = min(count, self.question.users / setup.processes)
@@ -103,12 +106,14 @@ class Prior:
     def candidates(self, servers: Sequence[str]) -> list[Setup]:
         """Return the set-ups to measure first, at most MOST_CANDIDATES, the best prior first.
 
-        `servers` are those that can serve the function. Each kind has one, and a set-up of half the
-        processes where it promises as much.
+        `servers` are those that can serve the function. Each kind has one, and one of a single
+        process. With a required rate, the cheapest ones that may carry it are first.
         """
         found = [each for each in self._sized(servers) if self.is_possible(each)]
         if not found:
             return []
+        if carrying := [each for each in found if self._may_carry(each)]:
+            return sorted(carrying, key=self.memory_mib)[:MOST_CANDIDATES]
         ranked = sorted(
             found, key=lambda each: (-round(math.log(self.capacity(each)), 1), each.all_processes)
         )
@@ -131,12 +136,19 @@ class Prior:
         )
         return not fails and (not question.isolate or setup.kind == POOL)
 
+    def _may_carry(self, setup: Setup) -> bool:
+        """Whether a required rate is within the bound of a set-up, with its reserve."""
+        rate = self.question.rate
+        return rate is not None and self.capacity(setup) >= rate / RESERVE
+
     def neighbours(self, setup: Setup) -> list[Setup]:
         """Return half and twice of either size, the most promising first.
 
         A smaller size is promising if its bound is the same, a larger one if its bound is larger.
         """
         found = [each for each in _around(setup) if self.is_possible(each)]
+        if self._may_carry(setup):
+            return sorted(filter(self._may_carry, found), key=self.memory_mib)
         own = self.capacity(setup)
 
         def gain(each: Setup) -> float:

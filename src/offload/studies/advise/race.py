@@ -6,6 +6,7 @@ probe -> prior -> round 1 -> slow ones leave, neighbours of the leader join -> m
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, closing
@@ -150,7 +151,7 @@ class Race:
         if not works:
             return [*setups]
         best = max(works, key=lambda each: each.capacity or 0.0)
-        least = SLOW * (best.capacity or 0.0)
+        least = min(SLOW * (best.capacity or 0.0), self.question.rate or math.inf)
         kept = [each.setup for each in works if (each.capacity or 0.0) >= least]
         leader = best.setup
         if (now := self.choice()) is not None:
@@ -169,8 +170,11 @@ class Race:
         if not smaller:
             return
         names = " and ".join(each.setup.name for each in both)
-        self.report(f"response times of {names} at {SHARES[1] * smaller:.4g}/s")
-        arrivals = [Arrivals(share * smaller, "poisson") for share in SHARES] * PASSES
+        rates = [share * smaller for share in SHARES]
+        if self.question.rate is not None and found.missed != "rate":
+            rates = [self.question.rate]
+        self.report(f"response times of {names} at {rates[-1]:.4g}/s")
+        arrivals = [Arrivals(rate, "poisson") for rate in rates] * PASSES
         self._open_loops([each.setup for each in both], arrivals, LOAD_S, upstream)
 
     def _measure_required_rate(self, upstream: Upstream | None) -> None:
