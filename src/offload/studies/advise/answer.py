@@ -236,8 +236,7 @@ def _why(answer: Answer) -> Iterator[str]:
 def _limit(found: Evidence, prior: Prior) -> str:
     """Return what limits a set-up: the resource whose bound is nearest to its capacity."""
     setup, question = found.setup, prior.question
-    bounds = prior.bounds(setup)
-    name = min(bounds, key=lambda each: bounds[each])
+    name = prior.limit(setup)
     limits = {
         "cpu": "the CPU: more cores carry more",
         "serial": "the event loop" if setup.kind == LOOPS else "the GIL of each process",
@@ -297,7 +296,7 @@ def _notes(answer: Answer) -> Iterator[str]:
     if leak_mib := probe.process.leak_mib:
         yield f"It leaks {leak_mib:.2g} MiB a call{_calls_until(answer.question, prior, leak_mib)}."
     share = best.client_share
-    if share is not None and share > CLIENT_SHARE and best.cpu_ms:
+    if share is not None and share > CLIENT_SHARE and best.cpu_ms and prior.limit(setup) == "cpu":
         alone = 1000 * probe.capacity / best.cpu_ms
         elsewhere = f"with the tool on another machine, up to {number(alone)}/s"
         yield f"The load tool used {percent(share)} of the CPU: {elsewhere}."

@@ -43,6 +43,11 @@ class Prior:
         """Return the bound of the capacity in requests/s."""
         return min(self.bounds(setup).values())
 
+    def limit(self, setup: Setup) -> str:
+        """Return what limits a set-up: the name of its smallest bound."""
+        bounds = self.bounds(setup)
+        return min(bounds, key=lambda each: bounds[each])
+
     def bounds(self, setup: Setup) -> dict[str, float]:
         """Return the bounds of the capacity by "cpu", "serial", "slots" and "users"."""
         call, probe = self.probe.call, self.probe
