@@ -19,8 +19,13 @@ from typing import Any
 
 from pipepool.configuration import PoolOptions
 from pipepool.exceptions import BrokenWorker, QueueFull, TaskExit, error_text, worker_ended
-from pipepool.scheduling.accounting import Accounting, is_in_main_thread, log, log_callback_error
-from pipepool.scheduling.deadlines import Deadlines
+from pipepool.scheduling.accounting import (
+    Accounting,
+    Deadlines,
+    is_in_main_thread,
+    log,
+    log_callback_error,
+)
 from pipepool.workers import shared_memory
 from pipepool.workers.protocol import FAILED, ITEM, PLAIN, SKIPPED, Entry, load_exception
 from pipepool.workers.worker_connection import (
