@@ -12,15 +12,15 @@ def serve(
     task: str,
     port: int,
     *,
-    threads: int = 1,
+    runtime_threads: int = 1,
     processes: int = 1,
     mode: str = "mt",
     backlog: int = 1024,
 ) -> None:
-    """Run the task on the event loop of one of `processes`, each with `threads` in Rust.
+    """Run the task on the event loop of one of `processes`, each with `runtime_threads` in Rust.
 
     `mode` is the mode of granian's runtime: `st` (single-threaded) or `mt` (multi-threaded).
     """
     from offload.serving.frameworks import granian_server
 
-    granian_server.serve(task, port, backlog, "asgi", processes, threads, mode)
+    granian_server.serve(task, port, backlog, "asgi", processes, runtime_threads, mode)

@@ -16,7 +16,7 @@ def serve(
     backlog: int = 1024,
     scheduler: str = "",
     ssh: str = "",
-    isolate: str = "",
+    dask_isolate: str = "",
     idempotent: str = "",
     **protection: Unpack[Settings],
 ) -> None:
@@ -26,7 +26,7 @@ def serve(
     from offload.serving.pools.dask_cluster import cluster, worker
     from offload.serving.protection import guards, task_timeout
 
-    job = worker.create_job(task, idempotent, isolate, task_timeout.of_pool(protection))
+    job = worker.create_job(task, idempotent, dask_isolate, task_timeout.of_pool(protection))
     protected = guards.of_processes(workers, protection)
     pool = cluster.Cluster(job, workers, scheduler, ssh, protected.resize)
 

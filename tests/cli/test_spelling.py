@@ -114,6 +114,9 @@ def test_a_line_of_fab_may_have_several_commands() -> None:
         (["run_server", "run_sever"], "did you mean run_server"),
         (["run_server", "server=3", "4"], "'4' after server= has no name"),
         (["compare_runs:ensure=1"], "compare_runs has no ensure= any more: use min_rate=100"),
+        (["run_load_test:processes=2"], "run_load_test has no processes= any more: use load_proc"),
+        (["run_server:granian_asgi,threads=2"], "no threads= any more: use runtime_threads= for"),
+        (["run_server:dask,isolate=yes"], "run_server has no isolate= any more: use dask_isolate="),
         (["measure:colour=red"], "'colour' in the parameters of measure: offload measure --help"),
     ],
 )

@@ -258,8 +258,8 @@ RunLoadTestRate = Annotated[float | None, option("rate", "open loop: requests pe
     "independent of responses; only with builtin", LOAD, number(0.001, 1e6))]
 RunLoadTestThink = Annotated[float, option("think", "mean seconds between a response and the next "
     "request; default: 0; only with builtin", LOAD, seconds(0.0))]
-RunLoadTestProcesses = Annotated[int, option("processes", "number of load processes of builtin, on "
-    "each host; default: 1", LOAD, count(1, 64))]
+RunLoadTestLoadProcesses = Annotated[int, option("load_processes", "number of load processes of "
+    "builtin, on each host; default: 1", LOAD, count(1, 64))]
 RunLoadTestAllow = Annotated[str, option("allow", "with url=: names of other machines that may be "
     "loaded, as a+b; only name your own", PLACEMENT)]
 
@@ -422,8 +422,8 @@ class Settings:
     reuse_port: Annotated[str, option("reuse_port", "for threads and prefork: yes to give each "
         "process a socket of its own on the port (SO_REUSEPORT): connections are divided evenly; "
         "default: no", SERVER, YES_OR_NO)] = ""
-    threads: Annotated[str, option("threads", "Rust threads in each process of granian; default: "
-        "1", SERVER)] = ""
+    runtime_threads: Annotated[str, option("runtime_threads", "Rust threads in each process of "
+        "granian; default: 1", SERVER)] = ""
     mode: Annotated[str, option("mode", "runtime mode of granian: mt (one runtime for all threads) "
         "or st (one for each)", SERVER)] = ""
     backlog: Annotated[str, option("backlog", "length of the listen queue; default: 5 for sync, "
@@ -437,9 +437,9 @@ class Settings:
         "tcp://HOST:8786; default: a cluster on this machine", SERVER)] = ""
     ssh: Annotated[str, option("ssh", "for dask: hosts on which workers are started, separated by "
         "+, each as in ssh HOST", SERVER)] = ""
-    isolate: Annotated[str, option("isolate", "for dask: yes to run each task in a process of its "
-        "worker, so that a crash costs one task and no worker; default: no; with protect=yes: "
-        "yes", SERVER, YES_OR_NO)] = ""
+    dask_isolate: Annotated[str, option("dask_isolate", "for dask: yes to run each task in a "
+        "process of its worker, so that a crash costs one task and no worker; default: no; with "
+        "protect=yes: yes", SERVER, YES_OR_NO)] = ""
     preload: Annotated[str, option("preload", "for gunicorn: yes to import your application before "
         "the processes are forked, so that they share its memory; default: "
         "no", SERVER, YES_OR_NO)] = ""

@@ -33,6 +33,9 @@ WIDTH = 100  # columns
 YES, NO = ("yes", "true", "on", "1"), ("no", "false", "off", "0")
 REPLACED = {  # options of the last release, and what to write instead
     ("compare_runs", "ensure"): "use min_rate=100 and max_p99=50ms, which limit each of its cases",
+    ("run_load_test", "processes"): "use load_processes=, the processes of the load tool",
+    ("run_server", "threads"): "use runtime_threads= for granian, workers= for other servers",
+    ("run_server", "isolate"): "use dask_isolate=",
 }
 
 

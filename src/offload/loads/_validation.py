@@ -51,7 +51,7 @@ def check_numbers(load: Load) -> None:
             known = ", ".join(ARRIVALS)
             raise UsageError(f"arrivals={load.arrivals.process!r}", f"choose from {known}")
     if load.processes > load.users:
-        what = f"processes={load.processes}: more than {load.users} users"
+        what = f"load_processes={load.processes}: more than {load.users} users"
         raise UsageError(what, "use more users, or fewer processes")
     if load.message.method not in METHODS:
         raise UsageError(f"method={load.message.method!r}", f"choose from {', '.join(METHODS)}")

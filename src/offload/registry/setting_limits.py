@@ -9,11 +9,11 @@ from offload.errors import UsageError
 MAXIMA = {
     "workers": 256,
     "processes": 64,
-    "threads": 256,
+    "runtime_threads": 256,
     "backlog": 65535,
     "max_connections": 65535,
 }
-YES_OR_NO = ("idempotent", "isolate", "preload", "protect", "health", "reuse_port")
+YES_OR_NO = ("idempotent", "dask_isolate", "preload", "protect", "health", "reuse_port")
 SECONDS = ("max_wait", "task_timeout")
 MIN_S, MAX_S = 0.1, 3600.0  # of SECONDS; with less than 0.1 s, a busy machine would time out
 

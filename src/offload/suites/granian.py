@@ -45,10 +45,12 @@ LEVELS = {"none": (1, 1), "min": (1, CPUS), "realistic": (CPUS, CPUS), "max": (C
 
 def _level(server: str, level: str, mode: str) -> Case:
     processes, threads = LEVELS[level]
-    return _case(server, settings={"processes": processes, "threads": threads, "mode": mode})
+    return _case(
+        server, settings={"processes": processes, "runtime_threads": threads, "mode": mode}
+    )
 
 
-REALISTIC = {"processes": CPUS, "threads": CPUS, "mode": "mt"}
+REALISTIC = {"processes": CPUS, "runtime_threads": CPUS, "mode": "mt"}
 RSGI = {
     (kind, size): _case("granian_rsgi", kind, size, REALISTIC)
     for size in (SMALL, BIG)

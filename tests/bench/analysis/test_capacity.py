@@ -32,7 +32,9 @@ def test_workers_in_one_process_are_its_slots() -> None:
 def test_a_single_request_on_a_cluster_takes_longer_than_it_occupies_a_worker() -> None:
     cluster = Case("dask", "sleep_short_sync", settings={"workers": 2})
     single = {"kind": WINDOW, "alone_s": 0.05, "workers": 2}
-    record = changed(new_record(cluster, "run"), rate=60.0, settings={"isolate": "no"}, **single)
+    record = changed(
+        new_record(cluster, "run"), rate=60.0, settings={"dask_isolate": "no"}, **single
+    )
     found = capacity.of_case(record, [record], in_flight=25.0)
     assert found is not None and (found.kind, round(found.rate)) == ("users", 500)
     assert capacity.of_workers(record, [record]) is None

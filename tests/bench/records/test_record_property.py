@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from types import NoneType, UnionType
@@ -123,7 +124,11 @@ def test_the_committed_runs_keep_what_they_had_when_they_are_read_back() -> None
     for folder in folders:
         for line in journal.read_lines(folder).decode().splitlines()[:20]:
             written = json.loads(line)
-            written["case"]["command"] = written["case"]["command"].removeprefix("fab ")
+            for name in ("id", "command"):  # as versions until 0.2 wrote them
+                text = written["case"][name].removeprefix("fab ")
+                written["case"][name] = re.sub(r"(?<=[(,])threads=", "runtime_threads=", text)
+            if "threads" in (settings := written["server"]["settings"]):
+                settings["runtime_threads"] = settings.pop("threads")
             assert differences(written, json.loads(to_line(from_line(line)))) == []
 
 

@@ -29,7 +29,7 @@ MEASURE = "measure:3/noop_sync"
         ([f"{URL},from={'+'.join(map(str, range(65)))}"], "from= has 65 hosts"),
         ([f"{URL},from=a+b,driver=siege"], "siege cannot load from several hosts"),
         ([f"{URL},from=a+b,users=1"], "users=1: fewer than 2 load processes on 2 hosts"),
-        ([f"{URL},from=a+b,users=3,processes=2"], "fewer than 4 load processes"),
+        ([f"{URL},from=a+b,users=3,load_processes=2"], "fewer than 4 load processes"),
         (["-H", "a,b", f"{URL},from=c"], "-H and from= exclude each other"),
         (["-H", "a,b", "quick"], "quick has no -H"),
         (["-H", "a,a", URL], "has a host twice"),

@@ -76,7 +76,7 @@ def test_a_task_that_may_run_once_is_not_repeated_after_a_kill(
 
 
 def test_a_deadly_task_costs_no_worker_that_isolates_it(start: Any, runs: Runs) -> None:
-    running = start("dask", f"{TASKS}:dies", workers=2, isolate="yes")
+    running = start("dask", f"{TASKS}:dies", workers=2, dask_isolate="yes")
     before = worker_pids(running)
     for _ in range(3):
         status, body = get(running.url)
@@ -87,15 +87,15 @@ def test_a_deadly_task_costs_no_worker_that_isolates_it(start: Any, runs: Runs) 
 
 
 def test_an_isolated_task_runs_in_a_process_of_a_worker(start: Any) -> None:
-    running = start("dask", f"{TASKS}:pid", workers=1, isolate="yes")
+    running = start("dask", f"{TASKS}:pid", workers=1, dask_isolate="yes")
     pid = int(get(running.url)[1])
     [worker] = worker_pids(running)
     assert worker in [parent.pid for parent in psutil.Process(pid).parents()]
 
 
 def test_isolation_that_is_off_excludes_a_timeout(start: Any) -> None:
-    with pytest.raises(UsageError, match="isolate=no and protect=yes exclude each other"):
-        start("dask", "noop_sync", isolate="no", protect="yes")
+    with pytest.raises(UsageError, match="dask_isolate=no and protect=yes exclude each other"):
+        start("dask", "noop_sync", dask_isolate="no", protect="yes")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
@@ -151,7 +151,7 @@ def answer_to_a_stranger(port: int) -> str:
         ("ssh", "a+a", "ssh='a+a' has a host twice"),
         ("ssh", "a:99999999", "ssh='a:99999999' is not a list of hosts"),
         ("ssh", "a+b+c+d+e", "workers=4: fewer than 5 hosts"),
-        ("isolate", "perhaps", "isolate='perhaps' is neither yes nor no"),
+        ("dask_isolate", "perhaps", "dask_isolate='perhaps' is neither yes nor no"),
         ("scheduler", "tcp://127.0.0.1:1", "no scheduler at tcp://127.0.0.1:1"),
     ],
 )

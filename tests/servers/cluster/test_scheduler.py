@@ -62,7 +62,7 @@ def test_a_request_runs_in_the_processes_that_were_prepared(ready: Cluster, star
         parents = [psutil.Process(worker.pid) for worker in ready.workers]
         return {child.pid for parent in parents for child in parent.children(recursive=True)}
 
-    running = start("dask", f"{TASKS}:pid", scheduler=ready.address, isolate="yes")
+    running = start("dask", f"{TASKS}:pid", scheduler=ready.address, dask_isolate="yes")
     prepared = processes()
     answers = in_threads(8, lambda: get(running.url))
     assert {int(body) for _, body in answers} <= prepared

@@ -79,7 +79,7 @@ def _is_cluster(record: Record) -> bool:
 
     A single request then takes much longer than it occupies a worker.
     """
-    return "isolate" in record.server.settings
+    return "dask_isolate" in record.server.settings
 
 
 def _slots(record: Record) -> int | None:

@@ -63,6 +63,9 @@ def load(folder: Path) -> Plan:
             raise ValueError("it is not a JSON object")
         values.pop(machines.KEY, None)
         values.pop(ARGV, None)
+        for case in values.get("cases", ()):
+            if isinstance(case, dict) and isinstance(case.get("settings"), dict):
+                case["settings"] = lines.renamed_settings(case["settings"])
         return _validated_plan(values)
     except OSError as error:
         what = f"{path}: {error.strerror}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import typing
 from collections.abc import Mapping
 from dataclasses import asdict, fields, is_dataclass
@@ -15,6 +16,8 @@ from offload.bench.records.record import SCHEMA, Record
 
 LARGEST = 1e20  # number in a record: larger than any measured value in any unit
 DEEPEST = 20  # levels of values with any keys: written records have up to 3
+RENAMED = {"threads": "runtime_threads", "isolate": "dask_isolate"}  # settings until 0.2
+RENAMED_SETTING = re.compile(r"([(,])(threads|isolate)=")
 PLAIN = {int: (int,), float: (int, float), str: (str,), bool: (bool,)}
 
 
@@ -40,11 +43,26 @@ def from_line(line: str) -> Record:
     schema = values.pop("schema", None)
     if schema != SCHEMA:
         raise SchemaError(f"it has schema {repr(schema)[:40]}, and this version reads {SCHEMA}")
-    case = values.get("case")
-    if isinstance(case, dict) and isinstance(command := case.get("command"), str):
-        case["command"] = command.removeprefix("fab ")  # as versions until 0.2 wrote it
+    _rename(values)
     record: Record = built(Record, values, "record")
     return record
+
+
+def _rename(values: dict[str, Any]) -> None:
+    """Rename what versions until 0.2 wrote: the program in a command, and some settings."""
+    case, server = values.get("case"), values.get("server")
+    if isinstance(case, dict):
+        for name in ("id", "command"):
+            if isinstance(text := case.get(name), str):
+                new = RENAMED_SETTING.sub(lambda found: f"{found[1]}{RENAMED[found[2]]}=", text)
+                case[name] = new.removeprefix("fab ") if name == "command" else new
+    if isinstance(server, dict) and isinstance(known := server.get("settings"), dict):
+        server["settings"] = renamed_settings(known)
+
+
+def renamed_settings(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return settings of servers with the names that this version has."""
+    return {RENAMED.get(name, name): value for name, value in settings.items()}
 
 
 def built(cls: type, values: Any, name: str) -> Any:

@@ -17,7 +17,7 @@ from offload.upstream import Upstream
 
 PROTECTION = ("max_wait", "task_timeout", "max_connections")  # known with protect=yes
 GIL = ("gil_enabled", "gil_enabled_by")  # facts that an import may change
-CLUSTER = ("scheduler", "ssh", "isolate")  # of dask
+CLUSTER = ("scheduler", "ssh", "dask_isolate")  # of dask
 SETTINGS = (
     "workers",
     "processes",

@@ -34,7 +34,7 @@ def run_load_test(
     rate: options.RunLoadTestRate = None,
     arrivals: options.Arrivals = "",
     think: options.RunLoadTestThink = 0.0,
-    processes: options.RunLoadTestProcesses = 1,
+    load_processes: options.RunLoadTestLoadProcesses = 1,
     message: options.RequestOptions = options.RequestOptions(),
     hosts: options.HostOptions = options.HostOptions(),
     allow: options.RunLoadTestAllow = "",
@@ -72,7 +72,7 @@ def run_load_test(
         keep_alive=keep_alive,
         message=sent.message,
         think=think,
-        processes=processes,
+        processes=load_processes,
         arrivals=None if rate is None else loads.Arrivals(rate, arrivals or "uniform"),
     )
     if allow and not url:

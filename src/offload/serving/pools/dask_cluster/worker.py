@@ -51,10 +51,10 @@ def create_job(task: str, idempotent: str, isolate: str, timeout: float | None) 
     UsageError if `isolate` forbids them.
     """
     if timeout is not None and isolate == "no":
-        what = "isolate=no and protect=yes exclude each other"
-        raise UsageError(what, "leave isolate out: a task timeout needs it")
+        what = "dask_isolate=no and protect=yes exclude each other"
+        raise UsageError(what, "leave dask_isolate out: a task timeout needs it")
     is_isolated = isolate == "yes" or timeout is not None
-    probe.facts["isolate"] = "yes" if is_isolated else "no"
+    probe.facts["dask_isolate"] = "yes" if is_isolated else "no"
     return Job(task, pool_workers.may_run_twice(task, idempotent), is_isolated, timeout)
 
 
