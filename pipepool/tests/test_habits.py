@@ -298,7 +298,6 @@ if __name__ == "__main__":
         "True",
         standard=None,  # hangs in some versions
     ),
-    # python/cpython#94777
     "workers that die while large arguments wait for them": Habit(
         """
 def die(_):
@@ -382,7 +381,6 @@ if __name__ == "__main__":
 """,
         "50",
     ),
-    # noxdafox/pebble#154
     "a task with a timeout of its own by SIGALRM": Habit(
         """
 def stop(*_):
@@ -429,7 +427,6 @@ if __name__ == "__main__":
         "1 1",
         standard="1 0",  # its workers ignore SIGCHLD too: the exit code is lost
     ),
-    # celery/celery#4457
     "more than 1024 open descriptors": Habit(
         """
 import resource
