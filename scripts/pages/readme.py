@@ -19,7 +19,6 @@ from lab.experiments import gate_results
 from lab.faults import faults_table, lab
 from lab.method import method_verdicts
 from lab.soak import soak_file, soak_table
-from offload.bench.advice import answer, question_file
 from offload.bench.advice.certainty import SURE
 from offload.bench.claims import suite_verdicts
 from offload.bench.claims.evaluate import ClaimVerdict
@@ -30,7 +29,6 @@ from offload.bench.telemetry import host
 from offload.cli import suite_claims
 from offload.errors import GateError
 from offload.registry import catalog
-from offload.reports.advice import answer_text
 from offload.reports.claims import by_source
 from offload.reports.gil import effects, effects_svg, on_and_off
 from offload.reports.gil.effects import Effect
@@ -41,6 +39,7 @@ from offload.reports.tables import (
     text_table,
 )
 from offload.reports.tables.text_table import Line
+from offload.studies.advise import answer, study
 from offload.suites import tornado
 from scripts.pages import record_fields, reference
 from scripts.pages.committed import RESULTS, RUN, gil_effects
@@ -114,10 +113,9 @@ def _answer(found: Sequence[Effect]) -> str:
 def _advice() -> str:
     """Return the answer of offload advise for the example function, from its run."""
     folder = RESULTS / "example-advise"
-    question, planned = question_file.load(folder), plan_file.load(folder)
-    found = answer.evaluate(question, planned, journal.read(folder))
-    _require(found.is_measured and found.disturbed is None, folder.name)
-    text = answer_text.text(found, width=text_table.WIDTH - len(INDENT))
+    found = study.load(folder, plan_file.load(folder), journal.read(folder))
+    _require(found.disturbed is None, folder.name)
+    text = answer.text(found, width=text_table.WIDTH - len(INDENT))
     return f"::\n\n{textwrap.indent(text, INDENT)}"
 
 

@@ -48,8 +48,8 @@ def answered(tmp_path_factory: pytest.TempPathFactory) -> Answered:
 def test_a_call_that_waits_goes_to_threads_and_the_rate_is_loaded(answered: Answered) -> None:
     found, folder, reported = answered
     assert found.strategy == "threads"
-    assert found.best.setup.slots == 8
-    assert 150 < (found.best.capacity or 0) < 400  # 8 users / 20 ms
+    assert found.best.setup.slots in (4, 8)  # the cheapest ones for 50/s, with 8 users
+    assert 60 < (found.best.capacity or 0) < 400
     assert found.required is not None
     assert found.required.rate == 50.0
     kinds = {record.trial.kind for record in planned_records.read(folder)}
@@ -97,7 +97,7 @@ def test_the_json_has_what_a_program_needs(answered: Answered) -> None:
         "cpu_ms",
         "client_share",
     } <= (values.keys())
-    assert values["processes"] * values["threads"] == 8
+    assert values["processes"] * values["threads"] == answered[0].best.setup.slots
     assert values["machines"] == 1
 
 

@@ -63,7 +63,7 @@ def run_upstream(
 def build_octopus_db(
     rows: options.BuildOctopusDbRows = 1_000_000,
 ) -> None:
-    """Build the database of the Django servers in about 10 s, and verify it by a hash."""
+    """Build the database of the Django servers in 10 s, and verify it by a hash."""
     _exec_module("offload.serving.frameworks.octopus", str(rows))
 
 

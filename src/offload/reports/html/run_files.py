@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from offload import files
+from offload import documents, files
 from offload.bench.advice import question_file
 from offload.bench.planning import plan_file
 from offload.bench.records import journal
@@ -26,7 +26,10 @@ from offload.reports.pictures.style import PALETTE
 ID, TYPE = "offload-runs", "application/octet-stream"
 START, END = f'<script type="{TYPE}" id="{ID}">', "</script>"
 FORMAT, VERSION = "offload report", 1
-FILES = (journal.FILE, plan_file.FILE, question_file.FILE)
+FILES = (
+    *(journal.FILE, plan_file.FILE, question_file.FILE),
+    *(documents.FILE, documents.QUESTION),
+)
 LARGEST = 1_000_000  # bytes of a report that is read; ours have at most 400 kB
 LARGEST_HEAD = 10_000  # bytes of the list of its runs
 LARGEST_RUNS = 1 << 23  # bytes of the files of all runs, which compress to 5 % or more

@@ -122,14 +122,19 @@ def _counted(count: int, noun: str) -> str:
     return f"{count} {noun if count == 1 else plural}"
 
 
-def text(answer: Answer, folder: Path | None = None, handler: Handler | None = None) -> str:
+def text(
+    answer: Answer,
+    folder: Path | None = None,
+    handler: Handler | None = None,
+    width: int = text_table.WIDTH,
+) -> str:
     """Render the answer in at most 30 lines of 100 columns, without a handler's code."""
     found = document(answer)
-    parts = [text_table.wrapped(found.headline)]
+    parts = [text_table.wrapped(found.headline, width)]
     if found.rows:
         parts += ["", text_table.render(found.head, [Line(row) for row in found.rows]), ""]
     for each in found.paragraphs:
-        parts.append(text_table.wrapped(f"{each.title}: {' '.join(each.sentences)}"))
+        parts.append(text_table.wrapped(f"{each.title}: {' '.join(each.sentences)}", width))
     if folder is not None:
         parts.append(f"Records: {folder}")
     if handler is not None:
@@ -253,7 +258,7 @@ def _certainty(answer: Answer) -> Iterator[str]:
     if choice.tie is not None:
         tie = choice.tie.setup.name
         same = f"{best.setup.name} and {tie} do not differ in capacity, memory and response times"
-        yield f"A tie: {same}; {best.setup.name} is simpler."
+        yield f"A tie: {same}."
     faster = [each for each in choice.rows[1:] if is_certainly_faster(each, best)]
     for each in faster[:2]:
         ratio, memory = each.ratio(best), _memory_ratio(each, best)

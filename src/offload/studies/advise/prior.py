@@ -98,7 +98,7 @@ class Prior:
         count = max(1.0, NEEDED * in_progress / setup.processes)
         if self.question.users is not None:
             count = min(count, self.question.users / setup.processes)
-        size = int(2 ** math.ceil(math.log2(max(1.0, count))))
+        size = int(2 ** round(math.log2(max(1.0, count))))
         if self.question.connections is not None:
             size = min(size, self.question.connections // setup.processes)
         if self.question.memory_mib is not None:
@@ -149,7 +149,8 @@ class Prior:
     def neighbours(self, setup: Setup) -> list[Setup]:
         """Return half and twice of either size, the most promising first.
 
-        A smaller size is promising if its bound is the same, a larger one if its bound is larger.
+        A smaller size is promising if its bound is the same, a larger one if its bound is larger;
+        of several, the one that needs less memory.
         """
         found = [each for each in _around(setup) if self.is_possible(each)]
         if self._may_carry(setup):
@@ -161,7 +162,7 @@ class Prior:
             is_smaller = (each.slots or each.processes) < (setup.slots or setup.processes)
             return share if not is_smaller or share > 0.99 else share - 1
 
-        return sorted(found, key=gain, reverse=True)
+        return sorted(found, key=lambda each: (-round(gain(each), 1), self.memory_mib(each)))
 
     def _sized(self, servers: Sequence[str]) -> Iterator[Setup]:
         cores = math.ceil(self.probe.capacity)

@@ -20,6 +20,7 @@ from offload.bench.planning.plan import Plan
 from offload.bench.records import journal, lines
 from offload.bench.records.record import WINDOW, Record
 from offload.bench.target.needed_upstream import hold_for
+from offload.documents import QUESTION
 from offload.errors import RunError
 from offload.registry import catalog
 from offload.studies.advise.answer import Answer
@@ -34,7 +35,6 @@ SERVERS = ("loop", "prefork", "threads", "gunicorn_gthread", "processes", "pipes
 PROBE_USERS = 64  # calls at once of a coroutine in the probe, without users=
 FAST_S = 0.05  # time of a call up to which the answer takes BUDGET_S, else SLOW_BUDGET_S
 BUDGET_S, SLOW_BUDGET_S = 90.0, 180.0
-FILE = "question.json"
 
 Report = Callable[[str], object]
 
@@ -107,18 +107,18 @@ def answer(
 
 def load(folder: Path, plan: Plan, records: Sequence[Record]) -> Answer:
     """Return the answer of a saved run; raise StorageError if its files are damaged."""
-    question, probe, missing = read(folder, _built, FILE)
+    question, probe, missing = read(folder, _built, QUESTION)
     return answer(Prior(probe, question), plan.cases[0], plan, records, missing)
 
 
 def is_of_this_version(folder: Path) -> bool:
     """Whether a run was saved by this study."""
-    return (folder / FILE).exists()
+    return (folder / QUESTION).exists()
 
 
 def _save(question: Question, probe: Probe, missing: Sequence[str], folder: Path) -> None:
     values = {"question": asdict(question), "probe": asdict(probe), "missing": [*missing]}
-    journal.replace(folder / FILE, f"{json.dumps(values, indent=1)}\n")
+    journal.replace(folder / QUESTION, f"{json.dumps(values, indent=1)}\n")
 
 
 def _built(values: Any) -> tuple[Question, Probe, tuple[str, ...]]:
