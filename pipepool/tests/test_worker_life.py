@@ -380,3 +380,35 @@ if __name__ == "__main__":
 
 def test_kill_workers_ends_workers_that_wait_for_their_threads(tmp_path: Path) -> None:
     assert run_script(tmp_path, "pipe", KILLED) == "True\n"
+
+
+FORKS = """
+import signal
+
+def survivors(in_thread):
+    if in_thread:
+        with ThreadPoolExecutor(1) as own:
+            return own.submit(survivors, False).result()
+    children = []
+    for _ in range(100):
+        child = get_context("fork").Process(target=time.sleep, args=(30,))
+        child.start()
+        child.terminate()
+        children.append(child)
+    for child in children:
+        child.join(max(0.1, 5 / len(children)))
+    alive = [child for child in children if child.is_alive()]
+    for child in alive:
+        child.kill()
+    own = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    return len(alive), {signal.SIGINT, signal.SIGTERM} & own
+
+if __name__ == "__main__":
+    with create(1) as executor:
+        print([executor.submit(survivors, in_thread).result() for in_thread in (False, True)])
+"""
+
+
+@both
+def test_a_child_that_a_task_forks_ends_by_an_immediate_sigterm(pool: str, tmp_path: Path) -> None:
+    assert run_script(tmp_path, pool, FORKS) == "[(0, set()), (0, set())]\n"

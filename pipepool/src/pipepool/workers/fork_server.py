@@ -308,18 +308,31 @@ def _close(descriptors: list[int]) -> None:
 def _ignore_group_signals() -> None:
     """Ignore SIGINT and SIGTERM: a process group receives both, but only the parent ends workers.
 
-    Programs and forks that a task starts would inherit SIG_IGN, so handlers are used instead.
+    Programs that a task starts would inherit SIG_IGN, so a handler is used instead. Forks of a task
+    have the defaults again. Both signals are blocked during a fork: Python clears the signals that
+    arrive in a child before its Python code runs, so a child could not be ended at once.
     """
-    worker = os.getpid()
     defaults: dict[int, Any] = {
         signal.SIGINT: signal.default_int_handler,
         signal.SIGTERM: signal.SIG_DFL,
     }
+    saved = threading.local()
 
-    def ignore(number: int, _: object) -> None:
-        if os.getpid() != worker:
-            signal.signal(number, defaults[number])
-            os.kill(os.getpid(), number)
+    def ignore(_number: int, _frame: object) -> None:
+        pass
+
+    def block() -> None:
+        saved.mask = signal.pthread_sigmask(signal.SIG_BLOCK, defaults)
+
+    def restore() -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, saved.mask)
+
+    def reset() -> None:
+        for number, default in defaults.items():
+            if signal.getsignal(number) is ignore:  # else the task has set its own
+                signal.signal(number, default)
+        restore()
 
     for number in defaults:
         signal.signal(number, ignore)
+    os.register_at_fork(before=block, after_in_parent=restore, after_in_child=reset)
