@@ -36,6 +36,8 @@ from offload.reports.gil import effects
 from offload.reports.rows import rows
 from offload.serving import health
 from offload.serving.metrics import process_counts
+from offload.studies.advise import answer as deployment
+from offload.studies.advise.evidence import Latency
 from offload.suites import _module
 from tests import ROOT
 
@@ -49,6 +51,8 @@ OPTION = re.compile(r"(?<![\w.])([a-z_]+)=")
 SIGNS = {name for name in vars(Signs) if name[0] != "_"} | {"application"}
 ADVICE = {
     *re.findall(r'"(\w+)": ', Path(answer_json.__file__).read_text()),
+    *re.findall(r'"(\w+)": ', Path(deployment.__file__).read_text()),
+    *(each.name for each in dataclasses.fields(Latency)),
     *re.findall(r'"(\w+)": ', Path(application_json.__file__).read_text()),
     *(kind.value for kind in application_causes.Kind),
     *(each.name for each in dataclasses.fields(application_causes.Cause)),

@@ -326,28 +326,30 @@ def as_dict(answer: Answer, handler: Handler | None = None) -> dict[str, Any]:
     sure = "disturbed" if answer.disturbed else "tie" if choice.tie else "sure"
     return {
         "task": answer.case.task,
-        **_row(answer.best),
-        "strategy": answer.strategy,
+        **_row(answer.best, answer.prior),
         "tie": [] if choice.tie is None else [choice.tie.setup.name],
-        "alternatives": [_row(each) for each in choice.rows[1:]],
+        "alternatives": [_row(each, answer.prior) for each in choice.rows[1:]],
         "left_out": dict(choice.left_out),
+        "not_measured": [*answer.missing],
         "missed": choice.missed,
         "machines": answer.machines,
         "is_kept": answer.is_kept,
         "is_measured": True,
         "sure": sure,
         "why": [*_why(answer)],
-        "notes": [*_notes(answer)],
+        "flags": [*_notes(answer)],
+        "next": f"Serve it: {answer.serve_command}",
         "serve": answer.serve,
         "handler": handler and handler.values,
     }
 
 
-def _row(found: Evidence) -> dict[str, Any]:
+def _row(found: Evidence, prior: Prior) -> dict[str, Any]:
     interval: Sequence[float | None] = found.interval or (None, None, None)
     setup, p99 = found.setup, found.p99
     return {
         "server": setup.server,
+        "strategy": catalog.find_server(setup.server).strategy or setup.server,
         "processes": setup.processes,
         "threads": setup.workers if setup.kind == THREADS else None,
         "workers": setup.workers if setup.workers is not None else setup.processes,
@@ -356,8 +358,11 @@ def _row(found: Evidence) -> dict[str, Any]:
         "rate_low": interval[1],
         "rate_high": interval[2],
         "p99_s": None if p99 is None or p99.quantile != 0.99 else p99.value,
-        "latencies": [vars(each) for each in found.latencies],
+        "p95_s": [vars(each) for each in found.latencies],
         "memory_mib": found.memory_mib,
+        "predicted_rate": prior.capacity(setup),
+        "predicted_memory_mib": prior.memory_mib(setup),
+        "limit": prior.limit(setup),
         "cpu_ms": found.cpu_ms,
         "client_share": found.client_share,
         "users": found.users,

@@ -55,6 +55,7 @@ class Latency:
     low: float
     high: float
     p50_s: float | None = None
+    p95_s: float | None = None
     failed: float = 0.0
 
 

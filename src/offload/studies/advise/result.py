@@ -120,6 +120,7 @@ def _latency(rate: float, loads: Sequence[Record]) -> Latency | None:
         min(value, *each_s),
         max(value, *each_s),
         histogram.quantile(counts, 0.5, at_least_s),
+        histogram.quantile(counts, 0.95, at_least_s),
         failed / max(1, failed + total),
     )
 
