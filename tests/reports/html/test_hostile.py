@@ -80,12 +80,11 @@ def test_what_travels_inside_cannot_end_its_element() -> None:
     assert "</" not in run_files.pack([folder])
 
 
-def test_a_name_in_the_plan_is_no_option_of_the_shown_command() -> None:
+def test_a_word_of_the_command_is_quoted() -> None:
     folder = written("run", *hostile(SCRIPT))
-    case = {"server": "threads", "task": "x;rm -rf ~"}
-    plan = {"suite": "measure", "cases": [case], "seed": 1, "driver": None, "blocks": []}
     known = json.loads((folder / "run.json").read_text())
-    (folder / "run.json").write_text(json.dumps({**known, **plan}))
+    argv = ["measure", "3/x;rm -rf ~"]
+    (folder / "run.json").write_text(json.dumps({**known, "argv": argv}))
     html = rendered(folder)
     [shown] = {words(code) for code in parsed(html).iter("code")} - {"offload report report.html"}
-    assert shown == "offload 'measure:3/x;rm -rf ~'"
+    assert shown == "offload measure '3/x;rm -rf ~'"

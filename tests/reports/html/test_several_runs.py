@@ -53,13 +53,17 @@ def test_each_run_has_its_answer_and_every_figure_of_its_own() -> None:
     assert len(ids) == len(set(ids))
 
 
-def test_each_table_of_several_runs_has_the_commands_that_measure_it_again() -> None:
-    root = example_root(*BOTH)
-    commands = [words(each) for each in root.iter("p") if each.attrib.get("class") == "again"]
-    both = [each for each in commands if "; " in each]
-    assert len(both) == len({"rates", "latency", "memory"})
-    assert all("offload run_suite:graphene_django" in each for each in both)
-    assert all("offload run_suite:requests_aiohttp" in each for each in both)
+@pytest.mark.usefixtures("without_pictures")
+def test_each_table_of_several_runs_has_the_commands_that_started_them() -> None:
+    folders = [written(name, *windows(RECORD, 10.0, 10.1, 9.9)) for name in ("one", "other")]
+    for folder in folders:
+        known = json.loads((folder / "run.json").read_text())
+        argv = ["measure", "--case=3/noop_sync", f"--path={folder.name} x"]
+        (folder / "run.json").write_text(json.dumps({**known, "argv": argv}))
+    root = parsed(rendered(*folders))
+    shown = {words(each) for each in root.iter("p") if each.attrib.get("class") == "again"}
+    measure = "offload measure --case=3/noop_sync"
+    assert any(f"{measure} '--path=one x'; {measure} '--path=other x'" in each for each in shown)
 
 
 @pytest.mark.usefixtures("without_pictures")

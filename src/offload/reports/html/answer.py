@@ -32,7 +32,6 @@ from offload.reports.claims import by_source, verdicts
 from offload.reports.gate import sentences as gate_sentences
 from offload.reports.gil import cost, effects, on_and_off
 from offload.reports.gil.effects import Effect
-from offload.reports.html import repeat_command
 from offload.reports.html.parts import Table, table, text
 from offload.reports.html.run import MeasuredRun
 from offload.reports.tables import (
@@ -83,7 +82,7 @@ def of_run(run: MeasuredRun) -> Answer:
     found, tables = _verdicts(run)
     return Answer(
         tuple(_scope(run)),
-        repeat_command.of_run(run),
+        run.command,
         tuple(found),
         tuple(tables),
         tuple(dict.fromkeys(measurement.conditions(group) for group in run.groups)),

@@ -13,7 +13,7 @@ from offload.errors import UserError
 from offload.reports import comparison
 from offload.reports.gil import effects, effects_svg, on_and_off
 from offload.reports.gil.effects import Effect
-from offload.reports.html import charts, repeat_command
+from offload.reports.html import charts
 from offload.reports.html.parts import Cell, Panel, Table, count, number, rate, share, table, text
 from offload.reports.html.run import MeasuredRun
 
@@ -29,11 +29,10 @@ def panels(run: MeasuredRun) -> Iterator[Panel]:
     compared = comparison.RunComparison.of(run.records)
     for group in run.groups:
         if compared is None and (found := effects.effects(group)):
-            first = found[0]
             yield Panel(
                 _effects_table(found, run.group_name(group)),
                 effects_svg.picture(found),
-                repeat_command.of_cases(run, first.threads, first.processes),
+                run.command,
             )
     if compared is not None:
         one, other = compared.names
@@ -41,9 +40,7 @@ def panels(run: MeasuredRun) -> Iterator[Panel]:
         cells = (text(f"{other} over {one}"), *_verdict_cells(compared.comparison))
         caption = "Ratio of the rates of two cases"
         picture = None if verdict.ratio is None else charts.compared(compared)
-        yield Panel(
-            table(caption, ("Cases", *VERDICT_HEAD), [cells]), picture, repeat_command.of_run(run)
-        )
+        yield Panel(table(caption, ("Cases", *VERDICT_HEAD), [cells]), picture, run.command)
     if pairs := on_and_off.pairs(run.rows):
         rows = [
             (
@@ -55,7 +52,7 @@ def panels(run: MeasuredRun) -> Iterator[Panel]:
         ]
         head = ("Server, task", *VERDICT_HEAD, "Conclusion")
         own = table("Ratio of the rates without and with the GIL", head, rows)
-        yield Panel(own, charts.on_off(pairs), repeat_command.of_run(run))
+        yield Panel(own, charts.on_off(pairs), run.command)
 
 
 def _gate(run: MeasuredRun, plan: Plan) -> Iterator[Panel]:
@@ -66,7 +63,7 @@ def _gate(run: MeasuredRun, plan: Plan) -> Iterator[Panel]:
         return
     rows = [(text(case.name), *_gate_cells(case)) for case in found.cases]
     own = table("Rates now, relative to the baseline", ("Case", *VERDICT_HEAD), rows, OF_GATE)
-    yield Panel(own, charts.gate(found.cases), repeat_command.of_run(run))
+    yield Panel(own, charts.gate(found.cases), run.command)
 
 
 def _gate_cells(case: GatedCase) -> Iterator[Cell]:

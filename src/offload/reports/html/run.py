@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -43,6 +44,12 @@ class MeasuredRun:
         """The published suites that the run measured."""
         found = dict.fromkeys(r.trial.suite for r in self.records if r.trial.suite)
         return [suite for suite in found if suite in catalog.suites()]
+
+    @cached_property
+    def command(self) -> str | None:
+        """The command that started the run, for a shell; None if it is unknown."""
+        argv = plan_file.load_argv(self.folder)
+        return None if argv is None else shlex.join(["offload", *argv])
 
     @cached_property
     def rows(self) -> list[Row]:

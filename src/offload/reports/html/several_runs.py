@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from offload.reports.gil import effects, effects_svg
-from offload.reports.html import answer, repeat_command
+from offload.reports.html import answer
 from offload.reports.html.parts import Cell, Panel, Section, number, table, text
 from offload.reports.html.run import MeasuredRun
 from offload.reports.pictures import axis, bands
@@ -150,8 +150,8 @@ def _section(
 
 
 def _commands(runs: Sequence[MeasuredRun]) -> str | None:
-    """Return the commands that repeat all runs, one after the other; None if one is unknown."""
-    commands = [repeat_command.of_run(run) for run in runs]
+    """Return the commands that started all runs, one after the other; None if one is unknown."""
+    commands = [run.command for run in runs]
     known = [command for command in commands if command is not None]
     return "; ".join(dict.fromkeys(known)) if len(known) == len(commands) else None
 

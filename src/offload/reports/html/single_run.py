@@ -10,7 +10,7 @@ from offload.bench.analysis import machine_speed
 from offload.reports import warnings
 from offload.reports.claims import verdicts
 from offload.reports.gil import cost
-from offload.reports.html import answer, charts, curve_charts, ratios, repeat_command
+from offload.reports.html import answer, charts, curve_charts, ratios
 from offload.reports.html.parts import (
     Cell,
     Panel,
@@ -79,7 +79,7 @@ def _scaling(run: MeasuredRun) -> Iterator[Panel]:
     ]
     head = (found.over, "Rate", "From", "To", "Rounds", fit.model if fit else "Model")
     own = table(f"Rates over {found.over}", head, rows)
-    yield Panel(own, curve_charts.scaling(found), repeat_command.of_run(run))
+    yield Panel(own, curve_charts.scaling(found), run.command)
 
 
 def _capacity(run: MeasuredRun) -> Iterator[Panel]:
@@ -99,7 +99,7 @@ def _capacity(run: MeasuredRun) -> Iterator[Panel]:
     ]
     limit = f"within {seconds(found.target.seconds)}"
     own = table("Response times by rate", ("Rate", found.target.name, limit, "Round"), rows)
-    yield Panel(own, curve_charts.capacity(found), repeat_command.of_run(run))
+    yield Panel(own, curve_charts.capacity(found), run.command)
 
 
 def _rates(run: MeasuredRun, group: Sequence[Row], name: str) -> Panel:
@@ -133,7 +133,7 @@ def _rates(run: MeasuredRun, group: Sequence[Row], name: str) -> Panel:
         rows,
         [*(f"{word}: {summary.DEFINITIONS[word]}." for word in (CASE, "Users", "Rate")), OPEN_LOOP],
     )
-    return Panel(own, charts.rates(group), _again(run, group))
+    return Panel(own, charts.rates(group), run.command)
 
 
 def _latency(run: MeasuredRun, group: Sequence[Row], name: str) -> Panel | None:
@@ -153,7 +153,7 @@ def _latency(run: MeasuredRun, group: Sequence[Row], name: str) -> Panel | None:
         rows,
         [f"Mean: {summary.DEFINITIONS['Response']}.", OPEN_LOOP],
     )
-    return Panel(own, charts.latency(group), _again(run, group))
+    return Panel(own, charts.latency(group), run.command)
 
 
 def _memory(run: MeasuredRun, group: Sequence[Row], name: str) -> Panel | None:
@@ -170,7 +170,7 @@ def _memory(run: MeasuredRun, group: Sequence[Row], name: str) -> Panel | None:
         return None
     about = [f"Memory: {summary.DEFINITIONS['Memory']}."]
     own = table(f"Peak memory{name}", (CASE, "Workers", "Memory"), rows, about)
-    return Panel(own, charts.memory(group), _again(run, group))
+    return Panel(own, charts.memory(group), run.command)
 
 
 def _gil(run: MeasuredRun) -> Iterator[Panel]:
@@ -187,7 +187,7 @@ def _gil_held(run: MeasuredRun, group: Sequence[Row], name: str) -> Panel | None
     ]
     about = [f"GIL held: {summary.DEFINITIONS['GIL held']}."]
     own = table(f"GIL held{name}", (CASE, "GIL held"), rows, about)
-    return Panel(own, charts.gil_held(group), _again(run, group)) if rows else None
+    return Panel(own, charts.gil_held(group), run.command) if rows else None
 
 
 def _loop_lag(run: MeasuredRun, group: Sequence[Row], name: str) -> Panel | None:
@@ -198,7 +198,7 @@ def _loop_lag(run: MeasuredRun, group: Sequence[Row], name: str) -> Panel | None
     ]
     about = ["Loop lag: how late a 10 ms timer of the server's event loop was under load, p99."]
     own = table(f"Delay of the event loop{name}", (CASE, "Users", "Loop lag"), rows, about)
-    return Panel(own, charts.loop_lag(group), _again(run, group)) if rows else None
+    return Panel(own, charts.loop_lag(group), run.command) if rows else None
 
 
 def _gil_cost(run: MeasuredRun) -> Iterator[Panel]:
@@ -206,7 +206,7 @@ def _gil_cost(run: MeasuredRun) -> Iterator[Panel]:
         return
     rows = [tuple(map(text, line)) for line in cost.figure_lines(found)]
     own = table("Figures of the GIL", ("Figure", "Value", "Meaning"), rows)
-    yield Panel(own, command=repeat_command.of_run(run))
+    yield Panel(own, command=run.command)
 
 
 def _machine(run: MeasuredRun) -> Iterator[Panel]:
@@ -230,7 +230,7 @@ def _machine(run: MeasuredRun) -> Iterator[Panel]:
         head = ("What", "Windows", "Lowest", "Median", "Highest", "Changed")
         about = ("Changed: the 90th percentile of the durations over the 10th, minus 1.",)
         own = table("Durations of fixed work before each window, and lost CPU", head, rows, about)
-        yield Panel(own, curve_charts.speed(run.records), repeat_command.of_run(run))
+        yield Panel(own, curve_charts.speed(run.records), run.command)
 
 
 def _claims(run: MeasuredRun) -> Iterator[Panel]:
@@ -249,12 +249,7 @@ def _claims(run: MeasuredRun) -> Iterator[Panel]:
                 )
             )
         own = table(f"Claims about {suite}", CLAIM_HEAD, rows)
-        yield Panel(own, charts.claims(found), repeat_command.of_run(run))
-
-
-def _again(run: MeasuredRun, group: Sequence[Row]) -> str | None:
-    """Return the command that repeats the run or, without one, the group's first case."""
-    return repeat_command.of_run(run) or repeat_command.of_cases(run, group[0])
+        yield Panel(own, charts.claims(found), run.command)
 
 
 def _spread(values: Sequence[float]) -> tuple[float, float, float]:
