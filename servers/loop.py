@@ -7,6 +7,7 @@ from offload.serving.applications import tornado_app
 from offload.serving.metrics import task_clock
 from offload.serving.protection import guards
 
+HTTP_SERVER = "Tornado"
 NUMBER = 2
 ALSO = {"2_group": "sleep_async_split"}
 

@@ -7,6 +7,8 @@ from tornado.web import Application, RequestHandler
 
 PLAIN = True
 
+HTTP_SERVER = "Tornado"
+
 
 def serve(work, port, *, backlog=1024):
     """Run the work on the event loop itself."""

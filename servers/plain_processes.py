@@ -7,6 +7,8 @@ from tornado.web import Application, RequestHandler
 
 PLAIN = True
 
+HTTP_SERVER = "Tornado"
+
 
 def serve(work, port, *, workers=4, backlog=1024):
     """Run the work in one of `workers` processes."""

@@ -4,6 +4,8 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 PLAIN = True
 
+HTTP_SERVER = "http.server with HTTP/1.0"
+
 
 def serve(work, port, *, backlog=5):
     """Accept, run the work and respond in one thread."""

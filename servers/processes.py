@@ -10,6 +10,7 @@ from offload.serving.metrics import task_clock
 from offload.serving.pools import pool_workers, recovery
 from offload.serving.protection import guards, task_timeout
 
+HTTP_SERVER = "Tornado"
 NUMBER = 4
 
 

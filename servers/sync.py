@@ -3,6 +3,7 @@
 from offload.serving.applications import http_server, responses
 from offload.serving.metrics import task_clock
 
+HTTP_SERVER = "http.server with HTTP/1.0"
 NUMBER = 1
 
 

@@ -8,6 +8,7 @@ from offload.registry.protection import Settings
 from offload.serving.lifecycle import prefork
 from offload.serving.metrics import task_clock
 
+HTTP_SERVER = "Tornado"
 NUMBER = 3
 
 

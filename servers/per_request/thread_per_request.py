@@ -8,6 +8,7 @@ from offload.serving.applications import http_server, responses
 from offload.serving.metrics import task_clock
 from offload.serving.pools import pool_workers
 
+HTTP_SERVER = "http.server with HTTP/1.0"
 STRATEGY = "threads"
 
 

@@ -4,6 +4,7 @@ from typing import Unpack
 
 from offload.registry.protection import Settings
 
+HTTP_SERVER = "Tornado"
 NEEDS = ("dask", "distributed")
 STRATEGY = "processes"
 

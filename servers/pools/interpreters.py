@@ -11,6 +11,7 @@ from offload.serving.pools import pool_workers
 from offload.serving.pools.pipe_barrier import PipeBarrier
 from offload.serving.protection import guards
 
+HTTP_SERVER = "Tornado"
 NEEDS_PYTHON = (3, 14)
 
 

@@ -8,6 +8,8 @@ from offload.serving.metrics import task_clock
 from offload.serving.pools import pipe_pool, pool_workers
 from offload.serving.protection import guards, task_timeout
 
+HTTP_SERVER = "Tornado"
+
 
 def serve(
     task: str,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -135,18 +134,14 @@ def test_servers_that_differ_in_more_than_one_variable_are_listed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("imported", "words"),
-    [
-        ("wsgiref.simple_server", ["the HTTP server (http.server with HTTP/1.0 against Tornado)"]),
-        ("somebody.elses", []),
-    ],
+    ("declared", "words"),
+    [({"HTTP_SERVER": "Bjoern"}, ["the HTTP server (Bjoern against Tornado)"]), ({}, [])],
 )
-def test_the_http_server_of_a_new_server_is_not_guessed(
-    imported: str, words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_server_declares_its_http_server_and_without_that_it_is_unknown(
+    declared: dict[str, object], words: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "mine.py").write_text(f"import {imported}\n")
-    known = replace(catalog.find_server("sync"), path=tmp_path / "mine.py")
     find = catalog.find_server
+    known = replace(find("sync"), constants=declared)
     found = lambda name: known if name == "mine" else find(name)  # noqa: E731
     monkeypatch.setattr(catalog, "find_server", found)
     mine = changed(RECORD, server="mine", users=3)

@@ -15,6 +15,9 @@ REQUIRED = {"servers": ("serve", "serve(task, port)"), "loads": ("command", "com
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
+HTTP_SERVERS = ("uvicorn", "gunicorn", "granian", "hypercorn")  # packages that serve HTTP
+
+
 @dataclass(frozen=True)
 class Entry:
     """A server, task, driver or suite; `summary` is the first line of its docstring.
@@ -80,6 +83,14 @@ class Entry:
         """The strategy of advice that another server has, too; None if it has a different one."""
         strategy = self.constants.get("STRATEGY")
         return strategy if isinstance(strategy, str) else None
+
+    @property
+    def http_server(self) -> str | None:
+        """The HTTP server of a server: declared, or a package that it needs; None if unknown."""
+        declared = self.constants.get("HTTP_SERVER")
+        if isinstance(declared, str):
+            return declared
+        return next((name for name in HTTP_SERVERS if name in self.needs), None)
 
     @property
     def workers_are(self) -> str | None:

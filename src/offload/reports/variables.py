@@ -14,11 +14,7 @@ from offload.reports.rows import Row
 
 REFERENCE = "threads"  # the server with which the other servers of a task are compared
 SERVER = "the HTTP server"
-STANDARD = "http.server with HTTP/1.0"
-STANDARD_MODULES = ("http_server", "http.server", "wsgiref")  # in the text of a server's file
 TORNADO = "Tornado"
-TORNADO_MODULES = ("tornado", "lifecycle import prefork")
-PACKAGES = ("uvicorn", "gunicorn", "granian", "hypercorn")
 
 
 def sentences(rows: Sequence[Row]) -> list[str]:
@@ -70,19 +66,10 @@ def _variables(record: Record) -> Mapping[str, object]:
 
 
 def _server(name: str) -> tuple[str | None, str | None]:
-    """Return the HTTP server and the event loop of a server from its file; None if unknown."""
+    """Return the HTTP server and the event loop of a server; None if unknown."""
     try:
         entry = catalog.find_server(name)
-        text = entry.path.read_text()
-    except (UserError, OSError):  # it was measured elsewhere
+    except UserError:  # it was measured elsewhere
         return None, None
-    if any(module in text for module in STANDARD_MODULES):
-        return STANDARD, None
     uvloop = "uvloop" if "uvloop" in entry.needs else None
-    if package := next((package for package in PACKAGES if package in entry.needs), None):
-        return package, uvloop
-    return (
-        (TORNADO, uvloop or "asyncio")
-        if any(m in text for m in TORNADO_MODULES)
-        else (None, uvloop)
-    )
+    return entry.http_server, uvloop or ("asyncio" if entry.http_server == TORNADO else None)
