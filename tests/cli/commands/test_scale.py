@@ -22,6 +22,7 @@ from offload.suites import Case
 from tests import ROOT
 from tests.commands import FAB, fab, fab_here
 from tests.records import changed, new_record
+from tests.rounds import measure_cases
 from tests.waiting import read_line
 
 MANY = "+".join(map(str, range(1, 13)))
@@ -240,11 +241,10 @@ def test_a_grid_shows_each_pair_of_sizes_and_the_fewest_that_are_enough() -> Non
     assert "with 1 process of 32 workers" in sentence
 
 
-@pytest.mark.slow
 @pytest.mark.server
-def test_a_grid_is_measured(tmp_path: Path) -> None:
-    done = fab_here("scale:3/sleep_short_sync,processes=1+2,workers=1+4,users=8,format=json")
-    assert done.returncode in (0, 7), done.stderr
-    values = json.loads(done.stdout)
-    assert len(values["points"]) == 4
-    assert values["highest_at"]["workers"] == 4
+def test_a_grid_is_fitted_to_measured_records() -> None:
+    one = Case("threads", "sleep_short_sync", 8)
+    grid = sweep.fit_grid(measure_cases(*sweep.grid_cases(one, [1, 2], [1, 4])))
+    assert [*grid.points] == [(1, 1), (1, 4), (2, 1), (2, 4)]
+    rates = {size: estimate.value or 0.0 for size, estimate in grid.points.items()}
+    assert rates[2, 4] > 2 * rates[1, 1]  # eight calls at once against one

@@ -139,10 +139,10 @@ def _check_values(plan: Plan) -> None:
             _check_count(name, count, MAX_COUNT)
         if not case.seconds > 0:
             raise ValueError(f"seconds={case.seconds} must be more than 0")
-        size = sizes[case.server]
-        known = None if size is None else case.settings.get(size, 1)
-        if known is not None and not str(known).isdecimal():
-            raise ValueError(f"setting {size}={known!r} is not a number of workers")
+        for size in {"processes", sizes[case.server] or "processes"}:
+            known = case.settings.get(size, 1)
+            if not str(known).isdecimal():
+                raise ValueError(f"setting {size}={known!r} is not a number of workers")
     _check_count("rounds", plan.rounds, MAX_ROUNDS)
     if plan.predicted and len(plan.predicted) != len(plan.cases):
         count = len(plan.predicted)
