@@ -8,16 +8,18 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
 import psutil
 import pytest
 
+from offload.serving.lifecycle import accepting, drain
 from tests.servers.lifecycle.command_line import begin
 from tests.servers.lifecycle.short_timeout import SENDING
 from tests.waiting import is_running, read_line, wait_until
@@ -278,3 +280,16 @@ def test_a_client_that_reads_gets_the_whole_response(name: str, tmp_path: Path) 
             process.send_signal(signal.SIGTERM)
             assert len(stream.read().partition(b"\r\n\r\n")[2]) == 16_000_000
         assert process.wait(20) == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux counts them")
+def test_a_full_listen_queue_lengthens_the_wait_for_handshakes() -> None:
+    with socket.create_server(("127.0.0.1", 0), backlog=2) as listening, ExitStack() as stack:
+        assert drain.refuse_new(listening) == drain.HANDSHAKE
+        accepting.set_min_ttl(listening, 0)
+        for _ in range(8):
+            client = stack.enter_context(socket.socket())
+            client.setblocking(False)
+            client.connect_ex(listening.getsockname())
+        assert wait_until(lambda: accepting.dropped(listening) > 0)
+        assert drain.refuse_new(listening) == drain.LATE_QUIET

@@ -17,6 +17,8 @@ from offload.serving.lifecycle.stop_signal import stop
 from offload.serving.pools import pool_workers
 from offload.serving.protection import deadlines
 
+DROPPED = 8  # lengths of the listen queue whose connections may follow those in it; a guess
+
 
 class Server(TCPServer):
     """Accepts and handles connections in one thread; mix-ins may use other threads or processes."""
@@ -153,9 +155,9 @@ def serve(
         readiness.announce(server.server_address[1])
         with contextlib.suppress(_Stopped):
             server.serve_forever(poll_interval=0.05)
-        drain.refuse_new(server.socket)
+        handshake_s = drain.refuse_new(server.socket)
         server.timeout = 0
-        for _ in range(backlog + 1):  # the kernel queues one more than the backlog
-            if not drain.is_waiting(server.socket):
+        for _ in range(DROPPED * (backlog + 1)):  # the kernel queues one more than the backlog
+            if not drain.is_waiting(server.socket, handshake_s):
                 break
             server.handle_request()

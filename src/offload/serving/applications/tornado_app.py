@@ -295,9 +295,8 @@ async def _accept(
     ready()
     loop_lag.watch(loop)
     await stopped.wait()
-    if not is_shared:
-        drain.refuse_new(listening)
-    quiet_s = await drain.accept_waiting(listening, backlog)
+    handshake_s = drain.HANDSHAKE if is_shared else drain.refuse_new(listening)
+    quiet_s = await drain.accept_waiting(listening, backlog, handshake_s)
     server.stop()
     await requests.finish(drain.LATE_QUIET if is_shared else quiet_s)
     await server.close_all_connections()

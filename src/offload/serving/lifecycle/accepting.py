@@ -9,6 +9,7 @@ server that tried again without a pause would occupy a CPU.
 
 from __future__ import annotations
 
+import array
 import asyncio
 import errno
 import socket
@@ -24,6 +25,7 @@ MIN_TTL = {  # options of Linux, by family: IP_MINTTL and IPV6_MINHOPCOUNT
     socket.AF_INET: (socket.IPPROTO_IP, 21),
     socket.AF_INET6: (socket.IPPROTO_IPV6, 73),
 }
+SO_MEMINFO, MEMINFO_WORDS, MEMINFO_DROPS = 55, 9, 8  # sock_diag.h of Linux
 EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
@@ -40,6 +42,17 @@ def set_min_ttl(sock: socket.socket, ttl: int) -> None:
     if sys.platform == "linux":
         with suppress(OSError, KeyError):  # a sandbox may forbid it
             sock.setsockopt(*MIN_TTL[sock.family], ttl)
+
+
+def dropped(listening: socket.socket) -> int:
+    """Return how many packets of clients the kernel dropped because the listen queue was full.
+
+    0 if it is unknown (Linux counts them since 4.12).
+    """
+    with suppress(OSError, IndexError):
+        counts = listening.getsockopt(socket.SOL_SOCKET, SO_MEMINFO, 4 * MEMINFO_WORDS)
+        return array.array("I", counts)[MEMINFO_DROPS] if sys.platform == "linux" else 0
+    return 0
 
 
 def receive_from(connection: socket.socket) -> None:

@@ -22,15 +22,19 @@ LATE_QUIET = 0.3  # s, after late connections: clients send dropped packets agai
 SENDING = 2.0  # s for slow clients to receive their responses after the last task; a guess
 
 
-def refuse_new(listening: socket.socket) -> None:
+def refuse_new(listening: socket.socket) -> float:
     """Let the kernel drop requests for new connections to a socket that will be closed (Linux).
 
     Otherwise a connection that arrives between the last accept() and close() is reset. With this,
     its client is refused when it tries again. Other processes that share the socket must end, too.
+    Return the seconds in which handshakes that began before end: if the listen queue was full, the
+    kernel dropped the last packet of some, whose clients send it again.
     """
+    handshake_s = LATE_QUIET if accepting.dropped(listening) else HANDSHAKE
     # Packets need a time to live of 255; systems send with 64 or 128. Connections in the queue are
     # kept. A filter (SO_ATTACH_FILTER) does the same, but for root only on some kernels.
     accepting.set_min_ttl(listening, 255)
+    return handshake_s
 
 
 def is_waiting(listening: socket.socket, seconds: float = HANDSHAKE) -> bool:
@@ -40,8 +44,12 @@ def is_waiting(listening: socket.socket, seconds: float = HANDSHAKE) -> bool:
     return bool(waiting.poll(seconds * 1000))
 
 
-async def accept_waiting(listening: socket.socket, backlog: int) -> float:
+async def accept_waiting(
+    listening: socket.socket, backlog: int, handshake_s: float = HANDSHAKE
+) -> float:
     """Let the loop accept the connections in the listen queue, but not an endless stream.
+
+    It is empty if no connection enters it within `handshake_s`, which `refuse_new` returns.
 
     Return the seconds without a new request after which idle connections may be closed.
     """
@@ -49,7 +57,7 @@ async def accept_waiting(listening: socket.socket, backlog: int) -> float:
     iterations = backlog // accepting.MOST_AT_ONCE + 3  # loops without Tornado need fewer
     for _ in range(iterations):
         if not is_waiting(listening, 0):
-            await asyncio.sleep(HANDSHAKE)
+            await asyncio.sleep(handshake_s)
             if not is_waiting(listening, 0):
                 break
         quiet_s = LATE_QUIET
