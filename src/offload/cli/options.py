@@ -86,8 +86,8 @@ REPORT_FORMATS = ("text", "json", "rst", "svg", "html")
 YES_OR_NO = choice("yes", "no")
 SECONDS = number(setting_limits.MIN_S, setting_limits.MAX_S)
 CASE = (
-    "SERVER/TASK, or with app= only SERVER; SERVERx16 has 16 workers, SERVER@3.14 runs in "
-    "Python 3.14"
+    "SERVER/TASK, or with app= only SERVER; SERVERx16 has 16 workers, SERVERx2x16 2 processes of "
+    "16 workers, SERVER@3.14 runs in Python 3.14"
 )
 
 # One row an option, which the formatter would make a column.
