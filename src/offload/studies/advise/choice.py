@@ -67,7 +67,8 @@ def choose(question: Question, found: Sequence[Evidence], blocks_s: float) -> Ch
         left_out.update({each.setup.name: why for each in those if not is_kept(each)})
         return [each for each in those if is_kept(each)]
 
-    works = keep([*found], lambda e: e.problem is None and bool(e.rates), "fails under load")
+    in_order = sorted(found, key=lambda each: each.setup.name)  # equal rows: always the same one
+    works = keep(in_order, lambda e: e.problem is None and bool(e.rates), "fails under load")
     for name, carries in _requirements(question):
         if any(map(carries, works)):
             works = keep(works, carries, f"misses the required {name}")

@@ -36,6 +36,7 @@ SLOW = 0.6  # share of the best rate in the first round, below which a set-up le
 NEIGHBOURS = 2
 SHARES = (0.5, 0.8)  # of the smaller capacity of the best two
 LOAD_S, WARM_S, PASSES = 2.0, 0.3, 3  # of an open loop
+MOST_CHOICES = 3  # set-ups that become the choice while response times are measured
 RATE_S = 20.0  # s of the load at the required rate
 BOUND_BY_USERS = 0.8  # share of users / response time alone, from which users limit a loop
 MOST_USERS = 1000
@@ -161,21 +162,26 @@ class Race:
         return [*kept[:MOST_CANDIDATES], *new[:NEIGHBOURS]][: MOST_CANDIDATES + 1]
 
     def _measure_latencies(self, upstream: Upstream | None) -> None:
-        """Load the best two set-ups at the same rates, in turn."""
-        found = self.choice()
-        if found is None:
-            return
-        both = [found.best, *found.rows[1:2]]
-        smaller = min(each.capacity or 0.0 for each in both)
-        if not smaller:
-            return
-        names = " and ".join(each.setup.name for each in both)
-        rates = [share * smaller for share in SHARES]
-        if self.question.rate is not None and found.missed != "rate":
-            rates = [self.question.rate]
-        self.report(f"response times of {names} at {rates[-1]:.4g}/s")
-        arrivals = [Arrivals(rate, "poisson") for rate in rates] * PASSES
-        self._open_loops([each.setup for each in both], arrivals, LOAD_S, upstream)
+        """Load the best two set-ups at the same rates, in turn; then those chosen because of that.
+
+        The response times may make another one the choice, such as one that may meet a required
+        p99. It is loaded at the same rates, so that no choice has unknown response times.
+        """
+        rates: list[float] = []
+        for _ in range(MOST_CHOICES):
+            found = self.choice()
+            if found is None or found.best.latencies or not found.best.capacity:
+                return
+            new = [found.best, *found.rows[1:2]] if not rates else [found.best]
+            if not rates:
+                smaller = min(each.capacity or 0.0 for each in new)
+                rates = [share * smaller for share in SHARES]
+            if self.question.rate is not None and found.missed != "rate":
+                rates = [self.question.rate]
+            names = " and ".join(each.setup.name for each in new)
+            self.report(f"response times of {names} at {rates[-1]:.4g}/s")
+            arrivals = [Arrivals(rate, "poisson") for rate in rates] * PASSES
+            self._open_loops([each.setup for each in new], arrivals, LOAD_S, upstream)
 
     def _measure_required_rate(self, upstream: Upstream | None) -> None:
         """Load the choice with the required rate for RATE_S."""
