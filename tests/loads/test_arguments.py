@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import os
 import shutil
 import threading
 from dataclasses import replace
@@ -16,8 +17,12 @@ from offload.errors import UsageError
 from offload.loads import Load, Message
 from tests.loads.conftest import Server
 
-SECRETS = ("headersecret", "querysecret", "bodysecret")
-HEADERS = {"Authorization": "Bearer headersecret", "Accept": "text/html", "X-Key": "headersecret2"}
+IN_HEADER, IN_QUERY, IN_BODY = SECRETS = (  # other tests run at the same time: their secrets differ
+    f"header{os.getpid()}secret",
+    f"query{os.getpid()}secret",
+    f"body{os.getpid()}secret",
+)
+HEADERS = {"Authorization": f"Bearer {IN_HEADER}", "Accept": "text/html", "X-Key": f"{IN_HEADER}2"}
 LOAD = Load("http://127.0.0.1/", users=2, seconds=2.0, keep_alive=True)
 BY_ARGUMENT = ("ab", "h2load")  # they have no other way for headers
 
@@ -58,11 +63,11 @@ class Watching:
 def test_other_users_cannot_read_a_secret(server: Server, driver: str, method: str) -> None:
     if not installed(driver):
         pytest.skip(f"{driver} is not installed: make test-all")
-    body = "a=bodysecret" if method == "POST" else None
+    body = f"a={IN_BODY}" if method == "POST" else None
     headers = {} if driver in BY_ARGUMENT else HEADERS
     path = "/http10" if driver == "ab" else "/"
-    url = server.url(path) + ("" if driver == "ab" else "?api_key=querysecret&b=2")
-    server.answers["/?api_key=querysecret&b=2"] = server.answers["/"]
+    url = server.url(path) + ("" if driver == "ab" else f"?api_key={IN_QUERY}&b=2")
+    server.answers[f"/?api_key={IN_QUERY}&b=2"] = server.answers["/"]
     message = Message(method, body, headers)
     with Watching() as seen:
         ran = loads.run(replace(LOAD, url=url, message=message), driver)
@@ -73,9 +78,9 @@ def test_other_users_cannot_read_a_secret(server: Server, driver: str, method: s
     assert not [secret for secret in SECRETS if secret in str(ran)]
     head = server.heads[-1].decode()
     if driver != "ab":
-        assert head.startswith(f"{method} /?api_key=querysecret&b=2 HTTP/1.1\r\n")
+        assert head.startswith(f"{method} /?api_key={IN_QUERY}&b=2 HTTP/1.1\r\n")
     if headers:
-        assert "headersecret\r\n" in head and "headersecret2\r\n" in head
+        assert f"{IN_HEADER}\r\n" in head and f"{IN_HEADER}2\r\n" in head
         assert "text/html" in head
     if body is not None:
         assert server.bodies[-1] == body.encode()
