@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import logging
 import time
 from collections.abc import Iterator
 from multiprocessing import resource_tracker
@@ -35,6 +36,15 @@ def descriptors() -> set[tuple[str, str]]:
         with contextlib.suppress(FileNotFoundError):  # the descriptor of the listing itself
             found.add((path.name, str(path.readlink())))
     return found
+
+
+@pytest.fixture(autouse=True)
+def _the_logger_is_enabled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Enable pipepool's logger: a library that another test configures may disable all loggers."""
+    logging.disable(logging.NOTSET)
+    for name, value in {"disabled": False, "propagate": True, "level": logging.NOTSET}.items():
+        monkeypatch.setattr(logging.getLogger("pipepool"), name, value)
+    logging.getLogger("pipepool").manager._clear_cache()  # type: ignore[attr-defined]
 
 
 @pytest.fixture(autouse=True)
