@@ -66,6 +66,7 @@ def main(arguments: list[str]) -> int:
         readiness.fail(limit)
         return limit.exit_code
     readiness.end()
+    stop.has_drained = True
     return 0
 
 
@@ -197,6 +198,9 @@ def _raise_file_limit() -> None:
 
 
 def _end_drain() -> None:
+    if stop.has_drained:
+        log.line(f"threads or exit handlers of the task's module are ended after {DRAIN:.0f} s")
+        exit_now(0)
     is_ready = "port" in probe.facts
     what = "unfinished requests are dropped" if is_ready else "the start is interrupted"
     log.line(f"{what} after {DRAIN:.0f} s")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -12,7 +13,7 @@ import pytest
 
 from tests.commands import FAB, free_port
 from tests.http_clients import get
-from tests.servers.lifecycle.command_line import wait_for_end
+from tests.servers.lifecycle.command_line import begin, wait_for_end
 from tests.waiting import read_line
 
 pytestmark = pytest.mark.server
@@ -87,3 +88,60 @@ def test_an_import_that_hangs_ends_the_server_with_4(server: str, tmp_path: Path
     )
     code, [line] = wait_for_end(process)
     assert (code, "not ready within 10 s: check what the" in line) == (4, True)
+
+
+THREADS = """import threading, time
+for _ in range(3):
+    threading.Thread(target=time.sleep, args=(1000,)).start()
+def work():
+    return "x"
+"""
+EXIT_HANDLER = """import atexit, time
+atexit.register(time.sleep, 1000)
+def work():
+    return "x"
+"""
+NO_SLEEP = """import time
+time.sleep = lambda seconds: None
+def work():
+    return "x"
+"""
+CONSTANT_CLOCK = f"{NO_SLEEP}time.monotonic = lambda: 1000.0\n"  # asyncio itself needs a clock
+
+
+def _stop(server: str, module: str, folder: Path) -> tuple[int, list[str]]:
+    """Serve a module whose drain is limited to 2 s, request it once, and stop it."""
+    (folder / "shop.py").write_text(module)
+    words = (server, f"{folder}/shop.py:work", "0")
+    timeout = "tests.servers.lifecycle.short_timeout"
+    process = begin(*words, module=timeout, SHORT_TIMEOUT="DRAIN")
+    try:
+        url = re.search(r"http://\S+", read_line(process.stderr))
+        assert url is not None
+        assert get(url[0])[0] == 200
+        process.terminate()
+    except BaseException:
+        process.kill()
+        raise
+    return wait_for_end(process)
+
+
+@pytest.mark.parametrize("server", ["sync", "loop", "threads", "prefork"])
+@pytest.mark.parametrize("module", [THREADS, EXIT_HANDLER], ids=["threads", "exit handler"])
+def test_what_a_module_leaves_behind_is_named_and_no_unfinished_request(
+    server: str, module: str, tmp_path: Path
+) -> None:
+    code, lines = _stop(server, module, tmp_path)
+    assert code == 0
+    assert not any("unfinished" in line for line in lines)
+    if server != "prefork":  # its children end without the interpreter's shutdown
+        assert any("threads or exit handlers" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("server", "module"), [("sync", CONSTANT_CLOCK), ("loop", NO_SLEEP), ("threads", NO_SLEEP)]
+)
+def test_a_module_that_replaces_the_clock_does_not_shorten_the_drain(
+    server: str, module: str, tmp_path: Path
+) -> None:
+    assert _stop(server, module, tmp_path) == (0, [])

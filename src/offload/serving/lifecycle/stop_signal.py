@@ -15,8 +15,8 @@ import multiprocessing
 import os
 import shutil
 import signal
-import time
 from collections.abc import Callable
+from time import monotonic, sleep  # by name: a module of the user may replace those of `time`
 from types import FrameType
 from typing import NoReturn
 
@@ -29,9 +29,13 @@ temporary_folders: list[str] = []  # of this process, which `exit_now` removes
 
 
 class Stop:
-    """Remember the first signal after `listen`, and call the callback set by `set_callback`."""
+    """Remember the first signal after `listen`, and call the callback set by `set_callback`.
+
+    `has_drained` is set by the server when no request is unfinished.
+    """
 
     def __init__(self) -> None:
+        self.has_drained = False
         self._at = ctypes.c_double()  # 0 before the signal
         self._callback: Callable[[], object] | None = None
         self._on_timeout: Callable[[], object] = lambda: None
@@ -94,7 +98,7 @@ class Stop:
             callback()
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        now = time.monotonic()
+        now = monotonic()
         if self.at is None:
             self._at.value = now
             with contextlib.suppress(RuntimeError):  # no thread: a second signal ends it
@@ -104,7 +108,7 @@ class Stop:
             exit_now(128 + number)
 
     def _limit_drain(self) -> None:
-        time.sleep(DRAIN)
+        sleep(DRAIN)
         self._on_timeout()
 
 
