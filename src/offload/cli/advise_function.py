@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def advise(
     case: Case,
-    asked: Question,
+    question: Question,
     budget_s: float | None,
     style: str,
     code: str,
@@ -32,7 +32,7 @@ def advise(
 
     folder = journal.new_run("advise")
     try:
-        found = study.advise(case, asked, folder, output.print_progress, budget_s, on_start)
+        found = study.advise(case, question, folder, output.print_progress, budget_s, on_start)
     except (UserError, KeyboardInterrupt):
         journal.remove_without_records(folder)
         raise

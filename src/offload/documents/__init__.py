@@ -14,7 +14,7 @@ from offload import files
 from offload.errors import StorageError
 
 FILE = "document.json"
-QUESTION = "question.json"  # what the study was asked, and what it needs besides the records
+QUESTION = "question.json"  # what the result of a study needs besides the records
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import pytest
 
 from offload import documents
 from offload.bench.advice.inputs import probe_points
+from offload.bench.experiments.progress import progress_file
 from offload.bench.planning import plan_file, planned_records
 from offload.bench.records import journal
 from offload.bench.records.record import LONG, WINDOW
@@ -39,8 +40,13 @@ def answered(tmp_path_factory: pytest.TempPathFactory) -> Answered:
         patch.setattr(race, "PASSES", 1)
         patch.setattr(race, "RATE_S", 1.0)
         case = Case("threads", f"{folder}/shop.py:quote")
-        asked = Question(rate=50.0, users=8)
-        found = study.advise(case, asked, folder / "run", reported.append, budget_s=0.0)
+        question = Question(rate=50.0, users=8)
+
+        def report(line: str) -> None:
+            progress = progress_file.read(folder / "run")
+            reported.append(line if progress is None else f"{progress.step}: {line}")
+
+        found = study.advise(case, question, folder / "run", report, budget_s=0.0)
     return replace(found, disturbed=None), folder / "run", reported
 
 
@@ -55,6 +61,8 @@ def test_a_call_that_waits_goes_to_threads_and_the_rate_is_loaded(answered: Answ
     kinds = {record.trial.kind for record in planned_records.read(folder)}
     assert kinds == {WINDOW, LONG}
     assert any("takes about" in line for line in reported)
+    assert any(line.startswith("round 2: round 2: ") for line in reported)  # for the live page
+    assert progress_file.read(folder) is None
 
 
 @pytest.mark.server

@@ -27,7 +27,7 @@ from offload.studies.advise.choice import (
     is_certainly_faster,
 )
 from offload.studies.advise.evidence import LOOPS, POOL, THREADS, Evidence, Latency, Setup
-from offload.studies.advise.prior import Prior
+from offload.studies.advise.prior import MOST_USERS, Prior
 from offload.studies.advise.result import case_of
 from offload.suites import Case
 from offload.units import percent, seconds
@@ -40,9 +40,9 @@ P_NAMES = {0.99: "p99", 0.95: "p95", 0.9: "p90", 0.5: "p50"}
 
 @dataclass(frozen=True)
 class Answer:
-    """A choice with what it answers. `missing` are servers that are not installed.
+    """A choice and its question. `missing` are servers that are not installed.
 
-    `disturbed` is the reason why there is no verdict. `took_s` is how long the answer took.
+    `disturbed` is the reason why there is no verdict.
     """
 
     question: Question
@@ -185,7 +185,7 @@ def _carries(answer: Answer) -> Iterator[str]:
     best, question = answer.best, answer.question
     capacity = best.capacity or 0.0
     users = f" with {best.users} users" if question.users is not None else ""
-    at_least = "at least" if best.setup.kind == LOOPS and best.users == 1000 else "up to"
+    at_least = "at least" if best.setup.kind == LOOPS and best.users == MOST_USERS else "up to"
     words = [f"{at_least} {number(capacity)}/s{users}"]
     if (found := best.p99) is not None:
         name = P_NAMES[found.quantile]
@@ -239,7 +239,7 @@ def _why(answer: Answer) -> Iterator[str]:
 
 
 def _limit(found: Evidence, prior: Prior) -> str:
-    """Return what limits a set-up: the resource whose bound is nearest to its capacity."""
+    """Return what limits a set-up, in words."""
     setup, question = found.setup, prior.question
     name = prior.limit(setup)
     limits = {
@@ -304,7 +304,7 @@ def _notes(answer: Answer) -> Iterator[str]:
     if share is not None and share > CLIENT_SHARE and best.cpu_ms and prior.limit(setup) == "cpu":
         alone = 1000 * probe.capacity / best.cpu_ms
         elsewhere = f"with the tool on another machine, up to {number(alone)}/s"
-        yield f"The load tool used {percent(share)} of the CPU: {elsewhere}."
+        yield f"The load tool used {percent(share)} of the CPU time: {elsewhere}."
     if probe.call.wait_s > probe.call.cpu_s and setup.slots is not None:
         yield "If what it waits for takes twice as long, it needs twice as many threads or workers."
     if answer.missing:

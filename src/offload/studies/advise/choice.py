@@ -45,8 +45,9 @@ class Question:
 class Choice:
     """The chosen set-up, an equal one, and why others were left out (by their name).
 
-    `missed` names what is required and not carried: "rate", "p99" or "memory"; then the choice is
-    the one that carries most. `rows` are the set-ups that are not dominated, the choice first.
+    `missed` names what is required and not carried: "rate", "p99", "memory" or "connections"; then
+    the choice is made as if it were not required. `rows` are the set-ups that are not dominated,
+    the choice first.
     """
 
     best: Evidence
@@ -91,12 +92,12 @@ def choose(question: Question, found: Sequence[Evidence], blocks_s: float) -> Ch
 
 
 def _requirements(question: Question) -> list[tuple[str, Callable[[Evidence], bool]]]:
-    """Return what is required, and whether a set-up carries it; unknown response times may."""
+    """Return what is required, and whether a set-up carries it; only unknown response times may."""
     most_mib, rate, p99_s = question.memory_mib, question.rate, question.p99_s
     most = question.connections
     found: list[tuple[str, Callable[[Evidence], bool]]] = []
     if most_mib is not None:
-        found.append(("memory", lambda e: (e.memory_mib or 0.0) <= most_mib))
+        found.append(("memory", lambda e: e.memory_mib is not None and e.memory_mib <= most_mib))
     if most is not None:
         found.append(("connections", lambda e: e.setup.slots is None or e.setup.slots <= most))
     if rate is not None:

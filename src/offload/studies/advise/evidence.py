@@ -65,8 +65,8 @@ class Evidence:
 
     `rates` are the capacities in requests/s by round. `memory_mib` is the peak under load: private
     pages of all processes, and the pages that they share once. `latencies` are at the request rates
-    that all set-ups with latencies share, in ascending order. `client_share` is the share of the
-    machine's CPU that the load tool used.
+    that all set-ups with latencies share, in ascending order. `client_share` is the load tool's
+    share of the CPU time of server and tool.
     """
 
     setup: Setup

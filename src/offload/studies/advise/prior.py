@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from offload.bench.advice.inputs import probe as probes
 from offload.bench.advice.inputs.probe import Probe
 from offload.studies.advise.choice import RESERVE, Question
 from offload.studies.advise.evidence import LOOPS, POOL, THREADS, Setup
@@ -22,9 +23,9 @@ OVERHEAD_S = {LOOPS: (0.34e-3, 0.30e-3), THREADS: (0.44e-3, 0.35e-3), POOL: (0.5
 LOAD_S = 0.15e-3
 PYTHON_S = 0.02  # duration of fixed work in Python on the machine of these values, in s
 MOST_THREADS, MOST_WORKERS, MOST_SLOTS = 128, 32, 512
+MOST_USERS = 1000  # of a load
 MOST_CANDIDATES = 5
 WORTH = 0.4  # share of the best prior, below which a set-up is not measured at first
-GAIN = 1.05  # a larger size must promise this
 NEEDED = 2  # slots for each call that is in progress at the bounds of CPU and GIL: a reserve
 
 
@@ -72,7 +73,7 @@ class Prior:
         For event loops, twice the number of calls that are in progress at the bound of the loop.
         """
         count = 2 * (setup.slots or math.ceil(self.capacity(setup) * self.probe.call.wall_s))
-        count = min(1000, max(8, count))
+        count = min(MOST_USERS, max(8, count))
         return count if self.question.users is None else min(count, self.question.users)
 
     def memory_mib(self, setup: Setup) -> float:
@@ -86,7 +87,7 @@ class Prior:
     @property
     def call_mib(self) -> float:
         """The memory of one call in progress in MiB; 0 if it is unknown."""
-        return max((p.worker_mib or 0.0 for p in self.probe.of_kind("threads")), default=0.0)
+        return max((p.worker_mib or 0.0 for p in self.probe.of_kind(probes.THREADS)), default=0.0)
 
     def slots(self, setup: Setup) -> int:
         """Return the slots for each process of a set-up: a power of two, if no limit is lower."""

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from offload.bench.experiments.block import WindowDesign, measure_round
+from offload.bench.experiments.progress import progress_file
 from offload.bench.planning import plan as plans
 from offload.bench.planning import plan_file
 from offload.bench.planning.plan import Plan
@@ -24,7 +25,7 @@ from offload.bench.trial import builder, open_loop
 from offload.loads import Arrivals
 from offload.studies.advise.choice import Choice, Question, choose
 from offload.studies.advise.evidence import LOOPS, Evidence, Setup
-from offload.studies.advise.prior import MOST_CANDIDATES, Prior
+from offload.studies.advise.prior import MOST_CANDIDATES, MOST_USERS, Prior
 from offload.studies.advise.result import case_of, evidence
 from offload.suites import Case
 from offload.upstream import Upstream
@@ -39,7 +40,6 @@ LOAD_S, WARM_S, PASSES = 2.0, 0.3, 3  # of an open loop
 MOST_CHOICES = 3  # set-ups that become the choice while response times are measured
 RATE_S = 20.0  # s of the load at the required rate
 BOUND_BY_USERS = 0.8  # share of users / response time alone, from which users limit a loop
-MOST_USERS = 1000
 
 Report = Callable[[str], object]
 
@@ -58,6 +58,7 @@ class Race:
     cases: list[Case] = field(default_factory=list)
     records: list[Record] = field(default_factory=list)
     users: dict[Setup, int] = field(default_factory=dict)
+    _took_s: float = 0.0  # of the last round
 
     @property
     def plan(self) -> Plan:
@@ -66,17 +67,19 @@ class Race:
 
     def run(self, candidates: Sequence[Setup]) -> None:
         """Measure until the answer is known; raise UserError if no upstream can be started."""
-        setups = [*candidates]
-        with hold_for(self.case) as upstream:
-            self._round(1, setups, upstream)
-            setups = self._raise_users(setups, upstream)
-            setups = self._after_first(setups)
-            number = 1
-            while number < ROUNDS or self._has_time_for_another(number):
-                number += 1
-                self._round(number, setups, upstream)
-            self._measure_latencies(upstream)
-            self._measure_required_rate(upstream)
+        try:
+            with hold_for(self.case) as upstream:
+                self._round(1, candidates, upstream)
+                self._raise_users(upstream)
+                setups = self._after_first(candidates)
+                number = 1
+                while number < ROUNDS or self._has_time_for_another(number):
+                    number += 1
+                    self._round(number, setups, upstream)
+                self._measure_latencies(upstream)
+                self._measure_required_rate(upstream)
+        finally:
+            progress_file.remove(self.folder)
 
     def choice(self) -> Choice | None:
         """Return the choice from the records so far."""
@@ -84,7 +87,7 @@ class Race:
 
     def evidence(self) -> list[Evidence]:
         """Return what the records so far say of each set-up."""
-        return evidence(self.cases, self.records)
+        return evidence(self.cases, self.records, bool(self.prior.probe.process.leak_mib))
 
     def _place(self, setup: Setup) -> int:
         case = case_of(setup, self.case, self.users.setdefault(setup, self.prior.users(setup)))
@@ -109,6 +112,7 @@ class Race:
             quick=True,
         )
         cases = {place: self.cases[place] for place in places}
+        self._show_progress(f"round {number}", places)
         began = time.monotonic()
         found = measure_round(cases, trial, upstream, lambda *_: None, False, DESIGN)
         self._keep(found)
@@ -120,7 +124,11 @@ class Race:
         self._took_s = time.monotonic() - began
         self.report(f"round {number}: {rates}; about {max(0.0, self._left_s):.0f} s left")
 
-    _took_s = 0.0
+    def _show_progress(self, step: str, places: Collection[int]) -> None:
+        """Write what is measured now for the live page."""
+        ends = time.time() + max(0.0, self._left_s)
+        progress = progress_file.own(step, "load", ends, ends)
+        progress_file.write(self.folder, replace(progress, places=tuple(places)))
 
     @property
     def _left_s(self) -> float:
@@ -131,13 +139,12 @@ class Race:
         loads_s += RATE_S if self.question.rate else 0.0
         return number < 7 and self._left_s > loads_s + self._took_s
 
-    def _raise_users(self, setups: Sequence[Setup], upstream: Upstream | None) -> list[Setup]:
+    def _raise_users(self, upstream: Upstream | None) -> None:
         """Double the users of event loops that they limit, and measure these once more."""
         while limited := [each for each in self.evidence() if self._is_bound_by_users(each)]:
             for each in limited:
                 self.users[each.setup] = min(MOST_USERS, 2 * self.users[each.setup])
             self._round(1, [each.setup for each in limited], upstream)
-        return [*setups]
 
     def _is_bound_by_users(self, found: Evidence) -> bool:
         users = self.users.get(found.setup, MOST_USERS)
@@ -173,11 +180,11 @@ class Race:
             if found is None or found.best.latencies or not found.best.capacity:
                 return
             new = [found.best, *found.rows[1:2]] if not rates else [found.best]
-            if not rates:
-                smaller = min(each.capacity or 0.0 for each in new)
-                rates = [share * smaller for share in SHARES]
             if self.question.rate is not None and found.missed != "rate":
                 rates = [self.question.rate]
+            elif not rates:
+                smaller = min(each.capacity or 0.0 for each in new)
+                rates = [share * smaller for share in SHARES]
             names = " and ".join(each.setup.name for each in new)
             self.report(f"response times of {names} at {rates[-1]:.4g}/s")
             arrivals = [Arrivals(rate, "poisson") for rate in rates] * PASSES
@@ -199,10 +206,12 @@ class Race:
         upstream: Upstream | None,
     ) -> None:
         """Load several set-ups with each of `arrivals` in turn; all servers run meanwhile."""
+        places = [self._place(setup) for setup in setups]
+        self._show_progress("response times", places)
         with ExitStack() as stack:
             loads: Mapping[int, Generator[Record]] = {
                 place: stack.enter_context(closing(self._loads(place, arrivals, seconds, upstream)))
-                for place in map(self._place, setups)
+                for place in places
             }
             for _ in arrivals:
                 for each in loads.values():

@@ -8,13 +8,13 @@ from dataclasses import replace
 from offload.bench.records.record import LONG, WINDOW, Record
 from offload.loads.engine.figures import histogram
 from offload.registry import catalog
+from offload.studies.advise.choice import MOST_FAILED
 from offload.studies.advise.evidence import LOOPS, POOL, THREADS, Evidence, Latency, Setup
 from offload.suites import Case
 
 BEYOND = 10  # responses that a percentile needs beyond it
 QUANTILES = (0.99, 0.95, 0.9, 0.5)
 KINDS = {"loop": LOOPS, "prefork": LOOPS, "threads": THREADS, "processes": POOL, "pipes": POOL}
-MOST_FAILED = 0.01  # share of requests that may fail in a round
 
 
 def case_of(setup: Setup, case: Case, users: int) -> Case:
@@ -40,15 +40,19 @@ def setup_of(case: Case) -> Setup:
     )
 
 
-def evidence(cases: Sequence[Case], records: Sequence[Record]) -> list[Evidence]:
-    """Return what the records say of each set-up; of several cases the one with most users."""
+def evidence(cases: Sequence[Case], records: Sequence[Record], leaks: bool) -> list[Evidence]:
+    """Return what the records say of each set-up; of several cases the one with most users.
+
+    If the function `leaks`, the memory depends on the number of calls: it is unknown.
+    """
     newest: dict[Setup, int] = {}
     for index, case in enumerate(cases):
         newest[setup_of(case)] = index
-    return [
+    found = [
         _evidence(setup, cases[index], [each for each in records if each.trial.place == index])
         for setup, index in newest.items()
     ]
+    return [replace(each, memory_mib=None) for each in found] if leaks else found
 
 
 def _evidence(setup: Setup, case: Case, records: Sequence[Record]) -> Evidence:

@@ -6,7 +6,7 @@ import importlib.util
 import json
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -93,9 +93,7 @@ def answer(
     is_interrupted: bool = False,
 ) -> Answer:
     """Return the answer that records show; raise RunError if no set-up worked."""
-    found = evidence(plan.cases, records)
-    if prior.probe.process.leak_mib:  # the memory depends on the number of calls
-        found = [replace(each, memory_mib=None) for each in found]
+    found = evidence(plan.cases, records, bool(prior.probe.process.leak_mib))
     choice = choose(prior.question, found, prior.probe.on_loop_s)
     if choice is None:
         problem = next((each.problem for each in found if each.problem), "there are no records")
