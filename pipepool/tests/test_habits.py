@@ -16,7 +16,7 @@ from typing import NamedTuple
 import psutil
 import pytest
 
-from pool_tests.helpers import ENVIRONMENT
+from pool_tests.helpers import CREATE, ENVIRONMENT
 
 pytestmark = pytest.mark.server  # starts worker processes
 
@@ -28,27 +28,24 @@ from multiprocessing import get_context, set_forkserver_preload, util
 from pathlib import Path
 from pipepool import PipeExecutor
 
-def create(workers, preload=(), **settings):
-    if sys.stderr:
-        faulthandler.dump_traceback_later(25, exit=True)  # instead of a hang
-    if sys.argv[1] == "pipe":
-        return PipeExecutor(workers, preload=preload, **settings)
-    set_forkserver_preload(list(preload))
-    return ProcessPoolExecutor(workers, mp_context=get_context("forkserver"), **settings)
-
+"""
+HEAD += (
+    CREATE
+    + """
 def outcome(executor, function, *args):
     try:
         return executor.submit(function, *args).result(20)
     except Exception as error:
         return type(error).__name__
 """
+)
 
 
 class Habit(NamedTuple):
     """A script, what it prints, and a module that it may preload.
 
-    `standard` is what it prints with the standard executor, where that is worse; None: it is not
-    run with it, since it hangs or its outcome varies.
+    `standard` is what it prints with the standard executor, where that differs; None: it is not run
+    with that.
     """
 
     script: str
@@ -115,7 +112,7 @@ def send(event):
 
 threading.excepthook = lambda args: send(f"{args.exc_type.__name__}\\n")
 """,
-        standard=None,  # runs handlers of atexit since 3.13 only
+        standard=None,
     ),
     "coverage: data that a finalizer of multiprocessing writes": Habit(
         """
@@ -271,7 +268,7 @@ if __name__ == "__main__":
         print(sum(executor.map(pow, range(10), [2] * 10)))
 """,
         "285\n285\n285",
-        standard=None,  # hangs
+        standard=None,  # it hung once in Python 3.11
     ),
     "a notebook: cells that are executed in a namespace of their own": Habit(
         """
@@ -296,7 +293,7 @@ if __name__ == "__main__":
     print(all(future.done() for future in futures))
 """,
         "True",
-        standard=None,  # hangs in some versions
+        standard=None,
     ),
     "workers that die while large arguments wait for them": Habit(
         """
@@ -310,7 +307,7 @@ if __name__ == "__main__":
     executor.shutdown()
 """,
         "{'BrokenWorker'}",
-        standard=None,  # hangs in some versions
+        standard=None,
     ),
     # python/cpython#79492
     "an exception whose pickle cannot be loaded": Habit(
@@ -343,7 +340,7 @@ if __name__ == "__main__":
         print(executor.submit(work).result())
 """,
         "('', True, True)",
-        standard=None,  # its sys.__stdin__ has the closed descriptor 0
+        standard=None,
     ),
     # celery/billiard#293
     "many executors leave no semaphore, process or descriptor": Habit(
@@ -527,7 +524,7 @@ def test_a_habit(name: str, pool: str, tmp_path: Path) -> None:
         pytest.importorskip("numpy")
     expected = habit.expected if pool == "pipe" else habit.standard
     if expected is None:
-        pytest.skip("the standard executor is worse here, or its outcome varies")
+        pytest.skip("this habit is not run with the standard executor")
     if habit.module:
         preloaded = habit.script.partition('["')[2].partition('"')[0]
         (tmp_path / f"{preloaded}.py").write_text(habit.module)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pool_tests.helpers import ENVIRONMENT, LIMIT, SOURCE
+from pool_tests.helpers import CREATE, ENVIRONMENT, LIMIT, SOURCE
 
 pytestmark = pytest.mark.server  # starts worker processes
 
@@ -20,14 +20,8 @@ from multiprocessing import get_context, process, set_forkserver_preload
 from pathlib import Path
 from pipepool import PipeExecutor
 
-def create(workers, preload=(), **settings):
-    if sys.stderr:
-        faulthandler.dump_traceback_later(15, exit=True)  # instead of a hang
-    if sys.argv[1] == "pipe":
-        return PipeExecutor(workers, preload=preload, **settings)
-    set_forkserver_preload(list(preload))
-    return ProcessPoolExecutor(workers, mp_context=get_context("forkserver"), **settings)
 """
+HEAD += CREATE
 
 
 def run_script(folder: Path, pool: str, body: str, *flags: str, **variables: str) -> str:

@@ -23,6 +23,16 @@ TESTS = Path(__file__).resolve().parents[1]
 SOURCE = Path(pipepool.__file__).resolve().parents[1]
 PATHS = [str(TESTS), str(SOURCE), *filter(None, [os.environ.get("PYTHONPATH")])]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": ":".join(PATHS)}  # for scripts that import both
+# The part of a script that creates its pool: PipeExecutor if its argument is pipe.
+CREATE = """
+def create(workers, preload=(), **settings):
+    if sys.stderr:
+        faulthandler.dump_traceback_later(25, exit=True)  # instead of a hang
+    if sys.argv[1] == "pipe":
+        return PipeExecutor(workers, preload=preload, **settings)
+    set_forkserver_preload(list(preload))
+    return ProcessPoolExecutor(workers, mp_context=get_context("forkserver"), **settings)
+"""
 
 
 def in_pool(test: Callable[[PipePool], Awaitable[None]], workers: int = 2, **settings: Any) -> None:
