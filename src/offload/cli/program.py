@@ -294,7 +294,7 @@ OFFLOAD = Program(
     ("Start here", "Serve", "Measure", "Understand", "Maintain"),
     **{
         "doctor": "can this machine measure now?",
-        "advise path/to/shop.py:quote": "which strategy does this function need? In 2 minutes",
+        "advise path/to/shop.py:quote": "what to deploy for this function? In 90 s",
         "quick": "what does the GIL cost five kinds of work? In 5 minutes",
     },
 )

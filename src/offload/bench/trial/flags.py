@@ -21,6 +21,7 @@ LITTLE = 0.02  # maximum difference of rate x mean / users from 1
 EXACT = "per request"  # the method of response times that were measured independently of the rate
 STALL = 0.035  # s by which a kept connection is slower: a delayed ACK takes 40 ms
 UNEVEN = 2  # maximum ratio of the connections of two processes of a server
+BALANCE = "use new connections (keep_alive=no), or a balancer in front"  # more users stay uneven
 UNEVEN_REQUESTS = 1.5  # the same for their requests
 CHANCE = 3.0  # standard deviations by which chance alone may divide requests unevenly
 # Kinds of flags that may be absent in a retry. None depends on the rate, so that retries do not
@@ -135,14 +136,14 @@ def _detect(record: Record) -> Iterator[Flag]:
         yield Flag("count", differs, "load the server by this command only")
     if is_uneven(requests := record.resources.requests or ()):
         shares = ", ".join(str(count) for count in requests)
-        remedy = "use more processes or users"
+        remedy = BALANCE
         if record.server.settings.get("reuse_port") == "no":
             remedy = "reuse_port=yes divides connections evenly"
         yield Flag("uneven", f"the server's processes answered {shares} requests", remedy)
     elif _is_uneven(record.resources.connections or ()):
         shares = ", ".join(str(count) for count in record.resources.connections or ())
         had = f"the server's processes had {shares} connections"
-        yield Flag("uneven", had, "use more users")
+        yield Flag("uneven", had, BALANCE)
 
 
 def _breaks_littles_law(record: Record) -> bool:
