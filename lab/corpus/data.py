@@ -15,7 +15,7 @@ import pickle
 import zlib
 from decimal import ROUND_HALF_UP, Decimal
 
-from offload.bench.advice.inputs import computing_tasks
+from lab.corpus import computing_tasks
 
 STABLE = True
 ORDERS = 2_000

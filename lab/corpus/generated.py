@@ -20,7 +20,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from offload.bench.advice.inputs import computing_tasks
+from lab.corpus import computing_tasks
 from offload.registry import places
 
 STABLE = True

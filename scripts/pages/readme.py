@@ -11,15 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from lab import DATA
-from lab.advice import evaluation, folds, judgement_text
-from lab.advice.choice import compare_answers
-from lab.advice.evaluation import Evaluation
-from lab.advice.recorded_answer import first_answers
 from lab.experiments import gate_results
 from lab.faults import faults_table, lab
 from lab.method import method_verdicts
 from lab.soak import soak_file, soak_table
-from offload.bench.advice.certainty import SURE
 from offload.bench.claims import suite_verdicts
 from offload.bench.claims.evaluate import ClaimVerdict
 from offload.bench.planning import plan_file
@@ -38,7 +33,6 @@ from offload.reports.tables import (
     measurement,
     text_table,
 )
-from offload.reports.tables.text_table import Line
 from offload.studies.advise import answer, study
 from offload.suites import tornado
 from scripts.pages import record_fields, reference
@@ -48,7 +42,6 @@ from scripts.script import ROOT, run
 
 INDENT = "    "
 AWAITED = "loop, split"  # name of a claim
-FOLDS, SHORT_CALLS = ("1", "2", "3", "4", "5"), "short"  # functions to check advice on
 SLEEP, PARSE, SHORT = "sleep_sync", "network_https_cpu_bound_sync", "simplehash_sync"
 
 
@@ -58,7 +51,6 @@ def pages() -> Mapping[Path, str]:
     evaluated = _claims()
     tornado_verdicts = {one.claim: one for _, one in evaluated["tornado"]}
     docs, own = ROOT / "docs", ROOT / "lab"
-    evaluations = dict(folds.evaluate())
     return {
         ROOT / "README.rst": _with(
             ROOT / "README.rst",
@@ -78,12 +70,10 @@ def pages() -> Mapping[Path, str]:
             suites=reference.suites,
         ),
         docs / "record.rst": _with(docs / "record.rst", record=record_fields.rst),
-        docs / "advice.rst": _with(docs / "advice.rst", pooled=lambda: _pooled(evaluations)),
         docs / "ci.rst": _with(docs / "ci.rst", gates=_gates),
         docs / "gil.rst": _with(docs / "gil.rst", servers=_on_and_off),
         docs / "reliability.rst": _with(docs / "reliability.rst", tested=_tested),
         docs / "effects.svg": effects_svg.svg(found),
-        own / "advice.rst": _with(own / "advice.rst", folds=lambda: _folds(evaluations)),
         own / "corpus.rst": _with(own / "corpus.rst", corpus=reference.corpus),
         own / "reliability.rst": _with(own / "reliability.rst", soak=_soak, faults=_faults),
     }
@@ -127,40 +117,6 @@ def _on_and_off() -> str:
     measured = rows(journal.read(folder))
     found = on_and_off.pairs(measured)
     return f"{on_and_off.table(found, 'rst')}\n\n{measurement.where(measured)}"
-
-
-def _folds(found: Mapping[str, Evaluation]) -> str:
-    """Return each evaluation of the advice."""
-    parts = []
-    for name, own in found.items():
-        title = "Short calls" if name == SHORT_CALLS else f"Fold {name}"
-        where = f"**{title}**, all strategies and sizes. {measurement.when(rows(own.records))}"
-        parts.append(f"{where}\n\n{judgement_text.text(own, text_table.RST)}")
-    return "\n\n".join(parts)
-
-
-def _pooled(found: Mapping[str, Evaluation]) -> str:
-    """Return the evaluations of all folds together, and what the usual rules would have reached."""
-    measured = [found[name] for name in FOLDS]
-    every = evaluation.pool(measured)
-    last = {each.name: each.measured for each in measured[-1].requirements}
-    lines = [
-        Line((each.name, each.measured, last[each.name], each.required))
-        for each in every.requirements
-        if each.passed is not None
-    ]
-    head = ("Requirement", f"{len(every.truths)} functions", "Last fold", "Required")
-    table = text_table.render(head, lines, text_table.RST)
-    first = first_answers(every.answers)
-    certain = {each.task for each in first if each.sure == SURE}
-    choices = compare_answers(every.truths, first, every.confirmations)
-    shares = []
-    for is_sure in (True, False):
-        right = [each.is_best is True for each in choices if (each.task in certain) is is_sure]
-        shares.append(f"{sum(right)} of {len(right)}")
-    rules = judgement_text.baselines_table(every, text_table.RST)
-    words = f"*Sure* was right in {shares[0]} answers, the other levels in {shares[1]}."
-    return f"{table}\n\n{words}\n\n{rules}"
 
 
 def _gates() -> str:

@@ -58,8 +58,8 @@ def test_a_wrong_word_is_one_line_and_exit_code_2(words: str, message: str) -> N
         ("app=broken:app", 2, "importing broken raised NameError"),
         ("app=pure:app,request=/none", 5, "the application has no GET /none"),
         ("app=pure:app,request=/bad", 5, "ValueError: no such quote"),
-        ("app=pure:app,memory=1M", 5, "no server fits into 1 MiB: one process needs "),
-        ("app=pure:app,request=/wait,p99=5ms", 5, "no server reaches a p99 of 5 ms"),
+        ("app=pure:app,memory=1M", 5, "no set-up fits into 1 MiB: one process needs "),
+        ("app=pure:app,request=/wait,p99=5ms", 5, "no set-up reaches a p99 of 5 ms"),
     ],
 )
 def test_an_application_that_cannot_be_advised_on_is_one_line(
@@ -89,7 +89,8 @@ def test_an_advice_is_one_object_that_names_the_cause_and_is_shown_live(
     assert [cause["kind"] for cause in found["causes"]] == ["waits_elsewhere"]
     assert found["rate"] > 0 and found["kinds"] == ["wsgi"] and len(found["p95_s"]) == 2
     assert found["worker_memory_mib"]["pss"] > 5
-    assert found["predicted_rate"] > 0 and found["limit"] in ("process", "workers", "users", "cpu")
+    assert found["predicted_rate"] > 0 and found["limit"] in ("serial", "slots", "users", "cpu")
+    assert found["deployment"].startswith("PYTHONPATH=")
     [url] = re.findall(r"live page: (\S+)", said.stderr)
     with Events(url) as events:
         view = events.until(lambda view: view["state"] == "ended")
@@ -105,7 +106,7 @@ def test_an_interrupted_advice_answers_by_what_is_known() -> None:
     argv = [sys.executable, "-c", code, f"advise:app=plain_pool:app,path={FOLDER},budget=60"]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT) as begun:
         assert begun.stderr is not None and begun.stdout is not None
-        while " servers: " not in (line := read_line(begun.stderr)):
+        while "takes about" not in (line := read_line(begun.stderr)):
             assert line, "it ended before it compared servers"
         time.sleep(1)
         begun.send_signal(signal.SIGINT)

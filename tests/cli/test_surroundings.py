@@ -84,10 +84,10 @@ def test_the_completion_of_offload_is_also_that_of_fab(kind: str, tmp_path: Path
 
 @pytest.mark.server
 def test_values_may_follow_a_command_after_spaces(tmp_path: Path) -> None:
-    (tmp_path / "shop.py").write_text("def quote():\n    return 'x'\n")
-    found = shell("OFFLOAD predict shop.py:quote users=2", tmp_path)
-    assert found.returncode == 0, found.stderr
-    assert "Next: Measure it: offload advise shop.py:quote users=2" in found.stdout
+    (tmp_path / "shop.py").write_text("def quote():\n    raise ValueError(7)\n")
+    found = shell("OFFLOAD advise shop.py:quote users=2", tmp_path)
+    assert found.returncode == 5, found.stderr
+    assert "shop.py:quote raised ValueError: 7" in found.stderr
 
 
 @pytest.mark.server

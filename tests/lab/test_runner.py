@@ -20,7 +20,7 @@ def test_every_entry_is_listed_with_what_it_does(words: tuple[str, ...]) -> None
     assert (said.returncode, said.stderr) == (0, "")
     listed = dict(line.split(maxsplit=1) for line in said.stdout.partition("\n\n")[0].splitlines())
     assert listed.keys() == {*PROGRAM.commands, *experiments()}
-    assert {"check_advice", "faults", "soak", "gate_check", "dask_kill", "mutants"} <= set(listed)
+    assert {"faults", "soak", "gate_check", "dask_kill", "mutants"} <= set(listed)
     assert all(text.endswith(".") for text in listed.values())
 
 
@@ -34,8 +34,6 @@ def test_every_entry_is_listed_with_what_it_does(words: tuple[str, ...]) -> None
         (("faults", "R99"), "there is no row 'R99': choose from R1, "),
         (("faults", "quick=yes"), "no 'quick' in the parameters of faults: choose from row, "),
         (("soak", "minutes=0"), "minutes='0' is not a number from "),
-        (("check_advice", "9"), "fold='9' is unknown: choose from 1, 2, 3, 4, 5, tuning, short"),
-        (("typical-overheads", "x"), "ROUNDS='x' is not a whole number from 1 to 1000"),
     ],
 )
 def test_what_is_wrong_is_one_line_with_exit_code_2(words: tuple[str, ...], message: str) -> None:

@@ -45,7 +45,6 @@ DISTURBED = {  # exit codes that mean: too much else runs on this machine
     "compare_runs": 7,
     "doctor": 3,
     "gil": 7,
-    "predict": 7,
     "scale": 7,
 }
 

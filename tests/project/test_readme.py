@@ -20,7 +20,6 @@ from lab import corpus
 from lab.__main__ import experiments
 from lab.commands import PROGRAM as LAB_PROGRAM
 from offload import errors
-from offload.bench.advice.latency import Percentile
 from offload.bench.analysis import application_causes
 from offload.bench.analysis.application_signs import Signs
 from offload.bench.records import journal
@@ -29,14 +28,13 @@ from offload.cli.program import OFFLOAD, Parameters
 from offload.errors import UsageError
 from offload.registry import catalog
 from offload.registry.places import PACKAGE
-from offload.reports.advice import answer_json
-from offload.reports.advice.application import answer_json as application_json
 from offload.reports.gate.formats import FORMATS
 from offload.reports.gil import effects
 from offload.reports.rows import rows
 from offload.serving import health
 from offload.serving.metrics import process_counts
 from offload.studies.advise import answer as deployment
+from offload.studies.advise import application
 from offload.studies.advise.evidence import Latency
 from offload.suites import _module
 from tests import ROOT
@@ -50,13 +48,12 @@ SERVERS, TASKS = catalog.servers(), catalog.tasks()
 OPTION = re.compile(r"(?<![\w.])([a-z_]+)=")
 SIGNS = {name for name in vars(Signs) if name[0] != "_"} | {"application"}
 ADVICE = {
-    *re.findall(r'"(\w+)": ', Path(answer_json.__file__).read_text()),
     *re.findall(r'"(\w+)": ', Path(deployment.__file__).read_text()),
     *(each.name for each in dataclasses.fields(Latency)),
-    *re.findall(r'"(\w+)": ', Path(application_json.__file__).read_text()),
+    *(each.name for each in dataclasses.fields(application.WorkerMemory)),
+    *re.findall(r'"(\w+)": ', Path(application.__file__).read_text()),
     *(kind.value for kind in application_causes.Kind),
     *(each.name for each in dataclasses.fields(application_causes.Cause)),
-    *(each.name for each in dataclasses.fields(Percentile)),
 }
 GATE = {"p99", *FORMATS}  # of compare_runs
 RECORD = set(re.findall(r"^``(\w+)`` ", (ROOT / "docs" / "record.rst").read_text(), re.M))
@@ -68,7 +65,6 @@ OTHERS = {  # single words that are code, and none of ours
     *("def", "fab", "serve", "x16", "ulimit"),
     *("process", "forkserver", "process_vm_readv", "ptrace_scope"),
     "allow_failure",
-    "advice",  # a row of the tables of the folds
     *("bench", "slowhttptest"),  # in the fault lab
 }
 MADE = {  # by commands and by make

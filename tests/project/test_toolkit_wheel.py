@@ -128,12 +128,3 @@ def test_requirements_txt_installs_what_fab_needs_into_an_empty_environment(tmp_
     finally:
         running.terminate()
         running.communicate(timeout=20)
-    predicted = subprocess.run(
-        [fab, "predict:docs.shop:quote"],
-        cwd=ROOT,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=100,
-    )
-    assert predicted.stdout.startswith("Use "), predicted.stderr

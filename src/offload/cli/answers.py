@@ -15,7 +15,6 @@ from offload.errors import DisturbedError, GateError, RunError, UndecidedError
 from offload.registry.application import is_application
 
 if TYPE_CHECKING:
-    from offload.bench.advice.answer import Answer
     from offload.bench.experiments.gate import GateResult
     from offload.bench.planning.plan import Plan
     from offload.bench.records.record import Record
@@ -79,41 +78,12 @@ def print_gate(found: GateResult, style: str) -> None:
 
 
 def _advice(plan: Plan, folder: Path, records: Sequence[Record], style: str) -> None:
-    from offload.bench.advice import answer, question_file
-    from offload.cli import advise_function
-    from offload.reports.advice import answer_json, answer_text
+    from offload.cli import advice
     from offload.studies.advise import study
 
-    if is_application(plan.cases[0].task):
-        _application_advice(plan, folder, records, style)
-        return
-    if study.is_of_this_version(folder):
-        now = study.load(folder, plan, records)
-        advise_function.show(now, folder, style)
-        advise_function.check(now)
-        return
-    found = answer.evaluate(question_file.load(folder), plan, records)
-    print(answer_json.as_json(found) if style == "json" else answer_text.text(found, folder))
-    raise_without_advice(found)
-
-
-def raise_without_advice(found: Answer) -> None:
-    """Raise RunError if no server was measured, DisturbedError if the measurement is invalid."""
-    from offload.reports.advice.names import shorten
-
-    check_disturbance(found.disturbed)
-    if not found.is_measured:
-        reason = next((each.problem.message for each in found.failures), "there are no records")
-        remedy = "find the cause and repeat; the advice is only a prediction"
-        raise RunError(f"no server was measured ({shorten(reason)})", remedy)
-
-
-def _application_advice(plan: Plan, folder: Path, records: Sequence[Record], style: str) -> None:
-    from offload.bench.advice.application import choice, question_file
-    from offload.cli import advise_application
-
-    found = choice.evaluate(question_file.load(folder), plan, records)
-    advise_application.show(found, folder, style)
+    found = study.load(folder, plan, records)
+    advice.show(found, folder, style)
+    advice.check(found)
 
 
 def _gil_cost(plan: Plan, folder: Path, records: Sequence[Record], style: str) -> None:

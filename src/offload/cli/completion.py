@@ -129,7 +129,7 @@ def _servers() -> list[str]:
 
 
 def _frameworks() -> list[str]:
-    from offload.reports.advice import handlers
+    from offload.studies.advise import handlers
 
     return handlers.names()
 

@@ -31,6 +31,9 @@ from offload.registry.catalog import unknown
 
 WIDTH = 100  # columns
 YES, NO = ("yes", "true", "on", "1"), ("no", "false", "off", "0")
+GONE = {  # commands of the last release, and what to use instead
+    "predict": "use offload advise, with budget=30 for less time",
+}
 REPLACED = {  # options of the last release, and what to write instead
     ("compare_runs", "ensure"): "use min_rate=100 and max_p99=50ms, which limit each of its cases",
     ("run_load_test", "processes"): "use load_processes=, the processes of the load tool",
@@ -133,6 +136,8 @@ class Program:
     def find(self, word: str) -> str:
         """Return the name of a command, which may be written with dashes; raise UsageError."""
         name = word.replace("-", "_")
+        if name in GONE:
+            raise UsageError(f"{name} is gone", GONE[name])
         if name not in self.commands:
             raise unknown("the commands", word, self.commands, f"{self.name} --list")
         return name

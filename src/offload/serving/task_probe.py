@@ -2,20 +2,15 @@
 
 Each line on stdin is a JSON object {"kind": KIND, "count": N, "seconds": S}; the result is one line
 of JSON on stdout. The kinds are `first` (one call) and `alone` (several) in the main thread,
-`threads`, `processes`, `kept_pages` (processes that keep the pages of freed memory) and `loop` (N
-concurrent calls on one event loop). `crowding` compares fixed work in N concurrent processes with
-the same work in one. `connections` counts the connections that one call opens, and must be the last
-one. All output of the task goes to stderr. The environment variables are those of
-`python -m offload.servers`.
+`threads`, `processes` and `loop` (N concurrent calls on one event loop). The task's output goes to
+stderr. The environment variables are those of `python -m offload.servers`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-import statistics
 import sys
-import threading
 from collections.abc import Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack, suppress
@@ -29,7 +24,6 @@ from typing import Any, TextIO
 
 from offload import resource_limits, tasks
 from offload.errors import UserError
-from offload.serving import connection_count
 from offload.serving.lifecycle import calling, readiness
 from offload.serving.metrics import call_statistics, gil_address, gil_state, probe
 from offload.serving.metrics.call_statistics import CallStatistics
@@ -37,7 +31,6 @@ from offload.serving.metrics.loop_clock import LoopClock
 from offload.serving.pools import call_pools, pool_workers
 
 FEWEST = 3  # calls of `alone`
-REPEATS = 3  # of the fixed work
 PREPARES = 2.0  # time of a first call over that of later ones, above which it prepares its process
 
 
@@ -149,11 +142,6 @@ class _Probing:
             return alone
         if kind == "loop":
             return self._on_loop(count, seconds)
-        if kind == "crowding":
-            return {"rate": None, "crowding": self._crowding(count)}
-        if kind == "connections":
-            call_once = partial(call_statistics.calls, self._task, 0.0)
-            return {"rate": None, "connections": connection_count.count_connections(call_once)}
         pool = self._pool(kind, count)
         call = partial(call_statistics.calls, self._task, seconds)
         cpu = call_statistics.cpu_time()
@@ -164,17 +152,6 @@ class _Probing:
 
     def _calls(self, seconds: float, least: int = 1) -> CallStatistics:
         return call_statistics.calls(self._task, seconds, least, self._runner.run)
-
-    def _crowding(self, count: int) -> float:
-        """Return the CPU time of fixed work in `count` concurrent processes over that in one."""
-        pool = self._pool("processes", count)
-        alone: list[float] = []
-        crowded: list[float] = []
-        for _ in range(REPEATS):
-            work = call_statistics.fixed_work
-            alone += call_pools.results(pool, work, 1, self._task)
-            crowded += call_pools.results(pool, work, count, self._task)
-        return statistics.median(crowded) / statistics.median(alone)
 
     def _on_loop(self, count: int, seconds: float) -> dict[str, Any]:
         async def run() -> list[CallStatistics]:
@@ -235,12 +212,9 @@ def _summary(found: Sequence[CallStatistics]) -> dict[str, Any]:
         "wall_s": sum(each.wall_s for each in found) / done,
         "cpu_s": sum(each.cpu_s for each in found) / done,
         "queued_s": sum(each.queued_s for each in found) / done,
-        "switches": sum(each.switches for each in found) / done,
-        "page_faults": sum(each.page_faults for each in found) / done,
         "body_bytes": max(each.body_bytes for each in found),
         "times": [seconds for each in found for seconds in each.times],
         "checksums": sorted({checksum for each in found for checksum in each.checksums}),
-        "threads": threading.active_count(),
         "gil_enabled": gil_state.enabled(),
     }
 

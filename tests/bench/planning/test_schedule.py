@@ -8,12 +8,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from offload.bench.experiments.run import ActiveRun
-from offload.bench.planning import plan_file, round_times, selection, time_budget
+from offload.bench.planning import decision, plan_file, round_times, time_budget
 from offload.bench.planning.blocks import Block
 from offload.bench.planning.decision import is_finished, is_steady
 from offload.bench.planning.plan import Plan
@@ -39,7 +38,7 @@ def windows(plan: Plan, each: Round, records: list[Record], **values: Any) -> li
             **{"kind": WINDOW, "block": each.block, "round": each.number, "place": place},
             **{"quick": plan.quick, "target": plan.target, "phases": {"load": 1.0}, **values},
         )
-        for place in selection.places(plan, each.block, records)
+        for place in decision.places(plan, each.block, records)
     ]
 
 
@@ -193,110 +192,6 @@ def test_time_limits_the_rounds_of_quick_only() -> None:
     assert not time_budget.limits_rounds(replace(limited, quick=False))
 
 
-def counts_of_selection(rates: Rates, **changes: Any) -> dict[int | None, int]:
-    """Return the number of rounds of each case in a run that selects the fastest one."""
-    places = tuple(rates)
-    block = Block(places, tuple((0, place) for place in places[1:]))
-    plan = replace(PLAN, blocks=(block,), budget_s=500.0, **{"selects": True, **changes})
-    return Counter(record.trial.place for record in run(plan, by_rates(rates)))
-
-
-SLOW = [rate / 4 for rate in WILD]
-
-
-def test_a_selection_leaves_out_cases_that_are_slower() -> None:
-    assert counts_of_selection({0: CALM, 1: WILD, 2: SLOW}) == {0: 14, 1: 14, 2: 3}
-    assert counts_of_selection({0: SLOW, 1: WILD, 2: CALM}) == {0: 3, 1: 14, 2: 14}
-
-
-def test_a_selection_leaves_out_sizes_that_are_not_faster() -> None:
-    sizes = [Case("processes", "sleep_sync", settings={"workers": n}) for n in (4, 8, 16)]
-    other = [20.0, 15.0, 10.0] * 14
-    third = [15.0, 10.0, 20.0] * 14
-    rates = {1: other, 2: [1.3 * rate for rate in third], 3: [0.95 * rate for rate in third]}
-    two = counts_of_selection({0: WILD, **rates}, cases=(CASES[0], *sizes))
-    assert two == {0: 14, 1: 14, 2: 14, 3: 3}
-    del rates[2]
-    assert counts_of_selection(rates, cases=(CASES[0], *sizes)) == {1: 14, 3: 14}  # one server
-
-
-def test_a_selection_leaves_out_cases_that_are_hardly_the_fastest_by_rate_and_prediction() -> None:
-    rates = {0: WILD, 1: CALM, 2: [rate / 2 for rate in WILD]}
-    without = counts_of_selection(rates)
-    equal = counts_of_selection(rates, predicted=(1.0, 1.0, 1.0))
-    slower = counts_of_selection(rates, predicted=(1.0, 1.0, 0.5))
-    assert (without[2], equal[2], slower[2]) == (3, 3, 2)
-    assert slower[0] == slower[1] == 14
-
-
-def test_a_selection_keeps_a_rival_with_another_server() -> None:
-    sizes = [Case("processes", "sleep_sync", settings={"workers": n}) for n in (4, 8)]
-    rates = {0: [rate / 2 for rate in WILD], 1: WILD, 2: WILD}
-    found = counts_of_selection(rates, cases=(CASES[0], *sizes), predicted=(0.5, 1.0, 1.0))
-    assert found[0] > 2
-
-
-def test_a_selection_keeps_a_size_that_may_be_much_faster() -> None:
-    sizes = [Case("processes", "sleep_sync", settings={"workers": n}) for n in (4, 8)]
-    own, noise = [20.0, 15.0, 10.0] * 14, [0.8, 1.25, 1.02] * 14
-    for factors, rounds in (([1.02] * 42, 3), ([1.07] * 42, 14), (noise, 4)):
-        rates = {0: WILD, 1: own, 2: [a * b for a, b in zip(own, factors, strict=True)]}
-        found = counts_of_selection(rates, cases=(CASES[0], *sizes), predicted=(1.0, 1.0, 1.0))
-        assert found[2] == rounds
-
-
-def test_a_selection_of_one_server_compares_two_sizes() -> None:
-    sizes = [Case("processes", "sleep_sync", settings={"workers": n}) for n in (4, 8, 16)]
-    rates = {0: CALM, 1: SLOW, 2: [rate / 2 for rate in SLOW]}
-    found = counts_of_selection(rates, cases=tuple(sizes), predicted=(1.0, 1.0, 0.5))
-    assert found == {0: 3, 1: 3, 2: 2}
-
-
-def test_a_selection_of_a_single_case_measures_it() -> None:
-    assert counts_of_selection({0: CALM}) == {0: 3}
-
-
-def test_a_selection_ends_when_a_single_case_is_left() -> None:
-    assert counts_of_selection({0: CALM, 1: SLOW}) == {0: 3, 1: 3}
-    assert counts_of_selection({0: CALM, 1: SLOW}, selects=False)[0] > 3
-
-
-def test_a_selection_goes_on_without_its_first_case() -> None:
-    def first_fails(place: int, number: int) -> dict[str, Any]:
-        rates = (WILD, WILD, WILD[1:])[place]
-        return {"problem": "it died"} if place == 0 else {"rate": rates[number]}
-
-    block = Block((0, 1, 2), ((0, 1), (0, 2)))
-    plan = replace(PLAN, blocks=(block,), budget_s=500.0, selects=True)
-    assert Counter(r.trial.place for r in run(plan, first_fails)) == {0: 2, 1: 14, 2: 14}
-
-
-def test_a_selection_ends_when_the_cases_that_are_left_fail() -> None:
-    def dies_later(place: int, number: int) -> dict[str, Any]:
-        if place < 2:
-            return {"rate": SLOW[number]}
-        rates = WILD if place == 2 else CALM
-        return {"rate": rates[number]} if number < 4 else {"problem": "it died"}
-
-    block = Block((0, 1, 2, 3), ((0, 1), (0, 2), (0, 3)))
-    cases = (*CASES, CASES[0])
-    plan = replace(PLAN, cases=cases, blocks=(block,), budget_s=500.0, selects=True)
-    assert Counter(r.trial.place for r in run(plan, dies_later)) == {0: 3, 1: 3, 2: 5, 3: 5}
-
-
-def test_a_retry_of_a_selection_measures_the_same_cases_again() -> None:
-    block = Block((0, 1, 2), ((0, 1), (0, 2)))
-    plan = replace(PLAN, blocks=(block,), budget_s=500.0, selects=True)
-    rates = {0: CALM, 1: WILD, 2: SLOW}
-    records: list[Record] = []
-    for number in (1, 2, 3):
-        made = windows(plan, Round(0, number), records)
-        records += [changed(r, rate=rates[r.trial.place or 0][number]) for r in made]
-    active = ActiveRun(plan, Path(), None, records, cast(Any, None))
-    assert active._places_of(Round(0, 3)) == [0, 1, 2]
-    assert active._places_of(Round(0, 4)) == [0, 1]
-
-
 def test_without_quick_up_to_forty_rounds_are_analysed_at_four_counts() -> None:
     plan = replace(PLAN, quick=False)
     assert rounds(run(plan, by_rates({0: CALM, 1: WILD, 2: CALM}))) == {0: 40, 1: 5}
@@ -316,7 +211,7 @@ def test_a_case_whose_server_dies_in_two_rounds_is_not_tried_again() -> None:
 
     records = run(PLAN, found)
     assert rounds(records) == {0: 3, 1: 2}
-    assert selection.places(PLAN, 1, records) == []
+    assert decision.places(PLAN, 1, records) == []
 
 
 def test_a_block_of_which_no_pair_is_left_ends() -> None:
@@ -338,7 +233,7 @@ def test_a_case_with_a_new_rate_is_measured_further() -> None:
     records: list[Record] = []
     for number, rate in enumerate((None, 14.0, None), start=1):
         records += windows(PLAN, Round(1, number), [], rate=rate)
-    assert selection.places(PLAN, 1, records) == [2]
+    assert decision.places(PLAN, 1, records) == [2]
 
 
 def test_a_block_that_was_loaded_for_long_enough_ends_at_an_analysis() -> None:
@@ -452,17 +347,3 @@ def test_a_folder_without_a_plan_has_none_and_a_damaged_plan_counts(tmp_path: Pa
     assert plan_file.exists(tmp_path)
     plan_file.save(PLAN, tmp_path)
     assert plan_file.exists(tmp_path)
-
-
-def test_a_round_without_some_cases_is_expected_to_be_shorter() -> None:
-    block = Block((0, 1, 2), ((0, 1), (0, 2)))
-    predicted = (1.0, 1.0, 0.5)
-    plan = replace(PLAN, blocks=(block,), budget_s=500.0, selects=True, predicted=predicted)
-    rates = {0: WILD, 1: CALM, 2: [rate / 2 for rate in WILD]}
-    records: list[Record] = []
-    for number, expected in ((1, 9.0), (2, 6.0)):
-        records += [
-            changed(r, rate=rates[r.trial.place or 0][number], phases={"load": 3.0})
-            for r in windows(plan, Round(0, number), records)
-        ]
-        assert round_times.expected(plan, records) == [expected]

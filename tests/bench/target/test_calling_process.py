@@ -17,13 +17,13 @@ from typing import Any
 import psutil
 import pytest
 
-from offload.bench.advice.inputs import probe_points
 from offload.bench.experiments.direct_calls import direct
 from offload.bench.target import calling_process
 from offload.bench.target.calling_process import CallingProcess
 from offload.errors import MachineError, RunError, StartError, UsageError
 from offload.registry import places
 from offload.serving.metrics.loop_clock import LoopClock
+from offload.studies.advise import probe_measurement
 from tests import ROOT
 from tests.waiting import is_running, read_line, wait_until
 
@@ -142,7 +142,7 @@ def test_what_a_task_prints_is_no_result() -> None:
 )
 def test_a_process_that_a_task_ends_reports_how(task: str, how: str, temporary: Path) -> None:
     with calling(f"shop:{task}") as running, pytest.raises(RunError, match=how) as raised:
-        probe_points.request(running, "first", 1, 0.0)
+        probe_measurement.request(running, "first", 1, 0.0)
     assert raised.value.exit_code == 5
     assert not [*temporary.iterdir()]
 
@@ -156,7 +156,7 @@ def test_a_worker_that_a_task_ends_is_reported(task: str, how: str) -> None:
     with calling(f"shop:{task}") as running:
         assert measured(running, "first")["failed"] == 0
         with pytest.raises(RunError, match=message):
-            probe_points.request(running, "processes", 2, 0.1)
+            probe_measurement.request(running, "processes", 2, 0.1)
         assert measured(running, "threads", 2)["failed"] == 0  # the process goes on
     with (
         direct(f"shop:{task}", 2, None, None, {}) as direct_calls,
@@ -196,7 +196,7 @@ def test_a_task_may_change_the_folder_and_the_environment() -> None:
 )
 def test_a_task_may_replace_the_clock_and_remove_its_folder(task: str) -> None:
     with calling(f"shop:{task}") as running:
-        for kind in ("first", "crowding", "threads", "processes"):
+        for kind in ("first", "threads", "processes"):
             found = measured(running, kind, 2)
             assert found.get("failed", 0) == 0
 
@@ -205,7 +205,7 @@ def test_a_task_may_replace_the_clock_by_its_import(shop: Path) -> None:
     (shop / "frozen.py").write_text("import time\ntime.monotonic = None\ndef quote(): pass")
     with calling("frozen:quote") as running:
         assert running.facts["import_s"] > 0
-        for kind in ("first", "crowding", "threads", "processes"):
+        for kind in ("first", "threads", "processes"):
             assert measured(running, kind, 2).get("failed", 0) == 0
 
 
@@ -218,7 +218,7 @@ def test_a_task_may_be_beside_modules_called_as_any_other(shop: Path) -> None:
         "def quote(): return str(errors.OWN + queue.OWN + statistics.OWN + tasks.OWN)"
     )
     with calling("own:quote") as running:
-        for kind in ("first", "crowding", "threads", "processes"):
+        for kind in ("first", "threads", "processes"):
             found = measured(running, kind, 2)
             assert found.get("failed", 0) == 0
 
@@ -226,7 +226,7 @@ def test_a_task_may_be_beside_modules_called_as_any_other(shop: Path) -> None:
 @pytest.mark.usefixtures("shop")
 def test_a_process_that_must_be_ended_leaves_no_file(temporary: Path) -> None:
     with calling("shop:waits_in_threads") as running:
-        measured(running, "crowding", 2)
+        measured(running, "processes", 2)
         with pytest.raises(StartError, match="did not end within 1 s"):
             measured(running, "threads", 2, s=1.0)
     assert not [*temporary.iterdir()]

@@ -137,7 +137,6 @@ BROKEN: dict[str, dict[str, Any]] = {
     "rounds=1000000 must be from 1 to": {"rounds": 10**6},
     "budget_s=-1.0 must be at least 0": {"budget_s": -1.0},
     "target=0.0 must be more than 0": {"target": 0.0},
-    "it has 9 predicted rates for": {"predicted": [1.0] * 9},
     "setting workers='x' is not a number": {"cases": [{"settings": {"workers": "x"}}]},
     "a block has no case": {"blocks": [{"cases": []}]},
     "a block has cases (-1,)": {"blocks": [{"cases": [-1]}]},

@@ -14,7 +14,7 @@ MEASURING = ["meter_effect", "protection_effect", "watch_effect"]
 
 
 @pytest.mark.server
-@pytest.mark.parametrize("name", [*MEASURING, "live_effect", "typical_overheads"])
+@pytest.mark.parametrize("name", [*MEASURING, "live_effect"])
 def test_help_is_the_docstring(name: str) -> None:
     said = lab(name, "--help")
     first = experiments()[name].read_text().partition("\n")[0]

@@ -45,10 +45,10 @@ def test_an_import_without_memory_names_the_limit(server: str, tmp_path: Path) -
 
 @pytest.mark.parametrize("code", ["def work(): return 'x'", "def work(): bytearray(400 << 20)"])
 @pytest.mark.slow
-def test_a_prediction_without_memory_names_the_limit(code: str, tmp_path: Path) -> None:
+def test_a_probe_without_memory_names_the_limit(code: str, tmp_path: Path) -> None:
     """Workers without memory for a thread may not report it: then they are not ready in time."""
     (tmp_path / "shop.py").write_text(code)
-    words = ["prlimit", MIB_300, FAB, f"predict:{tmp_path}/shop.py:work"]
+    words = ["prlimit", MIB_300, FAB, f"advise:{tmp_path}/shop.py:work"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=60)
     assert done.returncode in (3, 5)
     assert "raise RLIMIT_AS (300 MiB now, ulimit -v)" in done.stderr.splitlines()[-1]

@@ -68,7 +68,7 @@ def test_a_server_without_semaphores_starts(name: str, state: str) -> None:
 
 @needs_mounts
 def test_the_probe_of_a_function_is_not_blamed_on_the_function(tmp_path: Path) -> None:
-    said = under("full", "env", f"RESULTS={tmp_path}", FAB, "predict:time:ctime")
+    said = under("full", "env", f"RESULTS={tmp_path}", FAB, "advise:time:ctime")
     assert said.returncode == 3
     assert "the locks of the worker processes cannot be created (No space" in said.stderr
     assert "fix the function" not in said.stderr

@@ -6,13 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from offload.bench.advice.inputs.probe import LOOP, Point, Probe
-from offload.bench.advice.inputs.probe import THREADS as IN_THREADS
+from offload.studies.advise import costs
 from offload.studies.advise.choice import Question
+from offload.studies.advise.costs import Cost, Costs
 from offload.studies.advise.evidence import LOOPS, POOL, THREADS, Setup
+from offload.studies.advise.function import SERVERS
 from offload.studies.advise.prior import MOST_CANDIDATES, Prior
-from offload.studies.advise.study import SERVERS
-from tests.bench.advice.probes import probe
+from offload.studies.advise.probe import LOOP, Point, Probe
+from offload.studies.advise.probe import THREADS as IN_THREADS
+from tests.studies.advise.probes import probe
 
 QUERY = probe(0.020, 0.001, hold=0.05)
 ON_LOOP = Point(LOOP, 64, 64 / 0.042, 0.042, 0.0001, 0.0, 0.0, 1, on_loop_s=0.0001)
@@ -25,7 +27,7 @@ def names(prior: Prior) -> list[str]:
 
 
 def prior(found: Probe, **question: object) -> Prior:
-    return Prior(found, Question(**question))  # type: ignore[arg-type]
+    return Prior(costs.of_function(found), Question(**question))  # type: ignore[arg-type]
 
 
 def test_a_call_that_waits_and_computes_gets_two_processes_of_threads() -> None:
@@ -80,7 +82,7 @@ def test_connections_are_never_exceeded() -> None:
 def test_memory_of_calls_in_progress_limits_the_slots() -> None:
     point = Point(IN_THREADS, 2, 10.0, 0.2, 0.2, 0.0, 0.0, 1, worker_mib=64.0)
     found = prior(replace(probe(0.0, 0.1), points=(point,)), memory_mib=512.0)
-    assert found.call_mib == 64.0
+    assert found.costs.call_mib == 64.0
     assert not found.is_possible(Setup("threads", THREADS, 1, 16))
     assert found.is_possible(Setup("threads", THREADS, 1, 4))
     [*threads] = [each for each in found.candidates(SERVERS) if each.kind == THREADS]
@@ -99,3 +101,46 @@ def test_neighbours_are_half_and_twice_of_either_size() -> None:
     assert sizes == {(1, 32), (4, 32), (2, 16), (2, 64)}
     assert Setup("prefork", LOOPS, 2) in prior(AWAITS).neighbours(Setup("loop", LOOPS))
     assert Setup("loop", LOOPS) in prior(AWAITS).neighbours(Setup("prefork", LOOPS, 2))
+
+
+def application(limit: int | None, is_awaited: bool = False) -> Prior:
+    """Return the prior of an application whose requests wait 50 ms, and need 2 ms of CPU.
+
+    At most `limit` are in progress in one process.
+    """
+    serial_s = None if limit is None else 0.05 / limit
+    cost = Cost(0.002, serial_s, 0.05)
+    return Prior(Costs(dict.fromkeys((LOOPS, THREADS, POOL), cost), 2.0, is_awaited), Question())
+
+
+def test_an_application_gets_one_set_up_of_each_server_first() -> None:
+    servers = ["gunicorn_gthread", "granian_wsgi", "waitress", "gunicorn_sync", "gunicorn_gevent"]
+    found = application(None).candidates_of_each(servers)
+    assert [each.server for each in found] == servers
+    assert all(each.slots is None or each.slots >= 16 for each in found)
+    again = application(None).candidates_of_each(servers[:2])
+    assert {each.server for each in again} == {*servers[:2]}
+    assert {each.processes for each in again} == {1, 2}
+
+
+def test_a_process_for_each_call_of_a_server_with_one_at_a_time() -> None:
+    [found] = application(None).candidates(["gunicorn_sync"])
+    assert (found.workers, found.processes) == (1, 16)
+    sizes = {each.processes for each in application(None).neighbours(found)}
+    assert sizes == {8, 32}
+
+
+def test_what_limits_each_process_needs_more_processes_than_cores() -> None:
+    """A pool of five connections: 100/s in one process, and two cores carry 1,000/s."""
+    limited = application(5, is_awaited=True)
+    sizes = {each.processes for each in limited.candidates(["uvicorn_workers"])}
+    assert 10 in sizes
+    [two] = application(None, is_awaited=True).candidates(["uvicorn_workers"])
+    assert two.processes == 2
+
+
+def test_one_process_of_uvicorn_is_the_neighbour_of_two() -> None:
+    two = Setup("uvicorn_workers", LOOPS, 2)
+    names = {each.name for each in application(None, True).neighbours(two)}
+    assert {"uvicorn_httptools", "uvicorn_workers x4"} <= names
+    assert application(None, True).neighbours(Setup("hypercorn", LOOPS)) == []

@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 
 from offload import documents
-from offload.bench.advice.inputs import probe_points
 from offload.bench.experiments.progress import progress_file
 from offload.bench.planning import plan_file, planned_records
 from offload.bench.records import journal
 from offload.bench.records.record import LONG, WINDOW
-from offload.cli import advise_function
+from offload.cli import advice
 from offload.errors import RunError, StorageError
 from offload.flags import Flag
-from offload.studies.advise import answer, race, study
+from offload.studies.advise import answer, function, race, study
 from offload.studies.advise.answer import Answer
 from offload.studies.advise.choice import Question
+from offload.studies.advise.function import Function
 from offload.suites import Case
 from tests.commands import fab_here
 
@@ -34,8 +34,7 @@ def answered(tmp_path_factory: pytest.TempPathFactory) -> Answered:
     (folder / "shop.py").write_text(SHOP)
     reported: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(study, "SERVERS", ("loop", "threads"))
-        patch.setattr(probe_points, "PASSES", 1)
+        patch.setattr(function, "SERVERS", ("loop", "threads"))
         patch.setattr(race, "ROUNDS", 2)
         patch.setattr(race, "PASSES", 1)
         patch.setattr(race, "RATE_S", 1.0)
@@ -114,7 +113,7 @@ def test_the_document_is_saved_and_read(
     answered: Answered, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found, folder, _ = answered
-    advise_function.show(found, folder, "text")
+    advice.show(found, folder, "text")
     assert documents.load(folder) == answer.document(found)
     assert capsys.readouterr().out.startswith("Deploy ")
     (folder / documents.FILE).write_text("[" * 10_000)
@@ -144,7 +143,7 @@ def test_an_interrupt_while_the_report_is_written_does_not_lose_the_answer(
     def interrupted(_: Path) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(advise_function, "write_report", interrupted)
+    monkeypatch.setattr(advice, "write_report", interrupted)
     said = fab_here("advise:noop_sync")
     assert said.returncode == 130
     assert said.stdout.startswith("Deploy ")
@@ -154,8 +153,9 @@ def test_an_interrupt_while_the_report_is_written_does_not_lose_the_answer(
 def test_an_answer_without_its_program_is_not_lost(
     command: None, answered: Answered, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gone = replace(answered[0].prior.probe, task="gone.py:quote")
-    without = replace(answered[0], prior=replace(answered[0].prior, probe=gone))
+    known = answered[0].subject
+    assert isinstance(known, Function)
+    without = replace(answered[0], subject=Function(replace(known.probe, task="gone.py:quote")))
     monkeypatch.setattr(study, "advise", lambda *_: without)
     said = fab_here("advise:noop_sync,code=fastapi")
     assert said.returncode == 2

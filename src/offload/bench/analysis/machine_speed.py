@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from offload.bench.records.record import WINDOW, Record
 
@@ -30,12 +30,6 @@ def moved_times(*runs: Sequence[float]) -> float | None:
         return None
     tenths = [statistics.quantiles(times, n=10, method="inclusive") for times in runs]
     return max(each[-1] for each in tenths) / min(each[0] for each in tenths) - 1
-
-
-def mean_python_s(records: Iterable[Record]) -> float | None:
-    """Return the mean duration in s of the fixed work in Python; None if it is unknown."""
-    times = work_times([*records])["python_s"]
-    return statistics.fmean(times) if times else None
 
 
 def work_times(records: Sequence[Record]) -> dict[str, list[float]]:

@@ -30,17 +30,6 @@ def of_windows(windows: Sequence[Record]) -> Estimate:
     return estimate(rates, design, target, statistics.fmean(quanta) if quanta else 0.0)
 
 
-def failed_share(records: Sequence[Record]) -> float:
-    """Return the share of the finished requests of some loads that failed; 0 without requests.
-
-    Retried rounds count: without them, failures that come and go would seem to be rare. Loads with
-    a problem do not count: that one is reported itself.
-    """
-    results = [record.result for record in records if record.problem is None]
-    failed = sum(result.failures or 0 for result in results)
-    return failed / (failed + sum(result.completed or 0 for result in results)) if failed else 0.0
-
-
 def is_hopeless(windows: Sequence[Record]) -> bool:
     """Whether a case had no rate in each of its last HOPELESS rounds, or is too slow."""
     if any(record.problem and record.problem.kind == TOO_SLOW for record in windows):

@@ -18,7 +18,6 @@ from offload.bench.planning import (
     planned_records,
     round_times,
     schedule,
-    selection,
     time_budget,
 )
 from offload.bench.planning.plan import Plan
@@ -144,7 +143,7 @@ class ActiveRun:
 
     def _measure(self, each: Round, attempt: int) -> bool:
         """Measure one round; return whether its flags are a reason to retry it."""
-        places = self._places_of(each)
+        places = decision.places(self.plan, each.block, self.records)
         if self.plan.gate is not None and each.number % 2 == 0:
             places.reverse()  # alternate which side starts first, in case that has an effect
         cases = {place: self.plan.cases[place] for place in places}
@@ -162,15 +161,6 @@ class ActiveRun:
         self._keep(found)
         self.progress.retry(list(reasons.values()))
         return bool(reasons)
-
-    def _places_of(self, each: Round) -> list[int]:
-        """Return the places of the cases of a round; a retry of a selection has the same ones."""
-        known = self.records
-        if self.plan.selects:
-            known = [
-                r for r in known if (r.trial.block, r.trial.round) != (each.block, each.number)
-            ]
-        return selection.places(self.plan, each.block, known)
 
     def _with_other_time(self, found: list[Record]) -> list[Record]:
         """Add the phase `other` to the first record: the time since `since` outside all phases."""
@@ -248,7 +238,7 @@ def _retry_reasons(found: Sequence[Record], earlier: Sequence[Record]) -> dict[s
 
 def _can_retry(plan: Plan, records: Sequence[Record], each: Round) -> bool:
     """Whether a case of a round is measurable, and its retry and all rounds that are due fit."""
-    if not selection.places(plan, each.block, records):
+    if not decision.places(plan, each.block, records):
         return False
     left_s = time_budget.left_for_rounds_s(plan, records)
     if left_s is None:

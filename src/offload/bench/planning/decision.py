@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 
 from offload.bench.analysis import comparison, gate, rate
 from offload.bench.analysis.comparison import Comparison
-from offload.bench.planning import selection
 from offload.bench.planning.plan import Plan
 from offload.bench.records.record import Record
 from offload.bench.records.run_records import RunRecords
@@ -21,13 +20,20 @@ WIDE = 0.10  # half-width of a ratio's interval, above which left-over time is u
 STEADY = 0.02  # if the two windows of a case in a round differ by less, one window is enough
 
 
+def places(plan: Plan, number: int, records: Sequence[Record]) -> list[int]:
+    """Return the places of a block's cases that are measured further; for a gate always both."""
+    if plan.gate is not None:
+        return [*plan.blocks[number].cases]
+    return [*_measurable_windows(plan, number, _of_block(records, number))]
+
+
 def is_finished(plan: Plan, number: int, records: Sequence[Record]) -> bool:
     """Whether a block needs no further round.
 
     A block is finished when it is decided and, in a run with a time budget, none of its ratios has
     a wide interval. A block of a gate is finished when its gate is decided.
     """
-    own = selection.of_block(records, number)
+    own = _of_block(records, number)
     if plan.gate is not None:
         return _is_gate_decided(plan, number, records)
     analysed = until_last_analysis(plan, number, own)
@@ -47,16 +53,11 @@ def is_decided(plan: Plan, number: int, records: Sequence[Record]) -> bool:
     if each pair has a verdict at the stopping level of the design, and a block without pairs if
     the half-width of every rate is within the target. With a time budget, a block of several cases
     without pairs is never decided by its rates: it uses all of the budget. If one of its cases was
-    loaded for MAX_LOAD_S, a block is decided at its next analysis. With `plan.selects` a block is
-    decided when a single case is left.
+    loaded for MAX_LOAD_S, a block is decided at its next analysis.
     """
-    own = selection.of_block(records, number)
-    block, known = plan.blocks[number], selection.measurable_windows(plan, number, own)
-    has_pairs = bool(block.pairs) and not plan.selects  # else the fastest case is compared
-    if not known or (has_pairs and not any(known.keys() >= {*pair} for pair in block.pairs)):
-        return True
-    is_selection = plan.selects and len(block.cases) > 1
-    if is_selection and len(selection.select_windows(plan, number, own)) < 2:
+    own = _of_block(records, number)
+    block, known = plan.blocks[number], _measurable_windows(plan, number, own)
+    if not known or (block.pairs and not any(known.keys() >= {*pair} for pair in block.pairs)):
         return True
     count = len({record.trial.round for record in own})
     if count not in plan.counts:
@@ -76,8 +77,8 @@ def is_steady(plan: Plan, number: int, records: Sequence[Record]) -> bool:
 
     Then one window per case and round is enough. False before the first round.
     """
-    own = selection.of_block(records, number)
-    known = selection.measurable_windows(plan, number, own)
+    own = _of_block(records, number)
+    known = _measurable_windows(plan, number, own)
     windows = [record for found in known.values() for record in found]
     rates: dict[tuple[int | None, int | None], list[float | None]] = {}
     for record in windows:
@@ -88,10 +89,10 @@ def is_steady(plan: Plan, number: int, records: Sequence[Record]) -> bool:
 
 def half_width(plan: Plan, number: int, records: Sequence[Record]) -> float:
     """Return the widest half-width of a block's ratios, or else of its rates, as a share."""
-    own = selection.of_block(records, number)
+    own = _of_block(records, number)
     if found := _comparisons(plan, number, own):
         return max(map(_half_width_of, found))
-    all_windows = selection.measurable_windows(plan, number, own).values()
+    all_windows = _measurable_windows(plan, number, own).values()
     rates = [rate.of_windows(windows).half_width for windows in all_windows]
     return max((math.inf if each is None else each for each in rates), default=math.inf)
 
@@ -101,7 +102,7 @@ def until_last_analysis(plan: Plan, number: int, records: Sequence[Record]) -> l
 
     An interrupted run may have more rounds, but they do not change the decision of that analysis.
     """
-    own = selection.of_block(records, number)
+    own = _of_block(records, number)
     rounds = len({record.trial.round for record in own})
     last = max((count for count in plan.counts if count <= rounds), default=0)
     return [record for record in own if (record.trial.round or 0) <= last]
@@ -114,7 +115,7 @@ def _is_gate_decided(plan: Plan, number: int, records: Sequence[Record]) -> bool
     rate on one side needs no further round.
     """
     assert plan.gate is not None
-    own = selection.of_block(records, number)
+    own = _of_block(records, number)
     known = RunRecords(own)
     sides = gate.Sides(*(known.at(place).windows() for place in plan.blocks[number].cases))
     if gate.never_works(sides.baseline) or gate.never_works(sides.now):
@@ -134,22 +135,27 @@ def _ends_at_next_analysis(plan: Plan, number: int, own: Sequence[Record]) -> bo
     """Whether a block ends at its next analysis even if it is unresolved."""
     if plan.rounds is not None or plan.blocks[number].apart:
         return True
-    return any(map(_has_maximum_load, selection.measurable_windows(plan, number, own).values()))
+    return any(map(_has_maximum_load, _measurable_windows(plan, number, own).values()))
 
 
 def _comparisons(
     plan: Plan, number: int, own: Sequence[Record], level: float | None = None
 ) -> list[Comparison]:
-    """Return the comparisons of a block's pairs in which both cases are measured further.
-
-    With `plan.selects` these are the comparisons of the fastest case with each other one.
-    """
-    known = selection.select_windows(plan, number, own)
+    """Return the comparisons of a block's pairs in which both cases are measured further."""
+    known = _measurable_windows(plan, number, own)
     pairs = [pair for pair in plan.blocks[number].pairs if known.keys() >= {*pair}]
-    if plan.selects and known:
-        fastest = selection.fastest_place(known)
-        pairs = [(fastest, place) for place in known if place != fastest]
     return [comparison.compare(known[one], known[other], level=level) for one, other in pairs]
+
+
+def _of_block(records: Sequence[Record], number: int) -> list[Record]:
+    """Return the records of a block."""
+    return [record for record in records if record.trial.block == number]
+
+
+def _measurable_windows(plan: Plan, number: int, own: Sequence[Record]) -> dict[int, list[Record]]:
+    """Return the windows of each case of a block, except those of hopeless cases."""
+    windows = {place: RunRecords(own).at(place).windows() for place in plan.blocks[number].cases}
+    return {place: found for place, found in windows.items() if not rate.is_hopeless(found)}
 
 
 def _is_wide(found: Comparison) -> bool:

@@ -33,11 +33,6 @@ class Plan:
     long run with `driver` (None: no long runs).
     With `latency` the only case has no blocks: its capacity under this target is searched by open
     loops.
-    With `selects` only the fastest case matters: cases that are certainly slower are left out of
-    further rounds, so that the others have more time. Other sizes of a server are left out, too,
-    unless they are at least 5 % faster than its first one. With `predicted`, the predicted rate of
-    each case, a chance of 25 % for this is enough, and cases that are unlikely to be the fastest
-    are left out earlier.
     `missing` is the reason why `driver` is not the published tool; None if it is, or if the user
     chose it.
     """
@@ -54,8 +49,6 @@ class Plan:
     rounds: int | None = None
     gate: GateTerms | None = None
     latency: LatencyTarget | None = None
-    selects: bool = False
-    predicted: tuple[float, ...] = ()
 
     @property
     def counts(self) -> tuple[int, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from offload.registry import catalog
 from offload.suites import Case
 
 FILE = machines.FILE
+RETIRED = ("selects", "predicted")  # fields of plans until 0.2
 ARGV = "argv"  # its key in the file
 MAX_COUNT, MAX_ROUNDS = 10**9, 1000  # of users or requests; more rounds would take days
 MAX_CASES = 1000  # more would take days; the same limit holds for blocks
@@ -63,6 +63,8 @@ def load(folder: Path) -> Plan:
             raise ValueError("it is not a JSON object")
         values.pop(machines.KEY, None)
         values.pop(ARGV, None)
+        for name in RETIRED:
+            values.pop(name, None)
         for case in values.get("cases", ()):
             if isinstance(case, dict) and isinstance(case.get("settings"), dict):
                 case["settings"] = lines.renamed_settings(case["settings"])
@@ -144,11 +146,6 @@ def _check_values(plan: Plan) -> None:
             if not str(known).isdecimal():
                 raise ValueError(f"setting {size}={known!r} is not a number of workers")
     _check_count("rounds", plan.rounds, MAX_ROUNDS)
-    if plan.predicted and len(plan.predicted) != len(plan.cases):
-        count = len(plan.predicted)
-        raise ValueError(f"it has {count} predicted rates for {len(plan.cases)} cases")
-    if not all(0 < rate < math.inf for rate in plan.predicted):
-        raise ValueError("a predicted rate is not a finite number above 0")
     if plan.budget_s is not None and plan.budget_s < 0:
         raise ValueError(f"budget_s={plan.budget_s} must be at least 0")
     if plan.target is not None and not plan.target > 0:

@@ -4,37 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from offload.bench.planning import selection
 from offload.bench.planning.plan import Plan
-from offload.bench.records.record import WINDOW, Record, Trial
+from offload.bench.records.record import WINDOW, Record
 
 GUESS = 4.0  # s per case of a round, until one round of its block was measured
 
 
 def expected(plan: Plan, records: Sequence[Record]) -> list[float]:
-    """Return the expected time in s of a round of each block: that of its last one, or a guess.
-
-    If some of its cases are left out of the next round, the time is proportional to the others.
-    """
+    """Return the expected time in s of a round of each block: that of its last one, or a guess."""
     times = [GUESS * len(block.cases) for block in plan.blocks]
-    last: dict[int, int | None] = {}
-    for (block, number, _), seconds in measured(plan, records).items():
+    for (block, _, _), seconds in measured(plan, records).items():
         if block is not None and 0 <= block < len(times):
-            times[block], last[block] = seconds, number
-    if plan.selects:
-        for block, number in last.items():
-            before = {r.trial.place for r in records if _is_round(r.trial, block, number)}
-            times[block] *= len(selection.places(plan, block, records)) / len(before)
+            times[block] = seconds
     return times
 
 
 def of_round(plan: Plan, records: Sequence[Record], block: int, number: int) -> float:
     """Return the duration in s of the first attempt of a round; 0.0 if it was not measured."""
     return measured(plan, records).get((block, number, 1), 0.0)
-
-
-def _is_round(trial: Trial, block: int, number: int | None) -> bool:
-    return (trial.kind, trial.block, trial.round) == (WINDOW, block, number)
 
 
 def measured(

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from offload.bench.records.record import LONG, TEST, WINDOW, Record
+from offload.bench.records.record import TEST, WINDOW, Record
 
 Value = Callable[[Record], float | None]
 RoundKey = tuple[str, int | None, int | None]  # run, block, number
@@ -43,10 +43,6 @@ class RunRecords:
     def windows(self) -> list[Record]:
         """Return the last attempts of windows."""
         return [record for record in self.last_attempts() if record.trial.kind == WINDOW]
-
-    def long_loads(self) -> list[Record]:
-        """Return the last attempts of loads of one server alone, such as those for its latency."""
-        return [record for record in self.last_attempts() if record.trial.kind == LONG]
 
 
 def without_repeated_argv(record: Record, earlier: Sequence[Record]) -> Record:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from offload.bench.records.record import Record, Trial
 from offload.bench.target import server
@@ -22,14 +22,6 @@ TIMEOUT = 2.0  # times the duration: the queue at twice the capacity is a result
 CONNECTIONS = 256  # upper limit: an open loop opens as many connections as it needs
 
 
-@dataclass(frozen=True)
-class Capacity:
-    """The known capacity in requests/s, and the duration in s of a load that measures it again."""
-
-    rate: float
-    seconds: float
-
-
 def seconds(rate: float) -> float:
     """Return the duration in s of a load with `rate` requests/s."""
     return min(LONGEST, max(SHORTEST, RESPONSES / rate))
@@ -41,7 +33,6 @@ def measure(
     trial: Trial,
     upstream: Upstream | None,
     warm_s: float = 0.0,
-    capacity: Capacity | None = None,
     duration_s: float | None = None,
 ) -> Generator[Record]:
     """Start one server, load it with each of `arrivals`, and yield a record of each load.
@@ -50,10 +41,6 @@ def measure(
     Requests of the first `warm_s` seconds of a load are not counted. A load lasts `duration_s`, or
     if that is None, `seconds` of its rate. If the server does not start or a load fails, the last
     record has the problem.
-
-    With `capacity`, the arrivals are shares of it. Before each load the users of the case measure
-    the capacity again, and the rate becomes the same share of the new capacity: on a shared machine
-    it changes within seconds, and response times near it much more.
     """
     facts = builder.case_facts(case, upstream)
     try:
@@ -66,12 +53,7 @@ def measure(
         sent = case.request or Request()
         url = workload.url(running.url, sent)
         before, flags = measure_baseline(trial, facts, url, sent, running.facts)
-        for number, planned in enumerate(arrivals):
-            each = planned
-            if capacity is not None:
-                closed = workload.window(url, facts, known, before, sent, running, capacity.seconds)
-                now = load_phase.run(closed, "builtin", running.facts, upstream).result.rate
-                each = replace(planned, rate=planned.rate * (now or capacity.rate) / capacity.rate)
+        for number, each in enumerate(arrivals):
             lasts_s = seconds(each.rate) if duration_s is None else duration_s
             load = replace(
                 workload.load(url, facts, before, sent),

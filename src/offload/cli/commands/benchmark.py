@@ -6,7 +6,7 @@ import json
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
-from offload.cli import arguments, live_page, options, usable_cpus
+from offload.cli import arguments, live_page, options
 from offload.cli.answers import print_answer
 from offload.cli.plan_run import (
     check,
@@ -21,7 +21,6 @@ from offload.cli.program import command
 from offload.cli.run_reports import records_of_others
 from offload.errors import RunError, UsageError
 from offload.registry import catalog
-from offload.registry.application import is_application
 
 if TYPE_CHECKING:
     from offload.bench.planning.plan import Plan
@@ -118,7 +117,6 @@ def resume(
 
     Example: offload resume
     """
-    from offload.bench.advice import question_file
     from offload.bench.experiments import gate as gates
     from offload.bench.planning import plan_file, runs
     from offload.reports.gate import formats
@@ -128,9 +126,6 @@ def resume(
     unfinished = plan_file.load(folder)
     if unfinished.gate is None:
         arguments.one_of("format", format, "text", "json")
-    is_of_function = unfinished.suite == "advise" and not is_application(unfinished.cases[0].task)
-    if is_of_function and (folder / question_file.FILE).exists():
-        usable_cpus.restrict(question_file.load(folder).cpus)
     if any(case.request is not None and case.request.is_masked for case in unfinished.cases):
         what = f"{folder.name} sends a header, a body or a parameter whose value is not in its file"
         raise UsageError(what, "start a new run by its command")

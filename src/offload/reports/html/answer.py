@@ -9,10 +9,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from offload import documents
-from offload.bench.advice import answer as advice
-from offload.bench.advice import question_file
-from offload.bench.advice.application import choice
-from offload.bench.advice.application import question_file as application_question_file
 from offload.bench.analysis import latency_capacity
 from offload.bench.analysis.comparison import Comparison
 from offload.bench.analysis.gate import FAILS
@@ -24,10 +20,7 @@ from offload.bench.stats.non_inferiority import LOSS, NO_LOSS
 from offload.documents import Document
 from offload.errors import UserError
 from offload.registry import catalog
-from offload.registry.application import is_application
 from offload.reports import comparison
-from offload.reports.advice import answer_text
-from offload.reports.advice.application import answer_text as application_text
 from offload.reports.claims import by_source, verdicts
 from offload.reports.gate import sentences as gate_sentences
 from offload.reports.gil import cost, effects, on_and_off
@@ -152,12 +145,11 @@ def _scope(run: MeasuredRun) -> Iterator[str]:
 
 
 def _verdicts(run: MeasuredRun) -> tuple[list[Verdict], list[Table]]:
+    if documents.exists(run.folder):
+        return _document(documents.load(run.folder), f"Set-ups of {run.name}")
     if run.plan is not None and run.suite == "advise":
-        try:
-            return _advice(run, run.plan)
-        except UserError:  # the error names the folder, which is another one for an unpacked run
-            what = "The question of this advice is missing, or was saved by another version."
-            return [Verdict(what, tone=UNCLEAR)], []
+        what = "The question of this advice is missing, or was saved by another version."
+        return [Verdict(what, tone=UNCLEAR)], []
     if run.plan is not None and run.plan.gate is not None:
         return [*_gate(run, run.plan)], []
     found = [*_compared(run), *_gil(run)] or [*_effects(run)]
@@ -248,23 +240,6 @@ def _rates(run: MeasuredRun) -> Iterator[Verdict]:
             yield Verdict(_sentence(str(row.problem)), name, tone=BAD)
         else:
             yield Verdict("", name, f"{formats.rate(row)} requests/s")
-
-
-def _advice(run: MeasuredRun, planned: Plan) -> tuple[list[Verdict], list[Table]]:
-    if is_application(planned.cases[0].task):
-        about_application = application_question_file.load(run.folder)
-        served = choice.evaluate(about_application, planned, run.records)
-        own = application_text.document(served)
-    elif documents.exists(run.folder):
-        return _document(documents.load(run.folder), f"Set-ups of {run.name}")
-    else:
-        question = question_file.load(run.folder)
-        own = answer_text.document(advice.evaluate(question, planned, run.records))
-    tone = UNCLEAR if own.is_disturbed else GOOD
-    found = [Verdict(own.first, tone=tone)]
-    found += [Verdict(" ".join(each.sentences), name=each.title) for each in own.paragraphs]
-    cells = [tuple(text(cell) for cell in row) for row in own.rows]
-    return found, [table(f"Candidates of {run.name}", own.head, cells)]
 
 
 def _document(found: Document, title: str) -> tuple[list[Verdict], list[Table]]:

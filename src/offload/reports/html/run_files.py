@@ -17,7 +17,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from offload import documents, files
-from offload.bench.advice import question_file
 from offload.bench.planning import plan_file
 from offload.bench.records import journal
 from offload.errors import StorageError
@@ -27,7 +26,7 @@ ID, TYPE = "offload-runs", "application/octet-stream"
 START, END = f'<script type="{TYPE}" id="{ID}">', "</script>"
 FORMAT, VERSION = "offload report", 1
 FILES = (
-    *(journal.FILE, plan_file.FILE, question_file.FILE),
+    *(journal.FILE, plan_file.FILE),
     *(documents.FILE, documents.QUESTION),
 )
 LARGEST = 1_000_000  # bytes of a report that is read; ours have at most 400 kB

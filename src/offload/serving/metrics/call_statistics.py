@@ -17,8 +17,6 @@ from offload.tasks import TaskFailed
 MOST_TIMES = 200  # wall times that are kept
 MOST_CHECKED = 50  # results whose checksum is computed: it costs 1 ms per MB
 MOST_SUMS = 8  # different checksums that are kept
-WORK = 400_000  # steps of the fixed work
-THREAD = getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)  # Linux has it
 
 
 @dataclass
@@ -27,10 +25,9 @@ class CallStatistics:
 
     `wall_s` is the time from the first call's start to the last call's end. `cpu_s` is the CPU time
     of the whole process and its children in that time. `queued_s` is how long the worker was
-    runnable without a CPU. `page_faults` is how often it got a page of memory from the kernel.
-    `times` are the wall times of single calls, `checksums` the distinct checksums of results.
-    `error` is the text of the first failure. `checking_s` and `checking_cpu_s` are the wall and the
-    CPU time of the checksums, which are not in the other times.
+    runnable without a CPU. `times` are the wall times of single calls, `checksums` the distinct
+    checksums of results. `error` is the text of the first failure. `checking_s` and
+    `checking_cpu_s` are the wall and the CPU time of the checksums, which are not in the others.
     """
 
     done: int = 0
@@ -38,8 +35,6 @@ class CallStatistics:
     wall_s: float = 0.0
     cpu_s: float = 0.0
     queued_s: float = 0.0
-    switches: int = 0
-    page_faults: int = 0
     body_bytes: int = 0
     times: list[float] = field(default_factory=list)
     checksums: list[int] = field(default_factory=list)
@@ -76,17 +71,6 @@ def cpu_time() -> float:
     return process_time() + children.ru_utime + children.ru_stime
 
 
-def _page_faults() -> int:
-    return resource.getrusage(THREAD).ru_minflt
-
-
-def fixed_work() -> float:
-    """Compute in Python for about 20 ms; return the CPU time in s."""
-    before = process_time()
-    sum(number & 7 for number in range(WORK))
-    return process_time() - before
-
-
 def calls(
     task: str,
     seconds: float,
@@ -98,7 +82,7 @@ def calls(
     `run` runs a coroutine to its end: by default on a new event loop.
     """
     found = CallStatistics()
-    cpu, (queued, switches), faults = cpu_time(), scheduling(), _page_faults()
+    cpu, (queued, _) = cpu_time(), scheduling()
     started = before = monotonic()
     while found.done < least or before - started < seconds:
         outcome: bytes | TaskFailed
@@ -109,11 +93,10 @@ def calls(
         now = monotonic()
         found.add(now - before, outcome)
         before = monotonic()
-    later, more = scheduling()
+    later, _ = scheduling()
     found.wall_s = before - started - found.checking_s
     found.cpu_s = cpu_time() - cpu - found.checking_cpu_s
-    found.queued_s, found.switches = later - queued, more - switches
-    found.page_faults = _page_faults() - faults
+    found.queued_s = later - queued
     return found
 
 

@@ -63,12 +63,12 @@ def _exists(worker: BaseProcess) -> bool:
     return True
 
 
-def _processes(
-    workers: int, initializer: Callable[..., None] = pool_workers.init_process
-) -> Executor:
+def _processes(workers: int) -> Executor:
     context = get_context("forkserver")
     with pool_workers.creating_locks():
-        return ProcessPoolExecutor(workers, context, initializer, (context.Barrier(workers),))
+        return ProcessPoolExecutor(
+            workers, context, pool_workers.init_process, (context.Barrier(workers),)
+        )
 
 
 def _threads(workers: int) -> Executor:
@@ -87,7 +87,6 @@ def _interpreters(workers: int) -> Executor:
 
 POOLS: dict[str, Callable[[int], Executor]] = {
     "processes": _processes,
-    "kept_pages": partial(_processes, initializer=pool_workers.init_keeping_process),
     "threads": _threads,
     "interpreters": _interpreters,
 }

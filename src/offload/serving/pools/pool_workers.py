@@ -63,14 +63,6 @@ def init_process(barrier: Barrier) -> None:
     init_thread(barrier)
 
 
-def init_keeping_process(barrier: Barrier) -> None:
-    """Initialize a worker process that keeps the pages of freed memory, as those of pipes do."""
-    from pipepool.workers.shared_memory import keep_freed_pages
-
-    keep_freed_pages()
-    init_process(barrier)
-
-
 def become_child() -> None:
     """End this process of multiprocessing with its parent, and leave stop signals to the parent."""
     global _gil_facts

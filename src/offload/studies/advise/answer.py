@@ -13,20 +13,22 @@ from typing import Any
 from offload.bench.stats.ratio import Interval
 from offload.documents import Document, Paragraph
 from offload.flags import Flag
-from offload.registry import catalog, places
-from offload.reports.advice.handlers import Handler
+from offload.registry import catalog
 from offload.reports.tables import text_table
 from offload.reports.tables.formats import number
 from offload.reports.tables.text_table import Line
+from offload.studies.advise import deployment
+from offload.studies.advise.application import Application
 from offload.studies.advise.choice import (
     CERTAIN,
-    LOOP_S,
     RESERVE,
     Choice,
     Question,
     is_certainly_faster,
 )
 from offload.studies.advise.evidence import LOOPS, POOL, THREADS, Evidence, Latency, Setup
+from offload.studies.advise.function import Function
+from offload.studies.advise.handlers import Handler
 from offload.studies.advise.prior import MOST_USERS, Prior
 from offload.studies.advise.result import case_of
 from offload.suites import Case
@@ -40,18 +42,24 @@ P_NAMES = {0.99: "p99", 0.95: "p95", 0.9: "p90", 0.5: "p50"}
 
 @dataclass(frozen=True)
 class Answer:
-    """A choice and its question. `missing` are servers that are not installed.
+    """A choice and its question, for a function or an application (`subject`).
 
-    `disturbed` is the reason why there is no verdict.
+    `case` has the work, `missing` are servers that are not installed. `disturbed` is the reason why
+    there is no verdict.
     """
 
-    question: Question
     prior: Prior
     case: Case
+    subject: Function | Application
     choice: Choice
     missing: tuple[str, ...] = ()
     disturbed: Flag | None = None
     is_interrupted: bool = False
+
+    @property
+    def question(self) -> Question:
+        """What is required."""
+        return self.prior.question
 
     @property
     def best(self) -> Evidence:
@@ -59,9 +67,9 @@ class Answer:
         return self.choice.best
 
     @property
-    def task(self) -> str:
-        """The name of the function."""
-        return places.display_name(self.case.task)
+    def title(self) -> str:
+        """The name of the function or the application, with its request."""
+        return self.subject.title(self.case)
 
     @property
     def serve(self) -> str:
@@ -69,10 +77,19 @@ class Answer:
         return case_of(self.best.setup, self.case, self.case.users).command
 
     @property
+    def deployment(self) -> str | None:
+        """The command of its own that serves an application; None if there is none."""
+        subject = self.subject
+        if self.disturbed is not None or not isinstance(subject, Application):
+            return None
+        preload = subject.gains_by_preload and self.best.setup.processes > 1
+        return deployment.command(self.case, self.best.setup, subject.name, preload)
+
+    @property
     def serve_command(self) -> str:
-        """The same as a command for a shell."""
+        """The command for a shell that serves the chosen set-up."""
         words = case_of(self.best.setup, self.case, self.case.users).words
-        return shlex.join(["offload", *words])
+        return self.deployment or shlex.join(["offload", *words])
 
     @property
     def strategy(self) -> str:
@@ -113,7 +130,7 @@ def size_in_words(setup: Setup) -> str:
     return (
         f"{count} with one event loop each ({setup.name})"
         if setup.processes > 1
-        else "one event loop (loop)"
+        else f"one event loop ({setup.name})"
     )
 
 
@@ -139,16 +156,18 @@ def text(
         parts.append(f"Records: {folder}")
     if handler is not None:
         parts += ["", handler.text]
+    elif (command := answer.deployment) is not None:
+        parts += ["", deployment.wrap(command, width)]
     return "\n".join(parts)
 
 
 def document(answer: Answer) -> Document:
     """Return the answer for any renderer."""
     if answer.disturbed is not None:
-        headline = f"No advice for {answer.task}: {answer.disturbed.message}."
+        headline = f"No advice for {answer.title}: {answer.disturbed.message}."
         remedy = Paragraph("Next", (f"{_capitalized(answer.disturbed.remedy)}.",))
         return Document(headline, paragraphs=(remedy,), has_verdict=False)
-    deploy = f"Deploy {size_in_words(answer.best.setup)} for {answer.task}."
+    deploy = f"Deploy {size_in_words(answer.best.setup)} for {answer.title}."
     rows = answer.choice.rows[:MOST_ROWS]
     rate = max((each.p99.rate for each in rows if each.p99), default=None)
     response = "Response time" if rate is None else f"p99 at {number(rate)}/s"
@@ -224,18 +243,17 @@ def paragraphs(answer: Answer) -> list[Paragraph]:
         Paragraph("Why", tuple(_why(answer))),
         Paragraph("Certainty", tuple(_certainty(answer))),
         Paragraph("Note", tuple(_notes(answer))),
-        Paragraph("Next", (f"Serve it: {answer.serve_command}",)),
+        Paragraph("Next", (_next(answer),)),
     ]
 
 
+def _next(answer: Answer) -> str:
+    return "Serve it:" if answer.deployment else f"Serve it: {answer.serve_command}"
+
+
 def _why(answer: Answer) -> Iterator[str]:
-    call, prior = answer.prior.probe.call, answer.prior
-    holds = "" if call.hold is None else f"; it holds the GIL for {percent(call.hold)} of that"
-    yield (
-        f"A call alone takes {seconds(call.wall_s)}: {seconds(call.cpu_s)} of CPU and "
-        f"{seconds(call.wait_s)} of waiting{holds}."
-    )
-    yield _limit(answer.best, prior)
+    yield from answer.subject.why()
+    yield _limit(answer.best, answer.prior)
 
 
 def _limit(found: Evidence, prior: Prior) -> str:
@@ -286,37 +304,31 @@ def _memory_ratio(one: Evidence, other: Evidence) -> str:
 
 def _notes(answer: Answer) -> Iterator[str]:
     """Yield what the reader must know: reserves, connections, health checks, assumptions."""
-    best, prior, probe = answer.best, answer.prior, answer.prior.probe
-    setup = best.setup
-    if setup.processes == 1 and setup.kind != POOL:
+    best, prior, costs = answer.best, answer.prior, answer.prior.costs
+    if best.setup.processes == 1 and best.setup.kind != POOL:
         yield "One process has no reserve: a crash stops all."
-    if setup.slots is not None and setup.slots > 1 and probe.call.wait_s > probe.call.cpu_s:
-        yield f"It opens up to {setup.slots} connections to what it calls."
-    if setup.kind == LOOPS and probe.on_loop_s > LOOP_S:
-        blocks = f"A call blocks the event loop for {seconds(probe.on_loop_s)}"
-        fix = " Move the blocking part to a thread first." if probe.is_coroutine else ""
-        yield f"{blocks}: health checks wait behind it.{fix}"
-    if prior.call_mib > LARGE_CALL_MIB:
-        yield f"Memory grows by {prior.call_mib:.0f} MiB for each call in progress."
-    if leak_mib := probe.process.leak_mib:
-        yield f"It leaks {leak_mib:.2g} MiB a call{_calls_until(answer.question, prior, leak_mib)}."
+    yield from answer.subject.notes(best)
+    if costs.call_mib > LARGE_CALL_MIB:
+        yield f"Memory grows by {costs.call_mib:.0f} MiB for each call in progress."
+    if costs.leak_mib:
+        calls = _calls_until(answer.question, costs.process_mib, costs.leak_mib)
+        yield f"It leaks {costs.leak_mib:.2g} MiB a call{calls}."
     share = best.client_share
-    if share is not None and share > CLIENT_SHARE and best.cpu_ms and prior.limit(setup) == "cpu":
-        alone = 1000 * probe.capacity / best.cpu_ms
+    is_cpu = prior.limit(best.setup) == "cpu"
+    if share is not None and share > CLIENT_SHARE and best.cpu_ms and is_cpu:
+        alone = 1000 * costs.cores / best.cpu_ms
         elsewhere = f"with the tool on another machine, up to {number(alone)}/s"
         yield f"The load tool used {percent(share)} of the CPU time: {elsewhere}."
-    if probe.call.wait_s > probe.call.cpu_s and setup.slots is not None:
-        yield "If what it waits for takes twice as long, it needs twice as many threads or workers."
     if answer.missing:
         yield f"Not installed, so not measured: {', '.join(answer.missing)}."
     yield "This holds for this machine: repeat it in the container where it will run."
 
 
-def _calls_until(question: Question, prior: Prior, leak_mib: float) -> str:
+def _calls_until(question: Question, process_mib: float, leak_mib: float) -> str:
     """Return after how many calls of a process a leak reaches the memory limit."""
     if question.memory_mib is None:
         return ": restart its processes after a number of calls"
-    left_mib = question.memory_mib - (prior.probe.process.imported_mib or 0.0)
+    left_mib = question.memory_mib - process_mib
     return f": it reaches {question.memory_mib:.0f} MiB after {left_mib / leak_mib:.0f} calls"
 
 
@@ -338,8 +350,11 @@ def as_dict(answer: Answer, handler: Handler | None = None) -> dict[str, Any]:
         "sure": sure,
         "why": [*_why(answer)],
         "flags": [*_notes(answer)],
+        **answer.subject.values(),
+        "is_interrupted": answer.is_interrupted,
         "next": f"Serve it: {answer.serve_command}",
         "serve": answer.serve,
+        "deployment": answer.deployment,
         "handler": handler and handler.values,
     }
 

@@ -6,8 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from offload.bench.stats.ratio import Interval, geometric_mean_ratio
+from offload.registry.entries import Entry
 
 LOOPS, THREADS, POOL = "loops", "threads", "pool"  # what runs a call
+
+
+def kind_of(entry: Entry) -> str:
+    """Return what runs a call in a server. A process with one call at a time has one thread."""
+    if (entry.strategy or entry.name) in ("processes", "pipes"):
+        return POOL
+    return THREADS if entry.workers_are in ("threads", "processes") else LOOPS
 
 
 @dataclass(frozen=True)
@@ -31,6 +39,11 @@ class Setup:
     def all_processes(self) -> int:
         """The number of processes that may run a call."""
         return self.processes * (self.workers or 1) if self.kind == POOL else self.processes
+
+    @property
+    def isolates(self) -> bool:
+        """Whether a crash or a hang costs one call: a process of its own runs it, or is ended."""
+        return self.kind == POOL or (self.kind == THREADS and self.server == "gunicorn_sync")
 
     @property
     def name(self) -> str:

@@ -1,6 +1,6 @@
 """The race: rounds of at most five set-ups in one block, then response times of the best two.
 
-probe -> prior -> round 1 -> slow ones leave, neighbours of the leader join -> more rounds
+costs -> prior -> round 1 -> slow ones leave, neighbours of the leader join -> more rounds
       -> open loops of the best two at the same rates -> the required rate for 20 s
 """
 
@@ -19,14 +19,17 @@ from offload.bench.planning import plan as plans
 from offload.bench.planning import plan_file
 from offload.bench.planning.plan import Plan
 from offload.bench.records import journal
-from offload.bench.records.record import LONG, WINDOW, Record
+from offload.bench.records.record import LONG, WINDOW, Record, Trial
 from offload.bench.target.needed_upstream import hold_for
 from offload.bench.trial import builder, open_loop
 from offload.loads import Arrivals
+from offload.registry import catalog
+from offload.registry.application import is_application
 from offload.studies.advise.choice import Choice, Question, choose
+from offload.studies.advise.costs import Costs
 from offload.studies.advise.evidence import LOOPS, Evidence, Setup
 from offload.studies.advise.prior import MOST_CANDIDATES, MOST_USERS, Prior
-from offload.studies.advise.result import case_of, evidence
+from offload.studies.advise.result import ALONE, case_of, evidence
 from offload.suites import Case
 from offload.upstream import Upstream
 
@@ -46,14 +49,17 @@ Report = Callable[[str], object]
 
 @dataclass
 class Race:
-    """A race in progress; `case` has the task, and `ends` is in s of time.monotonic()."""
+    """A race in progress; `case` has the work, and `ends` is in s of time.monotonic().
+
+    `costs` are known before the race: of a function, or from `measure_alone`.
+    """
 
     question: Question
-    prior: Prior
     case: Case
     folder: Path
     report: Report
     ends: float
+    costs: Costs | None = None
     seed: int = field(default_factory=plans.new_seed)
     cases: list[Case] = field(default_factory=list)
     records: list[Record] = field(default_factory=list)
@@ -64,6 +70,24 @@ class Race:
     def plan(self) -> Plan:
         """The plan of the cases so far; it has no blocks: a race cannot be resumed."""
         return Plan(SUITE, tuple(self.cases), self.seed, None, True)
+
+    @property
+    def prior(self) -> Prior:
+        """The bounds of the set-ups."""
+        assert self.costs is not None
+        return Prior(self.costs, self.question)
+
+    def measure_alone(self, setup: Setup, users: int) -> list[Record]:
+        """Measure one set-up of an application alone, for its costs and the causes of its limit."""
+        self.users[setup] = users
+        trial = self._trial(ALONE)
+        place = self._place(setup)
+        cases = {place: self.cases[place]}
+        self._show_progress("one process", cases)
+        found = measure_round(cases, trial, None, lambda *_: None, True, DESIGN)
+        del self.users[setup]
+        self._keep(found)
+        return found
 
     def run(self, candidates: Sequence[Setup]) -> None:
         """Measure until the answer is known; raise UserError if no upstream can be started."""
@@ -78,16 +102,21 @@ class Race:
                     self._round(number, setups, upstream)
                 self._measure_latencies(upstream)
                 self._measure_required_rate(upstream)
+                self._measure_preloaded()
         finally:
             progress_file.remove(self.folder)
 
     def choice(self) -> Choice | None:
-        """Return the choice from the records so far."""
-        return choose(self.question, self.evidence(), self.prior.probe.on_loop_s)
+        """Return the choice from the records so far; None if no set-up works."""
+        if self.costs is None:
+            return None
+        return choose(self.question, self.evidence(), self.costs.blocks_s)
 
     def evidence(self) -> list[Evidence]:
         """Return what the records so far say of each set-up."""
-        return evidence(self.cases, self.records, bool(self.prior.probe.process.leak_mib))
+        return evidence(
+            self.cases, self.records, self.costs is not None and bool(self.costs.leak_mib)
+        )
 
     def _place(self, setup: Setup) -> int:
         case = case_of(setup, self.case, self.users.setdefault(setup, self.prior.users(setup)))
@@ -102,15 +131,7 @@ class Race:
 
     def _round(self, number: int, setups: Sequence[Setup], upstream: Upstream | None) -> None:
         places = {self._place(setup): setup for setup in setups}
-        trial = builder.new_trial(
-            self.folder.name,
-            kind=WINDOW,
-            suite=SUITE,
-            block=0,
-            round=number,
-            seed=self.seed,
-            quick=True,
-        )
+        trial = self._trial(number)
         cases = {place: self.cases[place] for place in places}
         self._show_progress(f"round {number}", places)
         began = time.monotonic()
@@ -123,6 +144,17 @@ class Race:
         )
         self._took_s = time.monotonic() - began
         self.report(f"round {number}: {rates}; about {max(0.0, self._left_s):.0f} s left")
+
+    def _trial(self, number: int) -> Trial:
+        return builder.new_trial(
+            self.folder.name,
+            kind=WINDOW,
+            suite=SUITE,
+            block=0,
+            round=number,
+            seed=self.seed,
+            quick=True,
+        )
 
     def _show_progress(self, step: str, places: Collection[int]) -> None:
         """Write what is measured now for the live page."""
@@ -150,8 +182,9 @@ class Race:
         users = self.users.get(found.setup, MOST_USERS)
         if found.setup.kind != LOOPS or self.question.users is not None or users >= MOST_USERS:
             return False
-        bound = users / self.prior.probe.call.wall_s
-        return self.prior.probe.is_coroutine and (found.capacity or 0.0) > BOUND_BY_USERS * bound
+        costs = self.prior.costs
+        bound = users / costs.of[LOOPS].slot_s
+        return costs.is_awaited and (found.capacity or 0.0) > BOUND_BY_USERS * bound
 
     def _after_first(self, setups: Sequence[Setup]) -> list[Setup]:
         """Drop slow set-ups after the first round, and add neighbours of the leader."""
@@ -197,6 +230,21 @@ class Race:
             return
         self.report(f"{found.best.setup.name} at the required {rate:.4g}/s for {RATE_S:.0f} s")
         self._open_loops([found.best.setup], [Arrivals(rate, "poisson")], RATE_S, upstream)
+
+    def _measure_preloaded(self) -> None:
+        """Load the choice with the application imported before the fork, for its memory."""
+        found = self.choice()
+        if found is None or not is_application(self.case.task) or found.best.setup.processes == 1:
+            return
+        if not catalog.find_server(found.best.setup.server).can_preload or not found.best.latencies:
+            return
+        self.report("memory with the application imported before the fork: 4 s")
+        case = self.cases[self._place(found.best.setup)]
+        self.cases.append(replace(case, settings={**case.settings, "preload": "yes"}))
+        plan_file.save(self.plan, self.folder)
+        arrivals = [Arrivals(found.best.latencies[0].rate, "poisson")]
+        with closing(self._loads(len(self.cases) - 1, arrivals, LOAD_S, None)) as loads:
+            self._keep([*loads])
 
     def _open_loops(
         self,

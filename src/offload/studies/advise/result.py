@@ -9,45 +9,46 @@ from offload.bench.records.record import LONG, WINDOW, Record
 from offload.loads.engine.figures import histogram
 from offload.registry import catalog
 from offload.studies.advise.choice import MOST_FAILED
-from offload.studies.advise.evidence import LOOPS, POOL, THREADS, Evidence, Latency, Setup
+from offload.studies.advise.evidence import LOOPS, Evidence, Latency, Setup, kind_of
 from offload.suites import Case
 
+ALONE = 0  # the round in which one process of one server is measured, for its costs
 BEYOND = 10  # responses that a percentile needs beyond it
 QUANTILES = (0.99, 0.95, 0.9, 0.5)
-KINDS = {"loop": LOOPS, "prefork": LOOPS, "threads": THREADS, "processes": POOL, "pipes": POOL}
 
 
 def case_of(setup: Setup, case: Case, users: int) -> Case:
     """Return the case of a set-up for the task of `case`, with `users`."""
-    known = catalog.find_server(setup.server).settings
+    entry = catalog.find_server(setup.server)
     settings: dict[str, object] = {}
-    if "processes" in known:
+    if "processes" in entry.settings:
         settings["processes"] = setup.processes
     if setup.workers is not None:
-        settings["workers"] = setup.workers
+        is_process = entry.workers_are == "processes"
+        settings["workers"] = setup.processes if is_process else setup.workers
     return replace(case, server=setup.server, settings=settings, users=users)
 
 
 def setup_of(case: Case) -> Setup:
     """Return the set-up that a case measures."""
-    strategy = catalog.find_server(case.server).strategy or case.server
-    workers = case.settings.get("workers")
-    return Setup(
-        case.server,
-        KINDS[strategy],
-        int(str(case.settings.get("processes", 1))),
-        None if workers is None else int(str(workers)),
-    )
+    entry = catalog.find_server(case.server)
+    kind, workers = kind_of(entry), int(str(case.settings.get("workers", 1)))
+    if entry.workers_are == "processes":
+        return Setup(case.server, kind, workers, 1)
+    processes = int(str(case.settings.get("processes", 1)))
+    return Setup(case.server, kind, processes, None if kind == LOOPS else workers)
 
 
 def evidence(cases: Sequence[Case], records: Sequence[Record], leaks: bool) -> list[Evidence]:
     """Return what the records say of each set-up; of several cases the one with most users.
 
-    If the function `leaks`, the memory depends on the number of calls: it is unknown.
+    If the function `leaks`, the memory depends on the number of calls: it is unknown. Cases with a
+    preloaded application only show its memory.
     """
     newest: dict[Setup, int] = {}
     for index, case in enumerate(cases):
-        newest[setup_of(case)] = index
+        if case.settings.get("preload") != "yes":
+            newest[setup_of(case)] = index
     found = [
         _evidence(setup, cases[index], [each for each in records if each.trial.place == index])
         for setup, index in newest.items()
@@ -56,7 +57,7 @@ def evidence(cases: Sequence[Case], records: Sequence[Record], leaks: bool) -> l
 
 
 def _evidence(setup: Setup, case: Case, records: Sequence[Record]) -> Evidence:
-    windows = [each for each in records if each.trial.kind == WINDOW]
+    windows = [each for each in records if each.trial.kind == WINDOW and each.trial.round != ALONE]
     works = [each for each in windows if each.problem is None and each.result.rate]
     failed = next((each.problem for each in windows if each.problem is not None), None)
     if failed is None and any(_failed_share(each) > MOST_FAILED for each in works):

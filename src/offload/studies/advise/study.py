@@ -1,42 +1,55 @@
-"""The steps of an answer: probe the function, race the set-ups, choose; and from a run's files."""
+"""The steps of an answer: what a request costs, the race of set-ups, the choice; and from files.
+
+A function is called alone first. Of an application, one process of one server is measured.
+"""
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
-from offload.bench.advice import constraints
-from offload.bench.advice.inputs import probe_measurement
-from offload.bench.advice.inputs.probe import Probe
-from offload.bench.advice.inputs.probe_measurement import InterruptedProbe
-from offload.bench.advice.question_file import read
+from offload import files
 from offload.bench.analysis import disturbance
 from offload.bench.planning.plan import Plan
 from offload.bench.records import journal, lines
 from offload.bench.records.record import WINDOW, Record
-from offload.bench.target.needed_upstream import hold_for
 from offload.documents import QUESTION
-from offload.errors import RunError
-from offload.registry import catalog
+from offload.errors import RunError, StorageError
+from offload.flags import FAILED_REQUEST, LOAD
+from offload.registry.application import is_application
+from offload.studies.advise import application, function
 from offload.studies.advise.answer import Answer
+from offload.studies.advise.application import Application
 from offload.studies.advise.choice import Question, choose
-from offload.studies.advise.evidence import LOOPS, Setup
+from offload.studies.advise.evidence import Setup
+from offload.studies.advise.function import Function
 from offload.studies.advise.prior import Prior
+from offload.studies.advise.probe import Probe
 from offload.studies.advise.race import Race
 from offload.studies.advise.result import evidence
 from offload.suites import Case
+from offload.units import seconds
 
-SERVERS = ("loop", "prefork", "threads", "gunicorn_gthread", "processes", "pipes")
-PROBE_USERS = 64  # calls at once of a coroutine in the probe, without users=
 FAST_S = 0.05  # time of a call up to which the answer takes BUDGET_S, else SLOW_BUDGET_S
 BUDGET_S, SLOW_BUDGET_S = 90.0, 180.0
+PROBES = 3  # servers of an application that are tried until one starts
+REPEAT = "repeat offload advise"
 
 Report = Callable[[str], object]
+
+
+@dataclass(frozen=True)
+class Saved:
+    """What a run stores beside its records: the question, and what was found before the race."""
+
+    question: Question
+    probe: Probe | None = None
+    kinds: tuple[str, ...] = ()
+    name: str | None = None
+    missing: tuple[str, ...] = ()
 
 
 def advise(
@@ -47,110 +60,158 @@ def advise(
     budget_s: float | None = None,
     on_start: Callable[[Path], object] | None = None,
 ) -> Answer:
-    """Return what to deploy for the task of a case; save the records in `folder`.
+    """Return what to deploy for the task or application of a case; save the records in `folder`.
 
     `on_start` is called with the folder before the first round. Without `budget_s` the answer takes
     BUDGET_S or SLOW_BUDGET_S. After an interrupt, the answer is from the records so far; raise
-    KeyboardInterrupt if there are none yet. Raise UserError if the task fails, or if no set-up can
-    meet the requirements.
+    KeyboardInterrupt if there are none yet. Raise UserError if the function or the application
+    fails, or if no set-up can meet the requirements.
     """
-    started = time.monotonic()
-    report("calls of the function alone and in workers: 10 s")
-    probe = _probe(case, question)
-    took_s = probe.call.wall_s
-    constraints.check_response_time(question.p99_s, took_s, "set-up", "the function alone")
-    prior = Prior(probe, question)
-    installed, missing = _servers()
-    candidates = prior.candidates(installed)
-    if not candidates:
-        raise _no_candidate(prior)
-    if budget_s is None:
-        budget_s = BUDGET_S if took_s <= FAST_S else SLOW_BUDGET_S
-    ends = started + budget_s
-    names = ", ".join(each.name for each in candidates)
-    report(f"the answer takes about {ends - time.monotonic():.0f} s more: {names}")
-    folder.mkdir(parents=True, exist_ok=True)
-    _save(question, probe, missing, folder)
-    race = Race(question, prior, case, folder, report, ends)
+    race = Race(question, case, folder, report, time.monotonic())
     is_interrupted = False
     try:
-        if on_start is not None:
-            on_start(folder)
+        if is_application(case.task):
+            saved, candidates = _start_application(race, on_start)
+        else:
+            saved, candidates = _start_function(race, on_start)
+        alone_s = _subject(saved, race.cases, race.records).alone_s
+        usual_s = BUDGET_S if alone_s <= FAST_S else SLOW_BUDGET_S
+        race.ends += usual_s if budget_s is None else budget_s
+        names = ", ".join(each.name for each in candidates)
+        left_s = race.ends - time.monotonic()
+        report(f"the answer takes about {left_s:.0f} s more: {names}")
         race.run(candidates)
     except KeyboardInterrupt:
         if race.choice() is None:
             raise
         is_interrupted = True
-    return answer(prior, case, race.plan, race.records, missing, is_interrupted)
+    return answer(saved, case, race.plan, race.records, is_interrupted)
+
+
+def _start_function(
+    race: Race, on_start: Callable[[Path], object] | None
+) -> tuple[Saved, list[Setup]]:
+    race.report("calls of the function alone and in workers: up to 10 s")
+    found = function.measure(race.case, race.question)
+    _check_response_time(race.question, found)
+    race.costs = found.costs
+    installed, missing = function.servers()
+    candidates = race.prior.candidates(installed)
+    if not candidates:
+        raise _no_candidate(race.prior, race.case)
+    saved = Saved(race.question, found.probe, missing=tuple(missing))
+    _save(saved, race.folder)
+    if on_start is not None:
+        on_start(race.folder)
+    return saved, candidates
+
+
+def _start_application(
+    race: Race, on_start: Callable[[Path], object] | None
+) -> tuple[Saved, list[Setup]]:
+    kinds, name = application.find(race.case)
+    servers = application.servers(kinds, race.case.python)
+    saved = Saved(race.question, kinds=kinds, name=name)
+    _save(saved, race.folder)
+    if on_start is not None:
+        on_start(race.folder)
+    found = _probe_application(race, saved, servers)
+    _check_response_time(race.question, found)
+    race.costs = found.costs
+    candidates = race.prior.candidates_of_each(servers)
+    if not candidates:
+        raise _no_candidate(race.prior, race.case)
+    return saved, candidates
+
+
+def _probe_application(race: Race, saved: Saved, servers: Sequence[str]) -> Application:
+    """Measure one process of the first server that starts; raise RunError without a rate."""
+    problem = None
+    for name in servers[:PROBES]:
+        users = race.question.users or application.PROBE_USERS
+        setup = application.probe_setup(name, users)
+        race.report(f"one process of {name} alone: 5 s")
+        [record] = race.measure_alone(setup, users)
+        if record.problem is None and record.result.rate:
+            return application.of_records(saved.kinds, saved.name, race.cases, race.records)
+        problem = problem or record.problem
+        if record.problem is None or record.problem.kind in (LOAD, FAILED_REQUEST):
+            break  # another server would get the same response
+    if problem is None:
+        raise RunError("no request had a response", "send another request by request=")
+    raise RunError(problem.message, problem.remedy)
 
 
 def answer(
-    prior: Prior,
+    saved: Saved,
     case: Case,
     plan: Plan,
     records: Sequence[Record],
-    missing: Sequence[str] = (),
     is_interrupted: bool = False,
 ) -> Answer:
     """Return the answer that records show; raise RunError if no set-up worked."""
-    found = evidence(plan.cases, records, bool(prior.probe.process.leak_mib))
-    choice = choose(prior.question, found, prior.probe.on_loop_s)
+    subject = _subject(saved, plan.cases, records)
+    found = evidence(plan.cases, records, bool(subject.costs.leak_mib))
+    choice = choose(saved.question, found, subject.costs.blocks_s)
     if choice is None:
         problem = next((each.problem for each in found if each.problem), "there are no records")
         raise RunError(f"no set-up worked: {problem}", "fix the function first")
+    if isinstance(subject, Application):
+        subject = application.in_setup(subject, choice.best.setup, plan.cases, records)
     windows = [each for each in records if each.trial.kind == WINDOW]
     disturbed = disturbance.between(windows, ())
-    return Answer(prior.question, prior, case, choice, tuple(missing), disturbed, is_interrupted)
+    prior = Prior(subject.costs, saved.question)
+    return Answer(prior, case, subject, choice, saved.missing, disturbed, is_interrupted)
 
 
 def load(folder: Path, plan: Plan, records: Sequence[Record]) -> Answer:
     """Return the answer of a saved run; raise StorageError if its files are damaged."""
-    question, probe, missing = read(folder, _built, QUESTION)
-    return answer(Prior(probe, question), plan.cases[0], plan, records, missing)
+    path = folder / QUESTION
+    try:
+        saved: Saved = lines.built(Saved, files.parse_json(files.read(path)), "question")
+    except FileNotFoundError:
+        what = f"{folder.name} is an advice of an older version"
+        raise StorageError(what, REPEAT) from None
+    except OSError as error:
+        raise StorageError(f"{path}: {error.strerror}", REPEAT) from error
+    except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError) as error:
+        raise StorageError(f"{path} is not readable by this version: {error}", REPEAT) from error
+    except RecursionError:
+        raise StorageError(f"{path} is nested too deeply", REPEAT) from None
+    return answer(saved, plan.cases[0], plan, records)
 
 
-def is_of_this_version(folder: Path) -> bool:
-    """Whether a run was saved by this study."""
-    return (folder / QUESTION).exists()
+def _save(saved: Saved, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    journal.replace(folder / QUESTION, f"{json.dumps(asdict(saved), indent=1)}\n")
 
 
-def _save(question: Question, probe: Probe, missing: Sequence[str], folder: Path) -> None:
-    values = {"question": asdict(question), "probe": asdict(probe), "missing": [*missing]}
-    journal.replace(folder / QUESTION, f"{json.dumps(values, indent=1)}\n")
+def _subject(
+    saved: Saved, cases: Sequence[Case], records: Sequence[Record]
+) -> Function | Application:
+    if saved.probe is not None:
+        return Function(saved.probe)
+    if not any(application.is_probe(each) and each.result.rate for each in records):
+        raise RunError("the application was not measured", REPEAT)
+    return application.of_records(saved.kinds, saved.name, cases, records)
 
 
-def _built(values: Any) -> tuple[Question, Probe, tuple[str, ...]]:
-    return (
-        lines.built(Question, values["question"], "question"),
-        lines.built(Probe, values["probe"], "probe"),
-        tuple(map(str, values["missing"])),
-    )
+def _check_response_time(question: Question, subject: Function | Application) -> None:
+    """Raise RunError if a single request takes longer than the required p99."""
+    limit_s, alone_s = question.p99_s, subject.alone_s
+    if limit_s is None or alone_s <= limit_s:
+        return
+    what = f"no set-up reaches a p99 of {seconds(limit_s)}: a call alone takes {seconds(alone_s)}"
+    raise RunError(what, "make it faster, or increase p99=")
 
 
-def _probe(case: Case, question: Question) -> Probe:
-    with hold_for(case) as upstream:
-        try:
-            return probe_measurement.measure(case, upstream, question.users or PROBE_USERS)
-        except InterruptedProbe:
-            raise KeyboardInterrupt from None
-
-
-def _servers() -> tuple[list[str], list[str]]:
-    """Return the servers that are installed, and those that are not."""
-    installed: list[str] = []
-    missing: list[str] = []
-    for name in SERVERS:
-        needs = catalog.find_server(name).needs
-        is_installed = all(importlib.util.find_spec(each) is not None for each in needs)
-        (installed if is_installed else missing).append(name)
-    return installed, missing
-
-
-def _no_candidate(prior: Prior) -> RunError:
+def _no_candidate(prior: Prior, case: Case) -> RunError:
     """Return why no set-up is possible."""
-    limit_mib = prior.question.memory_mib
-    smallest = prior.memory_mib(Setup("loop", LOOPS))
-    if limit_mib is not None and smallest > limit_mib:
-        return constraints.too_little_memory(limit_mib, "set-up", "one process", smallest)
-    what = f"{prior.probe.task} fails in every set-up if several calls run at once"
+    limit_mib, least_mib = prior.question.memory_mib, prior.costs.process_mib
+    if limit_mib is not None and least_mib > limit_mib:
+        what = f"no set-up fits into {limit_mib:.0f} MiB: one process needs {least_mib:.0f} MiB"
+        return RunError(what, "increase memory=")
+    if prior.question.isolate:
+        return RunError(f"no server here isolates the calls of {case.task}", "leave out isolate=")
+    what = f"{case.task} fails in every set-up if several calls run at once"
     return RunError(what, "fix the function first")

@@ -1,1 +1,0 @@
-"""Advice: probe a function, predict each strategy's rate, measure the best ones, and choose."""

@@ -1,1 +1,0 @@
-"""The inputs of the model: the probe of a function, and the overheads of the strategies."""

@@ -1,1 +1,0 @@
-"""The answer to advice for an application, as text and as JSON."""

@@ -1,0 +1,214 @@
+"""A user's application: the servers that can serve it, and the causes of its limit."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from offload.bench.analysis import application_causes
+from offload.bench.analysis.application_causes import NOT_FIXABLE, Cause, Kind
+from offload.bench.records.record import LONG, Record
+from offload.bench.target import application_kind
+from offload.errors import MachineError
+from offload.registry import catalog, places, requirements
+from offload.registry.entries import Entry
+from offload.reports import application as causes_in_words
+from offload.studies.advise import costs
+from offload.studies.advise.costs import Costs
+from offload.studies.advise.evidence import THREADS, Evidence, Setup, kind_of
+from offload.studies.advise.result import ALONE, setup_of
+from offload.suites import Case, Request
+
+# The usual choice of each kind first; servers that are not named here follow.
+ORDER = (
+    "uvicorn_httptools",
+    "gunicorn_gthread",
+    "uvicorn_workers",
+    "granian_wsgi",
+    "granian_asgi",
+    "waitress",
+    "gunicorn_uvicorn",
+    "gunicorn_sync",
+    "gunicorn_asgi",
+    "gunicorn_gevent",
+    "hypercorn",
+    "uvicorn_h11",
+)
+TITLES = {"asgi": "ASGI", "wsgi": "WSGI"}
+PROBE_USERS = 64  # of the one process that is measured alone, without users=
+MEMORY_GAIN = 0.9  # preload is advised if it reduces the memory of a worker below this share
+
+
+@dataclass(frozen=True)
+class WorkerMemory:
+    """The memory of the largest process in MiB: its PSS, and the part that it does not share."""
+
+    pss: float | None
+    private: float | None
+
+    @property
+    def text(self) -> str:
+        """The memory in words."""
+        private = "" if self.private is None else f", {self.private:.0f} MiB of it private"
+        return f"{self.pss or 0.0:.0f} MiB per worker (PSS){private}"
+
+
+@dataclass(frozen=True)
+class Application:
+    """An application: its kinds (asgi, wsgi), and its name in its module (None for Django).
+
+    `alone_s` is the response time of a single request. `causes` were found for one process, and
+    `remaining` for the chosen set-up. `worker` is the memory of one of its processes, `preloaded`
+    the same with the application imported before the fork.
+    """
+
+    kinds: tuple[str, ...]
+    name: str | None
+    costs: Costs
+    alone_s: float
+    users: int
+    request: Request | None = None
+    causes: tuple[Cause, ...] = ()
+    remaining: tuple[Cause, ...] = ()
+    worker: WorkerMemory | None = None
+    preloaded: WorkerMemory | None = None
+
+    def title(self, case: Case) -> str:
+        """Return its name and its request, for a headline."""
+        sent = case.request.short_form if case.request else "GET /"
+        return f"{places.display_name(case.task)}, {sent}"
+
+    @property
+    def fixable(self) -> bool:
+        """Whether a cause that a change of the application removes limits the chosen set-up."""
+        return bool({cause.kind for cause in self.remaining or self.causes} - NOT_FIXABLE)
+
+    @property
+    def gains_by_preload(self) -> bool:
+        """Whether a preloaded worker needs less than MEMORY_GAIN of the memory."""
+        one, other = self.worker, self.preloaded
+        if one is None or other is None or one.pss is None or other.pss is None:
+            return False
+        return other.pss < MEMORY_GAIN * one.pss
+
+    def why(self) -> Iterator[str]:
+        """Yield the causes of its limit; say which ones do not limit the chosen set-up."""
+        if not self.causes:
+            yield "What limits one process is unknown: figures that would show it are missing."
+        remaining = {cause.kind for cause in self.remaining}
+        for cause in self.causes:
+            words = causes_in_words.advice(cause, self.users)
+            is_over = remaining and cause.kind is not Kind.NOTHING and cause.kind not in remaining
+            over = " It does not limit the advised size." if is_over else ""
+            yield f"{words[0].upper()}{words[1:]}{over}"
+
+    def notes(self, best: Evidence) -> Iterator[str]:
+        """Yield what the reader must know of the application in the chosen set-up."""
+        if self.fixable:
+            yield "Fix the cause first, then repeat: the advice will change."
+        if self.worker is not None and self.worker.pss is not None:
+            yield f"{self.worker.text}."
+        if self.preloaded is not None and self.preloaded.pss is not None:
+            saves = "" if self.gains_by_preload else ", which saves little"
+            yield f"Imported before the fork (preload): {self.preloaded.text}{saves}."
+        elif best.setup.processes > 1 and not catalog.find_server(best.setup.server).can_preload:
+            yield f"{best.setup.server} cannot preload."
+
+    def values(self) -> dict[str, Any]:
+        """Return the values of its own in the JSON object."""
+        return {
+            "kinds": [*self.kinds],
+            "request": None if self.request is None else dict(self.request.masked),
+            "alone_s": self.alone_s,
+            "worker_memory_mib": self.worker and asdict(self.worker),
+            "preloaded_worker_memory_mib": self.preloaded and asdict(self.preloaded),
+            "causes": [asdict(cause) for cause in self.causes],
+            "remaining_causes": [asdict(cause) for cause in self.remaining],
+        }
+
+
+def find(case: Case) -> tuple[tuple[str, ...], str | None]:
+    """Return the kinds of an application and its name; raise the error of its import."""
+    found = application_kind.find(case.task, case.python, case.path)
+    return found.kinds, found.name
+
+
+def servers(kinds: Sequence[str], python: str | None) -> list[str]:
+    """Return the servers that can serve an application of `kinds` here, the usual ones first.
+
+    With another interpreter, `python`, missing servers are installed at their start. Raise
+    MachineError if there is no server.
+    """
+    entries = [e for e in catalog.servers().values() if e.serves in kinds]
+    found = [e for e in entries if python is not None or not _missing(e)]
+    if not found:
+        lacking = _missing(min(entries, key=lambda e: _rank(e.name)))
+        what = f"no server here can serve {' or '.join(TITLES[kind] for kind in kinds)}"
+        raise MachineError(f"{what}: {' and '.join(lacking)} missing", requirements.remedy(lacking))
+    return sorted((e.name for e in found), key=_rank)
+
+
+def probe_setup(server: str, users: int) -> Setup:
+    """Return the set-up whose costs are measured: one process, with a thread for each user."""
+    entry = catalog.find_server(server)
+    kind = kind_of(entry)
+    if kind != THREADS:
+        return Setup(server, kind)
+    return Setup(server, kind, 1, 1 if entry.workers_are == "processes" else users)
+
+
+def of_records(
+    kinds: tuple[str, ...], name: str | None, cases: Sequence[Case], records: Sequence[Record]
+) -> Application:
+    """Return the application from the record of one process alone; there is one with a rate."""
+    found = next(each for each in records if is_probe(each) and each.result.rate)
+    case = cases[found.trial.place or 0]
+    return Application(
+        kinds,
+        name,
+        costs.of_application(found, setup_of(case).workers),
+        found.baseline.alone_s or 0.0,
+        case.users,
+        case.request,
+        tuple(application_causes.of_case([found])),
+    )
+
+
+def in_setup(
+    known: Application, setup: Setup, cases: Sequence[Case], records: Sequence[Record]
+) -> Application:
+    """Return an application with the causes and the memory of a set-up."""
+    own = {place for place, case in enumerate(cases) if setup_of(case) == setup}
+    preload = {place for place in own if cases[place].settings.get("preload") == "yes"}
+    found = [each for each in records if each.trial.place in own - preload and not is_probe(each)]
+    windows = [each for each in found if each.trial.kind != LONG]
+    return replace(
+        known,
+        remaining=tuple(application_causes.of_case(windows)),
+        worker=_memory(found),
+        preloaded=_memory([each for each in records if each.trial.place in preload]),
+    )
+
+
+def is_probe(record: Record) -> bool:
+    """Whether a record is of one process alone."""
+    return record.trial.round == ALONE
+
+
+def _memory(records: Sequence[Record]) -> WorkerMemory | None:
+    """Return the memory of a worker in the last record in which it is known."""
+    found = [r.application for r in records if r.application.worker_pss_mib is not None]
+    return WorkerMemory(found[-1].worker_pss_mib, found[-1].worker_private_mib) if found else None
+
+
+def _missing(entry: Entry) -> list[str]:
+    if entry.needs_python > sys.version_info[:2]:
+        return ["a newer Python"]
+    return [name for name in entry.needs if importlib.util.find_spec(name) is None]
+
+
+def _rank(server: str) -> int:
+    return ORDER.index(server) if server in ORDER else len(ORDER)

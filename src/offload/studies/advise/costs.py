@@ -1,0 +1,109 @@
+"""What one request costs: from calls of a function, or from one process of a server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from offload import cores
+from offload.bench.records.record import Record
+from offload.studies.advise import probe as probes
+from offload.studies.advise.evidence import LOOPS, POOL, THREADS
+from offload.studies.advise.probe import Probe
+
+# CPU time of the server for a request, and the part of it that runs one after the other, in s, at
+# the speed of PYTHON_S (typical values, Tornado and gunicorn, Python 3.11). LOAD_S is the tool's.
+OVERHEAD_S = {LOOPS: (0.34e-3, 0.30e-3), THREADS: (0.44e-3, 0.35e-3), POOL: (0.55e-3, 0.40e-3)}
+LOAD_S = 0.15e-3
+PYTHON_S = 0.02  # duration of fixed work in Python on the machine of these values, in s
+PROCESS_MIB = 20.0  # of a process whose memory is unknown
+OWN_LIMIT = 0.9  # share of the bound by the CPU, below which one process limits its own rate
+LEAST_S = 1e-6
+
+
+@dataclass(frozen=True)
+class Cost:
+    """The times of one request in s.
+
+    `cpu_s` is the CPU time of the server and the load tool. `serial_s` is the time for which it
+    keeps its process from running another request, because of the GIL or the event loop; None if
+    nothing in the process limits it. `slot_s` is the time for which it occupies a thread or worker.
+    """
+
+    cpu_s: float
+    serial_s: float | None
+    slot_s: float
+
+
+@dataclass(frozen=True)
+class Costs:
+    """The costs of a request by what runs it (LOOPS, THREADS, POOL); memory in MiB.
+
+    `cores` are those that can be used on average. `is_awaited`: event loops run any number of
+    requests at once. `fails` are the kinds in which requests fail beside each other, and
+    `fails_in_processes` says the same of several processes. `blocks_s` is the time in s for which a
+    request blocks an event loop. `process_mib` is the memory of a process, `call_mib` that of a
+    request in progress, and `leak_mib` the growth by each request, if that is known.
+    """
+
+    of: Mapping[str, Cost]
+    cores: float
+    is_awaited: bool
+    fails: frozenset[str] = frozenset()
+    fails_in_processes: bool = False
+    blocks_s: float = 0.0
+    process_mib: float = PROCESS_MIB
+    call_mib: float = 0.0
+    leak_mib: float | None = None
+
+
+def of_function(probe: Probe) -> Costs:
+    """Return the costs of a function, with typical overheads at the speed of this machine."""
+    call, speed = probe.call, (probe.python_s or PYTHON_S) / PYTHON_S
+    wall_s = max(call.wall_s - call.queued_s, LEAST_S)
+    serial_s = {LOOPS: probe.on_loop_s, THREADS: call.held_s, POOL: 0.0}
+
+    def cost(kind: str) -> Cost:
+        cpu_s, after_another_s = (speed * each for each in OVERHEAD_S[kind])
+        whole_s = call.cpu_s + cpu_s + speed * LOAD_S
+        return Cost(whole_s, serial_s[kind] + after_another_s, wall_s)
+
+    fails = {LOOPS} if probe.fails(probes.LOOP) else set()
+    fails |= {THREADS} if probe.is_unsafe_in_threads else set()
+    in_threads = (point.worker_mib or 0.0 for point in probe.of_kind(probes.THREADS))
+    return Costs(
+        {kind: cost(kind) for kind in OVERHEAD_S},
+        probe.capacity,
+        probe.is_coroutine,
+        frozenset(fails),
+        probe.fails(probes.PROCESSES),
+        probe.on_loop_s,
+        probe.process.imported_mib or PROCESS_MIB,
+        max(in_threads, default=0.0),
+        probe.process.leak_mib,
+    )
+
+
+def of_application(record: Record, threads: int | None) -> Costs:
+    """Return the costs of a request to an application, from one process of a server under load.
+
+    `threads` are those of the process; None: an event loop. The costs of other servers are assumed
+    to be the same.
+    """
+    rate, completed = record.result.rate or 1.0, record.result.completed or 1
+    server_s = (record.resources.cpu_ms_per_request or 0.0) / 1000
+    cpu_s = max(LEAST_S, server_s + (record.load.cpu_s or 0.0) / completed)
+    alone_s = record.baseline.alone_s or 1 / rate
+    blocked_s = record.tasks.alone_blocked_s
+    slot_s = alone_s if blocked_s is None else blocked_s + server_s
+    shared = [cores.capacity() / cpu_s, record.case.users / alone_s]
+    if threads is not None:
+        shared.append(threads / max(slot_s, LEAST_S))
+    serial_s = 1 / rate if rate < OWN_LIMIT * min(shared) else None
+    found = Cost(cpu_s, serial_s, max(slot_s if threads is not None else alone_s, LEAST_S))
+    return Costs(
+        dict.fromkeys(OVERHEAD_S, found),
+        cores.capacity(),
+        threads is None,
+        process_mib=record.application.worker_pss_mib or PROCESS_MIB,
+    )

@@ -1,0 +1,84 @@
+"""A function for which advice is asked: what its calls cost, and the servers that can call it."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from offload.bench.target.needed_upstream import hold_for
+from offload.registry import catalog, places
+from offload.studies.advise import costs, probe_measurement
+from offload.studies.advise.choice import LOOP_S, Question
+from offload.studies.advise.costs import Costs
+from offload.studies.advise.evidence import LOOPS, Evidence
+from offload.studies.advise.probe import Probe
+from offload.suites import Case
+from offload.units import percent, seconds
+
+SERVERS = ("loop", "prefork", "threads", "gunicorn_gthread", "processes", "pipes")
+PROBE_USERS = 64  # calls at once of a coroutine in the probe, without users=
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function, and what its calls cost without a server."""
+
+    probe: Probe
+
+    @cached_property
+    def costs(self) -> Costs:
+        """The costs of a request."""
+        return costs.of_function(self.probe)
+
+    @property
+    def alone_s(self) -> float:
+        """The time of one call in s."""
+        return self.probe.call.wall_s
+
+    def title(self, case: Case) -> str:
+        """Return its name, for a headline."""
+        return places.display_name(case.task)
+
+    def why(self) -> Iterator[str]:
+        """Yield what a call costs."""
+        call = self.probe.call
+        holds = "" if call.hold is None else f"; it holds the GIL for {percent(call.hold)} of that"
+        yield (
+            f"A call alone takes {seconds(call.wall_s)}: {seconds(call.cpu_s)} of CPU and "
+            f"{seconds(call.wait_s)} of waiting{holds}."
+        )
+
+    def notes(self, best: Evidence) -> Iterator[str]:
+        """Yield what the reader must know of the function in the chosen set-up."""
+        setup, call, blocks_s = best.setup, self.probe.call, self.probe.on_loop_s
+        if setup.slots is not None and setup.slots > 1 and call.wait_s > call.cpu_s:
+            yield f"It opens up to {setup.slots} connections to what it calls."
+            yield "If that takes twice as long, it needs twice as many threads or workers."
+        if setup.kind == LOOPS and blocks_s > LOOP_S:
+            blocks = f"A call blocks the event loop for {seconds(blocks_s)}"
+            fix = " Move the blocking part to a thread first." if self.probe.is_coroutine else ""
+            yield f"{blocks}: health checks wait behind it.{fix}"
+
+    def values(self) -> dict[str, Any]:
+        """Return the values of its own in the JSON object."""
+        return {"alone_s": self.alone_s}
+
+
+def measure(case: Case, question: Question) -> Function:
+    """Measure what the calls of a function cost, in 10 s; raise UserError if it fails."""
+    with hold_for(case) as upstream:
+        return Function(probe_measurement.measure(case, upstream, question.users or PROBE_USERS))
+
+
+def servers() -> tuple[list[str], list[str]]:
+    """Return the servers that are installed, and those that are not."""
+    installed: list[str] = []
+    missing: list[str] = []
+    for name in SERVERS:
+        needs = catalog.find_server(name).needs
+        is_installed = all(importlib.util.find_spec(each) is not None for each in needs)
+        (installed if is_installed else missing).append(name)
+    return installed, missing

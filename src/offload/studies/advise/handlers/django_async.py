@@ -1,0 +1,79 @@
+"""Django (ASGI), served by uvicorn."""
+
+from __future__ import annotations
+
+from offload.studies.advise.handlers import _asgi, _django, _program
+from offload.studies.advise.handlers._program import Plan
+
+PACKAGES = (_django.PACKAGE, *_asgi.SERVER)
+NOTE = (
+    "Django passes each ASGI request through several threads, which takes about 1 ms of CPU. The "
+    "rates of this answer are Tornado's: if a call needs less than 5 ms of CPU, the rate of Django "
+    "may be much lower."
+)
+IMPORTS = (*_django.IMPORTS, "from django.core.asgi import get_asgi_application")
+POOL_IMPORTS = {
+    "threads": ("from concurrent.futures import ThreadPoolExecutor",),
+    "processes": (*_program.POOL_IMPORTS, *_asgi.CLEANUP_IMPORTS),
+    "pipes": ("from pipepool import PipePool",),
+}
+VIEW = """\
+async def answer(request):
+    {body}
+    {response}"""
+APPLICATION = """\
+{urls}
+django_app = get_asgi_application()
+
+
+async def app(scope, receive, send):
+    if scope["type"] != "lifespan":  # Django handles no lifespan events
+        return await django_app(scope, receive, send)
+    {opened}
+    await send({{"type": "lifespan.startup.complete"}})
+    await receive()
+    {closed}
+    await send({{"type": "lifespan.shutdown.complete"}})"""
+POOL = {"threads": "pool = ThreadPoolExecutor({workers})", "pipes": "pool = PipePool({workers})"}
+OPENED = {
+    "threads": "await receive()",
+    "processes": "global pool\nawait receive()\npool = start_pool()",
+    "pipes": "await receive()\nawait pool.start()",
+}
+CLOSED = {
+    "threads": "pool.shutdown()",
+    "processes": f"pool.shutdown()\n{_asgi.CLEANUP}",
+    "pipes": "await pool.close()",
+}
+RUN = {
+    "threads": "body = await asyncio.get_running_loop().run_in_executor(pool, {sent})",
+    "pipes": "body = await pool.run({sent})",
+}
+
+
+def handler(plan: Plan) -> tuple[str, str]:
+    """Return the program and the command that starts it."""
+    pool = POOL.get(plan.strategy, "").format(workers=plan.workers)
+    blocks = ["\n\n".join(filter(None, [_django.SETTINGS, pool])), *plan.wrapper]
+    if plan.strategy == "processes":
+        blocks.append(_program.START_POOL.format(workers=plan.workers))
+    blocks.append(VIEW.format(body=_program.indent(_body(plan), 4), response=_django.RESPONSE))
+    blocks.append(_application(plan))
+    imports = [*IMPORTS, *POOL_IMPORTS.get(plan.strategy, ())]
+    # Otherwise uvicorn would serve requests even if the pool does not start.
+    lifespan = " --lifespan on" if plan.is_executed else ""
+    return _program.program(plan, "Django", imports, *blocks), _asgi.start(plan) + lifespan
+
+
+def _body(plan: Plan) -> str:
+    if plan.strategy == "processes":
+        return "global pool\n" + _program.IN_POOL.format(pool="pool", sent=plan.executor_function)
+    return RUN.get(plan.strategy, plan.on_loop).format(sent=plan.executor_function)
+
+
+def _application(plan: Plan) -> str:
+    if not plan.is_executed:
+        return f"{_django.URLS}\napp = get_asgi_application()"
+    opened = _program.indent(OPENED[plan.strategy], 4)
+    closed = _program.indent(CLOSED[plan.strategy], 4)
+    return APPLICATION.format(urls=_django.URLS, opened=opened, closed=closed)

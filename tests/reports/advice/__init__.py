@@ -1,1 +1,0 @@
-"""Tests of the advice in words and code."""
