@@ -9,7 +9,7 @@ import pytest
 
 from offload.bench.experiments.block import MANY_ROUNDS
 from offload.bench.experiments.gate import PASSED, RED, evaluate
-from offload.bench.planning import decision, plan_file, schedule, selection, time_budget
+from offload.bench.planning import decision, plan_file, schedule, time_budget
 from offload.bench.planning.plan import Plan
 from offload.bench.records import journal
 from offload.bench.records.record import Record
@@ -26,7 +26,7 @@ def followed(made: Plan, values: Rates) -> tuple[list[Record], Counter[int | Non
     while todo := schedule.due(made, found):
         for each in todo:
             if not decision.is_finished(made, each.block, found):
-                places = selection.places(made, each.block, found)
+                places = decision.places(made, each.block, found)
                 found += [window(made, p, each.number, **values(p, each.number)) for p in places]
     return found, Counter(block for block, _ in {(r.trial.block, r.trial.round) for r in found})
 

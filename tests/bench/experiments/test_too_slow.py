@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from offload.bench.experiments.block import ReadyServer, StartedServer
-from offload.bench.planning import selection
+from offload.bench.planning import decision
 from offload.bench.planning.blocks import Block
 from offload.bench.planning.decision import is_finished
 from offload.bench.planning.plan import Plan
@@ -84,7 +84,7 @@ def test_a_case_that_is_too_slow_has_no_second_round() -> None:
         )
         for place, case in enumerate(cases)
     ]
-    assert selection.places(plan, 0, windows) == [0]
+    assert decision.places(plan, 0, windows) == [0]
     only = [changed(windows[1], block=1)]
     assert is_finished(plan, 1, only)
     assert {each.block for each in due(plan, only)} == {0}

@@ -15,19 +15,6 @@ POOL = Case("threads", "sleep_shortest_sync", users=4, settings={"workers": 1}) 
 
 
 @pytest.mark.server
-def test_the_rate_is_the_same_share_of_the_capacity_of_the_moment() -> None:
-    trial = builder.new_trial("test", kind=LONG, seed=1)
-    outdated = 10.0  # requests/s: far below that of one thread
-    [record] = open_loop.measure(
-        POOL, [Arrivals(0.5 * outdated)], trial, None, capacity=open_loop.Capacity(outdated, 1.0)
-    )
-    assert record.problem is None
-    assert record.case.asked_rate is not None
-    assert 20 < record.case.asked_rate < 250  # half of what one thread reaches: at most 500/s
-    assert record.result.rate == pytest.approx(record.case.asked_rate, rel=0.5)
-
-
-@pytest.mark.server
 @pytest.mark.slow
 def test_random_arrivals_differ_from_load_to_load_and_from_round_to_round() -> None:
     def offered(number: int, loads: int) -> list[int | None]:
