@@ -11,6 +11,7 @@ import importlib
 import importlib.util
 import inspect
 import os
+import shlex
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
@@ -18,7 +19,7 @@ from types import ModuleType
 from typing import Any
 
 from offload.errors import MachineError, UsageError
-from offload.registry import catalog, inputs, requirements
+from offload.registry import catalog, inputs, places, requirements
 from offload.tasks import _failure, _inputs, _user_module
 from offload.tasks._failure import TaskFailed
 
@@ -51,8 +52,9 @@ def resolve(name: str) -> Callable[[], Any]:
         return _inputs.bind(found, task, given)
     if callable(found):
         if required := _required(found):
-            call = f"give it arguments as {own or name}(@file.json)"
-            raise UsageError(f"{name!r} needs {', '.join(required)}", call)
+            call = shlex.quote(f"{places.display_name(name)}(@file.json)")
+            fix = f"give it arguments as {call}, a file with a JSON list or object"
+            raise UsageError(f"{name!r} needs {', '.join(required)}", fix)
         function: Callable[[], Any] = found
         return function
     if found is not None:

@@ -97,6 +97,26 @@ def test_for_a_file_without_a_function_its_functions_are_listed(tmp_path: Path, 
 
 
 @pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        ("shop", "shop is a module, not a function: write shop:FUNCTION, it has quote"),
+        ("web.shop", "web.shop is a module, not a function: write web.shop:FUNCTION, it has price"),
+        ("shop.quote", "'shop.quote' does not name a function: write shop:quote"),
+        ("web.shop.price", "'web.shop.price' does not name a function: write web.shop:price"),
+    ],
+)
+def test_a_module_is_not_taken_for_a_task_and_a_colon_is_before_the_function(
+    tmp_path: Path, word: str, expected: str
+) -> None:
+    (tmp_path / "web").mkdir()
+    (tmp_path / "shop.py").write_text("def quote(): 1\n")
+    (tmp_path / "web" / "shop.py").write_text("def price(): 1\n")
+    with pytest.raises(UsageError) as caught:
+        catalog.find_task(word, str(tmp_path))
+    assert str(caught.value) == expected
+
+
+@pytest.mark.parametrize(
     ("content", "expected"),
     [
         ("x = 1\n", r"shop\.py:FUNCTION, it has no public function yet"),

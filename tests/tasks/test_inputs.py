@@ -99,7 +99,8 @@ def test_wrong_inputs_are_one_line(shop: str, inputs: str, said: str) -> None:
 
 
 def test_a_function_that_needs_arguments_reports_how_to_pass_them(shop: str) -> None:
-    with pytest.raises(UsageError, match=r"needs item: give it arguments as quote\(@file.json\)"):
+    call = r"'shop.py:quote\(@file.json\)', a file"  # quoted for a shell
+    with pytest.raises(UsageError, match=f"needs item: give it arguments as {call}"):
         tasks.resolve(f"{shop}:quote")
     with pytest.raises(UsageError, match="takes no arguments"):
         catalog.find_task("noop_sync(@list.json)")

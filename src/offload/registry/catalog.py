@@ -128,12 +128,9 @@ def find_task(word: str, folder: str | None = None) -> Entry:
     if given is not None:
         return _with_inputs(find_task(task, folder), given)
     if file := USER_FILE.fullmatch(word):
-        where = file["where"]
-        functions = [entry.name for entry in entries.read_functions(_user_file(where))]
-        listed = functions[:MAX_LISTED] + ["..."] * (len(functions) > MAX_LISTED)
-        has = f"it has {', '.join(listed)}" if functions else "it has no public function yet"
-        raise UsageError(f"{where} is a file, not a function", f"write {where}:FUNCTION, {has}")
+        raise _without_function("file", file["where"], _user_file(file["where"]))
     user_task = USER_TASK.fullmatch(word)
+    folders = [str(places.task_folder(folder)), *sys.path]
     if user_task is None:
         if word.count(":") > 1:
             what = f"{word[:200]!r} has several colons"
@@ -146,15 +143,34 @@ def find_task(word: str, folder: str | None = None) -> Entry:
             raise UsageError(
                 f"{word!r} is a server, but a task is expected", "offload list shows both"
             )
+        if word not in found:
+            _check_module(word, folders)
         return _find("tasks", word, found)
     where = user_task["where"]
     if where.endswith(".py"):
         path: Path | None = _user_file(where)
         word = f"{path}:{user_task['function']}"
     else:
-        path = source.module_file(where, [str(places.task_folder(folder)), *sys.path])
+        path = source.module_file(where, folders)
     constants = {} if path is None else source.readable_constants(path)
     return Entry(word, path or Path(), "a user's own function", constants, {})
+
+
+def _check_module(word: str, folders: list[str]) -> None:
+    """Raise UsageError if a word is the name of a module, or of its function after a dot."""
+    if path := source.module_file(word, folders):
+        raise _without_function("module", word, path)
+    where, _, function = word.rpartition(".")
+    if where and source.module_file(where, folders):
+        raise UsageError(f"{word!r} does not name a function", f"write {where}:{function}")
+
+
+def _without_function(kind: str, where: str, path: Path) -> UsageError:
+    """Return the error for a file or module that is named without one of its functions."""
+    functions = [entry.name for entry in entries.read_functions(path)]
+    listed = functions[:MAX_LISTED] + ["..."] * (len(functions) > MAX_LISTED)
+    has = f"it has {', '.join(listed)}" if functions else "it has no public function yet"
+    return UsageError(f"{where} is a {kind}, not a function", f"write {where}:FUNCTION, {has}")
 
 
 def _with_inputs(task: Entry, given: str) -> Entry:

@@ -22,7 +22,7 @@ NAME = "quote"
 @pytest.mark.parametrize(
     ("task", "exit_code", "message"),
     [
-        ("bad:needs", 2, "'bad:needs' needs symbol: give it arguments as needs(@file.json)"),
+        ("bad:needs", 2, "'bad:needs' needs symbol: give it arguments as 'bad:needs(@file.json)'"),
         ("bad:NAME", 2, "'NAME' in bad is not a function: name one"),
         ("missing:quote", 2, "no module 'missing'"),
         ("app=bad:NAME", 2, "NAME"),
@@ -53,4 +53,5 @@ def test_commands_report_it_in_one_line_before_they_measure(words: str, tmp_path
     assert (said.returncode, said.stdout, "[round" in said.stderr) == (2, "", False), said.stderr
     [line] = said.stderr.splitlines()
     assert line.startswith("error: ")
-    assert "needs symbol: give it arguments as needs(@file.json)" in line
+    call = f"'{tmp_path}/bad.py:needs(@file.json)'"  # quoted for a shell
+    assert f"needs symbol: give it arguments as {call}" in line

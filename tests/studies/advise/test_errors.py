@@ -43,7 +43,7 @@ async def alone():
         ("bad:ends", 5, "calling bad:ends ended the process (exit code 3): fix the function"),
         ("bad:exits", 5, "every call failed: bad:exits raised SystemExit: 3 (line 5): fix"),
         ("bad:number", 5, "every call failed: bad:number returned int: a task returns bytes"),
-        ("bad:needs", 2, "'bad:needs' needs symbol: give it arguments as needs(@file.json)"),
+        ("bad:needs", 2, "'bad:needs' needs symbol: give it arguments as 'bad:needs(@file.json)'"),
         ("bad:NAME", 2, "'NAME' in bad is not a function: name one"),
         ("bad:number()", 2, "'bad:number()' does not name a function: a task of your own is"),
         ("bad:fails_often", 5, "no set-up worked: answered 500: bad:fails_often raised"),
