@@ -232,6 +232,7 @@ def test_a_name_for_no_python_is_reported_as_missing(
 def test_list_names_everything_and_bare_fab_every_command() -> None:
     names = [*catalog.servers(), *catalog.tasks(), *catalog.drivers(), *catalog.suites()]
     listed = fab_here("list").stdout
+    assert max(map(len, listed.splitlines())) <= 100
     assert [name for name in names if f" {name} " not in listed] == []
     assert "run_all_load_tests" in fab_here().stdout
     bare = fab().stdout.splitlines()

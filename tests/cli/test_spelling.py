@@ -171,6 +171,8 @@ def run_command(*words: str) -> tuple[int, str, str]:
         ["-h", "run_server:3"],
         ["run-server", "--help"],
         ["run-server:3", "--help"],
+        ["help", "run-server"],
+        ["help:run-server"],
     ],
 )
 def test_help_takes_every_spelling_of_a_command(words: list[str]) -> None:
@@ -178,6 +180,7 @@ def test_help_takes_every_spelling_of_a_command(words: list[str]) -> None:
     assert (code, "Serve a task with a server until Ctrl-C" in help_, errors) == (0, True, "")
     assert run_command(*words) == (code, help_, errors)
     assert offload_here("run_server", "--help").stdout == help_
+    assert offload_here("help", "run_server").stdout == help_
 
 
 def test_help_of_an_unknown_command_is_one_line_with_a_suggestion() -> None:
@@ -189,7 +192,8 @@ def test_help_of_an_unknown_command_is_one_line_with_a_suggestion() -> None:
 
 def test_the_program_lists_its_commands_and_its_version() -> None:
     listed = offload_here("--help").stdout
-    assert listed == offload_here().stdout == offload_here("--list").stdout
+    for words in ([], ["--list"], ["help"]):
+        assert offload_here(*words).stdout == listed
     assert [name for name in OFFLOAD.commands if f"  {name} " not in listed] == []
     assert offload_here("--version").stdout == f"offload {program.__version__}\n"
 

@@ -32,6 +32,8 @@ def main(program: Fab) -> None:
 
 def run_all(words: Sequence[str], hosts: str = "", more: Sequence[str] = ()) -> int:
     """Run the commands of a line until one fails; return its exit code."""
+    if words[0].partition(":")[0] == "help":
+        return OFFLOAD.run([*words[0].split(":"), *words[1:]])
     with OFFLOAD.errors() as ended:
         for command in [*commands_of(words, hosts)]:
             if ended.code == 0:

@@ -157,8 +157,6 @@ AdviseIsolate = Annotated[str, option("isolate", "yes: a call that crashes must 
     "default: no", LOAD, YES_OR_NO)]
 AdviseBudget = Annotated[float | None, option("budget", "seconds until the answer; default: 90, or "
     "180 if a call takes more than 50 ms; for an application 120", LOAD, number(30.0, 3600.0))]
-AdvisePythons = Annotated[str, option("pythons", "gone: repeat the command with python= for each "
-    "interpreter", SERVER)]
 
 # run_all_load_tests
 RunAllLoadTestsQuick = Annotated[bool, option("quick", "only the 14 published rows, at most 14 "

@@ -34,7 +34,9 @@ YES, NO = ("yes", "true", "on", "1"), ("no", "false", "off", "0")
 GONE = {  # commands of the last release, and what to use instead
     "predict": "use offload advise, with budget=30 for less time",
 }
+HELP = ("-h", "--help", "help")
 REPLACED = {  # options of the last release, and what to write instead
+    ("advise", "pythons"): "repeat the command with python= for each interpreter",
     ("compare_runs", "ensure"): "use min_rate=100 and max_p99=50ms, which limit each of its cases",
     ("run_load_test", "processes"): "use load_processes=, the processes of the load tool",
     ("run_server", "threads"): "use runtime_threads= for granian, workers= for other servers",
@@ -122,9 +124,9 @@ class Program:
                 print(word)
         elif first == "--version":
             print(f"{self.name} {__version__}")
-        elif first in ("-h", "--help", "--list") and not rest:
+        elif first in (*HELP, "--list") and not rest:
             print(self.overview())
-        elif first in ("-h", "--help"):
+        elif first in HELP:
             print(self.help(self.find(rest[0])))
         elif first.startswith("-"):
             raise unknown("the options", first, ["--help", "--list", "--version"])

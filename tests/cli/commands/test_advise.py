@@ -27,7 +27,7 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("connections=0", "connections"),
         ("isolate=maybe", "isolate"),
         ("users=2000", "users"),
-        ("pythons=3.14", "pythons= is gone"),
+        ("pythons=3.14", "advise has no pythons= any more: repeat the command with python="),
         ("budget=5", "budget"),
     ],
 )

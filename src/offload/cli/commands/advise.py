@@ -29,7 +29,6 @@ def advise(
     cpus: options.Cpus = None,
     budget: options.AdviseBudget = None,
     python: options.Python = "",
-    pythons: options.AdvisePythons = "",
     served: options.CaseOptions = options.CaseOptions(),
     code: options.Code = "",
     open: options.Open = False,
@@ -60,8 +59,6 @@ def advise(
     on_start = live_page.start_for_run if open else None
     if open:
         live_page.idle_s()  # raises UsageError before anything is measured
-    if pythons:
-        raise UsageError("pythons= is gone", "repeat the command with python= for each interpreter")
     if served.app:
         for name, value in {
             "a function": task,

@@ -55,13 +55,13 @@ def list() -> None:  # noqa: A001 - the command's name
         "Load drivers": catalog.drivers(),
         "Suites": catalog.suites(),
     }
-    width = max(len(name) for found in kinds.values() for name in found)
     for kind, found in kinds.items():
+        width = max(map(len, found), default=0)
         print(kind)
         for entry in found.values():
             number = "" if entry.number is None else str(entry.number)
             summary = entry.summary.removeprefix(f"{entry.name}: ")
-            print(f"  {number:1} {entry.name:{width}}  {summary}".rstrip())
+            print(_row(f"  {number:1} {entry.name:{width}}  ", summary))
             for word, task in entry.also.items():
                 print(f"    {word:{width}}  The same with {task}.")
         print()
@@ -73,3 +73,9 @@ def list() -> None:  # noqa: A001 - the command's name
     print("An application of your own: app=package.module:name (with path=FOLDER), served by")
     names = ", ".join(catalog.servers_of())
     print(textwrap.fill(names, WIDTH, initial_indent="  ", subsequent_indent="  "))
+
+
+def _row(head: str, summary: str) -> str:
+    """Return a name and its summary, which continues in its own column."""
+    indent = " " * len(head)
+    return textwrap.fill(summary, WIDTH, initial_indent=head, subsequent_indent=indent).rstrip()
