@@ -83,10 +83,10 @@ def call(name: str, run: Callable[[Coroutine[Any, Any, Any]], Any] = asyncio.run
             _awaited.add(name)
             result = run(_finish(result))
     except BaseException as error:  # noqa: BLE001 - sys.exit() would end the server
-        _end_if_forked(pid, error)
+        _user_module.end_if_forked(pid, error)
         failure = _failure.from_error(name, error, _own_files.get(name))
     else:
-        _end_if_forked(pid)
+        _user_module.end_if_forked(pid)
         return _as_bytes(name, result)
     raise failure  # here: without a context, which might not be picklable
 
@@ -102,12 +102,12 @@ async def acall(name: str) -> bytes:
         if inspect.isawaitable(result):
             result = await result
     except BaseException as error:
-        _end_if_forked(pid, error)
+        _user_module.end_if_forked(pid, error)
         if _is_ending(error, caller):
             raise
         failure = _failure.from_error(name, error, _own_files.get(name))
     else:
-        _end_if_forked(pid)
+        _user_module.end_if_forked(pid)
         return _as_bytes(name, result)
     raise failure
 
@@ -160,17 +160,6 @@ def _is_ending(error: BaseException, caller: asyncio.Task[Any] | None) -> bool:
         return caller is not None and caller.cancelling() > 0
     trace = error.__traceback__  # one frame: close() raised it here, not in the task
     return isinstance(error, GeneratorExit) and trace is not None and trace.tb_next is None
-
-
-def _end_if_forked(pid: int, error: BaseException | None = None) -> None:
-    """End this process if the task has forked it from `pid`: it must not serve as a second server.
-
-    The exit code is that of Python if nothing catches the error.
-    """
-    if os.getpid() == pid:
-        return
-    code = error.code if isinstance(error, SystemExit) else error
-    os._exit(code & 0xFF if isinstance(code, int) else int(code is not None))
 
 
 def _as_bytes(name: str, result: object) -> bytes:

@@ -32,6 +32,10 @@ _LIBRARIES = tuple(
 _LOADING = threading.Lock()  # a file is loaded once, even by two threads at a time
 
 
+class _OsExit(SystemExit):
+    """A module called os._exit while it was imported."""
+
+
 def load(where: str) -> ModuleType:
     """Import a module by its dotted name or its file; raise UsageError if that fails."""
     if where.endswith(".py"):
@@ -60,7 +64,8 @@ def import_failed(where: str, error: BaseException, fix: str = "") -> UserError:
         return error
     text = " ".join(str(error).split())[:200]
     kind = type(error).__name__ + (f": {text}" if text else "")
-    what = f"importing {where} raised {kind} ({_place(where, error)})"
+    raised = f"called os._exit({text})" if isinstance(error, _OsExit) else f"raised {kind}"
+    what = f"importing {where} {raised} ({_place(where, error)})"
     if (limit := resource_limits.machine_error(what, error)) is not None:
         return limit
     is_exit = isinstance(error, SystemExit | KeyboardInterrupt)
@@ -138,14 +143,15 @@ def _as_program(file: str) -> Iterator[None]:
     """Import a module as the only file of a program: in each server and command alike.
 
     sys.argv is `[FILE]` during the import and stays so. It cannot change how this process stops:
-    os._exit raises SystemExit inside the block, and the handlers of stop signals are restored.
+    os._exit raises SystemExit inside the block, and the handlers of stop signals are restored. A
+    process that the module forks ends where its import ends.
     """
     sys.argv[:] = [file]
     importing, end = (os.getpid(), threading.get_ident()), os._exit
 
     def raise_exit(status: int) -> NoReturn:
         if (os.getpid(), threading.get_ident()) == importing and os._exit is raise_exit:
-            raise SystemExit(status)
+            raise _OsExit(status)
         end(status)
 
     handlers = {number: signal.getsignal(number) for number in STOP_SIGNALS}
@@ -153,12 +159,28 @@ def _as_program(file: str) -> Iterator[None]:
     os._exit = raise_exit
     try:
         yield
+    except BaseException as error:
+        end_if_forked(importing[0], error)
+        raise
+    else:
+        end_if_forked(importing[0])
     finally:
         os._exit = end
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         for number, handler in handlers.items():  # only the main thread can have changed them
             if signal.getsignal(number) is not handler and handler is not None:
                 signal.signal(number, handler)
+
+
+def end_if_forked(pid: int, error: BaseException | None = None) -> None:
+    """End this process if a user's code has forked it from `pid`: it must not be a second server.
+
+    The exit code is that of Python if nothing catches the error.
+    """
+    if os.getpid() == pid:
+        return
+    code = error.code if isinstance(error, SystemExit) else error
+    os._exit(code & 0xFF if isinstance(code, int) else int(code is not None))
 
 
 @contextlib.contextmanager

@@ -127,8 +127,8 @@ def test_what_is_no_function_is_reported(own: Path) -> None:
     [
         ("\n1/0", "raised ZeroDivisionError: division by zero ({}:2): fix it"),
         ("import sys\nsys.exit(7)", "raised SystemExit: 7 ({}:2): exit only below `if __name__ =="),
-        ("import os\nos._exit(7)", "raised SystemExit: 7 ({}:2): exit only below"),
-        ("from os import _exit\n_exit(0)", "raised SystemExit: 0 ({}:2): exit only below"),
+        ("import os\nos._exit(7)", "called os._exit(7) ({}:2): exit only below"),
+        ("from os import _exit\n_exit(0)", "called os._exit(0) ({}:2): exit only below"),
         ("raise KeyboardInterrupt", "raised KeyboardInterrupt ({}:1): exit only below"),
         ("\nraise GeneratorExit", "raised GeneratorExit ({}:2): fix it"),
         ("PRICE = 1\n\n\0", "cannot contain null bytes ({}:3): fix it"),

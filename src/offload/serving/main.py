@@ -15,6 +15,7 @@ import importlib.util
 import multiprocessing
 import os
 import resource
+import signal
 import sys
 
 from offload import prctl, resource_limits
@@ -67,7 +68,18 @@ def main(arguments: list[str]) -> int:
         return limit.exit_code
     readiness.end()
     stop.has_drained = True
+    _ignore_timers()
     return 0
+
+
+def _ignore_timers() -> None:
+    """Ignore the signals of timers that a task's module handles: Python forgets handlers first.
+
+    Otherwise a timer, such as that of a profiler, kills this process while it ends.
+    """
+    for number in (signal.SIGALRM, signal.SIGVTALRM, signal.SIGPROF):
+        if callable(signal.getsignal(number)):
+            signal.signal(number, signal.SIG_IGN)
 
 
 def _serve(server: Entry, task: str, port: int) -> None:

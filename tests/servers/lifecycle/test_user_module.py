@@ -9,12 +9,13 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.commands import FAB, free_port
 from tests.http_clients import get
 from tests.servers.lifecycle.command_line import begin, wait_for_end
-from tests.waiting import read_line
+from tests.waiting import read_line, wait_until
 
 pytestmark = pytest.mark.server
 SERVERS = ("sync", "loop", "threads", "processes", "pipes", "prefork")
@@ -116,8 +117,8 @@ def _stop(server: str, module: str, folder: Path) -> tuple[int, list[str]]:
     timeout = "tests.servers.lifecycle.short_timeout"
     process = begin(*words, module=timeout, SHORT_TIMEOUT="DRAIN")
     try:
-        url = re.search(r"http://\S+", read_line(process.stderr))
-        assert url is not None
+        while (url := re.search(r"http://\S+", read_line(process.stderr))) is None:
+            continue
         assert get(url[0])[0] == 200
         process.terminate()
     except BaseException:
@@ -145,3 +146,36 @@ def test_a_module_that_replaces_the_clock_does_not_shorten_the_drain(
     server: str, module: str, tmp_path: Path
 ) -> None:
     assert _stop(server, module, tmp_path) == (0, [])
+
+
+TIMER = """import signal
+signal.signal(signal.SIGALRM, lambda *_: None)
+signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+def work():
+    return "x"
+"""
+
+
+@pytest.mark.parametrize("server", ["sync", "loop", "threads", "prefork"])
+def test_a_timer_of_a_module_does_not_kill_the_server_while_it_ends(
+    server: str, tmp_path: Path
+) -> None:
+    assert _stop(server, TIMER, tmp_path) == (0, [])
+
+
+FORKS = """import os, sys
+os.fork()
+print(f"imported in {os.getpid()}", file=sys.stderr)
+def work():
+    return str(os.getpid())
+"""
+
+
+@pytest.mark.parametrize("server", SERVERS)
+def test_a_process_that_an_import_forks_does_not_serve(server: str, tmp_path: Path) -> None:
+    """It listened on the same port, and was left behind when the server stopped."""
+    code, lines = _stop(server, FORKS, tmp_path)
+    imported = [int(line.removeprefix("imported in ")) for line in lines if line[0] == "i"]
+    assert (code, len(imported) % 2) == (0, 0)
+    assert [line for line in lines if line[0] != "i"] == []
+    assert wait_until(lambda: not any(map(psutil.pid_exists, imported)))
