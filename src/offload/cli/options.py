@@ -288,13 +288,13 @@ QuickDriver = Annotated[str, option("driver", "load tool of the long runs: siege
     "h2load; default: siege if installed, else builtin", LOAD)]
 
 # report
-ReportRun = Annotated[str, option("run", "its folder in results/, such as example, or a "
-    "report.html; default: the newest")]
+ReportRun = Annotated[str, option("run", "its folder in results/, such as example; default: the "
+    "newest")]
 ReportRuns = Annotated[str, option("runs", "several runs instead, as RUN+RUN; with html side by "
     "side")]
 ReportFormat = Annotated[str, option("format", "text (default), json, rst, svg for a picture of "
-    "the GIL effects, or html to write report.html into its folder: the answer, pictures, every "
-    "figure and the records", OUTPUT, choice(*REPORT_FORMATS))]
+    "the GIL effects, or html to write report.html into its folder: the answer, pictures and "
+    "every figure", OUTPUT, choice(*REPORT_FORMATS))]
 ReportWide = Annotated[bool, option("wide", "print every figure of a row, in more than 100 "
     "columns", OUTPUT)]
 ReportOpen = Annotated[bool, option("open", "open the report.html in a browser", OUTPUT)]

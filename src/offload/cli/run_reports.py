@@ -1,38 +1,29 @@
-"""Reports on runs, which are folders in results/ or are contained in a report.html."""
+"""Reports on runs, which are folders in results/."""
 
 from __future__ import annotations
 
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 from offload.cli import live_page
 from offload.errors import StorageError, UsageError, UserError
 
-SUFFIX = ".html"
 
+def find(names: Sequence[str]) -> list[Path]:
+    """Return the folders of runs by their names; an empty name is the newest. Raise UserError."""
+    from offload.bench.records import journal
+    from offload.reports.pictures.style import PALETTE
 
-@contextmanager
-def folders(names: Sequence[str]) -> Iterator[list[Path]]:
-    """Find the folders of runs by name; unpack the runs of a report.html. Raise UserError.
-
-    An empty name is the newest run. The runs may come from somebody else: if their records have
-    values that cannot be reported, raise StorageError.
-    """
-    from offload.reports.html.run_files import MOST_RUNS
-
-    which = "+".join(names) if any(names) else "the newest run"
-    with ExitStack() as stack:
-        found = [folder for name in names for folder in _find(stack, name)]
-        for number, folder in enumerate(found):
-            if folder.name in {other.name for other in found[:number]}:
-                raise UsageError(f"{folder.name} is named twice", "name each run once")
-        if len(found) > MOST_RUNS:
-            raise UsageError(f"{len(found)} runs are too many", f"at most {MOST_RUNS} fit")
-        with records_of_others(which):
-            yield found
+    found = [journal.named(name) if name else journal.newest() for name in names]
+    for number, folder in enumerate(found):
+        if folder in found[:number]:
+            raise UsageError(f"{folder.name} is named twice", "name each run once")
+    if len(found) > len(PALETTE):
+        raise UsageError(f"{len(found)} runs are too many", f"at most {len(PALETTE)} fit")
+    return found
 
 
 @contextmanager
@@ -48,11 +39,6 @@ def records_of_others(which: str) -> Iterator[None]:
     except Exception as error:
         what = f"{which} cannot be reported: {type(error).__name__}: {str(error)[:100]!r}"
         raise StorageError(what, "its records have values that no run has") from error
-
-
-def target(names: Sequence[str]) -> Path | None:
-    """Return the file of a report: the report.html that is read; None to use the default."""
-    return Path(names[0]) if len(names) == 1 and names[0].endswith(SUFFIX) else None
 
 
 def show(found: Sequence[Path], form: str, wide: bool) -> None:
@@ -84,21 +70,11 @@ def show(found: Sequence[Path], form: str, wide: bool) -> None:
     print(printable("\n".join(texts)), end="")
 
 
-def write(found: Sequence[Path], path: Path | None, is_opened: bool) -> None:
+def write(found: Sequence[Path], is_opened: bool) -> None:
     """Write the report of runs in HTML, print its path, and open it; raise UserError."""
     from offload.reports.html import report_file
 
-    written = report_file.write(found, path)
+    written = report_file.write(found)
     print(written)
     if is_opened and not live_page.open_in_browser(written.absolute().as_uri()):
         print(f"warning: no browser was found: open {written} in one", file=sys.stderr)
-
-
-def _find(stack: ExitStack, name: str) -> list[Path]:
-    from offload.bench.records import journal
-
-    if name.endswith(SUFFIX):
-        from offload.reports.html import run_files
-
-        return stack.enter_context(run_files.unpack(Path(name)))
-    return [journal.named(name) if name else journal.newest()]

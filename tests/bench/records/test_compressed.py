@@ -14,7 +14,6 @@ from offload.bench.records import baselines, journal
 from offload.cli import completion
 from offload.errors import StorageError
 from offload.loads import HostRun
-from offload.reports.html import run_files
 from offload.reports.live.run_view import RunView
 from offload.reports.live.view import ENDED
 from tests.bench.records.test_journal import RECORD
@@ -126,7 +125,6 @@ def test_a_compressed_file_that_is_a_pipe_or_cannot_be_read_does_not_block(tmp_p
 def test_commands_find_and_copy_a_run_with_compressed_records() -> None:
     folder = journal.RESULTS / a_run("compare")
     records = journal.read(folder)
-    page = run_files.pack([folder])
     answers = [fab_here(f"{command}:{folder.name}").stdout for command in ("report", "resume")]
     compressed(folder)
     assert journal.newest() == journal.named(folder.name) == runs.find(folder.name) == folder
@@ -134,7 +132,6 @@ def test_commands_find_and_copy_a_run_with_compressed_records() -> None:
     assert [
         fab_here(f"{command}:{folder.name}").stdout for command in ("report", "resume")
     ] == answers
-    assert run_files.pack([folder]) == page
     kept = baselines.keep("main", folder)
     assert journal.read(kept) == records
     assert (baselines.names(), baselines.find("main")) == (["main"], kept)

@@ -122,7 +122,7 @@ def test_the_committed_runs_keep_what_they_had_when_they_are_read_back() -> None
     folders = [*(ROOT / "results").glob("example*")]
     assert len(folders) >= 7
     for folder in folders:
-        for line in journal.read_lines(folder).decode().splitlines()[:20]:
+        for line in journal.decompressed(folder).decode().splitlines()[:20]:
             written = json.loads(line)
             for name in ("id", "command"):  # as versions until 0.2 wrote them
                 text = written["case"][name].removeprefix("fab ")

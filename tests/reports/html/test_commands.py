@@ -45,6 +45,31 @@ def test_fab_report_writes_the_file_into_the_folder_and_prints_its_path() -> Non
     assert (folder / "report.html").read_text() == rendered(folder)
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "report:{}",
+        "report:runs=run+{}",
+        "claims:run={}",
+        "resume:{}",
+        "live:{}",
+        "baseline:main,run={}",
+        "compare_runs:{},run=run",
+        "compare_runs:run,run={}",
+    ],
+)
+def test_a_report_in_place_of_a_run_is_refused_in_one_line(command: str) -> None:
+    folder = written("run", *RECORDS)
+    assert fab_here("report:run,format=html").returncode == 0
+    for path in (folder / "report.html", "of_a_colleague.HTML"):
+        refused = fab_here(command.format(path))
+        assert (refused.returncode, refused.stdout) == (2, "")
+        assert refused.stderr == (
+            f"error: {path} is a report, not a run: name the folder of its run in "
+            f"{journal.RESULTS}; copy the run of a colleague there\n"
+        )
+
+
 def test_the_newest_run_is_reported_unless_another_is_named() -> None:
     folder = written("20260101-000000-compare", *RECORDS)
     assert fab_here("report:format=html").stdout == f"{folder / 'report.html'}\n"

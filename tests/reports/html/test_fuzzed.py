@@ -1,29 +1,24 @@
-"""100 hostile records and reports: nothing is executed, and each error is one line."""
+"""100 hostile runs: nothing is executed, and each error is one line."""
 
 from __future__ import annotations
 
-import base64
 import copy
 import json
-import lzma
 import random
-import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from offload.bench.records import journal
 from offload.errors import StorageError
-from offload.reports.html import run_files
 from tests.commands import CompletedCommand, fab_here
-from tests.records import leaves
-from tests.reports.html.pages import SMALL, committed, parsed, plain
+from tests.records import changed, leaves
+from tests.reports.html.pages import SMALL, committed, parsed, written
+from tests.reports.test_tables import RECORD
 
 pytestmark = pytest.mark.usefixtures("without_pictures")
-ELEMENT = re.compile(rf'(<script type="{run_files.TYPE}" id="{run_files.ID}">)([^<]*)(</script>)')
 FEW = 4  # of each kind, one for each format, in make test; make test-all reads all
-COUNTS = {"records": 40, "plans": 20, "bytes": 20, "heads": 20}
+COUNTS = {"records": 50, "plans": 25, "bytes": 25}
 FORMS = ("text", "json", "rst", "html")
 PATHS = sorted(leaves().keys() - {"environment"})
 CANARY = "canary"
@@ -74,20 +69,11 @@ def of_plan(chance: random.Random, values: Any) -> Any:
     return chance.choice(VALUES)
 
 
-def report_of(files: dict[str, bytes], name: str = "run") -> str:
-    head = {"format": run_files.FORMAT, "version": run_files.VERSION}
-    sizes = {file: len(content) for file, content in files.items()}
-    runs = [{"name": name, "files": sizes}]
-    packed = json.dumps({**head, "runs": runs}).encode() + b"\n" + b"".join(files.values())
-    text = base64.b64encode(lzma.compress(packed)).decode()
-    return ELEMENT.sub(rf"\g<1>{text}\g<3>", plain(SMALL))
-
-
-def fuzzed(kind: str, number: int) -> tuple[str, dict[str, bytes]]:
-    """Return a hostile report, and the files inside; the same ones in each run."""
+def fuzzed(kind: str, number: int) -> dict[str, bytes]:
+    """Return the files of a hostile run; the same ones in each test run."""
     chance = random.Random(f"{kind} {number}")
     folder = committed(SMALL)
-    lines = journal.read_lines(folder).splitlines(keepends=True)[:RECORDS]
+    lines = journal.decompressed(folder).splitlines(keepends=True)[:RECORDS]
     run_json = (folder / "run.json").read_bytes()
     files = {"records.jsonl": b"".join(lines), "run.json": run_json}
     if kind == "records":
@@ -100,16 +86,13 @@ def fuzzed(kind: str, number: int) -> tuple[str, dict[str, bytes]]:
         for _ in range(chance.randint(1, 4)):
             plan = of_plan(chance, copy.deepcopy(plan))
         files["run.json"] = json.dumps(plan).encode()
-    elif kind == "heads":
-        name = f"{chance.choice(TEXTS)}{number}" if number else ""
-        return report_of(files, name), files
     else:
         name = chance.choice(sorted(files))
         content = bytearray(files[name])
         for _ in range(chance.randint(1, 20)):
             content[chance.randrange(len(content))] = chance.randrange(256)
         files[name] = bytes(content)
-    return report_of(files), files
+    return files
 
 
 def is_safe(done: CompletedCommand) -> bool:
@@ -128,15 +111,18 @@ def has_no_code(html: str) -> bool:
     root = parsed(html)
     scripts = [script.attrib for script in root.iter("script")]
     attributes = [name for element in root.iter() for name in element.attrib]
-    is_ours = scripts == [{"type": run_files.TYPE, "id": run_files.ID}, {}]
-    return is_ours and not any(name.startswith("on") for name in attributes)
+    return scripts == [{}] and not any(name.startswith("on") for name in attributes)
 
 
 @pytest.mark.slow
-def test_there_are_100_hostile_reports() -> None:
+def test_there_are_100_hostile_runs() -> None:
     assert sum(COUNTS.values()) == 100
-    names = {fuzzed(kind, number)[0] for kind, count in COUNTS.items() for number in range(count)}
-    assert len(names) > 90
+    runs = {
+        tuple(fuzzed(kind, number).values())
+        for kind, count in COUNTS.items()
+        for number in range(count)
+    }
+    assert len(runs) > 90
 
 
 @pytest.mark.timeout(120)
@@ -147,16 +133,18 @@ def test_there_are_100_hostile_reports() -> None:
         *(pytest.param(*each, marks=pytest.mark.slow) for each in COUNTS.items()),
     ],
 )
-def test_a_hostile_report_is_read_without_harm(
-    kind: str, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "report.html"
+def test_a_hostile_run_is_reported_without_harm(kind: str, count: int) -> None:
+    folder = journal.RESULTS / "run"
+    folder.mkdir()
     for number in range(count):
-        html, _ = fuzzed(kind, number)
-        path.write_text(html)
+        files = fuzzed(kind, number)
+        for name, content in files.items():
+            (folder / name).write_bytes(content)
+        report = folder / "report.html"
+        report.unlink(missing_ok=True)
         form = FORMS[number % len(FORMS)]
         journal.warn_once.cache_clear()
-        done = fab_here(f"report:{path},format={form}")
+        done = fab_here(f"report:run,format={form}")
         assert is_safe(done), (
             number,
             form,
@@ -165,8 +153,9 @@ def test_a_hostile_report_is_read_without_harm(
             done.stderr[-900:],
         )
         if form == "html" and done.returncode == 0:
-            assert has_no_code(path.read_text()), number
-    assert [each.name for each in tmp_path.iterdir()] == [path.name]
+            assert has_no_code(report.read_text()), number
+        assert {path.name for path in folder.iterdir()} <= {*files, report.name}
+    assert [path.name for path in journal.RESULTS.iterdir()] == ["run"]
 
 
 @pytest.mark.timeout(120)
@@ -174,16 +163,16 @@ def test_a_hostile_report_is_read_without_harm(
     "command",
     [
         "resume:run",
-        *(pytest.param(c, marks=pytest.mark.slow) for c in ("report:run", "claims:run=run")),
+        pytest.param("claims:run=run", marks=pytest.mark.slow),
     ],
 )
-def test_a_hostile_run_in_the_results_is_read_without_harm(command: str) -> None:
+def test_a_hostile_run_is_read_without_harm(command: str) -> None:
     """`resume` measures the cases of a plan that is valid, so it reads only invalid ones here."""
     folder = journal.RESULTS / "run"
     folder.mkdir()
     for number in range(20):
         kind = "plans" if command == "resume:run" else "records"
-        _, files = fuzzed(kind, number)
+        files = fuzzed(kind, number)
         if command == "resume:run":
             plan = json.loads(files["run.json"])
             if isinstance(plan, dict):
@@ -194,3 +183,26 @@ def test_a_hostile_run_in_the_results_is_read_without_harm(command: str) -> None
         journal.warn_once.cache_clear()
         done = fab_here(command)
         assert is_safe(done), (number, done.returncode, done.stdout[-300:], done.stderr[-900:])
+
+
+def test_values_that_no_run_has_are_an_error_in_one_line() -> None:
+    for name, values, forms in (
+        ("upstream", {"upstream": {"no kind": 1}}, ("text", "html")),
+        ("request", {"request": {"no field": 1}}, ("text", "html")),
+        ("histogram", {"histogram": {"no number": 1}}, ("html",)),
+    ):
+        written(name, changed(RECORD, **values))
+        for form in forms:
+            refused = fab_here(f"report:{name},format={form}")
+            assert (refused.returncode, refused.stdout) == (StorageError.exit_code, "")
+            assert refused.stderr.startswith(f"error: {name} cannot be reported: ")
+            assert refused.stderr.count("\n") == 1
+
+
+def test_a_name_cannot_control_the_terminal() -> None:
+    written("run", changed(RECORD, task="\x1b]0;title\x07\x9b2J"))
+    for form in ("text", "rst", "json"):
+        shown = fab_here(f"report:run,format={form}")
+        assert shown.returncode == 0
+        assert all(letter.isprintable() or letter == "\n" for letter in shown.stdout)
+        assert "0;title" in shown.stdout

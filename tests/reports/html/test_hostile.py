@@ -6,7 +6,6 @@ import functools
 import json
 
 from offload.bench.records.record import Record
-from offload.reports.html import run_files
 from offload.reports.printable import printable
 from tests.records import changed
 from tests.reports.html.pages import NEEDS_PICTURES, parsed, rendered, tables, words, written
@@ -47,13 +46,17 @@ def hostile(name: str) -> list[Record]:
 @functools.cache
 def report() -> str:
     """Return the report of a run with all hostile names."""
-    return rendered(written("hostile", *(record for name in NAMES for record in hostile(name))))
+    return rendered(
+        written(
+            "<img src=x onerror=alert(1)>", *(record for name in NAMES for record in hostile(name))
+        )
+    )
 
 
 def test_a_name_is_text_in_tables() -> None:
     root = parsed(report())
     scripts = [script.attrib for script in root.iter("script")]
-    assert scripts == [{"type": run_files.TYPE, "id": run_files.ID}, {}]
+    assert scripts == [{}]
     for element in root.iter():
         assert not any(attribute.startswith("on") for attribute in element.attrib)
         assert element.tag != "img"
@@ -75,16 +78,11 @@ def test_a_name_is_text_within_pictures() -> None:
     assert any(SCRIPT in text for picture in pictures for text in picture.itertext())
 
 
-def test_what_travels_inside_cannot_end_its_element() -> None:
-    folder = written("run", *hostile(SCRIPT))
-    assert "</" not in run_files.pack([folder])
-
-
 def test_a_word_of_the_command_is_quoted() -> None:
     folder = written("run", *hostile(SCRIPT))
     known = json.loads((folder / "run.json").read_text())
     argv = ["measure", "3/x;rm -rf ~"]
     (folder / "run.json").write_text(json.dumps({**known, "argv": argv}))
     html = rendered(folder)
-    [shown] = {words(code) for code in parsed(html).iter("code")} - {"offload report report.html"}
+    [shown] = {words(code) for code in parsed(html).iter("code")}
     assert shown == "offload measure '3/x;rm -rf ~'"

@@ -10,7 +10,7 @@ from offload.bench.records import journal
 from offload.bench.records.record import TEST
 from offload.reports import results_json
 from offload.reports.gil import effects_svg
-from offload.reports.html import run_files
+from offload.reports.pictures.style import PALETTE
 from tests.commands import fab_here
 from tests.records import changed
 from tests.reports.html.pages import (
@@ -139,7 +139,7 @@ def test_fab_report_reads_several_runs() -> None:
     alone = [fab_here(f"report:{name}").stdout for name in BOTH]
     assert all(own in text.stdout for own in alone)
     assert all(f"{name}\n{'=' * len(name)}\n" in text.stdout for name in BOTH)
-    read = json.loads(fab_here(f"report:{path},format=json").stdout)
+    read = json.loads(fab_here(f"report:runs={'+'.join(BOTH)},format=json").stdout)
     assert read == [results_json.as_dict(journal.read(committed(name))) for name in BOTH]
 
 
@@ -158,7 +158,7 @@ def test_fab_report_reads_several_runs() -> None:
 def test_wrong_words_are_refused_in_one_line(words_of_command: str, why: str) -> None:
     for name in BOTH:
         copied(name)
-    for number in range(run_files.MOST_RUNS + 1):
+    for number in range(len(PALETTE) + 1):
         written(f"run{number}", RECORD)
     refused = fab_here(f"report:{words_of_command}")
     assert refused.returncode in (2, 6)

@@ -25,7 +25,7 @@ from offload import files
 from offload.bench.records import machines
 from offload.bench.records.lines import SchemaError, from_line, to_line
 from offload.bench.records.record import Record
-from offload.errors import StorageError, escaped, shortened
+from offload.errors import StorageError, UsageError, escaped, shortened
 
 RESULTS = Path(os.environ.get("RESULTS", "results")).absolute()
 FILE = "records.jsonl"
@@ -114,12 +114,6 @@ def read(folder: Path) -> list[Record]:
     return records
 
 
-def read_lines(folder: Path) -> bytes:
-    """Return the lines of a run's records, without parsing them; raise StorageError."""
-    found = [content for _, content in _contents(folder)]
-    return b"".join(part if part.endswith(b"\n") else part + b"\n" for part in found if part)
-
-
 def decompressed(folder: Path) -> bytes:
     """Return the lines of a run's compressed records, empty if it has none; raise StorageError."""
     path = folder / COMPRESSED
@@ -204,9 +198,12 @@ def is_example(folder: Path) -> bool:
 
 
 def named(run: str) -> Path:
-    """Find a run by its folder's name; raise StorageError if it does not exist."""
+    """Find a run by its folder's name; raise UserError if it does not exist."""
     folder = RESULTS / run
     if not is_name(run) or not has_records(folder):
+        if run.lower().endswith(".html"):
+            remedy = f"name the folder of its run in {RESULTS}; copy the run of a colleague there"
+            raise UsageError(f"{run} is a report, not a run", remedy)
         known = ", ".join(sorted(each.name for each in folders())) or "none"
         raise StorageError(f"no run {run[:100]!r} in {RESULTS}: there are {known}")
     return folder

@@ -35,9 +35,10 @@ def report(
     if wide and format not in ("text", "rst"):
         raise UsageError(f"wide=yes is for text and rst: {format} has every figure", "leave it out")
     names = runs.split("+") if runs else [run]
-    with run_reports.folders(names) as found:
+    found = run_reports.find(names)
+    with run_reports.records_of_others("+".join(folder.name for folder in found)):
         if format == "html":
-            run_reports.write(found, run_reports.target(names), open)
+            run_reports.write(found, open)
         else:
             run_reports.show(found, format, wide)
 

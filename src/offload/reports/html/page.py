@@ -15,7 +15,7 @@ from markupsafe import Markup
 from offload import __version__
 from offload.errors import RunError, UserError
 from offload.registry import places
-from offload.reports.html import answer, figures, run_files, several_runs, single_run
+from offload.reports.html import answer, figures, several_runs, single_run
 from offload.reports.html.answer import Answer
 from offload.reports.html.parts import Panel, Section
 from offload.reports.html.run import MeasuredRun
@@ -26,22 +26,16 @@ from offload.reports.printable import printable
 LIMIT = 400_000  # bytes of a report
 BREAKS = re.compile(r"(?<=[,_/])(?=\w)")
 FOLDER = Path(__file__).parent / "page"
-NO_RECORDS = (
-    "The records are not inside this file, because it would be larger than 400 kB: they are in the "
-    "folder of the run."
-)
-
 NO_PICTURES = "The pictures are not inside this file, because it would be larger than 400 kB."
 
 
 @dataclass(frozen=True)
 class Content:
-    """The content of a page and the packed files of its runs; `notices` list what is left out."""
+    """The content of a page; `notices` list what is left out."""
 
     answers: tuple[tuple[str, Answer], ...]
     sections: tuple[Section, ...]
     pictures: tuple[str, ...]
-    packed_runs: str
     notices: tuple[str, ...]
 
     @property
@@ -53,15 +47,11 @@ class Content:
 def html(runs: Sequence[MeasuredRun]) -> str:
     """Return the report of one run, or of several side by side.
 
-    A report above LIMIT is rendered without its records and, if necessary, without its pictures.
-    Raise UserError if it is still too large.
+    A report above LIMIT is rendered without its pictures. Raise UserError if it is still too large.
     """
     with places.full_names():
         content = _content(runs)
     text = _render(content)
-    if len(text.encode()) > LIMIT:
-        content = _without_records(content)
-        text = _render(content)
     if len(text.encode()) > LIMIT:
         notices = (*content.notices, NO_PICTURES)
         text = _render(replace(content, pictures=(), notices=notices))
@@ -70,11 +60,6 @@ def html(runs: Sequence[MeasuredRun]) -> str:
         what = f"the report of {names} would have {size // 1000} kB, more than {LIMIT // 1000}"
         raise RunError(what, "use format=json")
     return text
-
-
-def _without_records(content: Content) -> Content:
-    notices = tuple(dict.fromkeys((*content.notices, NO_RECORDS)))
-    return replace(content, packed_runs="", notices=notices)
 
 
 def _content(runs: Sequence[MeasuredRun]) -> Content:
@@ -87,9 +72,7 @@ def _content(runs: Sequence[MeasuredRun]) -> Content:
     panels = [panel for section in sections for panel in section.panels]
     pictures, notices = _draw([panel.picture for panel in panels if panel.picture is not None])
     answers = tuple((run.name, answer.of_run(run)) for run in runs)
-    packed = run_files.pack([run.folder for run in runs])
-    content = Content(answers, sections, pictures, packed, notices)
-    return content if packed else _without_records(content)
+    return Content(answers, sections, pictures, notices)
 
 
 def _with_unique_ids(sections: Sequence[Section]) -> list[Section]:
@@ -136,7 +119,6 @@ def _render(content: Content) -> str:
         policy=_policy(style, script),
         picture_of=picture_of,
         breakable=_breakable,
-        carrier={"id": run_files.ID, "type": run_files.TYPE},
     )
     return text
 

@@ -11,14 +11,13 @@ from offload.reports.html import page, run
 FILE = "report.html"
 
 
-def write(folders: Sequence[Path], path: Path | None = None) -> Path:
+def write(folders: Sequence[Path]) -> Path:
     """Write the report of runs and return its path; raise UserError.
 
-    The default `path` is in the folder of one run, or beside the folders of several runs.
+    It is in the folder of one run, or beside the folders of several runs.
     """
     text = page.html([run.read(folder) for folder in folders])
     names = "+".join(folder.name for folder in folders)
-    default = folders[0] / FILE if len(folders) == 1 else journal.RESULTS / f"{names}.html"
-    target = path or default
-    journal.replace(target, text)
-    return target
+    path = folders[0] / FILE if len(folders) == 1 else journal.RESULTS / f"{names}.html"
+    journal.replace(path, text)
+    return path
