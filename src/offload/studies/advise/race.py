@@ -93,13 +93,13 @@ class Race:
         """Measure until the answer is known; raise UserError if no upstream can be started."""
         try:
             with hold_for(self.case) as upstream:
-                self._round(1, candidates, upstream)
+                self.measure(1, candidates, upstream)
                 self._raise_users(upstream)
                 setups = self._after_first(candidates)
                 number = 1
                 while number < ROUNDS or self._has_time_for_another(number):
                     number += 1
-                    self._round(number, setups, upstream)
+                    self.measure(number, setups, upstream)
                 self._measure_latencies(upstream)
                 self._measure_required_rate(upstream)
                 self._measure_preloaded()
@@ -119,7 +119,9 @@ class Race:
         )
 
     def _place(self, setup: Setup) -> int:
-        case = case_of(setup, self.case, self.users.setdefault(setup, self.prior.users(setup)))
+        if setup not in self.users:
+            self.users[setup] = self.prior.users(setup)
+        case = case_of(setup, self.case, self.users[setup])
         if case not in self.cases:
             self.cases.append(case)
             plan_file.save(self.plan, self.folder)
@@ -129,7 +131,8 @@ class Race:
         journal.append(self.folder, *found)
         self.records.extend(found)
 
-    def _round(self, number: int, setups: Sequence[Setup], upstream: Upstream | None) -> None:
+    def measure(self, number: int, setups: Sequence[Setup], upstream: Upstream | None) -> None:
+        """Measure a round of set-ups side by side."""
         places = {self._place(setup): setup for setup in setups}
         trial = self._trial(number)
         cases = {place: self.cases[place] for place in places}
@@ -176,7 +179,7 @@ class Race:
         while limited := [each for each in self.evidence() if self._is_bound_by_users(each)]:
             for each in limited:
                 self.users[each.setup] = min(MOST_USERS, 2 * self.users[each.setup])
-            self._round(1, [each.setup for each in limited], upstream)
+            self.measure(1, [each.setup for each in limited], upstream)
 
     def _is_bound_by_users(self, found: Evidence) -> bool:
         users = self.users.get(found.setup, MOST_USERS)
@@ -221,7 +224,7 @@ class Race:
             names = " and ".join(each.setup.name for each in new)
             self.report(f"response times of {names} at {rates[-1]:.4g}/s")
             arrivals = [Arrivals(rate, "poisson") for rate in rates] * PASSES
-            self._open_loops([each.setup for each in new], arrivals, LOAD_S, upstream)
+            self.load([each.setup for each in new], arrivals, LOAD_S, upstream)
 
     def _measure_required_rate(self, upstream: Upstream | None) -> None:
         """Load the choice with the required rate for RATE_S."""
@@ -229,7 +232,7 @@ class Race:
         if found is None or rate is None or found.missed == "rate":
             return
         self.report(f"{found.best.setup.name} at the required {rate:.4g}/s for {RATE_S:.0f} s")
-        self._open_loops([found.best.setup], [Arrivals(rate, "poisson")], RATE_S, upstream)
+        self.load([found.best.setup], [Arrivals(rate, "poisson")], RATE_S, upstream)
 
     def _measure_preloaded(self) -> None:
         """Load the choice with the application imported before the fork, for its memory."""
@@ -246,7 +249,7 @@ class Race:
         with closing(self._loads(len(self.cases) - 1, arrivals, LOAD_S, None)) as loads:
             self._keep([*loads])
 
-    def _open_loops(
+    def load(
         self,
         setups: Sequence[Setup],
         arrivals: Sequence[Arrivals],
