@@ -8,6 +8,6 @@ NAME = "python -m lab"
 PROGRAM = Program(NAME)
 command = PROGRAM.command("Laboratory")
 
-from lab.commands import check_method, executors, faults  # noqa: E402 - they register
+from lab.commands import check_advice, check_method, executors, faults  # noqa: E402 - they register
 
-__all__ = ["NAME", "PROGRAM", "check_method", "command", "executors", "faults"]
+__all__ = ["NAME", "PROGRAM", "check_advice", "check_method", "command", "executors", "faults"]

@@ -1,0 +1,148 @@
+"""Judge an answer of advise: whether another set-up dominates the advised one.
+
+Each rival is measured in a block of the two alone, so that both see the same minutes. The verdict
+is by whole 95 % intervals. A rival that cannot dominate any more is left early.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from offload.bench.records import journal
+from offload.bench.target.needed_upstream import hold_for
+from offload.errors import UserError
+from offload.loads import Arrivals
+from offload.studies.advise import study
+from offload.studies.advise.answer import Answer
+from offload.studies.advise.choice import CERTAIN, HALF, MEMORY, NO_WORSE, Question
+from offload.studies.advise.evidence import LOOPS, POOL, THREADS, Evidence, Setup
+from offload.studies.advise.race import LOAD_S, PASSES, Race
+from offload.suites import Case
+
+GRID = (
+    Setup("loop", LOOPS),
+    *(Setup("prefork", LOOPS, count) for count in (2, 4, 25)),
+    *(Setup("threads", THREADS, p, t) for p, t in ((1, 8), (1, 32), (2, 8), (2, 32), (4, 16))),
+    *(Setup(pool, POOL, 1, count) for pool in ("processes", "pipes") for count in (2, 8)),
+    *(Setup("gunicorn_gthread", THREADS, 2, count) for count in (8, 32)),
+)
+ROUNDS, FEWEST = 7, 3
+LOAD = 0.8  # of the smaller capacity, at which response times are compared
+
+
+@dataclass
+class Judgement:
+    """What was found about one function.
+
+    `answers` are the advised set-ups, `told_s` and `took_s` the times of the first answer in s.
+    `dominated` has the reason by the name of each set-up that dominates the first answer.
+    """
+
+    task: str
+    answers: list[str] = field(default_factory=list)
+    told_s: float = 0.0
+    took_s: float = 0.0
+    rivals: int = 0
+    dominated: dict[str, str] = field(default_factory=dict)
+    problem: str | None = None
+
+
+def judge(
+    case: Case, question: Question, repeat: int, report: Callable[[str], object]
+) -> Judgement:
+    """Advise `repeat` times on the function of a case, and measure the first answer's rivals."""
+    found = Judgement(case.task)
+    try:
+        first: Answer | None = None
+        for _ in range(repeat):
+            began = time.monotonic()
+            answer = study.advise(case, question, journal.new_run("advise"), report)
+            found.answers.append(answer.best.setup.name)
+            if first is None:
+                first, found.took_s = answer, time.monotonic() - began
+                fast = answer.subject.alone_s <= study.FAST_S
+                found.told_s = study.BUDGET_S if fast else study.SLOW_BUDGET_S
+        assert first is not None
+        for rival, why in dominating(first, case, report):
+            found.rivals += 1
+            if why:
+                found.dominated[rival.name] = why
+    except UserError as error:
+        found.problem = str(error)
+    return found
+
+
+def dominating(
+    answer: Answer, case: Case, report: Callable[[str], object]
+) -> Iterator[tuple[Setup, str]]:
+    """Yield each rival that is possible, and why it dominates the advised set-up; or nothing."""
+    folder = journal.new_run("advise")
+    folder.mkdir(parents=True, exist_ok=True)
+    race = Race(answer.question, case, folder, report, math.inf, answer.prior.costs)
+    best = answer.best.setup
+    with hold_for(case) as upstream:
+        for index, rival in enumerate(GRID):
+            if rival == best or not answer.prior.is_possible(rival):
+                continue
+            if rival.kind == LOOPS and "blocks its event loop" in answer.choice.left_out.values():
+                continue  # the rule keeps loops free
+            for number in range(1, ROUNDS + 1):
+                race.measure(100 * (index + 1) + number, [best, rival], upstream)
+                own, other = _pair(race, best, rival)
+                if number >= FEWEST and not _may_dominate(other, own):
+                    break
+            why = _dominates(other, own)
+            if not why and _is_no_worse(other, own):
+                rate = LOAD * min(own.capacity or 0.0, other.capacity or 0.0)
+                arrivals = [Arrivals(rate, "poisson")] * PASSES
+                race.load([best, rival], arrivals, LOAD_S, upstream)
+                own, other = _pair(race, best, rival)
+                if own.p99 and other.p99 and other.p99.high <= HALF * own.p99.low:
+                    why = f"p99 {other.p99.value:.3g} s, and {own.p99.value:.3g} s"
+            yield rival, why
+
+
+def _pair(race: Race, best: Setup, rival: Setup) -> tuple[Evidence, Evidence]:
+    found = {each.setup: each for each in race.evidence()}
+    return found[best], found[rival]
+
+
+def _dominates(one: Evidence, other: Evidence) -> str:
+    """Return why `one` dominates `other` in capacity or memory, by the whole interval."""
+    ratio = one.ratio(other)
+    if ratio is None:
+        return ""
+    words = f"{ratio[0]:.2f}x ({ratio[1]:.2f} to {ratio[2]:.2f})"
+    if ratio[1] > CERTAIN and _has_no_more_memory(one, other):
+        return words
+    if ratio[1] >= NO_WORSE and _memory_ratio(one, other) <= HALF:
+        return f"{words} in {_memory_ratio(one, other):.2f} of the memory"
+    return ""
+
+
+def _is_no_worse(one: Evidence, other: Evidence) -> bool:
+    ratio = one.ratio(other)
+    return ratio is not None and ratio[1] >= NO_WORSE and _has_no_more_memory(one, other)
+
+
+def _may_dominate(one: Evidence, other: Evidence) -> bool:
+    """Whether more rounds may show that `one` dominates `other`."""
+    ratio = one.ratio(other)
+    return ratio is not None and ratio[2] >= NO_WORSE and _has_no_more_memory(one, other)
+
+
+def _has_no_more_memory(one: Evidence, other: Evidence) -> bool:
+    return _memory_ratio(one, other) <= MEMORY
+
+
+def _memory_ratio(one: Evidence, other: Evidence) -> float:
+    return (one.memory_mib or math.inf) / (other.memory_mib or math.inf)
+
+
+def case_of(task: str, path: Path | None = None) -> Case:
+    """Return the case of a function; its server is arbitrary."""
+    return Case("threads", task, path=None if path is None else str(path))

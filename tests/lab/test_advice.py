@@ -1,0 +1,47 @@
+"""The judgement of advice: when another set-up dominates the advised one."""
+
+from __future__ import annotations
+
+import pytest
+
+from lab import advice
+from lab.commands import PROGRAM
+from offload.studies.advise.evidence import THREADS, Evidence, Setup
+from tests.lab.running import lab_here
+
+OWN = Evidence(
+    Setup("threads", THREADS, 2, 32), {n: 1000.0 + n for n in range(7)}, memory_mib=100.0
+)
+
+
+def rival(rate: float, memory_mib: float, noise: float = 1.0) -> Evidence:
+    """Return what was measured of a rival, whose rate varies by `noise`."""
+    rates = {n: rate * (noise if n % 2 else 1 / noise) for n in range(7)}
+    return Evidence(Setup("threads", THREADS, 4, 16), rates, memory_mib=memory_mib)
+
+
+@pytest.mark.parametrize(
+    ("other", "dominates"),
+    [
+        (rival(1200.0, 105.0), True),
+        (rival(1200.0, 120.0), False),  # more memory
+        (rival(1080.0, 100.0), False),  # hardly faster
+        (rival(1200.0, 100.0, noise=1.5), False),  # not certain
+        (rival(1000.0, 45.0), True),  # half the memory
+        (rival(900.0, 45.0), False),  # but slower
+    ],
+)
+def test_a_rival_dominates_by_whole_intervals(other: Evidence, dominates: bool) -> None:
+    assert bool(advice._dominates(other, OWN)) is dominates
+
+
+def test_a_rival_that_cannot_dominate_any_more_is_left() -> None:
+    assert not advice._may_dominate(rival(900.0, 100.0), OWN)
+    assert not advice._may_dominate(rival(1200.0, 150.0), OWN)
+    assert advice._may_dominate(rival(1200.0, 100.0, noise=1.5), OWN)
+
+
+def test_a_wrong_count_is_one_line() -> None:
+    said = lab_here("check_advice", "count=0")
+    assert (said.returncode, said.stderr.count("\n")) == (2, 1)
+    assert "check_advice" in PROGRAM.commands
