@@ -12,4 +12,4 @@ import fabric.main  # noqa: E402
 
 from offload.cli import fab  # noqa: E402
 
-fab.main(fabric.main.program)
+fab.take_over(fabric.main.program)

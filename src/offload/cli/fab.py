@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
+from functools import partial
 from typing import TYPE_CHECKING
 
 from offload.cli import commands  # noqa: F401 - they register themselves
@@ -17,8 +18,13 @@ if TYPE_CHECKING:
 SSH = ("ssh-config", "identity", "connect-timeout")  # options of Fabric before all commands
 
 
-def main(program: Fab) -> None:
-    """Run the words of `fab`, and exit; return if they are not for us: fab -H a -- ls."""
+def take_over(program: Fab) -> None:
+    """Run the words of `fab` when it has loaded the fabfile, in which it would look for tasks."""
+    program.parse_tasks = partial(_run, program)
+
+
+def _run(program: Fab) -> None:
+    """Run the words of `fab`, and exit; leave it what is not for us: fab -H a -- ls."""
     args, words = program.args, list(program.core.unparsed)
     if args["complete"].value:
         sys.exit(OFFLOAD.run(["--complete", "--", program.core.remainder]))
@@ -28,6 +34,7 @@ def main(program: Fab) -> None:
         given = {name: args[name].value for name in SSH}
         more = [f"--{name}={value}" for name, value in given.items() if value]
         sys.exit(run_all(words, args["hosts"].value or "", more) if words else OFFLOAD.run([]))
+    type(program).parse_tasks(program)
 
 
 def run_all(words: Sequence[str], hosts: str = "", more: Sequence[str] = ()) -> int:
