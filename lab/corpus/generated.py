@@ -20,7 +20,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from lab.corpus import computing_tasks
 from offload.registry import places
 
 STABLE = True
@@ -86,7 +85,7 @@ def one_c_call_50() -> bytes:
 
 def native_1() -> bytes:
     """Compute without the GIL for about 1 ms."""
-    return computing_tasks.native()
+    return _work(native=1)
 
 
 def native_5() -> bytes:
