@@ -19,6 +19,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from pool_tests import invariants as known
 from pool_tests.invariants import DelayedInvariants
 from pool_tests.machine import Machine
+from pool_tests.surroundings import served_manager
 
 pytestmark = pytest.mark.server  # starts worker processes
 
@@ -43,6 +44,7 @@ class Pool(Machine):
     eventually = (
         DelayedInvariants.no_task_waits_behind_a_long_one_while_a_worker_is_idle,
         DelayedInvariants.no_task_is_queued_beyond_its_queue_timeout,
+        DelayedInvariants.no_result_waits_for_the_next_task,
     )
 
 
@@ -63,7 +65,8 @@ def run(machine: type[Machine], steps: int, seed: int | None = None) -> None:
         suppress_health_check=list(HealthCheck),
     )
     try:
-        run_state_machine_as_test(machine, settings=example_settings)
+        with served_manager():
+            run_state_machine_as_test(machine, settings=example_settings)
         return
     except (AssertionError, Flaky):
         text = traceback.format_exc()

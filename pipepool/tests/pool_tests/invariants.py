@@ -84,6 +84,7 @@ class DelayedInvariants:
 
     def __init__(self) -> None:
         self._blocking: Counter[Task] = Counter()
+        self._holding: Counter[Task] = Counter()
         self._overdue: Counter[Task] = Counter()
         self._since: dict[Task, float] = {}
 
@@ -92,6 +93,13 @@ class DelayedInvariants:
         self._blocking = Counter({task: self._blocking[task] + 1 for task in found})
         assert max(self._blocking.values(), default=0) < MAX_CHECKS, (
             "tasks wait behind a long one while a worker is idle"
+        )
+
+    def no_result_waits_for_the_next_task(self, scheduler: Scheduler) -> None:
+        found = _holding_tasks(scheduler)
+        self._holding = Counter({task: self._holding[task] + 1 for task in found})
+        assert max(self._holding.values(), default=0) < MAX_CHECKS, (
+            "the result of a task waits for the next task of its worker"
         )
 
     def no_task_is_queued_beyond_its_queue_timeout(self, scheduler: Scheduler) -> None:
@@ -120,5 +128,15 @@ def _blocking_tasks(scheduler: Scheduler) -> list[Task]:
     for each in manager.connections.values():
         running = each.running()
         if running is not None and any(each > running[0].sequence for each in each.tasks):
+            found.append(running[0])
+    return found
+
+
+def _holding_tasks(scheduler: Scheduler) -> list[Task]:
+    """List the running tasks whose workers hold an earlier task, which has ended or was skipped."""
+    found = list[Task]()
+    for each in scheduler.manager.connections.values():
+        running = each.running()
+        if running is not None and min(each.tasks) < running[0].sequence:
             found.append(running[0])
     return found

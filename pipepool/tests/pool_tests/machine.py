@@ -2,18 +2,26 @@
 
 Short tasks are queued behind each other, and behind tasks that were short before and are long now.
 The invariants are checked after each step and each millisecond of a wait. At the end of an example
-every task must have ended as expected, and must have run at most as often as it may.
+every task must have ended as expected, must have run at most as often as it may, and must have had
+its effects: what it printed is written, and unless workers are killed in this example, its threads
+have done their work and its records have arrived. Each example has its own surroundings, such as
+closed streams.
 """
 
 from __future__ import annotations
 
 import asyncio
 import collections
+import contextlib
 import os
+import re
 import signal
 import tempfile
+import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +35,10 @@ from hypothesis.stateful import (
 
 from pipepool import BrokenWorker, PipePool, QueueFull, TaskExit
 from pipepool.scheduling.scheduler import Scheduler
-from pool_tests import calls
+from pool_tests import calls, side_effects
 from pool_tests.helpers import assume_short
 from pool_tests.invariants import DelayedInvariants, Invariant
+from pool_tests.surroundings import SMALL, SURROUNDINGS, TOO_SMALL, replaced_streams
 
 LIMIT = 20.0  # s for all tasks of one example to end
 SHORT = (calls.always_short, calls.sometimes_long, calls.sometimes_long_too)
@@ -39,6 +48,15 @@ QUEUE_TIMEOUT = 0.01  # s
 SIZES = (0, 4000, 40_000, 400_000)  # by themselves, and through shared memory
 
 WAITS = (0, 0, 1, 3, 10, 40, 90)  # ms
+C_CALL = 0.15  # s; the results before it must arrive within MAX_CHECKS
+UNREAD = 0.5  # s in which nobody reads the queue of the workers that end
+EFFECTS = (
+    side_effects.leaves,
+    side_effects.logs,
+    side_effects.asks,
+    side_effects.prints,
+    side_effects.complains,
+)
 CRASHING = {"crashes", "hangs", "hangs_behind", "kill"}
 
 MAYBE_NOT_RUN = BrokenWorker | TimeoutError  # the task may have ended before its first line ran
@@ -63,6 +81,8 @@ actions = st.one_of(
     st.tuples(st.sampled_from(["cancel", "kill"]), which),
     st.sampled_from([("hangs",), ("crashes", False), ("crashes", True)]),
     st.tuples(st.just("hangs_behind"), some),
+    st.tuples(st.just("has_effects"), st.sampled_from(EFFECTS), st.integers(1, 4)),
+    st.tuples(st.just("stays_in_c"), some),
 )
 
 
@@ -80,31 +100,49 @@ class SubmittedTask:
 class Machine(RuleBasedStateMachine):
     """A pool and random actions on it; subclasses set the actions and the invariants."""
 
-    deaths = True  # of workers: killed, crashed, replaced after their number of tasks
     always: tuple[Invariant, ...] = ()
     eventually: tuple[Callable[[DelayedInvariants, Scheduler], None], ...] = ()
-    checks_outcomes = True  # check the outcome of each task
 
     @initialize(
         workers=st.integers(1, 3),
         recycled=st.sampled_from([None, None, 1, 2, 7, 20]),
         max_queue=st.sampled_from([None, None, None, 5]),
+        is_violent=st.sampled_from([True, True, False]),
+        surroundings=st.sampled_from(["usual", "usual", *SURROUNDINGS]),
     )
-    def start_pool(self, workers: int, recycled: int | None, max_queue: int | None) -> None:
-        self.loop = asyncio.new_event_loop()
+    def start_pool(
+        self,
+        workers: int,
+        recycled: int | None,
+        max_queue: int | None,
+        is_violent: bool,
+        surroundings: str,
+    ) -> None:
+        self.is_violent = is_violent  # workers are killed and crash
+        self.has_stdout = surroundings != "closed streams"
         self.folder = tempfile.TemporaryDirectory()
         self.ran = Path(self.folder.name) / "ran"
-        self.ran.touch()
-        self.pool = PipePool(
-            workers,
-            max_tasks_per_child=recycled if self.deaths else None,
-            max_queue=max_queue,
-            preload=["pool_tests.calls"],
-        )
+        self.ended, self.output = self.ran.with_name("ended"), self.ran.with_name("output")
+        for each in (self.ran, self.ended, self.output):
+            each.touch()
+        # A worker that is killed while it writes to a queue keeps the queue's lock.
+        self.queue = None if is_violent else get_context("forkserver").Queue()
+        self.records: collections.Counter[int] = collections.Counter()
         self.submitted: list[SubmittedTask] = []
         self.killed = 0
         self.has_failed = False
         self.delayed = DelayedInvariants()
+        self.surroundings = contextlib.ExitStack()
+        self.surroundings.enter_context(replaced_streams(self.output))
+        self.surroundings.enter_context(SURROUNDINGS[surroundings](Path(self.folder.name)))
+        self.loop = asyncio.new_event_loop()
+        options: dict[str, Any] = {"preload": ["pool_tests.calls", "pool_tests.side_effects"]}
+        if surroundings in TOO_SMALL:
+            self.loop.run_until_complete(expect_named_limit())
+            options["shared_memory"] = SMALL
+        if self.queue:
+            options.update(initializer=side_effects.initialize, initargs=(self.queue,))
+        self.pool = PipePool(workers, max_tasks_per_child=recycled, max_queue=max_queue, **options)
         self.loop.run_until_complete(self.pool.start())
         assume_short(self.scheduler, *SHORT)
 
@@ -132,7 +170,7 @@ class Machine(RuleBasedStateMachine):
     def act(self, several: list[tuple[Any, ...]], ms: int) -> None:
         """Take several actions in one iteration of the loop, and wait `ms`."""
         for kind, *details in several:
-            if self.deaths or kind not in CRASHING:
+            if self.is_violent or kind not in CRASHING:
                 getattr(self, f"action_{kind}")(*details)
         self.loop.run_until_complete(self.wait(ms))
 
@@ -194,6 +232,19 @@ class Machine(RuleBasedStateMachine):
         args = str(self.ran), NUMBER, 60.0
         self.submit("hangs", calls.slow_result, *args, timeout=0.05, kill_on_cancel=True)
 
+    def action_has_effects(self, function: Callable[..., Any], many: int) -> None:
+        if function is side_effects.logs and not self.queue:
+            return
+        for _ in range(many):
+            self.submit(function.__name__, function, str(self.ran), NUMBER)
+
+    def action_stays_in_c(self, before: int) -> None:
+        """Submit short tasks before one that stays in a call of C code."""
+        assume_short(self.scheduler, calls.always_short, side_effects.derive)
+        self.action_short(calls.always_short, before, False, None)
+        iterations = int(C_CALL * side_effects.iterations_per_second())
+        self.submit("runs", side_effects.derive, str(self.ran), NUMBER, iterations)
+
     def action_cancel(self, which: int) -> None:
         if self.submitted:
             self.submitted[-1 - which % len(self.submitted)].task.cancel()
@@ -235,16 +286,23 @@ class Machine(RuleBasedStateMachine):
     def teardown(self) -> None:
         if not hasattr(self, "loop"):
             return
-        try:
-            is_checked = self.checks_outcomes and not self.has_failed
-            end = self.finish if is_checked else self.abort
-            self.loop.run_until_complete(asyncio.wait_for(end(), LIMIT))
-        except TimeoutError:
-            self.loop.run_until_complete(self.abort())
-            raise AssertionError("a task never ended") from None
-        finally:
-            self.loop.close()
-            self.folder.cleanup()
+        with contextlib.ExitStack() as stack:
+            stack.callback(self.folder.cleanup)
+            stack.callback(self.surroundings.close)
+            stack.callback(self.close_queue)
+            stack.callback(self.loop.close)
+            end = self.abort if self.has_failed else self.finish
+            try:
+                self.loop.run_until_complete(asyncio.wait_for(end(), LIMIT))
+            except TimeoutError:
+                self.loop.run_until_complete(self.abort())
+                raise AssertionError("a task never ended") from None
+
+    def close_queue(self) -> None:
+        if self.queue:
+            self.queue.close()
+            self.queue.cancel_join_thread()
+            self.queue = None
 
     async def abort(self) -> None:
         await self.pool.close(0)
@@ -256,6 +314,9 @@ class Machine(RuleBasedStateMachine):
         await asyncio.sleep(0)
         waiting = asyncio.gather(*(e.task for e in self.submitted), return_exceptions=True)
         outcomes = await waiting
+        reader = threading.Thread(target=self.read_queue, daemon=True)
+        if any(each.kind == "logs" for each in self.submitted):
+            reader.start()
         await self.pool.close()
         self.check_always()
         stats = self.pool.stats()
@@ -270,6 +331,35 @@ class Machine(RuleBasedStateMachine):
                 assert times[number] >= 1 or isinstance(outcome, MAYBE_NOT_RUN), (each, outcome)
                 self.check_outcome(each, times[number], outcome)
         self.check_stats(outcomes)
+        if reader.ident:
+            assert self.queue
+            self.queue.put(None)
+            reader.join(5)
+            assert not reader.is_alive(), "the queue of an ended worker can no longer be used"
+        self.check_effects(outcomes)
+
+    def read_queue(self) -> None:
+        """Read the queue to its end, as a listener that is slow at first."""
+        assert self.queue
+        time.sleep(UNREAD)
+        while (found := self.queue.get()) is not None:
+            self.records[found[0]] += 1
+
+    def check_effects(self, outcomes: list[Any]) -> None:
+        """Check what tasks left behind whose results arrived."""
+        done: dict[str, set[int]] = collections.defaultdict(set)
+        for number, (each, outcome) in enumerate(zip(self.submitted, outcomes, strict=True)):
+            if outcome == number:
+                done[each.kind].add(number)
+        printed = {int(each) for each in re.findall(rb"<(\d+)>", self.output.read_bytes())}
+        lost = done["prints"] - printed
+        assert not (lost and self.has_stdout), f"what tasks {lost} printed is lost"
+        if self.is_violent:
+            return
+        lost = done["leaves"] - {int(each) for each in self.ended.read_text().split()}
+        assert not lost, f"threads that tasks {lost} started were ended before their work"
+        lost = {each for each in done["logs"] if self.records[each] != side_effects.RECORDS}
+        assert not lost, f"records that tasks {lost} put into a queue are lost"
 
     def check_outcome(self, submitted: SubmittedTask, times: int, outcome: Any) -> None:
         kind = submitted.kind
@@ -296,6 +386,16 @@ class Machine(RuleBasedStateMachine):
         ended = stats.done + stats.failed + stats.cancelled
         assert ended <= len(outcomes) - refused  # one cancelled at once was never submitted
         assert ended >= done + failed
+
+
+async def expect_named_limit() -> None:
+    """Start a pool whose default shared memory is larger than a limit allows."""
+    try:
+        await PipePool(1).start()
+    except BrokenWorker as error:
+        assert "shared_memory=" in str(error)
+    else:
+        raise AssertionError("the limit has no effect")
 
 
 NUMBER = object()  # stands for the number of the task itself
