@@ -9,9 +9,10 @@ import logging
 import time
 from collections.abc import Iterator
 from multiprocessing import resource_tracker
-from pathlib import Path
 
 import pytest
+
+from pool_tests.helpers import descriptors
 
 with contextlib.suppress(ModuleNotFoundError):
     import uvloop
@@ -27,15 +28,6 @@ def pytest_collection_finish() -> None:
     """Exempt what pytest imported and collected from all later garbage collections."""
     gc.collect()
     gc.freeze()
-
-
-def descriptors() -> set[tuple[str, str]]:
-    """Return the open file descriptors of this process with their targets."""
-    found = set[tuple[str, str]]()
-    for path in Path("/proc/self/fd").iterdir():
-        with contextlib.suppress(FileNotFoundError):  # the descriptor of the listing itself
-            found.add((path.name, str(path.readlink())))
-    return found
 
 
 @pytest.fixture(autouse=True)

@@ -18,9 +18,17 @@ from typing import Any
 import psutil
 import pytest
 
-from pipepool import PipeExecutor, PipePool
+from pipepool import BrokenWorker, PipeExecutor, PipePool
 from pool_tests import calls
-from pool_tests.helpers import ENVIRONMENT, LIMIT, assume_short, has_ended, in_pool, wait_for
+from pool_tests.helpers import (
+    ENVIRONMENT,
+    LIMIT,
+    assume_short,
+    descriptors,
+    has_ended,
+    in_pool,
+    wait_for,
+)
 
 pytestmark = pytest.mark.server  # starts worker processes
 
@@ -161,6 +169,29 @@ def test_a_multiprocessing_queue_can_be_passed_to_the_initializer() -> None:
     queue.close()
     queue.join_thread()
     resource_sharer.stop(LIMIT)  # started in this process for the queue
+
+
+@pytest.mark.parametrize("preload", ["no_such_module", "pool_tests.calls"])
+def test_descriptors_for_workers_that_never_start_are_closed(preload: str) -> None:
+    """Multiprocessing keeps a copy for each worker until the worker fetches it."""
+
+    async def start_and_close() -> None:
+        pool = PipePool(2, calls.initialize, (queue,), preload=[preload])
+        starting = asyncio.ensure_future(pool.start())
+        await asyncio.sleep(0)
+        if preload == "no_such_module":
+            with pytest.raises(BrokenWorker):
+                await starting
+        await pool.close(0)
+        starting.cancel()
+        await asyncio.wait([starting])
+
+    queue = get_context("forkserver").Queue()
+    before = descriptors()
+    asyncio.run(start_and_close())
+    assert not [each for each in descriptors() - before if each[1].startswith("pipe:")]
+    queue.close()
+    resource_sharer.stop(LIMIT)
 
 
 def test_a_worker_has_a_name_and_a_parent_process_of_multiprocessing() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import random
 import traceback
+from multiprocessing import resource_sharer
 
 import hypothesis
 import pytest
@@ -67,6 +68,7 @@ def run(machine: type[Machine], steps: int, seed: int | None = None) -> None:
     try:
         with served_manager():
             run_state_machine_as_test(machine, settings=example_settings)
+        resource_sharer.stop(10)  # of the queues
         return
     except (AssertionError, Flaky):
         text = traceback.format_exc()

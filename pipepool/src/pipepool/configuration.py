@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields
 from multiprocessing import context as process_context
 from multiprocessing import reduction, resource_sharer
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from pipepool.scheduling.accounting import TaskMetrics
 from pipepool.workers.shared_memory import ARENA_SIZE, PAGE
@@ -193,16 +193,37 @@ def check_picklable(setup: Setup) -> None:
         raise TypeError(f"initializer, initargs or finalizer cannot be pickled: {error}") from error
 
 
-def pickle_once(setup: Setup) -> bytes | None:
+def pickle_once(setup: Setup) -> PickledSetup | None:
     """Pickle the setup once for all workers; return None if each needs its own descriptors."""
     probe = _Probe()
     data = _pickle_as(probe, setup)
-    return None if probe.has_descriptors else data
+    return None if probe.has_descriptors else PickledSetup(data, ())
 
 
-def pickle_for_child(setup: Setup) -> bytes:
+def pickle_for_child(setup: Setup) -> PickledSetup:
     """Pickle the setup for one worker, with descriptors of its own."""
-    return _pickle_as(_Child(), setup)
+    child = _Child()
+    try:
+        return PickledSetup(_pickle_as(child, setup), child.keys)
+    except BaseException:
+        close_unfetched(child.keys)
+        raise
+
+
+class PickledSetup(NamedTuple):
+    """A setup, and the keys of the descriptors that a worker fetches when it loads it."""
+
+    data: bytes
+    keys: Sequence[int]
+
+
+def close_unfetched(keys: Sequence[int]) -> None:
+    """Close the descriptors that a worker which has ended did not fetch."""
+    sharer: Any = resource_sharer._resource_sharer  # type: ignore[attr-defined]
+    for key in keys:
+        if (entry := sharer._cache.pop(key, None)) is not None:
+            _, close = entry
+            close()
 
 
 def _pickle_as(child: _Child, setup: Setup) -> bytes:
@@ -218,17 +239,25 @@ def _pickle_as(child: _Child, setup: Setup) -> bytes:
 class _Child:
     """A placeholder for the child process while the setup is pickled."""
 
+    def __init__(self) -> None:
+        self.keys: list[int] = []
+
     def duplicate_for_child(self, descriptor: int) -> int:
         return descriptor
 
-    DupFd: Callable[[int], object] = staticmethod(resource_sharer.DupFd)
+    def DupFd(self, descriptor: int) -> object:  # noqa: N802 - as multiprocessing calls it
+        shared: Any = resource_sharer.DupFd(descriptor)
+        self.keys.append(shared._id[1])
+        return shared
 
 
 class _Probe(_Child):
     """A placeholder that records whether the setup has descriptors, and duplicates none."""
 
     has_descriptors = False
-    DupFd = staticmethod(int)
+
+    def DupFd(self, descriptor: int) -> object:  # noqa: N802
+        return descriptor
 
     def duplicate_for_child(self, descriptor: int) -> int:
         self.has_descriptors = True

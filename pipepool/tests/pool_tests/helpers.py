@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import select
 import socket
@@ -82,6 +83,15 @@ def read_line(stream: IO[bytes] | None, seconds: float = LIMIT) -> str:
             break
         line += byte
     return line.decode()
+
+
+def descriptors() -> set[tuple[str, str]]:
+    """Return the open file descriptors of this process with their targets."""
+    found = set[tuple[str, str]]()
+    for path in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # the descriptor of the listing itself
+            found.add((path.name, str(path.readlink())))
+    return found
 
 
 def free_port() -> int:

@@ -21,7 +21,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from multiprocessing import get_context
+from multiprocessing import get_context, resource_sharer
 from pathlib import Path
 from typing import Any
 
@@ -50,13 +50,6 @@ SIZES = (0, 4000, 40_000, 400_000)  # by themselves, and through shared memory
 WAITS = (0, 0, 1, 3, 10, 40, 90)  # ms
 C_CALL = 0.15  # s; the results before it must arrive within MAX_CHECKS
 UNREAD = 0.5  # s in which nobody reads the queue of the workers that end
-EFFECTS = (
-    side_effects.leaves,
-    side_effects.logs,
-    side_effects.asks,
-    side_effects.prints,
-    side_effects.complains,
-)
 CRASHING = {"crashes", "hangs", "hangs_behind", "kill"}
 
 MAYBE_NOT_RUN = BrokenWorker | TimeoutError  # the task may have ended before its first line ran
@@ -81,7 +74,7 @@ actions = st.one_of(
     st.tuples(st.sampled_from(["cancel", "kill"]), which),
     st.sampled_from([("hangs",), ("crashes", False), ("crashes", True)]),
     st.tuples(st.just("hangs_behind"), some),
-    st.tuples(st.just("has_effects"), st.sampled_from(EFFECTS), st.integers(1, 4)),
+    st.tuples(st.just("has_effects"), st.sampled_from(side_effects.EFFECTS), st.integers(1, 4)),
     st.tuples(st.just("stays_in_c"), some),
 )
 
@@ -321,6 +314,7 @@ class Machine(RuleBasedStateMachine):
         self.check_always()
         stats = self.pool.stats()
         assert (stats.queued, stats.running, stats.pids) == (0, 0, ())
+        assert not resource_sharer._resource_sharer._cache, "descriptors for workers are left"  # type: ignore[attr-defined]
         assert self.scheduler.accounting.pending == 0
         times = collections.Counter(int(line) for line in self.ran.read_text().split())
         for number, (each, outcome) in enumerate(zip(self.submitted, outcomes, strict=True)):

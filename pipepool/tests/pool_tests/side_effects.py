@@ -100,7 +100,10 @@ def complains(path: str, number: int) -> int:
     return number
 
 
-def stamp(value: object = None) -> tuple[int, float]:
+EFFECTS = (leaves, logs, asks, prints, complains)
+
+
+def stamp() -> tuple[int, float]:
     """Return this process and the time of the monotonic clock."""
     return os.getpid(), time.monotonic()
 

@@ -13,7 +13,7 @@ import math
 import pickle
 import socket
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from time import monotonic_ns
@@ -233,6 +233,7 @@ class WorkerConnection:
         self.is_killed_for_task = False  # to end the task that it ran
         self.start_timer: asyncio.TimerHandle | None = None  # of start_timeout
         self.has_backlog = False  # bytes that the socket has not taken yet
+        self.setup_keys: Sequence[int] = ()  # of the descriptors that its setup refers to
         self.crashed: list[Task] = []  # tasks it ran when it died; waits for its exit status
         self._known_functions = {0}
         self._loop = loop

@@ -8,10 +8,11 @@ import logging
 import math
 import os
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pipepool.configuration import PoolOptions, pickle_for_child, pickle_once
+from pipepool.configuration import PoolOptions, close_unfetched, pickle_for_child, pickle_once
 from pipepool.exceptions import error_text
 from pipepool.workers.fork_server_client import FINALIZER_GRACE, ORPHAN_GRACE, ForkServerClient
 from pipepool.workers.worker_connection import (
@@ -127,14 +128,17 @@ class WorkerManager:
         room = 3 * workers - len(self.connections)
         for _ in range(min(workers + ending - len(alive), room)):
             self._token += 1
+            keys: Sequence[int] = ()
             try:
-                setup = self._pickled_setup or pickle_for_child(self._setup)
+                setup, keys = self._pickled_setup or pickle_for_child(self._setup)
                 connection = WorkerConnection(
                     self._token, self._loop, self._scheduler, self._quota, self._config.arena_size
                 )
             except Exception as error:  # noqa: BLE001 - no descriptor, no memory, a closed initarg
+                close_unfetched(keys)
                 self._retry_later(f"no worker can be started: {error}", error)
                 return
+            connection.setup_keys = keys
             self.connections[connection.token] = connection
             self._fork_server.fork(
                 connection.token, connection.worker_socket, connection.memory_descriptor
@@ -354,6 +358,7 @@ class WorkerManager:
         """Report the death of a worker; only the first call acts."""
         if self.connections.pop(connection.token, None) is None:
             return
+        close_unfetched(connection.setup_keys)
         is_closing = self._state is State.CLOSING
         if is_closing and not self.connections:
             self.stop_waiting()
@@ -439,6 +444,8 @@ class WorkerManager:
         fork_server.close()
         await asyncio.wait([fork_server.ended], timeout=fork_server.end_timeout)
         fork_server.kill_server("the fork server did not end")
+        for connection in self.connections.values():  # their ends were not reported
+            close_unfetched(connection.setup_keys)
 
     async def _wait_for_workers(self, deadline: float | None) -> None:
         """Wait until all workers have ended, while the fork server reports that it is alive."""
