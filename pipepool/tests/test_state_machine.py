@@ -84,6 +84,6 @@ def test_no_task_is_lost_or_runs_twice() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(max(900, STEPS))
 def test_no_task_is_lost_or_runs_twice_with_a_random_seed() -> None:
     run(Pool, 2000, random.randrange(1, 2**32))
