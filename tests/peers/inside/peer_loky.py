@@ -13,7 +13,14 @@ from typing import Any
 
 import cloudpickle
 import psutil
-from peer_pool import BrokenWorker, Executor, Future, RemoteTraceback, forbid
+from peer_pool import (
+    BrokenWorker,
+    Executor,
+    Future,
+    RemoteTraceback,
+    forbid,
+    has_shut_down,
+)
 
 LOKY_EXIT = re.compile(r"EXIT\\\((\d+)\\\)")
 
@@ -27,7 +34,7 @@ class _Flags:
     @property
     def shutdown(self) -> bool:
         """Whether the executor takes no more calls."""
-        return bool(self._engine._is_finishing)
+        return has_shut_down(self._engine)
 
     @property
     def broken(self) -> str | None:

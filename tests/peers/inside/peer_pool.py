@@ -14,9 +14,18 @@ from typing import Any
 
 from pipepool import BrokenWorker, PipeExecutor, PipePool
 from pipepool.exceptions import RemoteTraceback
+from pipepool.executor import _Engine, _Phase
 from pipepool.workers.worker_connection import WorkerState
 
-__all__ = ["BrokenWorker", "Executor", "Future", "PipePool", "RemoteTraceback", "forbid"]
+__all__ = [
+    "BrokenWorker",
+    "Executor",
+    "Future",
+    "PipePool",
+    "RemoteTraceback",
+    "forbid",
+    "has_shut_down",
+]
 
 # The tests of the standard library read the text of a remote traceback by this name.
 RemoteTraceback.tb = property(lambda self: self.args[0])  # type: ignore[attr-defined]
@@ -31,6 +40,11 @@ def forbid(kind: type) -> None:
         raise AssertionError(f"the test uses {kind.__module__}.{kind.__name__} and not our pool")
 
     kind.__init__ = refuse  # type: ignore[misc]
+
+
+def has_shut_down(engine: _Engine) -> bool:
+    """Whether an executor accepts no more calls."""
+    return engine._phase is not _Phase.OPEN
 
 
 def is_alive(pid: int) -> bool:
@@ -89,7 +103,8 @@ class Workers(Mapping[int, Worker]):
                 connections.sort(key=lambda each: not each.tasks)  # one that works is first
                 living = [each for each in connections if each.state is not WorkerState.DEAD]
                 pids = [each.pid for each in living if each.pid is not None]
-                if len(pids) >= self._count or scheduler.broken or engine._is_finishing:
+                is_known = len(pids) >= self._count or scheduler.broken is not None
+                if is_known or has_shut_down(engine):
                     self._seen = {pid: Worker(pid) for pid in pids}
                     break
             assert time.monotonic() < deadline, "the workers have not started"
@@ -122,7 +137,7 @@ class Executor(PipeExecutor):
         self, max_workers: int | None = None, mp_context: Any = None, *args: Any, **kwargs: Any
     ) -> None:
         super().__init__(max_workers, mp_context, *args, **kwargs)
-        self._max_workers = self._engine._config.workers
+        self._max_workers = self._engine._options.workers
         self._mp_context = mp_context
         self._processes = Workers(self)
 
