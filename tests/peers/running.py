@@ -130,11 +130,15 @@ class Report:
     status: int  # of pytest
 
     def outcome(self, test: str) -> str:
-        """Return passed, failed or skipped; a test that did not end has failed."""
-        lines = {each["when"]: each["outcome"] for each in self.lines if each.get("test") == test}
-        if "teardown" not in lines or "failed" in lines.values():
+        """Return passed, failed or skipped; a test that did not end has failed.
+
+        A failed subtest is a line of its own, before that of its test, which may read passed.
+        """
+        lines = [each for each in self.lines if each.get("test") == test]
+        outcomes = {each["outcome"] for each in lines}
+        if "teardown" not in {each["when"] for each in lines} or "failed" in outcomes:
             return "failed"
-        return "skipped" if "skipped" in lines.values() else "passed"
+        return "skipped" if "skipped" in outcomes else "passed"
 
 
 def run(peer: Peer, *tests: str) -> Report:

@@ -103,6 +103,11 @@ def test_a_test_whose_process_ended_in_it_has_failed() -> None:
     assert running.Report(lines[:-1], "", 0).outcome("file.py::test") == "failed"
 
 
+def test_a_test_with_a_failed_subtest_has_failed() -> None:
+    lines = _lines("file.py::test", "failed")[1:2] + _lines("file.py::test", "passed")
+    assert running.Report(lines, "", 0).outcome("file.py::test") == "failed"
+
+
 @pytest.mark.slow  # it downloads
 @pytest.mark.timeout(300)
 def test_only_the_sdist_with_the_pinned_hash_is_unpacked(folder: Path) -> None:
