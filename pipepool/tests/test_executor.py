@@ -314,8 +314,12 @@ def test_a_script_without_its_guard_is_reported(tmp_path: Path) -> None:
 @pytest.mark.parametrize("initializer", [calls.fail_to_initialize, calls.exit_in_initializer])
 def test_a_failing_initializer_breaks_the_executor(initializer: object) -> None:
     with PipeExecutor(2, initializer=initializer) as executor:  # type: ignore[arg-type]
-        with pytest.raises(BrokenProcessPool):
+        with pytest.raises(BrokenProcessPool) as caught:
             executor.submit(calls.pid).result(LIMIT)
+        if initializer is calls.fail_to_initialize:
+            assert repr(caught.value.__cause__) == "OSError('no database')"
+            trace = str(caught.value.__cause__.__cause__)  # type: ignore[union-attr]
+            assert "in fail_to_initialize" in trace
         with pytest.raises(BrokenProcessPool):
             executor.submit(calls.pid)
 

@@ -523,7 +523,9 @@ class Scheduler:
         while (task := self.queue.head()) is not None:
             self.queue.pop()
             self._notify(task)
-            self.accounting.fail(task, BrokenWorker(why))
+            error = BrokenWorker(why)
+            error.__cause__ = self.manager.cause
+            self.accounting.fail(task, error)
 
     # Stuck tasks: times come from the status block, so that no message is needed
 
