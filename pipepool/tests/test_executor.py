@@ -6,6 +6,7 @@ import asyncio
 import concurrent.futures
 import gc
 import os
+import selectors
 import subprocess
 import sys
 import threading
@@ -322,6 +323,15 @@ def test_a_failing_initializer_breaks_the_executor(initializer: object) -> None:
             assert "in fail_to_initialize" in trace
         with pytest.raises(BrokenProcessPool):
             executor.submit(calls.pid)
+
+
+def test_the_selector_is_the_default_one_at_the_first_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """gevent replaces it, perhaps after this package was imported."""
+    with PipeExecutor(1) as executor:
+        monkeypatch.setattr(selectors, "DefaultSelector", selectors.SelectSelector)
+        executor.submit(calls.pid).result(LIMIT)
+        selector = executor._engine._loop._selector  # type: ignore[union-attr]
+        assert isinstance(selector, selectors.SelectSelector)
 
 
 def test_bad_settings_raise_the_messages_of_the_standard_library() -> None:

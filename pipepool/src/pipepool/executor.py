@@ -294,7 +294,7 @@ class _Engine:
             self._break(f"no worker could be started: {error}")
 
     def _new_loop(self) -> asyncio.AbstractEventLoop:
-        return asyncio.SelectorEventLoop(_YieldingSelector(self._loop_lock))
+        return asyncio.SelectorEventLoop(_yielding_selector(self._loop_lock))
 
     async def _serve(self) -> None:
         loop = asyncio.get_running_loop()
@@ -425,19 +425,22 @@ def _has_failed_with(future: Future[Any], error: BaseException) -> bool:
     return failure is not None and (failure is error or failure.__cause__ is error)
 
 
-class _YieldingSelector(selectors.DefaultSelector):
-    """Releases a lock while it waits for events; otherwise the loop's thread holds it."""
+def _yielding_selector(loop_lock: threading.RLock) -> selectors.BaseSelector:
+    """Return a selector that releases a lock while it waits; otherwise the loop's thread holds it.
 
-    def __init__(self, loop_lock: threading.RLock) -> None:
-        super().__init__()
-        self._loop_lock = loop_lock
+    Its class is the default one of this moment: after this module was imported, gevent may have
+    replaced it, and threads by greenlets, which a selector that blocks the process never lets run.
+    """
 
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        self._loop_lock.release()
-        try:
-            return super().select(timeout)
-        finally:
-            self._loop_lock.acquire()
+    class YieldingSelector(selectors.DefaultSelector):
+        def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+            loop_lock.release()
+            try:
+                return super().select(timeout)
+            finally:
+                loop_lock.acquire()
+
+    return YieldingSelector()
 
 
 def _submit(scheduler: Scheduler, call: Call, at_once: bool = False) -> None:
