@@ -13,6 +13,7 @@ import signal
 import stat
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from multiprocessing import process, shared_memory
@@ -612,3 +613,7 @@ def fail_if_broken() -> int:
 
 def open_missing() -> None:
     Path("/no such file").read_bytes()
+
+
+def leave_thread(seconds: float) -> None:
+    threading.Thread(target=time.sleep, args=(seconds,)).start()
