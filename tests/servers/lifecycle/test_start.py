@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -23,7 +24,7 @@ from tests.commands import python
 from tests.http_clients import get
 from tests.installed import EVERY, OWN, PLAIN, one_of_each_kind
 from tests.servers.lifecycle.command_line import begin, wait_for_end
-from tests.waiting import wait_until
+from tests.waiting import read_line, wait_until
 
 pytestmark = pytest.mark.server
 Alive = Callable[[], list[psutil.Process]]
@@ -102,6 +103,29 @@ def test_a_task_that_prints_is_answered_although_the_disk_of_the_output_is_full(
         assert process.wait(20) == 0
     finally:
         process.kill()
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "sizes"),
+    [
+        ("sync", {}, "backlog 5"),
+        ("threads", {"SERVER_WORKERS": "1"}, "1 worker, backlog 1024"),
+        (
+            "threads",
+            {"SERVER_WORKERS": "3", "SERVER_PROCESSES": "2"},
+            "2 processes, 3 workers in each, backlog 1024",
+        ),
+    ],
+)
+def test_a_server_that_starts_shows_its_sizes(
+    name: str, settings: dict[str, str], sizes: str
+) -> None:
+    with begin(name, "noop_sync", "0", **settings) as process:
+        try:
+            line = read_line(process.stderr)
+        finally:
+            process.terminate()
+    assert re.fullmatch(rf"{name} serves noop_sync at http://\S+/ \({sizes}\)\n", line)
 
 
 def test_threads_that_cannot_be_started_are_one_line() -> None:

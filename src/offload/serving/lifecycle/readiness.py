@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NoReturn
 
@@ -36,11 +36,22 @@ def announce(port: int) -> None:
     _send(probe.facts)
     if "SERVER_READY_FD" not in os.environ:
         facts, address = probe.facts, bind_address.configured()
-        shown = ", ".join(f"{facts[key]} {key}" for key in ("workers", "backlog") if key in facts)
         if (warning := bind_address.warning(address)) is not None:
             log.line(warning)
         url = bind_address.url(address, port)
-        log.line(f"{facts['server']} serves {facts['task']} at {url} ({shown})")
+        log.line(f"{facts['server']} serves {facts['task']} at {url} ({', '.join(_sizes(facts))})")
+
+
+def _sizes(facts: Mapping[str, object]) -> Iterator[str]:
+    """Yield the sizes of a server in words; one process is not mentioned."""
+    processes = facts.get("processes", 1)
+    if processes != 1:
+        yield f"{processes} processes"
+    if (workers := facts.get("workers")) is not None:
+        counted = "1 worker" if workers == 1 else f"{workers} workers"
+        yield counted if processes == 1 else f"{counted} in each"
+    if (backlog := facts.get("backlog")) is not None:
+        yield f"backlog {backlog}"
 
 
 def start_thread(announcing: Callable[..., None], *arguments: object) -> None:
