@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+import shlex
 import subprocess
 import sys
 import warnings
@@ -141,6 +142,9 @@ def test_pipepool_is_needed_where_it_is_imported(framework: str) -> None:
     handler = rendered(framework, "pipes")
     assert ("pipepool" in handler.packages) == ("import PipePool" in handler.code)
     assert ("is not on PyPI" in handler.text) == ("pipepool" in handler.packages)
+    [install] = [line for line in handler.text.splitlines() if "pip install " in line]
+    installed = shlex.split(install.partition("pip install ")[2])  # quoted: > would write a file
+    assert {*handler.packages} - {"pipepool"} == {*installed}
     assert "pipepool" not in rendered(framework, "processes").packages
 
 

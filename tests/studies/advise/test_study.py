@@ -21,6 +21,7 @@ from offload.studies.advise.answer import Answer
 from offload.studies.advise.choice import Question
 from offload.studies.advise.function import Function
 from offload.suites import Case
+from tests import ROOT
 from tests.commands import fab_here
 
 SHOP = "import time\ndef quote():\n    time.sleep(0.02)\n    return b'1'\n"
@@ -175,3 +176,13 @@ def test_a_p99_below_a_call_alone_is_one_line(tmp_path: Path) -> None:
     case = Case("threads", f"{tmp_path}/shop.py:quote")
     with pytest.raises(RunError, match="no set-up reaches a p99 of 5 ms"):
         study.advise(case, Question(p99_s=0.005), tmp_path / "run", lambda _: None)
+
+
+def test_a_tie_names_only_what_was_measured_of_both() -> None:
+    folder = ROOT / "results" / "example-advise"
+    found = study.load(folder, plan_file.load(folder), journal.read(folder))
+    tie = found.choice.tie
+    assert tie is not None and tie.memory_mib is not None and tie.p99 is None
+    [said] = [each for each in answer.document(found).paragraphs if each.title == "Certainty"]
+    both = f"A tie: {found.best.setup.name} and {tie.setup.name} do not differ in"
+    assert said.sentences[0] == f"{both} capacity and memory."

@@ -274,9 +274,8 @@ def _limit(found: Evidence, prior: Prior) -> str:
 def _certainty(answer: Answer) -> Iterator[str]:
     best, choice = answer.best, answer.choice
     if choice.tie is not None:
-        tie = choice.tie.setup.name
-        same = f"{best.setup.name} and {tie} do not differ in capacity, memory and response times"
-        yield f"A tie: {same}."
+        names = f"{best.setup.name} and {choice.tie.setup.name}"
+        yield f"A tie: {names} do not differ in {_compared(best, choice.tie)}."
     faster = [each for each in choice.rows[1:] if is_certainly_faster(each, best)]
     for each in faster[:2]:
         ratio, memory = each.ratio(best), _memory_ratio(each, best)
@@ -285,11 +284,20 @@ def _certainty(answer: Answer) -> Iterator[str]:
     if not faster:
         yield f"No measured set-up carries more than {CERTAIN:g} times as much with certainty."
     if dominated := [name for name, why in choice.left_out.items() if why == "dominated"]:
-        yield f"Dominated: {', '.join(dominated)}."
+        yield f"Worse than another one, and nowhere better: {', '.join(dominated)}."
     for why in dict.fromkeys(choice.left_out.values()):
         if why != "dominated":
             names = [name for name, each in choice.left_out.items() if each == why]
             yield f"{_capitalized(why)}: {', '.join(names)}."
+
+
+def _compared(one: Evidence, other: Evidence) -> str:
+    """Return what was measured of both, in words."""
+    has_memory = one.memory_mib is not None and other.memory_mib is not None
+    memory = ["memory"] if has_memory else []
+    latency = ["response times"] if one.p99 is not None and other.p99 is not None else []
+    *first, last = ["capacity", *memory, *latency]
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def _times(ratio: Interval) -> str:

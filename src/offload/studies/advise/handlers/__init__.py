@@ -48,7 +48,8 @@ class Handler:
     def text(self) -> str:
         """The program with its heading, its command, its requirements and its note."""
         heading = f"Handler ({self.framework}), to be saved as {self.file}:"
-        needs = f"It needs: {' '.join(self.packages)}"
+        index = [package for package in self.packages if package != PIPEPOOL]
+        needs = f"It needs: python -m pip install {shlex.join(index)}"
         if PIPEPOOL in self.packages:
             needs += "\nIts pipepool is not on PyPI: install the wheel of this project's pipepool/."
         note = "" if self.note is None else f"\n{text_table.wrapped(f'Note: {self.note}')}"
