@@ -80,7 +80,7 @@ def test_a_suite_without_a_mistake_is_judged_and_listed(suites_folder: Path) -> 
     (suites_folder / "mine.py").write_text(GOOD)
     said = fab_here("claims:mine")
     assert (said.returncode, "  four  " in said.stdout) == (0, True), said.stdout + said.stderr
-    assert "\n    mine " in fab_here("list").stdout
+    assert "\n    mine" in fab_here("list").stdout
 
 
 def test_a_suite_without_claims_has_a_plan(suites_folder: Path) -> None:

@@ -59,7 +59,9 @@ def run_suite(
     open: options.Open = False,
     format: options.Format = "text",
 ) -> None:
-    """Measure every row of a suite; JSON is one object, or with all a list of them.
+    """Measure every row of a suite, or with all of every suite.
+
+    JSON is one object, or with all a list of them.
 
     Examples:
       offload run_suite tornado

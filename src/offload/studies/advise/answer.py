@@ -293,11 +293,12 @@ def _certainty(answer: Answer) -> Iterator[str]:
 
 def _compared(one: Evidence, other: Evidence) -> str:
     """Return what was measured of both, in words."""
-    has_memory = one.memory_mib is not None and other.memory_mib is not None
-    memory = ["memory"] if has_memory else []
-    latency = ["response times"] if one.p99 is not None and other.p99 is not None else []
-    *first, last = ["capacity", *memory, *latency]
-    return f"{', '.join(first)} and {last}" if first else last
+    known = {
+        "memory": one.memory_mib is not None and other.memory_mib is not None,
+        "response times": one.p99 is not None and other.p99 is not None,
+    }
+    names = ["capacity", *(name for name, is_known in known.items() if is_known)]
+    return " and ".join([", ".join(names[:-1]), names[-1]]) if names[1:] else names[0]
 
 
 def _times(ratio: Interval) -> str:

@@ -56,7 +56,8 @@ class Function:
         setup, call, blocks_s = best.setup, self.probe.call, self.probe.on_loop_s
         if setup.slots is not None and setup.slots > 1 and call.wait_s > call.cpu_s:
             yield f"It opens up to {setup.slots} connections to what it calls."
-            yield "If what it waits for takes twice as long, it needs twice as many threads or workers."
+            twice = "it needs twice as many threads or workers"
+            yield f"If what it waits for takes twice as long, {twice}."
         if setup.kind == LOOPS and blocks_s > LOOP_S:
             blocks = f"A call blocks the event loop for {seconds(blocks_s)}"
             fix = " Move the blocking part to a thread first." if self.probe.is_coroutine else ""
