@@ -78,4 +78,4 @@ def list() -> None:  # noqa: A001 - the command's name
 def _row(head: str, summary: str) -> str:
     """Return a name and its summary, which continues in its own column."""
     indent = " " * len(head)
-    return textwrap.fill(summary, WIDTH, initial_indent=head, subsequent_indent=indent).rstrip()
+    return textwrap.fill(summary, WIDTH, initial_indent=head, subsequent_indent=indent) or head

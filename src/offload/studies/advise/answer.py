@@ -274,8 +274,8 @@ def _limit(found: Evidence, prior: Prior) -> str:
 def _certainty(answer: Answer) -> Iterator[str]:
     best, choice = answer.best, answer.choice
     if choice.tie is not None:
-        names = f"{best.setup.name} and {choice.tie.setup.name}"
-        yield f"A tie: {names} do not differ in {_compared(best, choice.tie)}."
+        both = f"{best.setup.name} and {choice.tie.setup.name}"
+        yield f"A tie: {both} do not differ in {_compared(best, choice.tie)}."
     faster = [each for each in choice.rows[1:] if is_certainly_faster(each, best)]
     for each in faster[:2]:
         ratio, memory = each.ratio(best), _memory_ratio(each, best)
