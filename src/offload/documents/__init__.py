@@ -1,4 +1,4 @@
-"""The document that people see: a headline, sentences and a table, without any layout.
+"""The document that people see: a headline, sentences, a table and charts, without any layout.
 
 A study writes it; renderers know no study. It is saved beside the records of its run.
 """
@@ -26,8 +26,40 @@ class Paragraph:
 
 
 @dataclass(frozen=True)
+class Spot:
+    """A point of a chart: its place, its value in words, its interval, and its name if shown."""
+
+    x: float
+    y: float
+    words: str
+    low: float | None = None
+    high: float | None = None
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A line of a chart through (x, y), with a name."""
+
+    name: str
+    places: tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Values over a number; the titles of the axes have the units."""
+
+    title: str
+    x_title: str
+    y_title: str
+    spots: tuple[Spot, ...]
+    curves: tuple[Curve, ...] = ()
+    about: str = ""
+
+
+@dataclass(frozen=True)
 class Document:
-    """What a study answers: `headline`, a table of `head` and `rows`, and paragraphs.
+    """What a study answers: `headline`, a table of `head` and `rows`, paragraphs and charts.
 
     `has_verdict` is False if the measurement was disturbed.
     """
@@ -36,6 +68,7 @@ class Document:
     head: tuple[str, ...] = ()
     rows: tuple[tuple[str, ...], ...] = ()
     paragraphs: tuple[Paragraph, ...] = ()
+    charts: tuple[Chart, ...] = ()
     has_verdict: bool = True
 
     @property
@@ -57,6 +90,7 @@ def load(folder: Path) -> Document:
                 Paragraph(str(each["title"]), tuple(map(str, each["sentences"])))
                 for each in values["paragraphs"]
             ),
+            tuple(map(_chart, values.get("charts", ()))),
             values["has_verdict"] is True,
         )
     except OSError as error:
@@ -73,3 +107,17 @@ def exists(folder: Path) -> bool:
 def as_json(document: Document) -> str:
     """Return the content of FILE."""
     return f"{json.dumps(document.values, indent=1)}\n"
+
+
+def _chart(values: Any) -> Chart:
+    return Chart(
+        str(values["title"]),
+        str(values["x_title"]),
+        str(values["y_title"]),
+        tuple(Spot(**each) for each in values["spots"]),
+        tuple(
+            Curve(str(each["name"]), tuple((float(x), float(y)) for x, y in each["places"]))
+            for each in values["curves"]
+        ),
+        str(values["about"]),
+    )

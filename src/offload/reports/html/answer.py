@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from offload import documents
 from offload.bench.analysis import latency_capacity
 from offload.bench.analysis.comparison import Comparison
 from offload.bench.analysis.gate import FAILS
@@ -145,8 +144,8 @@ def _scope(run: MeasuredRun) -> Iterator[str]:
 
 
 def _verdicts(run: MeasuredRun) -> tuple[list[Verdict], list[Table]]:
-    if documents.exists(run.folder):
-        return _document(documents.load(run.folder), f"Set-ups of {run.name}")
+    if run.document is not None:
+        return _document(run.document, f"Set-ups of {run.name}")
     if run.plan is not None and run.suite == "advise":
         what = "The question of this advice is missing, or was saved by another version."
         return [Verdict(what, tone=UNCLEAR)], []
@@ -250,6 +249,8 @@ def _document(found: Document, title: str) -> tuple[list[Verdict], list[Table]]:
 
 
 def _notes(run: MeasuredRun) -> Iterator[str]:
+    if run.document is not None:
+        return  # it has its own
     flags = run.results["flags"]
     yield from (str(flag) for flag in flags) if isinstance(flags, list) else ()
     for group in run.groups:

@@ -15,7 +15,7 @@ from markupsafe import Markup
 from offload import __version__
 from offload.errors import RunError, UserError
 from offload.registry import places
-from offload.reports.html import answer, figures, several_runs, single_run
+from offload.reports.html import answer, document, figures, several_runs, single_run
 from offload.reports.html.answer import Answer
 from offload.reports.html.parts import Panel, Section
 from offload.reports.html.run import MeasuredRun
@@ -63,7 +63,9 @@ def html(runs: Sequence[MeasuredRun]) -> str:
 
 
 def _content(runs: Sequence[MeasuredRun]) -> Content:
-    if len(runs) == 1:
+    if len(runs) == 1 and (found := runs[0].document) is not None:
+        shown = [*document.sections(found, runs[0].command), *single_run.machine(runs[0])]
+    elif len(runs) == 1:
         shown = [*single_run.sections(runs[0]), figures.section(runs[0])]
     else:
         shown = several_runs.sections(runs)

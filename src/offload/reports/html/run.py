@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from offload import documents
 from offload.bench.claims import suite_verdicts
 from offload.bench.claims.evaluate import ClaimVerdict
 from offload.bench.planning import plan_file, planned_records
 from offload.bench.planning.plan import Plan
 from offload.bench.records.record import Record
+from offload.documents import Document
 from offload.errors import StorageError
 from offload.registry import catalog
 from offload.reports import provenance, results_json
@@ -50,6 +52,11 @@ class MeasuredRun:
         """The command that started the run, for a shell; None if it is unknown."""
         argv = plan_file.load_argv(self.folder)
         return None if argv is None else shlex.join(["offload", *argv])
+
+    @cached_property
+    def document(self) -> Document | None:
+        """The document of its study; None if it has none."""
+        return documents.load(self.folder) if documents.exists(self.folder) else None
 
     @cached_property
     def rows(self) -> list[Row]:

@@ -48,10 +48,16 @@ def sections(run: MeasuredRun) -> list[Section]:
         Section("latency", "Response times", _of_groups(run, _latency)),
         Section("memory", "Memory", _of_groups(run, _memory)),
         Section("gil", "GIL and event loop", tuple(_gil(run))),
-        Section("machine", "Speed of the machine", tuple(_machine(run))),
+        *machine(run),
         Section("claims", "Published claims", tuple(_claims(run))),
     ]
     return [section for section in found if section.panels]
+
+
+def machine(run: MeasuredRun) -> list[Section]:
+    """Return the section with the speed of the machine, if it is known."""
+    panels = tuple(_machine(run))
+    return [Section("machine", "Speed of the machine", panels)] if panels else []
 
 
 def _of_groups(

@@ -11,17 +11,23 @@ from offload.reports.pictures.texts import LETTER
 
 WIDTH, HEIGHT = 400, 240  # px
 LEFT, RIGHT, TOP = 58, 12, 26  # px beside and above the plot
+GAP = 9  # px between a point and its name
 
 
 @dataclass(frozen=True)
 class Point:
-    """A value at `x` with its interval, if it has one; `title` is the value as text."""
+    """A value at `x` with its interval, if it has one; `title` is the value as text.
+
+    `name` is written beside it, where no other name is.
+    """
 
     x: float
     y: float
     title: str
     low: float | None = None
     high: float | None = None
+    name: str = ""
+    colour: str = BLUE
 
 
 @dataclass(frozen=True)
@@ -41,6 +47,12 @@ class Plane:
     y: Axis
     x_title: str
     y_title: str
+
+    def place(self, x: float, y: float) -> tuple[float, float]:
+        """Return the place of a point in px; both axes are linear."""
+        across = (x - self.x.low) / (self.x.high - self.x.low)
+        up = (y - self.y.low) / (self.y.high - self.y.low)
+        return LEFT + across * (WIDTH - RIGHT - LEFT), HEIGHT - up * (HEIGHT - TOP)
 
     def encoding(self, channel: str, field: str) -> dict[str, object]:
         """Return the encoding of a field on one of the axes."""
@@ -65,7 +77,7 @@ def spec(
 ) -> dict[str, object]:
     """Return the specification of a picture, with a vertical rule at `at` on the x axis."""
     layers = [*_rule(plane, at), *_curves(plane, curves), *_intervals(plane, points)]
-    layers += [*_points(plane, points), *_texts(plane, curves)]
+    layers += [*_points(plane, points), *_names(plane, points), *_texts(plane, curves)]
     return {
         "width": WIDTH,
         "height": HEIGHT,
@@ -118,17 +130,46 @@ def _intervals(plane: Plane, points: Sequence[Point]) -> Iterator[dict[str, obje
 
 
 def _points(plane: Plane, points: Sequence[Point]) -> Iterator[dict[str, object]]:
-    if points:
+    for colour in dict.fromkeys(point.colour for point in points):
+        own = [point for point in points if point.colour == colour]
         mark = {"type": "point", "shape": SHAPES[0], "size": 90, "opacity": 1}
         yield {
-            "data": {"values": [{"x": p.x, "y": p.y, "title": p.title} for p in points]},
-            "mark": {**mark, "fill": BLUE, "stroke": BLUE},
+            "data": {"values": [{"x": p.x, "y": p.y, "title": p.title} for p in own]},
+            "mark": {**mark, "fill": colour, "stroke": colour},
             "encoding": {
                 "x": plane.encoding("x", "x"),
                 "y": plane.encoding("y", "y"),
                 "description": {"field": "title"},
             },
         }
+
+
+def _names(plane: Plane, points: Sequence[Point]) -> Iterator[dict[str, object]]:
+    """Yield the names of points, each at the first side where it covers no name and no point."""
+    places = [plane.place(point.x, point.y) for point in points]
+    taken = [(x - GAP / 2, y + 4, float(GAP)) for x, y in places]
+    for point in points:
+        if not point.name:
+            continue
+        x, y = plane.place(point.x, point.y)
+        width = LETTER * len(point.name)
+        ends = (x + GAP, x - GAP - width)
+        sides = [(left, y + dy) for dy in (4, -14, 22, -28, 36) for left in ends]
+        left, base = next((side for side in sides if _is_free(side, width, taken)), sides[0])
+        taken.append((left, base, width))
+        yield _text(left, base, point.name, "left", GREY)
+
+
+def _is_free(
+    side: tuple[float, float], width: float, taken: Sequence[tuple[float, float, float]]
+) -> bool:
+    """Whether a name of `width` px fits at its left end and baseline, beside those placed."""
+    left, base = side
+    is_inside = left >= LEFT and left + width <= WIDTH
+    return is_inside and not any(
+        left < other + own and other < left + width and abs(base - line) < SMALL
+        for other, line, own in taken
+    )
 
 
 def _texts(plane: Plane, curves: Sequence[Curve]) -> Iterator[dict[str, object]]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from offload.bench.stats.ratio import Interval
-from offload.documents import Document, Paragraph
+from offload.documents import Chart, Curve, Document, Paragraph, Spot
 from offload.flags import Flag
 from offload.registry import catalog
 from offload.reports.tables import text_table
@@ -176,7 +176,47 @@ def document(answer: Answer) -> Document:
         ("Set-up", "Capacity (95 % interval)", response, "Memory", "CPU a request"),
         tuple(tuple(_cells(each, rate)) for each in rows),
         tuple(paragraphs(answer)),
+        tuple(_charts(answer)),
     )
+
+
+def _charts(answer: Answer) -> Iterator[Chart]:
+    """Yield capacity against memory, and response times against load of the best two."""
+    known = [each for each in answer.choice.rows if each.capacity and each.memory_mib]
+    if len(known) > 1:
+        spots = [
+            Spot(each.memory_mib or 0.0, capacity, f"{number(capacity)}/s", low, high, name)
+            for each in known
+            for (capacity, low, high), name in [(each.interval or (0.0, 0.0, 0.0), each.setup.name)]
+        ]
+        about = "The lines are 95 % intervals. Up and to the left is better."
+        title = "Capacity against memory"
+        yield Chart(title, "memory in MiB", "requests/s", tuple(spots), about=about)
+    loaded = [each for each in answer.choice.rows if len(each.latencies) > 1][:2]
+    if loaded:
+        yield _response_times(loaded)
+
+
+def _response_times(loaded: Sequence[Evidence]) -> Chart:
+    spots, lines = [], []
+    for each in loaded:
+        places = tuple((found.rate, 1000 * found.value) for found in each.latencies)
+        lines.append(Curve(each.setup.name, places))
+        spots += [
+            Spot(
+                found.rate,
+                1000 * found.value,
+                f"{each.setup.name} at {number(found.rate)}/s: {_percentile(found)}",
+            )
+            for found in each.latencies
+        ]
+    about = "The 99th percentile, or the next lower one that the responses show."
+    title = "Response times against load"
+    return Chart(title, "requests/s sent", "ms", tuple(spots), tuple(lines), about)
+
+
+def _percentile(found: Latency) -> str:
+    return f"{P_NAMES[found.quantile]} {seconds(found.value)}"
 
 
 def _capitalized(words: str) -> str:

@@ -1,0 +1,68 @@
+"""A run with a document has its charts, and no other figures, in its page."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from offload import documents
+from offload.reports.html import document, page, run
+from offload.reports.pictures import curves
+from tests import ROOT
+
+EXAMPLE = ROOT / "results" / "example-advise"
+
+
+def test_a_document_is_the_same_from_its_file(tmp_path: Path) -> None:
+    found = documents.load(EXAMPLE)
+    assert len(found.charts) == 2
+    (tmp_path / documents.FILE).write_text(documents.as_json(found))
+    assert documents.load(tmp_path) == found
+
+
+def test_the_page_of_an_advice_has_its_two_pictures_and_no_single_loads() -> None:
+    html = page.html([run.read(EXAMPLE)])
+    for chart in documents.load(EXAMPLE).charts:
+        assert chart.title in html
+    assert "Deploy 2 processes of 32 threads each" in html
+    assert "Every figure" not in html
+    assert "Requests per second" not in html
+
+
+def test_a_document_without_charts_has_a_page(tmp_path: Path) -> None:
+    folder = tmp_path / "20260101-000000-advise"
+    shutil.copytree(EXAMPLE, folder)
+    (folder / documents.FILE).write_text(documents.as_json(documents.Document("Deploy it.")))
+    assert "Deploy it." in page.html([run.read(folder)])
+
+
+def test_names_of_points_cover_no_name_and_no_point() -> None:
+    [chart, _] = documents.load(EXAMPLE).charts
+    picture = document._picture(chart)
+    names = [
+        (layer["encoding"]["x"]["value"], layer["encoding"]["y"]["value"], text)
+        for layer in picture.spec["layer"]  # type: ignore[attr-defined]
+        for text in [layer["data"]["values"][0].get("text")]
+        if any(text == spot.name for spot in chart.spots)
+    ]
+    assert len(names) == len(chart.spots)
+    for x, y, text in names:
+        assert x >= curves.LEFT and x + curves.LETTER * len(text) <= curves.WIDTH
+        covered = [
+            other
+            for left, base, other in names
+            if other != text
+            and abs(base - y) < curves.SMALL
+            and left < x + curves.LETTER * len(text)
+            and x < left + curves.LETTER * len(other)
+        ]
+        assert covered == []
+
+
+@pytest.mark.parametrize("text", ['{"headline": 1, "charts": [{}]}', "[]", "{}"])
+def test_a_damaged_document_is_one_line(text: str, tmp_path: Path) -> None:
+    (tmp_path / documents.FILE).write_text(text)
+    with pytest.raises(documents.StorageError, match="is not readable"):
+        documents.load(tmp_path)
