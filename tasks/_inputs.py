@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from offload import files
 from offload.errors import UsageError
 from offload.registry import inputs as names
 from offload.tasks import _user_module
@@ -51,7 +52,7 @@ class Arguments:
 
 def _from_file(path: Path) -> Arguments:
     try:
-        value = json.loads(path.read_bytes())
+        value = json.loads(files.read(path))
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}", "name a readable file") from None
     except (ValueError, RecursionError) as error:

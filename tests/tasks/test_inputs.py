@@ -43,6 +43,8 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     (tmp_path / "named.json").write_text('{"item": "pear", "count": 3}')
     (tmp_path / "number.json").write_text("5")
     (tmp_path / "torn.json").write_text('{"item": ')
+    with (tmp_path / "huge.json").open("wb") as huge:
+        huge.truncate(1 << 40)  # without blocks
     monkeypatch.chdir(tmp_path)
     return str(tmp_path / "shop.py")
 
@@ -83,6 +85,7 @@ def test_a_proxy_whose_attributes_raise_is_called(shop: str) -> None:
         ("@away.json", "no file"),
         ("@number.json", "neither a list nor an object"),
         ("@torn.json", "not JSON"),
+        ("@huge.json", "Larger than 256 MiB"),
         ("{shop}:away", "no function 'away'"),
         ("{shop}:none", "yields no input"),
         ("{shop}:fails", "raised ValueError: no basket"),

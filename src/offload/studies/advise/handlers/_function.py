@@ -9,6 +9,7 @@ import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from offload import files
 from offload.errors import UsageError, escape_hidden
 from offload.registry import catalog, inputs, places, source
 
@@ -76,7 +77,7 @@ def arguments(given: str) -> str:
         raise UsageError("code= needs the same arguments in each call", "use args=@file.json")
     path = Path(given.removeprefix(inputs.FILE_MARK))
     try:
-        text = _source(json.loads(path.read_bytes(), parse_constant=_refuse))
+        text = _source(json.loads(files.read(path), parse_constant=_refuse))
         text.encode()  # half of a surrogate pair cannot be saved
     except (OSError, ValueError, RecursionError) as error:
         raise UsageError(f"{path} cannot be read: {error}", "write a list or an object") from None
