@@ -183,11 +183,15 @@ def write_report(folder: Path) -> None:
 
 
 def _resume_hint(folder: Path) -> str:
+    from offload.bench.planning import plan_file
     from offload.bench.records import journal
 
     count, run = journal.count(folder), folder.name
     results = f", and printed by offload report {run}" if count else ""
-    return f"{count} finished loads are kept{results}: continue with offload resume {run}"
+    fix = f"continue with offload resume {run}"
+    if plan_file.exists(folder) and plan_file.load(folder).is_masked:
+        fix = "start a new run, because no file has the values or the body of its requests"
+    return f"{count} finished loads are kept{results}: {fix}"
 
 
 @contextmanager

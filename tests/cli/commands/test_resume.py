@@ -17,8 +17,9 @@ from offload.bench.planning.plan import Plan
 from offload.bench.records import journal
 from offload.bench.records.record import WINDOW, Record
 from offload.cli import plan_run
+from offload.cli.program import Exit
 from offload.errors import DisturbedError, StorageError, UsageError
-from offload.suites import Case
+from offload.suites import Case, Request
 from tests.commands import fab_here
 from tests.records import changed, new_record
 
@@ -50,6 +51,24 @@ def test_an_error_in_a_run_reports_how_it_goes_on(
     (tmp_path / "a_run").mkdir()
     with pytest.raises(UsageError, match=expected):
         plan_run.continue_run(PLAN, tmp_path / "a_run")
+
+
+def test_a_run_that_cannot_be_resumed_is_not_said_to_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The body of its requests is in no file."""
+
+    def interrupted(plan: Plan, folder: Path) -> Iterator[list[Record]]:
+        raise KeyboardInterrupt
+        yield []
+
+    monkeypatch.setattr(running, "run", interrupted)
+    request = Request("/quote", "POST", "item=7", private=True)
+    plan = replace(PLAN, cases=tuple(replace(case, request=request) for case in CASES))
+    (tmp_path / "a_run").mkdir()
+    plan_file.save(plan, tmp_path / "a_run")
+    with pytest.raises(Exit, match="kept: start a new run, because no file has the values or the"):
+        plan_run.continue_run(plan, tmp_path / "a_run")
 
 
 def a_run(suite: str, rounds: int = 3, **values: Any) -> str:

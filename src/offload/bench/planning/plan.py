@@ -71,6 +71,11 @@ class Plan:
         return design.early if count < self.counts[-1] else design.level
 
     @property
+    def is_masked(self) -> bool:
+        """Whether it was read from a file that lacks a value or a body of its requests."""
+        return any(case.request is not None and case.request.is_masked for case in self.cases)
+
+    @property
     def cases_now(self) -> tuple[Case, ...]:
         """The cases of a gate as they are now: the last one of each block."""
         return tuple(self.cases[block.cases[-1]] for block in self.blocks)

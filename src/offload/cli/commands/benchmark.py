@@ -128,7 +128,7 @@ def resume(
     unfinished = plan_file.load(folder)
     if unfinished.gate is None:
         arguments.one_of("format", format, "text", "json")
-    if any(case.request is not None and case.request.is_masked for case in unfinished.cases):
+    if unfinished.is_masked:
         what = f"{folder.name} sends a header, a body or a parameter whose value is not in its file"
         raise UsageError(what, "start a new run by its command")
     with formats.reserved() if unfinished.gate is not None else nullcontext():
