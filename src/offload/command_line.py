@@ -22,6 +22,18 @@ def used(words: Sequence[str]) -> Iterator[None]:
         argv = ()
 
 
+def shown(value: str, words: Sequence[str]) -> str:
+    """Return a value in `words` as an error shows it, if it may belong to a secret.
+
+    >>> shown("secret", ["measure", "--header=Authorization:", "secret"]), shown("X-Key: a", [])
+    ('***', 'X-Key')
+    """
+    has_secret = any(
+        _masked(word, before) != word for before, word in zip(("", *words), words, strict=False)
+    )
+    return MASK if has_secret else value.partition(": ")[0]
+
+
 def _masked(word: str, before: str) -> str:
     """Return a word without the value of an option in SECRET; a file as @FILE is no secret.
 

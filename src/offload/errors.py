@@ -38,6 +38,18 @@ def escaped(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in plain)
 
 
+_CREDENTIALS = re.compile(r"(?<=//)[^\s/@]*:[^\s/@]*(?=@)")
+
+
+def without_credentials(text: str) -> str:
+    """Mask `user:password` in each URL of a text.
+
+    >>> without_credentials("no postgresql://shop:secret@db/quotes")
+    'no postgresql://***@db/quotes'
+    """
+    return _CREDENTIALS.sub("***", text)
+
+
 def shortened(text: str) -> str:
     """Cut the middle of each long word, and of a long text: a user's name may have any length.
 
@@ -58,7 +70,7 @@ class UserError(Exception):
 
     `what` and `remedy` are the two parts of the message, for programs that show them separately.
     Control characters in them are escaped and long words are cut, because names in files of others
-    may have any.
+    may have any; credentials in URLs are masked.
     `exit_code` is the exit code of the command. `kind` is the kind of the problem in a case's
     record.
     """
@@ -67,8 +79,8 @@ class UserError(Exception):
     kind = UNAVAILABLE
 
     def __init__(self, what: str, remedy: str = "") -> None:
-        self.what = shortened(escaped(what))
-        self.remedy = shortened(escaped(remedy))
+        self.what = shortened(escaped(without_credentials(what)))
+        self.remedy = shortened(escaped(without_credentials(remedy)))
         super().__init__(f"{self.what}: {self.remedy}" if remedy else self.what)
 
     def __reduce__(self) -> tuple[type[UserError], tuple[str, str]]:

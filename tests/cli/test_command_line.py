@@ -74,3 +74,36 @@ def test_a_run_of_an_older_version_has_no_words() -> None:
     assert plan_file.load_argv(folder) is None
     (folder / plan_file.FILE).write_text('{"cases": []}')
     assert plan_file.load_argv(folder) is None
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["3/noop_sync", "header=Authorization:", "s3cret"],
+        ["3/noop_sync", "Authorization: s3cret"],
+        ["3/noop_sync", "--Authorization: s3cret"],
+        ["3/noop_sync", "3", "https://user:s3cret@shop.test/"],
+        ["https://user:s3cret@shop.test/"],
+        ["3/noop_sync", "request=https://user:s3cret@shop.test/"],
+    ],
+)
+def test_an_error_in_a_command_line_shows_no_secret(words: list[str]) -> None:
+    done = offload_here("measure", *words)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "s3cret" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "url", ["user:s3cret@127.0.0.1/", "http://user:s3cret@[::1/", "tcp://user:s3cret@127.0.0.1/"]
+)
+def test_an_error_in_a_url_shows_no_credentials(url: str) -> None:
+    done = offload_here("run_load_test", f"url={url}")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "s3cret" not in done.stderr
+
+
+def test_an_error_of_a_value_with_a_comma_shows_no_secret() -> None:
+    done = offload_here("measure:3/noop_sync,header=A: s3cret,s4cret")
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert "s3cret" not in done.stderr
+    assert "s4cret" not in done.stderr

@@ -165,3 +165,32 @@ def test_a_secret_in_the_output_of_a_tool_is_masked(monkeypatch: pytest.MonkeyPa
     assert ran.argv[-1] == "***"
     assert ran.output.count("Bearer ***") == 2
     assert ran.result.problem == "ab printed no result: bad header Bearer ***"
+
+
+JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N"
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "url", "echoed"),
+    [
+        ({"Authorization": f"Bearer {JWT}"}, None, "", JWT),
+        ({"Authorization": f"Bearer {JWT}"}, None, "", f"'{JWT[:30]}"),
+        ({"Authorization": BASIC}, None, "", "p@ss"),
+        ({"Cookie": "theme=dark; sid=0123456789"}, None, "", "0123456789"),
+        ({}, '{"user": {"password": "hun\\"ter2"}}', "", 'hun"ter2'),
+        ({}, "user=a&password=hun%20ter2", "", "hun ter2"),
+        ({}, None, "http://127.0.0.1/?api_key=s3cr%2Bet", "s3cr+et"),
+        ({}, None, "/?api_key=s3cret&x=1", "s3cret"),
+    ],
+)
+def test_a_secret_that_an_application_repeats_alone_is_masked(
+    headers: dict[str, str], body: str | None, url: str, echoed: str
+) -> None:
+    text = Message("POST", body, headers).mask(f"ValueError: {echoed} is wrong (web.py:7)", url)
+    assert text in ("ValueError: *** is wrong (web.py:7)", "ValueError: '*** is wrong (web.py:7)")
+
+
+def test_what_is_too_short_for_a_secret_is_not_masked_in_other_texts() -> None:
+    assert (
+        Message(headers={"X-Debug": "1"}).mask("answered 511: 1 of 10") == "answered 511: 1 of 10"
+    )

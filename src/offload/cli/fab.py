@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from functools import partial
 from typing import TYPE_CHECKING
 
+from offload import command_line
 from offload.cli import commands  # noqa: F401 - they register themselves
 from offload.cli.program import OFFLOAD, find_parameter, option
 from offload.errors import UsageError
@@ -105,9 +106,12 @@ def _options(command: str, values: Sequence[str]) -> Iterator[str]:
             yield from option(find_parameter(command, key, parameters, "offload"), rest, parameters)
         elif value and named:
             key, _, first = named.partition("=")
-            several = f"join several values by a plus sign, {key}={first}+{value}"
-            comma = f"give a value with a comma as the option --{key}='{first},{value}'"
-            raise UsageError(f"{value!r} after {key}= has no name", f"{several}, or {comma}")
+            second = value
+            if key in command_line.SECRET:
+                first = second = command_line.MASK
+            several = f"join several values by a plus sign, {key}={first}+{second}"
+            comma = f"give a value with a comma as the option --{key}='{first},{second}'"
+            raise UsageError(f"{second!r} after {key}= has no name", f"{several}, or {comma}")
         elif value and position >= len(parameters):
             raise OFFLOAD.no_place(command, value)
         elif value:

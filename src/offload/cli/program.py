@@ -167,16 +167,20 @@ class Program:
                 [name, *normal], exit_on_error=False, print_error=False
             )
         except exceptions.CycloptsError as error:
-            raise self._usage_error(name, error) from None
+            raise self._usage_error(name, error, normal) from None
         return function, bound
 
-    def _usage_error(self, name: str, error: exceptions.CycloptsError) -> UsageError:
+    def _usage_error(
+        self, name: str, error: exceptions.CycloptsError, words: Sequence[str]
+    ) -> UsageError:
         """Return the error of the command line in this program's words."""
         match error:
             case exceptions.UnusedCliTokensError():
-                return self.no_place(name, (error.unused_tokens or [""])[0])
+                value = (error.unused_tokens or [""])[0]
+                return self.no_place(name, command_line.shown(value, words))
             case exceptions.ArgumentOrderError(token=value):
                 known = "a value without a name after one that is named in its place"
+                value = command_line.shown(value, words)
                 return UsageError(f"{name} has {value!r}, {known}", "name it, too")
             case exceptions.RepeatArgumentError(token=token):
                 return UsageError(f"{name} has {(token.keyword or '').lstrip('-')} twice")
@@ -281,7 +285,8 @@ def find_parameter(command: str, name: str, names: Collection[str], program: str
         return name
     if fix := REPLACED.get((command, name)):
         raise UsageError(f"{command} has no {name}= any more", fix)
-    raise unknown(f"the parameters of {command}", name, [*names], f"{program} {command} --help")
+    shown = name.partition(":")[0]  # what follows it may be a secret: --Authorization: secret
+    raise unknown(f"the parameters of {command}", shown, [*names], f"{program} {command} --help")
 
 
 def option(name: str, value: str, parameters: Parameters) -> list[str]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.parse import SplitResult, unquote, unquote_plus, urlsplit
 
 from offload.errors import UsageError
 from offload.loads.engine.connections import body as bodies
@@ -15,7 +16,8 @@ from offload.loads.engine.connections import body as bodies
 NEXT_HEADER = re.compile(r";\s*(?=[!#$%&'*+.^_`|~0-9A-Za-z-]+:)")
 MASK = "***"
 BODY_MARK = "sha256:"  # of a body that records do not show
-SHORTEST = 4  # characters of a body that is masked in other texts
+SHORTEST = 4  # characters of a secret that is masked in other texts
+LONG = 12  # characters with which a longer secret is recognized if its end was cut
 # Headers whose values records may show; the value of any other header may be a secret.
 HARMLESS = {
     "accept",
@@ -32,6 +34,7 @@ _SECRET_NAME = re.compile(
     re.IGNORECASE,
 )
 _INNER_NAME = re.compile(r"([^=&;#?/]+)=")
+_JSON_FIELD = re.compile(r'"([^"\\]*)"\s*:\s*"((?:[^"\\]|\\.)*)"')
 _PARAMETER = re.compile(r"([?&;])([^=&;#?/\s]*)=([^&;#\s\"'<>]*)")
 
 
@@ -97,16 +100,56 @@ class Message:
         shown = {k: v if k.lower() in HARMLESS else MASK for k, v in self.headers.items()}
         return replace(self, headers=shown)
 
-    def mask(self, text: str) -> str:
-        """Return a text without the secrets of the headers, of the body and of queries."""
+    def mask(self, text: str, url: str = "") -> str:
+        """Return a text without the secrets of the headers, of the body and of queries.
+
+        `url` is the one that was requested: its secrets are masked wherever they stand.
+        """
         if self.body is not None and len(self.body) >= SHORTEST and self.body in text:
             text = text.replace(self.body, body_facts(self.body))
-        for name, value in self.headers.items():
-            scheme, _, secret = value.partition(" ")
-            if name.lower() not in HARMLESS and value:
-                is_scheme = name.lower().endswith("authorization") and secret
-                text = text.replace(value, f"{scheme} {MASK}" if is_scheme else MASK)
+        for secret in sorted({*self._secrets(url)}, key=len, reverse=True):
+            text = text.replace(secret, MASK)
+            if len(secret) > LONG:  # the text may have its beginning only
+                text = re.sub(re.escape(secret[:LONG]) + r"[^\s'\"]*", lambda _: MASK, text)
         return mask_query(text)
+
+    def _secrets(self, url: str) -> Iterator[str]:
+        """Yield the secrets of the headers, of the body and of a URL, with their parts."""
+        found: list[str] = []
+        for name, value in self.headers.items():
+            if name.lower() in HARMLESS:
+                continue
+            scheme, _, secret = value.partition(" ")
+            is_scheme = name.lower().endswith("authorization") and secret
+            found.append(secret if is_scheme else value)
+            if is_scheme and scheme.lower() == "basic":
+                found.append(_decoded(secret).partition(":")[2])
+            if name.lower() == "cookie":
+                found += [each.partition("=")[2] for each in value.split("; ")]
+        for text in (url, f"?{self.body or ''}"):
+            for each in _PARAMETER.finditer(text):
+                if _masked_parameter(each) != each[0]:
+                    found += [each[3], unquote_plus(each[3])]
+        for name, value in _JSON_FIELD.findall(self.body or ""):
+            if _SECRET_NAME.search(name):
+                found += [value, _unescaped(value)]
+        yield from (each for each in found if len(each) >= SHORTEST)
+
+
+def _decoded(text: str) -> str:
+    """Decode Base64; return an empty text if it is none."""
+    try:
+        return base64.b64decode(text).decode()
+    except ValueError:
+        return ""
+
+
+def _unescaped(text: str) -> str:
+    """Return the value of a string in JSON."""
+    try:
+        return str(json.loads(f'"{text}"'))
+    except ValueError:
+        return text
 
 
 def parse_headers(text: str, name: str = "header") -> dict[str, str]:

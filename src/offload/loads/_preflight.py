@@ -57,9 +57,8 @@ def _check_target(url: str, allow: Sequence[str]) -> None:
     except ValueError as error:
         raise UsageError(f"url={mask_query(url)!r} is invalid: {error}") from None
     if parts.scheme not in ("http", "https") or not host or any(c <= " " for c in url):
-        raise UsageError(
-            f"url={mask_query(url)!r} is not an http URL", "write http://127.0.0.1:8000/"
-        )
+        shown = mask_query(url).rpartition("@")[2]  # without user:password@, which has no // here
+        raise UsageError(f"url={shown!r} is not an http URL", "write http://127.0.0.1:8000/")
     try:
         addresses = {str(found[4][0]) for found in socket.getaddrinfo(host, port)}
     except (OSError, UnicodeError):  # the latter for a name that IDNA cannot encode

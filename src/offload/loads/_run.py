@@ -64,7 +64,7 @@ def run(load: Load, name: str, sender: Sender = HERE) -> LoadRun:
             exited = _wait_for_exit(argv, added, out, err, _deadline(load), sender.cpus)
             stdout, stderr = _text(out), _text(err)
     output = "\n".join(text for text in (_printable(stderr), _printable(stdout)) if text)
-    output = load.message.mask(output)
+    output = load.message.mask(output, load.url)
     if exited is None:
         problem = f"{name} hung and was killed after {_deadline(load):.0f} s"
         result = LoadResult(problem=problem)
@@ -102,7 +102,7 @@ def _with_ending(result: LoadResult, exited: _Exit, load: Load, name: str) -> Lo
         description = signal.strsignal(exited.signal)
         ended = f"{name} was ended by signal {exited.signal} ({description})"
     if result.problem is not None:  # after a signal its output is incomplete
-        return replace(result, problem=load.message.mask(ended or result.problem))
+        return replace(result, problem=load.message.mask(ended or result.problem, load.url))
     elapsed_s = result.figures.elapsed_s
     if elapsed_s is not None and elapsed_s > exited.lasted_s + CLOCK:
         what = f"{name} reports {elapsed_s:.0f} s, but ran for {exited.lasted_s:.0f} s"

@@ -11,6 +11,7 @@ import pytest
 
 from offload.bench.trial import warmup
 from offload.bench.trial.warmup import BadStatus
+from offload.suites import Request
 
 pytestmark = pytest.mark.server
 
@@ -55,3 +56,11 @@ def test_an_error_shows_the_first_line_or_the_title_of_a_page(body: bytes, shown
     with answering(body) as url, pytest.raises(BadStatus) as raised:
         warmup.get(url)
     assert (raised.value.status, str(raised.value)) == (500, f"answered 500: {shown}")
+
+
+def test_a_secret_is_masked_before_the_response_is_cut() -> None:
+    secret = "0123456789" * 30
+    request = Request("/quote?api_key=s3cret", header=f"X-Token: {secret}")
+    with answering(f"no s3cret, no {secret}".encode()) as url, pytest.raises(BadStatus) as raised:
+        warmup.get(f"{url}quote?api_key=s3cret", request)
+    assert str(raised.value) == "GET /quote?api_key=*** answered 500: no ***, no ***"

@@ -164,7 +164,7 @@ def _application_error(
         missing = f"the application has no {request.method} {loads.mask_query(request.path)}"
         return FailedRequest(f"{missing} ({error.what})", "name one of its paths by request=/path")
     raised = server_report.last_error(server_facts)
-    why = f" ({raised})" if raised else ""
+    why = f" ({request.message.mask(raised, request.path)})" if raised else ""
     fix = "fix it, or send another request by request=, method=, body= and header="
     return FailedRequest(f"{error.what}{why}", fix)
 

@@ -109,8 +109,9 @@ def answer(connection: http.client.HTTPConnection, url: str, request: Request) -
     if not 200 <= response.status < 300:
         location = response.getheader("Location")  # of a redirect
         text = f"Location {location}" if location else _first_line(content)
+        text = message.mask(text, url)  # before it is cut
         what = f"{request.method} {target} " if request != GET else ""
-        what = message.mask(f"{what}answered {response.status}: {_cut(text)}")
+        what = f"{mask_query(what)}answered {response.status}: {_cut(text)}"
         raise BadStatus(what, response.status)
     return content
 
