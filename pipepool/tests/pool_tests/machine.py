@@ -236,7 +236,7 @@ class Machine(RuleBasedStateMachine):
         assume_short(self.scheduler, calls.always_short, side_effects.derive)
         self.action_short(calls.always_short, before, False, None)
         iterations = int(C_CALL * side_effects.iterations_per_second())
-        self.submit("runs", side_effects.derive, str(self.ran), NUMBER, iterations)
+        self.submit("derive", side_effects.derive, str(self.ran), NUMBER, iterations)
 
     def action_cancel(self, which: int) -> None:
         if self.submitted:
@@ -314,7 +314,6 @@ class Machine(RuleBasedStateMachine):
         self.check_always()
         stats = self.pool.stats()
         assert (stats.queued, stats.running, stats.pids) == (0, 0, ())
-        assert not resource_sharer._resource_sharer._cache, "descriptors for workers are left"  # type: ignore[attr-defined]
         assert self.scheduler.accounting.pending == 0
         times = collections.Counter(int(line) for line in self.ran.read_text().split())
         for number, (each, outcome) in enumerate(zip(self.submitted, outcomes, strict=True)):
@@ -331,6 +330,7 @@ class Machine(RuleBasedStateMachine):
             reader.join(5)
             assert not reader.is_alive(), "the queue of an ended worker can no longer be used"
         self.check_effects(outcomes)
+        assert not resource_sharer._resource_sharer._cache, "descriptors for workers are left"  # type: ignore[attr-defined]
 
     def read_queue(self) -> None:
         """Read the queue to its end, as a listener that is slow at first."""
@@ -346,7 +346,7 @@ class Machine(RuleBasedStateMachine):
             if outcome == number:
                 done[each.kind].add(number)
         printed = {int(each) for each in re.findall(rb"<(\d+)>", self.output.read_bytes())}
-        lost = done["prints"] - printed
+        lost = set[int]().union(*(done[each] for each in side_effects.PRINTING)) - printed
         assert not (lost and self.has_stdout), f"what tasks {lost} printed is lost"
         if self.is_violent:
             return

@@ -56,9 +56,16 @@ def initialize(value: object) -> None:
     queue = value
 
 
+def begin(path: str, number: int) -> None:
+    """Append the number to a file, and print it to a buffer: each task below does that first."""
+    note(path, str(number))
+    if sys.stdout:
+        sys.stdout.write(f"<{number}>")
+
+
 def leaves(path: str, number: int, seconds: float = THREAD_S) -> int:
     """Leave a thread that appends the number to the file "ended"."""
-    note(path, str(number))
+    begin(path, number)
     threading.Thread(target=_end_later, args=(path, number, seconds)).start()
     return number
 
@@ -70,7 +77,7 @@ def _end_later(path: str, number: int, seconds: float) -> None:
 
 def logs(path: str, number: int) -> int:
     """Put records into the queue, whose thread writes them after the task."""
-    note(path, str(number))
+    begin(path, number)
     for _ in range(RECORDS):
         queue.put((number, RECORD))
     return number
@@ -78,29 +85,23 @@ def logs(path: str, number: int) -> int:
 
 def asks(path: str, number: int) -> int:
     """Return what the manager answers."""
-    note(path, str(number))
+    begin(path, number)
     found = {echo.get(number) for _ in range(ASKED)}
     return int(found.pop()) if len(found) == 1 else -1
 
 
 def prints(path: str, number: int) -> int:
-    """Print the number to a buffer."""
-    note(path, str(number))
-    if sys.stdout:
-        sys.stdout.write(f"<{number}>")
+    begin(path, number)
     return number
 
 
 def complains(path: str, number: int) -> int:
     """Write to the descriptors of stdout and stderr, as C code does."""
-    note(path, str(number))
+    begin(path, number)
     for descriptor in (1, 2):
         with contextlib.suppress(OSError):
             os.write(descriptor, b"\xff" * 64)
     return number
-
-
-EFFECTS = (leaves, logs, asks, prints, complains)
 
 
 def stamp() -> tuple[int, float]:
@@ -118,7 +119,7 @@ def iterations_per_second() -> int:
 
 def derive(path: str, number: int, iterations: int) -> int:
     """Stay in one call of C code, which calls no signal handler."""
-    note(path, str(number))
+    begin(path, number)
     hashlib.pbkdf2_hmac("sha256", b"", b"", iterations)
     return number
 
@@ -129,6 +130,9 @@ def derive_timed(iterations: int) -> tuple[int, float, float]:
     hashlib.pbkdf2_hmac("sha256", b"", b"", iterations)
     return os.getpid(), began, time.monotonic()
 
+
+EFFECTS = (leaves, logs, asks, prints, complains)
+PRINTING = {each.__name__ for each in (*EFFECTS, derive)}
 
 if __name__ == "__main__":
     Manager(sys.argv[1], KEY).get_server().serve_forever()
