@@ -1,0 +1,165 @@
+"""How applications start and what they change, each beside the standard executor."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+from pathlib import Path
+
+import psutil
+import pytest
+
+from pool_tests.habits import HEAD, POOLS, Habit, check, run
+from pool_tests.helpers import ENVIRONMENT
+
+pytestmark = pytest.mark.server  # starts worker processes
+
+HABITS = {
+    "gunicorn: an executor of the master, used in children, with a SIGCHLD that reaps all": Habit(
+        """
+def reap(*_):
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+def serve(number):
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    with executor:
+        total = sum(executor.map(pow, range(10), [2] * 10))
+    os.write(1, b"%d\\n" % total)
+    os._exit(0)
+
+if __name__ == "__main__":
+    executor = create(2)
+    for number in range(2):
+        if (pid := os.fork()) == 0:
+            serve(number)
+        os.waitpid(pid, 0)
+    signal.signal(signal.SIGCHLD, reap)
+    with executor:
+        print(sum(executor.map(pow, range(10), [2] * 10)))
+""",
+        "285\n285\n285",
+        standard=None,  # it hung once in Python 3.11
+    ),
+    "a notebook: cells that are executed in a namespace of their own": Habit(
+        """
+if __name__ == "__main__":
+    main = sys.modules["__main__"]
+    with create(1) as executor:
+        cell = "def cell(x):\\n    return x"
+        exec(cell, vars(main))  # the workers never see it
+        print(outcome(executor, main.cell, 1), outcome(executor, abs, -2))
+""",
+        "AttributeError 2",
+        standard="BrokenProcessPool BrokenProcessPool",
+    ),
+    "an application that ignores SIGCHLD": Habit(
+        """
+if __name__ == "__main__":
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    with create(1) as executor:
+        code = executor.submit(subprocess.call, ["false"]).result(20)
+        print(executor.submit(abs, -1).result(20), code)
+""",
+        "1 1",
+        standard="1 0",  # its workers ignore SIGCHLD too: the exit code is lost
+    ),
+    "more than 1024 open descriptors": Habit(
+        """
+import resource
+if __name__ == "__main__":
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard), hard))
+    kept = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+    with create(2) as executor:
+        print(sum(executor.map(len, [bytes(100_000)] * 20)))
+""",
+        "2000000",
+    ),
+}
+
+
+@pytest.mark.parametrize("pool", POOLS)
+@pytest.mark.parametrize("name", HABITS)
+def test_a_habit(name: str, pool: str, tmp_path: Path) -> None:
+    check(HABITS[name], pool, tmp_path)
+
+
+@pytest.mark.parametrize("pool", POOLS)
+def test_a_zip_application(pool: str, tmp_path: Path) -> None:
+    script = """
+import tasks
+if __name__ == "__main__":
+    with create(2) as executor:
+        print(*executor.map(tasks.double, range(3)))
+"""
+    with zipfile.ZipFile(tmp_path / "app.pyz", "w") as file:
+        file.writestr("__main__.py", HEAD + script)
+        file.writestr("tasks.py", "def double(n):\n    return 2 * n\n")
+    assert run([sys.executable, "app.pyz", pool], tmp_path) == "0 2 4"
+
+
+@pytest.mark.parametrize("pool", POOLS)
+def test_a_package_that_is_run_with_m(pool: str, tmp_path: Path) -> None:
+    script = """
+from . import tasks
+def triple(n):
+    return 3 * n
+if __name__ == "__main__":
+    with create(2) as executor:
+        print(*executor.map(tasks.double, range(3)), outcome(executor, triple, 1))
+"""
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package/__init__.py").touch()
+    (tmp_path / "package/cli.py").write_text(HEAD + script)
+    (tmp_path / "package/tasks.py").write_text("def double(n):\n    return 2 * n\n")
+    assert run([sys.executable, "-m", "package.cli", pool], tmp_path) == "0 2 4 3"
+
+
+def test_a_function_of_the_interactive_prompt_fails_alone(tmp_path: Path) -> None:
+    """The standard executor is broken by it."""
+    lines = """
+from pipepool import PipeExecutor
+executor = PipeExecutor(1)
+def typed(): return 1
+
+print(type(executor.submit(typed).exception(20)).__name__, executor.submit(abs, -2).result(20))
+executor.shutdown()
+"""
+    assert run([sys.executable, "-i", "-q"], tmp_path, lines) == "AttributeError 2"
+
+
+@pytest.mark.parametrize("delay", [0.02, 0.06, 0.12, 0.25])
+def test_ctrl_c_in_the_middle_of_the_start_leaves_no_process(delay: float, tmp_path: Path) -> None:
+    script = """
+if __name__ == "__main__":
+    print("starts", flush=True)
+    try:
+        with create(2) as executor:
+            print(executor.submit(abs, -1).result(), flush=True)
+            time.sleep(5)
+    except KeyboardInterrupt:
+        print("interrupted", flush=True)
+"""
+    (tmp_path / "script.py").write_text(HEAD + script)
+    with subprocess.Popen(
+        [sys.executable, "script.py", "pipe"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        env=ENVIRONMENT,
+        start_new_session=True,
+    ) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        time.sleep(delay)
+        children = psutil.Process(process.pid).children(recursive=True)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+    assert (process.returncode, out.split()[-1:], err) == (0, ["interrupted"], "")
+    assert psutil.wait_procs(children, timeout=10)[1] == []
