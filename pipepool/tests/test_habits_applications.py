@@ -45,6 +45,64 @@ if __name__ == "__main__":
         "285\n285\n285",
         standard=None,  # it hung once in Python 3.11
     ),
+    # https://github.com/Kludex/uvicorn/issues/548
+    "uvicorn: signal handlers of the application's loop": Habit(
+        """
+def work():
+    handlers = [signal.getsignal(number) for number in (signal.SIGUSR1, signal.SIGHUP)]
+    return handlers == [signal.SIG_DFL] * 2, signal.set_wakeup_fd(-1)
+
+async def main():
+    received = []
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGUSR1, signal.SIGHUP):
+        loop.add_signal_handler(number, received.append, number)
+    with create(1) as executor:
+        print(await loop.run_in_executor(executor, work))
+        with contextlib.suppress(Exception):  # it ends the worker
+            await loop.run_in_executor(executor, signal.raise_signal, signal.SIGUSR1)
+        os.kill(os.getpid(), signal.SIGHUP)
+        while not received:
+            await asyncio.sleep(0.01)
+        print(*received)
+
+if __name__ == "__main__":
+    asyncio.run(main())
+""",
+        "(True, -1)\n1",
+    ),
+    # https://github.com/gevent/gevent/issues/936
+    "gevent: it patches the standard library after the executor was created": Habit(
+        """
+def work(number):
+    time.sleep(0.05)
+    return 2 * number
+
+if __name__ == "__main__":
+    with create(2) as executor:
+        import gevent.monkey
+        gevent.monkey.patch_all()
+        ticks = []
+        gevent.spawn(lambda: [ticks.append(gevent.sleep(0.01)) for _ in range(10)])
+        calls = [gevent.spawn(lambda n=n: executor.submit(work, n).result(20)) for n in range(6)]
+        print([call.get() for call in calls], len(ticks) > 0)
+""",
+        "[0, 2, 4, 6, 8, 10] True",
+        standard=None,  # it hangs, as gevent documents
+    ),
+    # https://github.com/unbit/uwsgi/issues/2463
+    "uWSGI: sys.executable is another program": Habit(
+        """
+from multiprocessing import set_executable
+
+if __name__ == "__main__":
+    set_executable(sys.executable)
+    sys.executable = "/bin/false"
+    with create(1) as executor:
+        print(outcome(executor, abs, -2))
+""",
+        "2",
+    ),
     "a notebook: cells that are executed in a namespace of their own": Habit(
         """
 if __name__ == "__main__":
@@ -57,6 +115,23 @@ if __name__ == "__main__":
         "AttributeError 2",
         standard="BrokenProcessPool BrokenProcessPool",
     ),
+    # https://github.com/joblib/joblib/issues/1591
+    "options of the interpreter: warnings that are errors, no assertions": Habit(
+        """
+def work():
+    import warnings
+    try:
+        warnings.warn("a warning", UserWarning)
+    except UserWarning as error:
+        return str(error), __debug__, sys.flags.utf8_mode
+
+if __name__ == "__main__":
+    with create(1) as executor:
+        print(outcome(executor, work))
+""",
+        "('a warning', False, 1)",
+        options=("-O", "-W", "error::UserWarning", "-X", "utf8"),
+    ),
     "an application that ignores SIGCHLD": Habit(
         """
 if __name__ == "__main__":
@@ -67,6 +142,22 @@ if __name__ == "__main__":
 """,
         "1 1",
         standard="1 0",  # its workers ignore SIGCHLD too: the exit code is lost
+    ),
+    # https://github.com/ray-project/ray/issues/15204
+    "an application that changes its folder before the first call": Habit(
+        """
+def work():
+    return Path.cwd(), Path("data").read_text()
+
+if __name__ == "__main__":
+    Path("elsewhere").mkdir()
+    Path("elsewhere/data").write_text("found")
+    os.chdir("elsewhere")
+    with create(1) as executor:
+        folder, text = executor.submit(work).result()
+    print(folder == Path.cwd(), text)
+""",
+        "True found",
     ),
     "more than 1024 open descriptors": Habit(
         """
@@ -79,6 +170,25 @@ if __name__ == "__main__":
         print(sum(executor.map(len, [bytes(100_000)] * 20)))
 """,
         "2000000",
+    ),
+    # https://github.com/pgjones/hypercorn/issues/345
+    "a listening socket that children inherit is closed, and its port used again": Habit(
+        """
+import socket
+
+if __name__ == "__main__":
+    server = socket.create_server(("127.0.0.1", 0))
+    server.set_inheritable(True)
+    with create(1) as executor:
+        executor.submit(abs, 1).result()
+        address = server.getsockname()
+        server.close()
+        with socket.socket() as again:
+            again.bind(address)
+            again.listen()
+            print("bound")
+""",
+        "bound",
     ),
 }
 

@@ -66,6 +66,67 @@ if __name__ == "__main__":
         "{'BrokenWorker'}",
         standard=None,
     ),
+    # https://github.com/python/cpython/issues/94440
+    "calls that are cancelled at once, and a shutdown": Habit(
+        """
+if __name__ == "__main__":
+    for number in (1, 2, 5):
+        executor = create(1)
+        executor.submit(int).result()
+        futures = [executor.submit(int) for _ in range(number)]
+        for future in futures:
+            future.cancel()
+        executor.shutdown()
+        print(all(future.done() for future in futures))
+""",
+        "True\nTrue\nTrue",
+        standard=None,  # it hung in Python 3.11
+    ),
+    # https://github.com/python/cpython/issues/136655
+    "as_completed, and calls that a shutdown cancels meanwhile": Habit(
+        """
+from concurrent.futures import as_completed
+
+def work(number):
+    time.sleep(0.02)
+    if number == 2:
+        raise ValueError(number)
+
+if __name__ == "__main__":
+    with create(2) as executor:
+        futures = [executor.submit(work, number) for number in range(40)]
+        cancelled = 0
+        for future in as_completed(futures, timeout=20):
+            if future.cancelled():
+                cancelled += 1
+            elif future.exception():
+                executor.shutdown(wait=False, cancel_futures=True)
+        print(cancelled > 0, all(future.done() for future in futures))
+""",
+        "True True",
+        standard=None,  # as_completed never ends
+    ),
+    # https://github.com/python/cpython/issues/131598
+    "a done callback that shuts down the executor": Habit(
+        """
+if __name__ == "__main__":
+    executor, has_ended, errors = create(2), threading.Event(), []
+
+    def end(_):
+        try:
+            executor.shutdown()
+        except RuntimeError as error:
+            errors.append(str(error))
+        has_ended.set()
+
+    future = executor.submit(time.sleep, 0.1)
+    future.add_done_callback(end)
+    print(has_ended.wait(20), errors)
+    executor.shutdown()
+""",
+        "True []",
+        standard="True ['cannot join current thread']",
+    ),
 }
 
 

@@ -192,6 +192,45 @@ if __name__ == "__main__":
         "{True}",
         "import numpy\nmatrix = numpy.ones((500, 500))\nmatrix @ matrix\n",
     ),
+    # https://github.com/joblib/joblib/issues/1627
+    "NumPy: arrays that a task changes, and views of bytes": Habit(
+        """
+import numpy
+
+def work(array, data):
+    array[0] = 7
+    array.sort()
+    return array.T, numpy.frombuffer(data, dtype="u1").flags.writeable
+
+if __name__ == "__main__":
+    with create(1) as executor:
+        for size in (10, 100_000):
+            array = numpy.asfortranarray(numpy.arange(size)[::-1].reshape(2, -1))
+            result, writeable = executor.submit(work, array, bytes(size)).result()
+            result[0] = 1
+            print(array[0, 0], result.shape, writeable)
+""",
+        "9 (5, 2) False\n99999 (50000, 2) False",
+    ),
+    # https://github.com/dask/distributed/pull/835
+    "random numbers and temporary names are different in each worker": Habit(
+        """
+def work(_):
+    import random, tempfile
+    Path(f"worker-{os.getpid()}").touch()
+    until = time.monotonic() + 10
+    while len(list(Path().glob("worker-*"))) < 2 and time.monotonic() < until:
+        time.sleep(0.01)
+    return os.getpid(), random.random(), next(tempfile._get_candidate_names())
+
+if __name__ == "__main__":
+    with create(2, ["seeds"]) as executor:
+        rows = executor.map(work, range(8))
+        print(*(len(set(column)) for column in zip(*rows)))
+""",
+        "2 8 8",
+        module="import random, tempfile\nrandom.seed(4)\nnext(tempfile._get_candidate_names())\n",
+    ),
     "a worker creates shared memory that outlives it": Habit(
         """
 from multiprocessing import shared_memory
@@ -212,6 +251,28 @@ if __name__ == "__main__":
         each.unlink()
 """,
         "[0, 1, 2]",
+    ),
+    # https://github.com/python/cpython/issues/82300
+    "shared memory of the application, which a worker attaches before it ends": Habit(
+        """
+from multiprocessing import shared_memory
+
+def work(name, number):
+    memory = shared_memory.SharedMemory(name)
+    memory.buf[number] = number
+    memory.close()
+
+if __name__ == "__main__":
+    memory = shared_memory.SharedMemory(create=True, size=10)
+    with create(2) as executor:
+        list(executor.map(work, [memory.name] * 6, range(6)))
+    again = shared_memory.SharedMemory(memory.name)
+    print(*again.buf[:6])
+    for each in (again, memory):
+        each.close()
+    memory.unlink()
+""",
+        "0 1 2 3 4 5",
     ),
 }
 

@@ -139,6 +139,72 @@ if __name__ == "__main__":
         "RemoteError 2",
         standard="BrokenProcessPool BrokenProcessPool",
     ),
+    # https://github.com/python/cpython/issues/112182
+    "a task that raises StopIteration, awaited by the application": Habit(
+        """
+def work():
+    return next(iter([]))
+
+async def main():
+    loop = asyncio.get_running_loop()
+    with create(1) as executor:
+        try:
+            await asyncio.wait_for(loop.run_in_executor(executor, work), 20)
+        except Exception as error:
+            print(type(error).__name__)
+        print(await loop.run_in_executor(executor, abs, -2))
+
+if __name__ == "__main__":
+    asyncio.run(main())
+""",
+        "RuntimeError\n2",
+        standard=None,  # it is never done in Python 3.11
+    ),
+    # https://github.com/python/cpython/issues/79896
+    "arguments, results and errors are freed when the task has ended": Habit(
+        """
+class Value:
+    def __init__(self, name):
+        self.name = name
+    def __del__(self):
+        if __name__ != "__main__":  # in a worker
+            Path(self.name).touch()
+
+class Result(Value):
+    pass
+
+def work(value):
+    return Result("result")
+
+def fail(value):
+    raise ValueError(value)
+
+def is_freed(name):
+    until = time.monotonic() + 5
+    while not Path(name).exists() and time.monotonic() < until:
+        time.sleep(0.01)
+    return Path(name).exists()
+
+if __name__ == "__main__":
+    with create(1) as executor:
+        executor.submit(work, Value("argument")).result()
+        print(is_freed("argument"), is_freed("result"))
+        executor.submit(fail, Value("error")).exception()
+        print(is_freed("error"))
+""",
+        "True True\nTrue",
+        standard="True True\nFalse",  # it keeps the last error
+    ),
+    # https://github.com/sybrenjansen/mpire/issues/32
+    "large results of workers that are replaced after each task": Habit(
+        """
+if __name__ == "__main__":
+    with create(3, max_tasks_per_child=1) as executor:
+        print({len(data) for data in executor.map(os.urandom, [1 << 20] * 9)})
+""",
+        "{1048576}",
+        standard=None,  # it hung in 3.11: python/cpython#115634
+    ),
 }
 
 

@@ -37,7 +37,7 @@ def outcome(executor, function, *args):
 
 
 class Habit(NamedTuple):
-    """A script, what it prints, and a module that it may preload.
+    """A script, what it prints, a module that it may preload, and options of the interpreter.
 
     `standard` is what it prints with the standard executor, where that differs; None: it is not run
     with that.
@@ -47,12 +47,14 @@ class Habit(NamedTuple):
     expected: str
     module: str = ""
     standard: str | None = ""
+    options: tuple[str, ...] = ()
 
 
 def check(habit: Habit, pool: str, folder: Path) -> None:
     """Run a habit with a pool and compare what it prints."""
-    if "numpy" in habit.script:
-        pytest.importorskip("numpy")
+    for package in ("numpy", "gevent"):
+        if f"import {package}" in habit.script:
+            pytest.importorskip(package)
     expected = habit.expected if pool == "pipe" else habit.standard
     if expected is None:
         pytest.skip("this habit is not run with the standard executor")
@@ -60,7 +62,7 @@ def check(habit: Habit, pool: str, folder: Path) -> None:
         preloaded = habit.script.partition('["')[2].partition('"')[0]
         (folder / f"{preloaded}.py").write_text(habit.module)
     (folder / "script.py").write_text(HEAD + habit.script)
-    printed = run([sys.executable, "script.py", pool], folder)
+    printed = run([sys.executable, *habit.options, "script.py", pool], folder)
     assert printed == (expected or habit.expected)
 
 
