@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from pool_tests.habits import HEAD, POOLS, Habit, check, run
-from pool_tests.helpers import ENVIRONMENT
+from pool_tests.helpers import ENVIRONMENT, SOURCE
 
 pytestmark = pytest.mark.server  # starts worker processes
 
@@ -211,6 +211,24 @@ if __name__ == "__main__":
         file.writestr("__main__.py", HEAD + script)
         file.writestr("tasks.py", "def double(n):\n    return 2 * n\n")
     assert run([sys.executable, "app.pyz", pool], tmp_path) == "0 2 4"
+
+
+def test_a_zip_application_that_contains_pipepool(tmp_path: Path) -> None:
+    script = """
+import pipepool, tasks
+if __name__ == "__main__":
+    with create(1) as executor:
+        print("app.pyz" in pipepool.__file__, executor.submit(tasks.find_pool).result())
+"""
+    with zipfile.ZipFile(tmp_path / "app.pyz", "w") as file:
+        file.writestr("__main__.py", HEAD + script)
+        file.writestr(
+            "tasks.py", "import pipepool\ndef find_pool():\n    return pipepool.__file__\n"
+        )
+        for path in (SOURCE / "pipepool").rglob("*.py"):
+            file.write(path, path.relative_to(SOURCE))
+    printed = run([sys.executable, "app.pyz", "pipe"], tmp_path)
+    assert printed == f"True {tmp_path / 'app.pyz' / 'pipepool' / '__init__.py'}"
 
 
 @pytest.mark.parametrize("pool", POOLS)

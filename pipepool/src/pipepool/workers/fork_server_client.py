@@ -243,7 +243,8 @@ def _preparation() -> dict[str, object]:
     data = dict(spawn.get_preparation_data("fork server"))
     if method is None:  # undo its choice: the application decides
         multiprocessing.set_start_method(None, force=True)
-    if not Path(str(data.get("init_main_from_path", __file__))).is_file():
+    main = data.get("init_main_from_path")
+    if main is not None and not Path(str(main)).is_file():
         del data["init_main_from_path"]  # such as the name of a program that is not on disk
     data["authkey"] = bytes(data["authkey"])  # AuthenticationString refuses to be pickled
     data["name"] = process.current_process().name  # the name of the workers' parent_process()
