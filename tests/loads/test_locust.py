@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import runpy
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,8 +12,9 @@ import pytest
 
 from offload import loads
 from offload.errors import MachineError, UsageError
-from offload.loads import Load, LoadResult, Message, _preflight
+from offload.loads import Load, LoadResult, Message, _preflight, locust
 from offload.loads.locust import command, parse
+from offload.registry import places
 from tests.loads.conftest import Server
 
 DATA = Path(__file__).parent / "data" / "locust"
@@ -69,6 +72,12 @@ def test_what_it_cannot_do_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(MachineError, match="locust is not installed: make suites, or use"):
         loads.check(LOAD, "locust")
     assert loads.default_driver("locust") == "builtin"
+
+
+def test_outside_a_checkout_pip_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(places, "CHECKOUT", None)
+    found = runpy.run_path(str(locust.__file__))
+    assert found["INSTALL"] == f"{sys.executable} -m pip install locust"
 
 
 @installed

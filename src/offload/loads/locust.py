@@ -15,10 +15,11 @@ from offload.loads import Command, Figures, Load, LoadResult, Response, request_
 from offload.loads._figures import is_figure
 from offload.loads._validation import CLOSED_LOOP_ONLY
 from offload.loads.engine.figures.rates import quantum_of_count
+from offload.registry import requirements
 
 TOOL = None
 PACKAGE = "locust"
-INSTALL = "make suites"
+INSTALL = requirements.remedy([PACKAGE])
 MAX_USERS = 20_000
 ALWAYS_KEEP_ALIVE = True
 LACKS = {"requests": "number of requests", **CLOSED_LOOP_ONLY}

@@ -32,6 +32,7 @@ HEAD = ("time", "CPU", "PSS MiB", "threads", "vol/s", "invol/s", "rho")
 WIDTHS = (7, 6, 9, 7, 8, 8, 6)
 RESPONSE, RESPONSE_WIDTH = "response", 11
 BY_PID = "rho by pid"
+LEGEND = "vol/s, invol/s: context switches; rho: the share of the time in which the GIL is held"
 NAME_WIDTH, MOST_PROCESSES = 24, 20  # of the summary
 LATE = "~"  # prefix of a rho with many late samples
 
@@ -64,12 +65,12 @@ SENTENCES = {
 
 
 def description(watch: Watch) -> str:
-    """Return a line that describes the watched processes, and a line for each unreadable GIL."""
+    """Return what is watched, what the columns mean, and a line for each unreadable GIL."""
     versions = sorted({gil.python for gil in watch.gils.values() if gil.python is not None})
     python = f", Python {' and '.join(versions)}" if versions else ""
     count = len(watch.gils)
     processes = f"{count} process{'es' if count > 1 else ''}"
-    lines = [f"watching pid {watch.pid} ({watch.name}), {processes}{python}; Ctrl-C ends"]
+    lines = [f"watching pid {watch.pid} ({watch.name}), {processes}{python}; Ctrl-C ends", LEGEND]
     reasons = [gil.why.message for gil in watch.gils.values() if gil.why is not None]
     return "\n".join([*lines, *(f"no rho: {reason}" for reason in dict.fromkeys(reasons))])
 

@@ -38,6 +38,7 @@ def test_a_line_a_second_and_what_the_figures_mean() -> None:
     assert [bool(LINE.match(line)) for line in lines[:4]] == [True] * 4
     assert "mean (maximum) of 4 readings in 4 s" in said.stdout
     assert f"watching pid {process.pid} (" in said.stderr
+    assert "rho: the share of the time in which the GIL is held" in said.stderr
     if "~" not in said.stdout:  # else the machine was too busy for a sentence
         assert f"The GIL of pid {process.pid} is held 100 % of the time" in said.stdout
 

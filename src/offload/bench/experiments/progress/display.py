@@ -111,7 +111,9 @@ class Progress:
         flag = None if self._has_warned else disturbance.between(found, [])
         if flag is not None:
             self._has_warned = True
-            self._print(f"warning: {flag.message}: {flag.remedy}; or there may be no verdict")
+            self._print(
+                f"warning: {flag.message}: {flag.remedy}; otherwise there may be no verdict"
+            )
 
     def _print(self, line: str) -> None:
         self._console.print(line, markup=False, soft_wrap=True)
