@@ -34,9 +34,9 @@ def bench_executors(
     workers  workers of each pool; default: 2
     http     yes: instead, measure the CPU that each pool adds to an HTTP request, and that of other
              servers (6 minutes)
-    format   text (default), json or rst
+    format   text (default) or json
     """
-    arguments.one_of("format", format, "text", "json", "rst")
+    arguments.one_of("format", format, "text", "json")
     count = arguments.whole_number("workers", workers, 1, 64)
     if http:
         from lab.pools import hops
@@ -44,11 +44,11 @@ def bench_executors(
         plan = hops.servers_plan(quick, count)
         _print_hops(plan, start_run(plan)[1], format)
         return
-    text, data = _pools(quick, count, "rst" if format == "rst" else "simple")
+    text, data = _pools(quick, count)
     print(json.dumps(data, indent=2) if format == "json" else text)
 
 
-def _pools(quick: bool, workers: int, form: str) -> tuple[str, object]:
+def _pools(quick: bool, workers: int) -> tuple[str, object]:
     """Measure the pools; return the tables as text, and their data."""
     from lab.pools import pools_table as report
     from lab.pools import run as pools
@@ -56,7 +56,7 @@ def _pools(quick: bool, workers: int, form: str) -> tuple[str, object]:
 
     lines = pools.measure_pools(quick, workers, output.print_progress)
     found, here = summary.summarize(lines), _conditions(workers)
-    return report.text(found, lines, here, form), report.as_dict(found, lines, here)
+    return report.text(found, lines, here), report.as_dict(found, lines, here)
 
 
 def _servers(quick: bool, workers: int) -> tuple[list[Hop], dict[str, str]]:
@@ -92,7 +92,7 @@ def check_executors(quick: bool = False) -> None:
         raise GateError(f"targets not met: {'; '.join(details)}", "repeat without other load")
 
 
-def _print_hops(plan: Plan, records: Sequence[Record], style: str) -> None:
+def _print_hops(plan: Plan, records: Sequence[Record], form: str) -> None:
     """Print the added CPU of each server; raise RunError if none has figures."""
     from lab.pools import hops
     from lab.pools import hops_table as report
@@ -104,10 +104,10 @@ def _print_hops(plan: Plan, records: Sequence[Record], style: str) -> None:
     conditions = _conditions(workers)
     if not figures:
         raise RunError(f"no server has figures: {'; '.join(missing.values())}")
-    if style == "json":
+    if form == "json":
         print(json.dumps(report.as_dict(figures, missing, conditions), indent=2))
     else:
-        print(report.text(figures, missing, conditions, "rst" if style == "rst" else "simple"))
+        print(report.text(figures, missing, conditions))
 
 
 def _conditions(workers: int) -> str:

@@ -31,7 +31,7 @@ def faults(
     size     full (default), or small: fewer faults and clients
     clients  number of clients of an overload; default: 1000, small 100
     kills    number of kills of a worker (R1), and of a benchmark (R15); default: 6, small 2
-    format   text (default), json or rst
+    format   text (default) or json
 
     Workers are killed, tasks fail or hang, clients overload servers or send slow, large and invalid
     requests, on this machine, one server at a time. Servers that promise nothing are measured for
@@ -42,7 +42,7 @@ def faults(
     from offload.bench.records import journal
     from offload.bench.telemetry.host import environment
 
-    arguments.one_of("format", format, "text", "json", "rst")
+    arguments.one_of("format", format, "text", "json")
     if size not in SIZES:
         raise UsageError(f"size={size[:50]!r} is unknown", f"choose from {', '.join(SIZES)}")
     wanted = SIZES[size]
@@ -88,7 +88,7 @@ def soak(
              pebble and prefork, side by side
     task     a task, or path/to/file.py:function; default: a mix of tasks, some of which fail
     seed     a whole number that selects the times of kills and the faulty requests; default: 1
-    format   text (default), json or rst
+    format   text (default) or json
 
     Workers are killed, and clients disconnect, stall or send invalid requests. Once a second the
     memory, descriptors and threads of all processes are read. The exit code is 1 if a server grows,
@@ -100,7 +100,7 @@ def soak(
     from offload.bench.records import journal
     from offload.bench.telemetry.host import environment
 
-    arguments.one_of("format", format, "text", "json", "rst")
+    arguments.one_of("format", format, "text", "json")
     planned = plan.Plan(
         seconds=60 * arguments.number("minutes", minutes, 0.05, LONGEST_SOAK),
         servers=tuple(dict.fromkeys(servers.split("+"))) if servers else plan.SERVERS,
@@ -134,13 +134,6 @@ def soak(
         )
 
 
-def _print(
-    form: str, as_json: Callable[[], str], render: Callable[[str], str], summary: str
-) -> None:
-    """Print findings as JSON, or their table in a style; as text with a summary."""
-    if form == "json":
-        print(as_json())
-    else:
-        print(render("rst" if form == "rst" else "simple"))
-    if form == "text":
-        print(f"\n{summary}")
+def _print(form: str, as_json: Callable[[], str], render: Callable[[], str], summary: str) -> None:
+    """Print findings as JSON, or as their table with a summary."""
+    print(as_json() if form == "json" else f"{render()}\n\n{summary}")

@@ -13,17 +13,16 @@ from offload.reports.tables.text_table import Line
 HEAD = ("Server", "Promise")
 
 
-def render(findings: Sequence[Finding], style: str = "simple") -> str:
-    """Render a table for each row of the lab, in a style of `text_table`."""
-    return "\n\n".join(_table(name, own, style) for name, own in _by_row(findings))
+def render(findings: Sequence[Finding]) -> str:
+    """Render a table for each row of the lab."""
+    return "\n\n".join(_table(name, own) for name, own in _by_row(findings))
 
 
-def _table(name: str, findings: Sequence[Finding], style: str) -> str:
+def _table(name: str, findings: Sequence[Finding]) -> str:
     row = ROWS[name]
-    bold = "**" if style == text_table.RST else ""
-    title = text_table.wrapped(f"{bold}{name}: {row.fault}.{bold} Promise: {row.promise}.")
+    title = text_table.wrapped(f"{name}: {row.fault}. Promise: {row.promise}.")
     lines = [Line((each.server, _status(each)), _detail(each)) for each in findings]
-    return f"{title}\n\n{text_table.render(HEAD, lines, style)}"
+    return f"{title}\n\n{text_table.render(HEAD, lines)}"
 
 
 def _status(found: Finding) -> str:

@@ -12,12 +12,12 @@ HEAD = ("Check", "Measured", "Required", "Result")
 OUTCOMES = {True: "passed", False: "failed", None: "unknown"}
 
 
-def text(results: Sequence[CheckResult], style: str = "simple") -> str:
-    """Render the results; `style` is a table format of tabulate."""
+def text(results: Sequence[CheckResult]) -> str:
+    """Render the results."""
     lines = [
         (result.name, result.measured, result.required, _outcome(result)) for result in results
     ]
-    return tabulate(lines, HEAD, tablefmt=style, disable_numparse=True)
+    return tabulate(lines, HEAD, disable_numparse=True)
 
 
 def _outcome(result: CheckResult) -> str:

@@ -17,6 +17,7 @@ from lab.pools.hops import (
     Hop,
 )
 from offload.bench.stats.ratio import Interval
+from offload.reports.tables.text_table import wrapped
 
 HEAD = (
     "Server",
@@ -31,7 +32,7 @@ HEAD = (
 )
 
 
-def text(hops: Sequence[Hop], missing: Mapping[str, str], environment: str, form: str) -> str:
+def text(hops: Sequence[Hop], missing: Mapping[str, str], environment: str) -> str:
     """Render the table with its environment, and the reasons for `missing` servers."""
     aligned = ["left", *["right"] * (len(HEAD) - 1)]
     rows = [_row(hop) for hop in hops]
@@ -42,14 +43,14 @@ def text(hops: Sequence[Hop], missing: Mapping[str, str], environment: str, form
     ]
     added = f"Added is the CPU minus that of {DIRECT}{''.join(others)}"
     parts = [
-        environment,
-        f"{TASK}, {USERS} users with keep-alive connections. {added}.",
-        tabulate(rows, HEAD, form, disable_numparse=True, colalign=aligned),
+        wrapped(environment),
+        wrapped(f"{TASK}, {USERS} users with keep-alive connections. {added}."),
+        tabulate(rows, HEAD, disable_numparse=True, colalign=aligned),
     ]
     if bound := [hop.server for hop in hops if hop.client_bound]:
-        parts.append(f"The load tool limited the rate, or nearly did: {', '.join(bound)}.")
+        parts.append(wrapped(f"The load tool limited the rate, or nearly did: {', '.join(bound)}."))
     if missing:
-        parts.append("\n".join(f"Left out: {why}." for why in missing.values()))
+        parts.append("\n".join(wrapped(f"Left out: {why}.") for why in missing.values()))
     return "\n\n".join(parts)
 
 

@@ -10,27 +10,28 @@ from tabulate import tabulate
 from lab.pools.run import Line
 from lab.pools.summary import REFERENCE, Cell
 from offload import units
+from offload.reports.tables.text_table import wrapped
 
 HEAD = ("Pool", "Concurrency", "Tasks/s", "", "p50", "p99", "CPU a task", f"x {REFERENCE}", "")
 STARTS = ("Pool", "Start", "Memory")
 
 
-def text(cells: Sequence[Cell], lines: Sequence[Line], environment: str, form: str) -> str:
+def text(cells: Sequence[Cell], lines: Sequence[Line], environment: str) -> str:
     """Render a table for each size, and one of the start of each pool."""
-    parts = [environment]
+    parts = [wrapped(environment)]
     for size in dict.fromkeys(cell.size for cell in cells):
         rows = [cell for cell in cells if cell.size == size]
         rows.sort(key=lambda cell: (cell.concurrency, -cell.rate))
-        parts.append(f"{size}\n\n{_table([_row(cell) for cell in rows], HEAD, form)}")
+        parts.append(f"{size}\n\n{_table([_row(cell) for cell in rows], HEAD)}")
     starts = [
         (line["pool"], f"{1000 * line['start_s']:.0f} ms", _or_dash("{:.1f} MiB", _memory(line)))
         for line in lines
         if line["kind"] == "pool"
     ]
-    parts.append(_table(starts, STARTS, form))
+    parts.append(_table(starts, STARTS))
     missing = [line["pool"] for line in lines if line["kind"] == "missing"]
     if missing:
-        parts.append(f"Not installed: {', '.join(missing)}.")
+        parts.append(wrapped(f"Not installed: {', '.join(missing)}."))
     return "\n\n".join(parts)
 
 
@@ -56,9 +57,9 @@ def _row(cell: Cell) -> tuple[object, ...]:
     )
 
 
-def _table(rows: Sequence[Sequence[object]], head: Sequence[str], form: str) -> str:
+def _table(rows: Sequence[Sequence[object]], head: Sequence[str]) -> str:
     aligned = ["left", *["right"] * (len(head) - 1)]
-    return tabulate(rows, head, form, disable_numparse=True, colalign=aligned)
+    return tabulate(rows, head, disable_numparse=True, colalign=aligned)
 
 
 def _time(us: float) -> str:

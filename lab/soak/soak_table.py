@@ -14,8 +14,8 @@ from offload.reports.tables.text_table import Line
 HEAD = ("Server", "Requests", "Faults", "Memory, MB/min", "Descriptors", "Threads", "Verdict")
 
 
-def render(findings: Sequence[Finding], style: str = "simple") -> str:
-    """Render a row for each server, in a style of `text_table`."""
+def render(findings: Sequence[Finding]) -> str:
+    """Render a row for each server."""
     lines = [
         Line(
             (
@@ -31,7 +31,7 @@ def render(findings: Sequence[Finding], style: str = "simple") -> str:
         )
         for each in findings
     ]
-    return text_table.render(HEAD, lines, style)
+    return text_table.render(HEAD, lines)
 
 
 def summary(findings: Sequence[Finding]) -> str:

@@ -13,8 +13,6 @@ from contextlib import ExitStack
 from datetime import UTC, datetime
 from typing import Any
 
-from tabulate import tabulate
-
 from lab import DATA
 from offload import upstream
 from offload.bench.experiments import gil_cost, paired
@@ -28,6 +26,8 @@ from offload.cli import plan_run
 from offload.errors import UserError
 from offload.registry import catalog
 from offload.reports.gil import cost as cost_report
+from offload.reports.tables import text_table
+from offload.reports.tables.text_table import Line
 from offload.suites import Case
 from scripts.pages.committed import RUN, gil_effects, measured_where
 from scripts.pages.table import main
@@ -118,9 +118,8 @@ def _lines() -> Iterator[str]:
     committed = {one.threads.first.case.task: one.verdict for one in gil_effects()}
     found = [{**one, **_cost(committed.get(one["task"]))} for one in found]
     for head, line in ((HEAD, _speed_ups), (("Task", *MORE), _costs)):
-        align = ("left", *("right",) * (len(head) - 1))
-        lines = [(f"``{one['task']}``", *line(one)) for one in found]
-        yield tabulate(lines, head, tablefmt="rst", colalign=align, disable_numparse=True)
+        lines = [Line((one["task"], *line(one))) for one in found]
+        yield text_table.literal(text_table.render(head, lines))
         yield ""
     for place in sorted({f"{one['utc'][:10]} on {one['machine']}" for one in found}):
         yield f"Measured {place}, {WORKERS} workers."

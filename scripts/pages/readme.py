@@ -40,7 +40,6 @@ from scripts.pages.committed import RESULTS, RUN, gil_effects
 from scripts.pages.table import between
 from scripts.script import ROOT, run
 
-INDENT = "    "
 AWAITED = "loop, split"  # name of a claim
 SLEEP, PARSE, SHORT = "sleep_sync", "network_https_cpu_bound_sync", "simplehash_sync"
 
@@ -90,14 +89,14 @@ def _answer(found: Sequence[Effect]) -> str:
     """Return the GIL effects as offload quick prints them, and the machine of their run."""
     published = {case.task for case in tornado.PUBLISHED}
     own = [effect for effect in found if effect.threads.first.case.task in published]
-    width = text_table.WIDTH - len(INDENT)
+    width = text_table.WIDTH - text_table.INDENT
     lines = [
         part
         for line in effects.table(own).splitlines()
         for part in textwrap.wrap(line, width, subsequent_indent="  ", drop_whitespace=False)
     ]
     measured = [row for effect in own for row in (effect.threads, effect.processes)]
-    return f"::\n\n{textwrap.indent(chr(10).join(lines), INDENT)}\n\n{measurement.where(measured)}"
+    return f"{text_table.literal(chr(10).join(lines))}\n\n{measurement.where(measured)}"
 
 
 def _advice() -> str:
@@ -105,8 +104,8 @@ def _advice() -> str:
     folder = RESULTS / "example-advise"
     found = study.load(folder, plan_file.load(folder), journal.read(folder))
     _require(found.disturbed is None, folder.name)
-    text = answer.text(found, width=text_table.WIDTH - len(INDENT))
-    return f"::\n\n{textwrap.indent(text, INDENT)}"
+    width = text_table.WIDTH - text_table.INDENT
+    return text_table.literal(answer.text(found, width=width))
 
 
 def _on_and_off() -> str:
@@ -116,7 +115,7 @@ def _on_and_off() -> str:
         return "Not measured yet: ``offload run_suite free_threading quick=yes``."
     measured = rows(journal.read(folder))
     found = on_and_off.pairs(measured)
-    return f"{on_and_off.table(found, 'rst')}\n\n{measurement.where(measured)}"
+    return f"{text_table.literal(on_and_off.table(found))}\n\n{measurement.where(measured)}"
 
 
 def _gates() -> str:
@@ -124,7 +123,7 @@ def _gates() -> str:
     finished = gate_results.load()
     if not finished:
         return "No gate is stored yet."
-    table = method_verdicts.text(gate_results.check(finished), text_table.RST)
+    table = text_table.literal(method_verdicts.text(gate_results.check(finished)))
     days = sorted(found.utc[:10] for found in finished)
     where = "; ".join(sorted({found.machine for found in finished}))
     return f"{table}\n\nMeasured {' to '.join(dict.fromkeys((days[0], days[-1])))} on {where}."
@@ -134,7 +133,8 @@ def _faults() -> str:
     """Return the findings of the fault lab, and their machine."""
     size, environment, found = lab.load(DATA / lab.FILE)
     where = f"Size: {size}. Measured on {host.sentence(environment)}."
-    return f"{faults_table.summary(found)}. {where}\n\n{faults_table.render(found, text_table.RST)}"
+    table = text_table.literal(faults_table.render(found))
+    return f"{faults_table.summary(found)}. {where}\n\n{table}"
 
 
 def _tested() -> str:
@@ -160,7 +160,8 @@ def _soak() -> str:
     """Return the findings of a soak, and their machine."""
     planned, environment, found = soak_file.load(DATA / soak_file.FILE)
     where = f"{planned.seconds / 60:g} minutes. Measured on {host.sentence(environment)}."
-    return f"{soak_table.summary(found)}. {where}\n\n{soak_table.render(found, text_table.RST)}"
+    table = text_table.literal(soak_table.render(found))
+    return f"{soak_table.summary(found)}. {where}\n\n{table}"
 
 
 def _strategies(found: Sequence[Effect], verdicts: Mapping[str, ClaimVerdict]) -> str:

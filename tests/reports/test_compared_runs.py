@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 
-import docutils.core
-import docutils.nodes
 import pytest
 
 from offload.bench.records.record import Record
@@ -46,13 +44,6 @@ def test_a_case_compared_with_itself_has_two_rows_and_is_the_same() -> None:
     text = tables(records)
     assert text.startswith("same: threads,xml is as fast as threads,xml\nratio 1.000")
     assert sum(line.startswith("threads,xml  ") for line in text.splitlines()) == 2
-
-
-def test_a_comparison_as_rst_is_valid() -> None:
-    strict = {"report_level": 1, "halt_level": 2}
-    text = tables(compared("pipes", 1.5), "rst")
-    document = docutils.core.publish_doctree(text, settings_overrides=strict)
-    assert [*document.findall(docutils.nodes.table)]
 
 
 @pytest.mark.parametrize(

@@ -163,10 +163,9 @@ def test_a_long_name_of_a_users_own_task_fits() -> None:
     task = f"/home/{'folder/' * 20}shop.py:quote"
     own = [*windows(RECORD, *STEADY), *windows(PROCESSES, *FASTER)]
     mine = [changed(r, task=task, command=f"run_server:{r.case.server},{task}") for r in own]
-    for style in ("simple", "rst"):
-        lines = tables(mine, style).splitlines()
-        assert max(map(len, lines)) <= text_table.WIDTH
-        assert sum("shop.py:quote" in line for line in lines) >= 3
+    lines = tables(mine).splitlines()
+    assert max(map(len, lines)) <= text_table.WIDTH
+    assert sum("shop.py:quote" in line for line in lines) >= 3
 
 
 def test_notes_on_manual_load_tests_count_loads_and_not_windows() -> None:

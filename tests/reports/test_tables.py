@@ -13,7 +13,7 @@ from offload.reports import json_rows, warnings
 from offload.reports.gil import effects as gil
 from offload.reports.results_txt import results_txt, shortened, tables
 from offload.reports.rows import Row, rows
-from offload.reports.tables import formats, summary, text_table
+from offload.reports.tables import formats, text_table
 from tests.records import changed, record_of
 
 RECORD = record_of(
@@ -258,12 +258,6 @@ def test_json_rows_have_the_documented_fields() -> None:
     assert {*documented.split(), *interval.split(), "completed", "failed", "problem"} <= set(row)
     assert (row["failed"], row["availability"], row["problem"]) == (3, 0.99, None)
     assert json.loads(json_rows.as_json([AWAY]))[0]["failed"] is None
-
-
-def test_rst_rows_are_a_simple_table_of_literals() -> None:
-    text = summary.table(rows([RECORD]), "rst")
-    assert text.startswith("===")
-    assert "``threads,xml``" in text
 
 
 def test_many_words_of_a_tool_are_shortened_for_the_terminal() -> None:

@@ -80,9 +80,8 @@ def main(words: list[str]) -> int:
     texts = [_costs_text(costs), validation, _table(costs)]
     print("\n\n".join(texts))
     if words:
-        validation, _ = _validation(costs, measured, text_table.RST)
         where = f"Measured on {host.sentence(host.environment())}."
-        rst = [_costs_text(costs), validation, _table(costs, text_table.RST), where]
+        rst = [_costs_text(costs), text_table.literal("\n\n".join(texts[1:])), where]
         text = between(DOCUMENT.read_text(), "cluster", ["\n\n".join(rst)])
         DOCUMENT.write_text(text)
     return 0 if is_near else 1
@@ -173,9 +172,7 @@ def _costs_text(costs: Costs) -> str:
     )
 
 
-def _validation(
-    costs: Costs, measured: dict[tuple[float, int], Used], style: str = "simple"
-) -> tuple[str, bool]:
+def _validation(costs: Costs, measured: dict[tuple[float, int], Used]) -> tuple[str, bool]:
     """Return the table of measured and simulated rates with a verdict, and whether all are near."""
     lines, errors = [], []
     for (task_s, batch), used in measured.items():
@@ -185,7 +182,7 @@ def _validation(
         cells = (seconds(task_s), str(batch), f"{number(used.rate)}/s", f"{number(simulated)}/s")
         lines.append(Line((*cells, f"{100 * errors[-1]:+.0f} %")))
     head = ("Task waits", "Tasks in a submission", "Measured", "Simulated", "Difference")
-    table = text_table.render(head, lines, style)
+    table = text_table.render(head, lines)
     return f"{table}\n\n{_verdict(errors)}", all(abs(each) <= NEAR for each in errors)
 
 
@@ -199,7 +196,7 @@ def _verdict(errors: Sequence[float]) -> str:
             f"The largest difference is {largest}."
         )
     return (
-        f"**The validation fails**: {far} of {len(errors)} simulated rates differ by more than\n"
+        f"The validation fails: {far} of {len(errors)} simulated rates differ by more than\n"
         f"{limit} from the measured ones. The largest difference is {largest}."
     )
 
@@ -218,7 +215,7 @@ def _shortest(cluster: Cluster) -> float | None:
     return GRID_S[place] if place < len(GRID_S) else None
 
 
-def _table(costs: Costs, style: str = "simple") -> str:
+def _table(costs: Costs) -> str:
     """Return the table of the simulated clusters."""
     lines = []
     for workers in SIZES:
@@ -241,7 +238,7 @@ def _table(costs: Costs, style: str = "simple") -> str:
         f"Shortest task that keeps {percent(BUSY)} busy",
         "Limit",
     )
-    return text_table.render(head, lines, style)
+    return text_table.render(head, lines)
 
 
 if __name__ == "__main__":

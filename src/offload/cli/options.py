@@ -82,7 +82,7 @@ def cpu_count(name: str, text: str) -> int | None:
     return usable_cpus.parse(text)
 
 
-REPORT_FORMATS = ("text", "json", "rst", "svg", "html")
+REPORT_FORMATS = ("text", "json", "svg", "html")
 YES_OR_NO = choice("yes", "no")
 SECONDS = number(setting_limits.MIN_S, setting_limits.MAX_S)
 CASE = (
@@ -292,7 +292,7 @@ ReportRun = Annotated[str, option("run", "its folder in results/, such as exampl
     "newest")]
 ReportRuns = Annotated[str, option("runs", "several runs instead, as RUN+RUN; with html side by "
     "side")]
-ReportFormat = Annotated[str, option("format", "text (default), json, rst, svg for a picture of "
+ReportFormat = Annotated[str, option("format", "text (default), json, svg for a picture of "
     "the GIL effects, or html to write report.html into its folder: the answer, pictures and "
     "every figure", OUTPUT, choice(*REPORT_FORMATS))]
 ReportWide = Annotated[bool, option("wide", "print every figure of a row, in more than 100 "

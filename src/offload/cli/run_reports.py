@@ -62,9 +62,8 @@ def show(found: Sequence[Path], form: str, wide: bool) -> None:
         elif form == "svg":
             texts.append(effects_svg.svg(effects.effects(rows(records))))
         else:
-            style = "rst" if form == "rst" else "simple"
             head = f"{folder.name}\n{'=' * len(folder.name)}\n\n" if len(found) > 1 else ""
-            texts.append(f"{head}{results_txt.tables(records, style, wide)}")
+            texts.append(f"{head}{results_txt.tables(records, wide)}")
     if form == "json":
         print(json.dumps(objects if len(found) > 1 else objects[0], indent=2))
     print(printable("\n".join(texts)), end="")

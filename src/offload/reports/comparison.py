@@ -60,14 +60,12 @@ def lines(
     return text
 
 
-def of_run(records: Sequence[Record], style: str = "simple") -> str:
+def of_run(records: Sequence[Record]) -> str:
     """Render the verdict of a run of `compare` or `gil`; empty for any other run."""
     if not (run := RunComparison.of(records)):
         return ""
     text = lines(run.names, run.comparison, run.rates)
-    if style != text_table.RST:
-        return "\n".join(text_table.wrapped(line) for line in text)
-    return text_table.paragraphs(text, style)
+    return "\n".join(map(text_table.wrapped, text))
 
 
 @dataclass(frozen=True)

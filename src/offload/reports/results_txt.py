@@ -36,11 +36,10 @@ def results_txt(records: Sequence[Record]) -> str:
     return "\n".join([*outputs, tables(records)])
 
 
-def tables(records: Sequence[Record], style: str = "simple", is_wide: bool = False) -> str:
+def tables(records: Sequence[Record], is_wide: bool = False) -> str:
     """Render the GIL effects, the rows and the notes, separately for each provenance.
 
-    `style` is "simple", or "rst" for reStructuredText. The table of rows has at most 100 columns,
-    or with `is_wide` every figure that the records have.
+    The table of rows has at most 100 columns, or with `is_wide` every figure that the records have.
     """
     all_rows = rows(records)
     groups = provenance.group_by_provenance(
@@ -48,13 +47,13 @@ def tables(records: Sequence[Record], style: str = "simple", is_wide: bool = Fal
     )
     if not groups:
         return "no records\n"
-    parts = [part for group in groups for part in _table(group, style, is_wide)]
+    parts = [part for group in groups for part in _table(group, is_wide)]
     several = "The records are of several machines, Pythons or upstreams; each has its own table."
-    compared = comparison.of_run(records, style)
+    compared = comparison.of_run(records)
     parts = [
         compared,
-        on_and_off.table(on_and_off.pairs(all_rows), style),
-        by_python.table(all_rows, style),
+        on_and_off.table(on_and_off.pairs(all_rows)),
+        by_python.table(all_rows),
         several if len(groups) > 1 else "",
         *parts,
     ]
@@ -84,18 +83,18 @@ def shortened(output: str | None) -> str:
     return "\n".join([note, *lines[-TERMINAL:]])
 
 
-def _table(group: Sequence[Row], style: str, is_wide: bool) -> list[str]:
+def _table(group: Sequence[Row], is_wide: bool) -> list[str]:
     parts = [measurement.where(group)]
     found = effects.effects(group)
     if found:
-        parts += [EFFECTS, effects.table(found, style), effects.definitions(style)]
+        parts += [EFFECTS, effects.table(found), effects.definitions()]
     if is_wide:
-        explained = text_table.paragraphs(wide.EXPLAINED.splitlines(), style)
-        parts += [wide.table(group, style), summary.definitions(group, style), explained]
+        explained = text_table.paragraphs(wide.EXPLAINED.splitlines())
+        parts += [wide.table(group), summary.definitions(group), explained]
         parts += [measurement.how(group), wide.notes(group)]
     else:
-        parts += [RATES if found else "", summary.table(group, style)]
-        parts += [f"{summary.definitions(group, style)}\n{text_table.paragraphs([MORE], style)}"]
+        parts += [RATES if found else "", summary.table(group)]
+        parts += [f"{summary.definitions(group)}\n{MORE}"]
         parts += [measurement.how(group)]
         noted = [*notes.of_table(group), *effects.remedies(found)]
         if noted:

@@ -22,7 +22,7 @@ def cells(line: str) -> list[str]:
 def test_a_cell_of_a_pool_has_its_figures() -> None:
     bare = replace(CELL, pool="process", rate=100.0, half_width=None, cpu_us=None)
     bare = replace(bare, times=None, low=None, high=None)
-    lines = pools.text([CELL, bare], [], "a machine", "simple").splitlines()
+    lines = pools.text([CELL, bare], [], "a machine").splitlines()
     assert lines[:3] == ["a machine", "", "1 KiB"]
     assert cells(lines[4]) == [
         "Pool",
@@ -42,7 +42,7 @@ def test_a_cell_of_a_pool_has_its_figures() -> None:
 def test_sizes_have_tables_of_their_own_and_the_fastest_pool_stands_first() -> None:
     other = replace(CELL, size="1 MiB")
     found = [CELL, replace(CELL, pool="quick", rate=200.0), replace(CELL, concurrency=1), other]
-    lines = [cells(line) for line in pools.text(found, [], "", "simple").splitlines()]
+    lines = [cells(line) for line in pools.text(found, [], "").splitlines()]
     at = lines.index(["1 KiB"]), lines.index(["1 MiB"])
     assert at[0] < at[1]
     rows = [line[:2] for line in lines if line[:1] in (["pipes"], ["quick"])]
@@ -56,16 +56,16 @@ def test_start_times_and_missing_pools_are_below_the_tables() -> None:
         {"kind": "missing", "pool": "loky"},
         {"kind": "missing", "pool": "pebble"},
     ]
-    *_, one, two, _, last = pools.text([], starts, "", "simple").splitlines()
+    *_, one, two, _, last = pools.text([], starts, "").splitlines()
     assert (cells(one), cells(two)) == (["pipes", "50 ms", "12.3 MiB"], ["thread", "0 ms", "-"])
     assert last == "Not installed: loky, pebble."
-    assert "Not installed" not in pools.text([], starts[:2], "", "simple")
+    assert "Not installed" not in pools.text([], starts[:2], "")
 
 
 @pytest.mark.parametrize("missing", [{}, {"pebble": "pebble is not installed"}])
 def test_a_hop_has_its_figures_and_what_was_left_out(missing: dict[str, str]) -> None:
     direct = Hop("loop", 3, 9999.6, 99.5, None, None, (2.345, 2.2, 2.5), True)
-    lines = hops.text([direct, HOP], missing, "a machine", "simple").splitlines()
+    lines = hops.text([direct, HOP], missing, "a machine").splitlines()
     assert lines[2].startswith("noop_sync, 64 users with keep-alive connections. Added is")
     assert cells(lines[4]) == [
         *("Server", "Requests/s", "x processes", "CPU a request", "Added", "x threads")

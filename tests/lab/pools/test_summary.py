@@ -34,7 +34,7 @@ def test_a_constant_ratio_of_ten_has_an_exact_interval(concurrency: int) -> None
 
 def test_the_table_names_what_is_missing() -> None:
     found = summary.summarize(lines(64))
-    text = report.text(found, lines(64), "a machine", "simple")
+    text = report.text(found, lines(64), "a machine")
     assert "10.00 to 10.00" in text.replace("  ", " ")
     assert text.endswith("Not installed: loky.")
     assert len(report.as_dict(found, lines(64), "a machine")["cells"]) == 2

@@ -95,7 +95,6 @@ def test_the_table_has_figures_intervals_and_verdicts() -> None:
     )
     verdicts = [each["verdict"] for each in json.loads(soak_table.as_json(found))]
     assert verdicts == [FLAT, GROWS, UNKNOWN]
-    assert "``processes``" in soak_table.render(found, "rst")
 
 
 def test_a_slope_of_descriptors_is_shown_only_if_the_verdict_depends_on_it() -> None:

@@ -19,7 +19,7 @@ from tests.reports.test_tables import RECORD
 pytestmark = pytest.mark.usefixtures("without_pictures")
 FEW = 4  # of each kind, one for each format, in make test; make test-all reads all
 COUNTS = {"records": 50, "plans": 25, "bytes": 25}
-FORMS = ("text", "json", "rst", "html")
+FORMS = ("text", "json", "svg", "html")
 PATHS = sorted(leaves().keys() - {"environment"})
 CANARY = "canary"
 RECORDS = 6  # of the run that is changed
@@ -201,7 +201,7 @@ def test_values_that_no_run_has_are_an_error_in_one_line() -> None:
 
 def test_a_name_cannot_control_the_terminal() -> None:
     written("run", changed(RECORD, task="\x1b]0;title\x07\x9b2J"))
-    for form in ("text", "rst", "json"):
+    for form in ("text", "json"):
         shown = fab_here(f"report:run,format={form}")
         assert shown.returncode == 0
         assert all(letter.isprintable() or letter == "\n" for letter in shown.stdout)

@@ -153,6 +153,7 @@ def test_fab_report_reads_several_runs() -> None:
         (f"runs={'+'.join(BOTH)},format=svg", "shows one run"),
         ("run0,open=yes", "open=yes needs format=html"),
         ("run0,format=htm", "html"),
+        ("run0,format=rst", "no 'rst' in format="),
     ],
 )
 def test_wrong_words_are_refused_in_one_line(words_of_command: str, why: str) -> None:

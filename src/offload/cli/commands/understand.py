@@ -32,8 +32,8 @@ def report(
         raise UsageError("run= and runs= exclude each other", "use one of them")
     if open and format != "html":
         raise UsageError("open=yes needs format=html", "leave it out")
-    if wide and format not in ("text", "rst"):
-        raise UsageError(f"wide=yes is for text and rst: {format} has every figure", "leave it out")
+    if wide and format != "text":
+        raise UsageError(f"wide=yes is for text: {format} has every figure", "leave it out")
     names = runs.split("+") if runs else [run]
     found = run_reports.find(names)
     with run_reports.records_of_others("+".join(folder.name for folder in found)):
@@ -121,11 +121,9 @@ def claims(
     hint = f"claims and their sources: {path}"
     if suites == all_of_them:
         journal.check_writable()
-        more = (
-            capacity_checks.table(checks, "rst"),
-            sentences.rst(suite_verdicts.published_claims(suites)),
-        )
-        journal.replace(path, report.rst(found, sources, *more))
+        listed = sentences.rst(suite_verdicts.published_claims(suites))
+        document = report.rst(found, sources, capacity_checks.table(checks), listed)
+        journal.replace(path, document)
     else:
         hint = f"claims and their sources: offload claims writes them to {path}"
     example = f"example-{suite or 'tornado'}"

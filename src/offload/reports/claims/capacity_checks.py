@@ -30,11 +30,11 @@ def lines(suite: str, claims: Sequence[Claim], records: Sequence[Record]) -> lis
     return found
 
 
-def table(found: Sequence[Line], style: str = "simple") -> str:
+def table(found: Sequence[Line]) -> str:
     """Render the lines under their title; empty without lines."""
     if not found:
         return ""
-    body = tabulate(found, HEAD, tablefmt=style, colalign=ALIGN, disable_numparse=True)
+    body = tabulate(found, HEAD, colalign=ALIGN, disable_numparse=True)
     return f"{TITLE}\n{'-' * len(TITLE)}\n\n{body}"
 
 

@@ -1,4 +1,4 @@
-"""Verdicts on published claims, one line each, as text, reStructuredText or JSON."""
+"""Verdicts on published claims, one line each, as text, as a document or as JSON."""
 
 from __future__ import annotations
 
@@ -16,21 +16,15 @@ NARROWEST = 32  # columns of a reason
 ALIGN = ("left", "left", "right", "right", "left", "left")
 
 
-def text(verdicts: Sequence[ClaimVerdict], style: str = "simple") -> str:
-    """Render the verdicts; `style` is "simple", or "rst" for reStructuredText.
-
-    In the simple style, reasons are wrapped so that lines fit into a terminal.
-    """
+def text(verdicts: Sequence[ClaimVerdict]) -> str:
+    """Render the verdicts; reasons are wrapped so that lines fit into a terminal."""
     lines = [(one.suite, one.claim, *figures(one), one.verdict, one.reason) for one in verdicts]
     widths: list[int | None] = [None] * len(HEAD)
-    if style == "simple":
-        heads = [f"{head}{' ' * MIN_PADDING}" for head in HEAD[:-1]]
-        columns = zip(heads, *(line[:-1] for line in lines), strict=True)
-        used = sum(max(map(len, column)) + text_table.GAP for column in columns)
-        widths[-1] = max(NARROWEST, text_table.WIDTH - used)
-    return tabulate(
-        lines, HEAD, tablefmt=style, colalign=ALIGN, disable_numparse=True, maxcolwidths=widths
-    )
+    heads = [f"{head}{' ' * MIN_PADDING}" for head in HEAD[:-1]]
+    columns = zip(heads, *(line[:-1] for line in lines), strict=True)
+    used = sum(max(map(len, column)) + text_table.GAP for column in columns)
+    widths[-1] = max(NARROWEST, text_table.WIDTH - used)
+    return tabulate(lines, HEAD, colalign=ALIGN, disable_numparse=True, maxcolwidths=widths)
 
 
 def figures(verdict: ClaimVerdict) -> tuple[str, str]:
@@ -38,8 +32,8 @@ def figures(verdict: ClaimVerdict) -> tuple[str, str]:
     return _figure(verdict.published, verdict.unit), _here(verdict)
 
 
-def rst(verdicts: Sequence[ClaimVerdict], sources: Sequence[str], *more: str) -> str:
-    """Render a document: verdicts, the run of each suite (`sources`) and the `more` sections."""
+def rst(verdicts: Sequence[ClaimVerdict], sources: Sequence[str], checks: str, claims: str) -> str:
+    """Render a document: verdicts, the run of each suite (`sources`), capacity checks, claims."""
     title = "Claims and verdicts"
     listed = "\n".join(f"* {source}" for source in sources)
     explanation = (
@@ -47,7 +41,8 @@ def rst(verdicts: Sequence[ClaimVerdict], sources: Sequence[str], *more: str) ->
         'memory, if named), with its 95 % interval. For audits, "Here" is the highest rate that\n'
         "arithmetic allows. A share is that of the completed requests."
     )
-    parts = [f"{title}\n{'=' * len(title)}", explanation, text(verdicts, "rst"), listed, *more]
+    tables = [text_table.literal(table) for table in (text(verdicts), checks) if table]
+    parts = [f"{title}\n{'=' * len(title)}", explanation, tables[0], listed, *tables[1:], claims]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 

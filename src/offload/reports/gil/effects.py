@@ -103,7 +103,7 @@ def effects(rows: Sequence[Row]) -> list[Effect]:
     return sorted(found, key=lambda effect: -effect.ratio)
 
 
-def table(found: Sequence[Effect], style: str = "simple") -> str:
+def table(found: Sequence[Effect]) -> str:
     """Render the effects, each with the description of its task and the conclusion below it."""
     figures = [
         (
@@ -119,12 +119,12 @@ def table(found: Sequence[Effect], style: str = "simple") -> str:
     for effect, own, what in zip(found, figures, descriptions(found), strict=True):
         task = text_table.shortened(effect.threads.first.case.task, most)
         lines.append(Line((task, *own), f"{what}. {effect.reading}." if what else effect.reading))
-    return text_table.render(HEAD, lines, style)
+    return text_table.render(HEAD, lines)
 
 
-def definitions(style: str = "simple") -> str:
+def definitions() -> str:
     """Define each column of the table in a line."""
-    return text_table.paragraphs(DEFINITIONS, style)
+    return text_table.paragraphs(DEFINITIONS)
 
 
 def descriptions(found: Sequence[Effect]) -> list[str]:

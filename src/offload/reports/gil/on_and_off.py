@@ -66,14 +66,12 @@ def pairs(rows: Sequence[Row]) -> list[Pair]:
     ]
 
 
-def table(found: Sequence[Pair], style: str = "simple") -> str:
+def table(found: Sequence[Pair]) -> str:
     """Render the pairs with a sentence for each; empty without pairs."""
     if not found:
         return ""
     lines = [Line(tuple(_cells(pair)), f"{pair.sentence}.") for pair in found]
-    return "\n\n".join(
-        [text_table.render(HEAD, lines, style), text_table.paragraphs(DEFINITIONS, style)]
-    )
+    return f"{text_table.render(HEAD, lines)}\n\n{text_table.paragraphs(DEFINITIONS)}"
 
 
 def ratio_text(pair: Pair) -> str:

@@ -19,7 +19,7 @@ NUMBER = re.compile(r"\d+(\.\d+)*")
 Line = tuple[str, str, int, str]  # server, task, users, and its other settings and request
 
 
-def table(rows: Sequence[Row], style: str = "simple") -> str:
+def table(rows: Sequence[Row]) -> str:
     """Render the rates of rows that were measured in several Pythons; empty for one Python."""
     names = {
         _requested_python(r.first): provenance.python_name(r.first)
@@ -33,7 +33,7 @@ def table(rows: Sequence[Row], style: str = "simple") -> str:
     columns = sorted({column for line in cells.values() for column in line}, key=_version_key)
     if len(columns) < 2:
         return ""
-    parts = [_part(cells, own, style) for own in _fitting(cells, columns)]
+    parts = [_part(cells, own) for own in _fitting(cells, columns)]
     return "\n\n".join(part for part in (*parts, text_table.listing([*_notes(rows)])) if part)
 
 
@@ -45,7 +45,7 @@ def _column(record: Record, names: Mapping[str, str]) -> str:
     return names.get(requested, requested)
 
 
-def _part(cells: Mapping[Line, Mapping[str, str]], columns: Sequence[str], style: str) -> str:
+def _part(cells: Mapping[Line, Mapping[str, str]], columns: Sequence[str]) -> str:
     """Render the table of the Pythons in `columns`."""
     details = _details(cells)
     lines = [
@@ -59,7 +59,7 @@ def _part(cells: Mapping[Line, Mapping[str, str]], columns: Sequence[str], style
         )
         for line, own in cells.items()
     ]
-    return text_table.render(("Case", "Users", *map(_head, columns)), lines, style)
+    return text_table.render(("Case", "Users", *map(_head, columns)), lines)
 
 
 def _line_of(record: Record) -> Line:

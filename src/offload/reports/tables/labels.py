@@ -12,11 +12,10 @@ from offload.suites import Request
 COMMAND = "run_server:"
 
 
-def label(record: Record, literal: str = "") -> str:
+def label(record: Record) -> str:
     """Return a case's label: its server command, and the request if it is not `/`."""
-    command = f"{literal}{record.case.command}{literal}"
     request = request_of(record)
-    return f"{command}  {literal}{request}{literal}" if request else command
+    return f"{record.case.command}  {request}" if request else record.case.command
 
 
 def case_name(record: Record) -> str:

@@ -23,28 +23,28 @@ REQUESTED = (
 )
 
 
-def table(rows: Sequence[Row], style: str = "simple") -> str:
-    """Render the rows; `style` is "simple", or "rst" for a README."""
+def table(rows: Sequence[Row]) -> str:
+    """Render the rows."""
     columns = _columns(rows)
     most = text_table.first_column(columns)
     cells = [labels.first_cell(row.first, most) for row in rows]
     lines = [
         Line(
             (cells[n].first, *(column[n + 1] for column in columns)),
-            _detail(row, cells[n].settings, style),
+            _detail(row, cells[n].settings),
         )
         for n, row in enumerate(rows)
     ]
-    return text_table.render([LABEL, *(column[0] for column in columns)], lines, style)
+    return text_table.render([LABEL, *(column[0] for column in columns)], lines)
 
 
-def definitions(rows: Sequence[Row], style: str = "simple") -> str:
+def definitions(rows: Sequence[Row]) -> str:
     """Define each column of the table in a line."""
     shown = [LABEL, *(column[0] for column in _columns(rows))]
     lines = [f"{name}: {DEFINITIONS[name]}." for name in shown]
     if any(row.first.case.asked_rate is not None for row in rows):
         lines.append(REQUESTED)
-    return text_table.paragraphs(lines, style)
+    return text_table.paragraphs(lines)
 
 
 def _columns(rows: Sequence[Row]) -> list[list[str]]:
@@ -65,8 +65,7 @@ def _columns(rows: Sequence[Row]) -> list[list[str]]:
     ]
 
 
-def _detail(row: Row, settings: str, style: str) -> str:
-    mark = "``" if style == text_table.RST else ""
-    texts = (settings, labels.request_of(row.first), labels.origin_of(row.first))
-    literal = [f"{mark}{text}{mark}" for text in texts if text]
-    return "  ".join([*literal, *([load] if (load := formats.load_settings(row)) else [])])
+def _detail(row: Row, settings: str) -> str:
+    request, origin = labels.request_of(row.first), labels.origin_of(row.first)
+    texts = (settings, request, origin, formats.load_settings(row))
+    return "  ".join(text for text in texts if text)

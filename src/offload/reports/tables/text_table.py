@@ -1,4 +1,4 @@
-"""Tables of at most 100 columns, as text for a terminal or as reStructuredText."""
+"""Tables and paragraphs of at most 100 columns."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 WIDTH = 100  # columns of a terminal
-RST = "rst"  # the other style is "simple"
 GAP = 2  # spaces between columns
 COMMAND = re.compile(r"\boffload [a-z_]+(?: (?:\S*[=/]\S*|[A-Z0-9][\w-]*))*")
 UNBREAKABLE = "\u00a0"  # a space where no line ends
-MARK = 4  # characters of the backquotes around a literal
+INDENT = 4  # spaces before the lines of a literal block
 
 
 @dataclass(frozen=True)
@@ -23,27 +22,27 @@ class Line:
     detail: str = ""
 
 
-def render(head: Sequence[str], lines: Sequence[Line], style: str = "simple") -> str:
-    """Render lines: the first column left-aligned (a literal in rst), the others right-aligned."""
-    table = [head, *(_cells(line, style) for line in lines)]
+def render(head: Sequence[str], lines: Sequence[Line]) -> str:
+    """Render lines: the first column left-aligned, the others right-aligned."""
+    table = [head, *(line.cells for line in lines)]
     widths = [max(len(row[n]) for row in table) for n in range(len(head))]
-    bar = "  ".join(("=" if style == RST else "-") * width for width in widths)
-    text = [_aligned(head, widths), bar]
-    for line, cells in zip(lines, table[1:], strict=True):
-        text.append(_aligned(cells, widths))
+    text = [_aligned(head, widths), "  ".join("-" * width for width in widths)]
+    for line in lines:
+        text.append(_aligned(line.cells, widths))
         if line.detail:
-            text += _detail(line.detail, widths, style)
-    if style != RST:
-        return "\n".join(text)
-    # The border below a row also shows which of its columns are joined.
-    bottom = text.pop().replace("-", "=") if lines and lines[-1].detail else bar
-    return "\n".join([bar, *text, bottom])
+            text.append(_wrapped(line.detail, "  ", "  "))
+    return "\n".join(text)
+
+
+def literal(text: str) -> str:
+    """Mark a text as a literal block of reStructuredText."""
+    return f"::\n\n{textwrap.indent(text, ' ' * INDENT)}"
 
 
 def first_column(others: Sequence[Sequence[str]]) -> int:
-    """Return the maximum width of the first column in any style, if the `others` follow it."""
+    """Return the maximum width of the first column if the `others` follow it, also if indented."""
     used = sum(GAP + max((len(cell) for cell in column), default=0) for column in others)
-    return WIDTH - used - MARK
+    return WIDTH - used - INDENT
 
 
 def shortened(label: str, most: int, kept: str = "") -> str:
@@ -59,14 +58,13 @@ def shortened(label: str, most: int, kept: str = "") -> str:
     return f"{kept}...{label[len(kept) + 3 - most :]}"
 
 
-def paragraphs(lines: Sequence[str], style: str = "simple") -> str:
+def paragraphs(lines: Sequence[str]) -> str:
     """Render each item as a separate paragraph, such as the definitions below a table."""
-    mark = "| " if style == RST else ""
-    return "\n".join(_wrapped(line, mark, "  ") for line in lines)
+    return "\n".join(_wrapped(line, "", "  ") for line in lines)
 
 
 def listing(items: Sequence[str]) -> str:
-    """Render items as a list, the same in both styles."""
+    """Render items as a list."""
     return "\n".join(_wrapped(item, "* ", "  ") for item in items)
 
 
@@ -87,22 +85,7 @@ def _wrapped(text: str, first: str, further: str, width: int = WIDTH) -> str:
     return filled.replace(UNBREAKABLE, " ")
 
 
-def _cells(line: Line, style: str) -> list[str]:
-    first, *others = line.cells
-    return [f"``{first}``" if style == RST else first, *others]
-
-
 def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
     first, *others = cells
     rest = (f"{cell:>{width}}" for cell, width in zip(others, widths[1:], strict=True))
     return "  ".join([f"{first:{widths[0]}}", *rest]).rstrip()
-
-
-def _detail(detail: str, widths: Sequence[int], style: str) -> list[str]:
-    """Return the lines of a detail; in rst a line of hyphens ends a row over all columns."""
-    if style != RST:
-        return [_wrapped(detail, "  ", "  ")]
-    whole = sum(widths) + GAP * (len(widths) - 1)
-    indent = " " * (widths[0] + GAP)  # a further line of a row has an empty first column
-    plain = detail.replace("@", r"\@")  # else server@python would be an e-mail address
-    return [_wrapped(plain, "", indent), "-" * whole]

@@ -35,14 +35,13 @@ Ceiling: the lowest known limit of the rate, and the share of it that was reache
 slots / time of a task; users: users / time of a single request; cpu: cores / CPU time."""
 
 
-def table(rows: Sequence[Row], style: str = "simple") -> str:
-    """Render the rows with all columns; `style` is a tabulate format."""
-    literal = "``" if style == "rst" else ""
+def table(rows: Sequence[Row]) -> str:
+    """Render the rows with all columns."""
     head = list(HEAD)
     tools = {row.long.load.driver for row in rows if row.long and row.long.load.driver}
     head[3] = " and ".join(sorted(tools)) or HEAD[3]
-    lines = [_line(row, literal) for row in rows]
-    return tabulate(lines, head, tablefmt=style, colalign=ALIGN, disable_numparse=True)
+    lines = [_line(row) for row in rows]
+    return tabulate(lines, head, colalign=ALIGN, disable_numparse=True)
 
 
 def notes(rows: Sequence[Row]) -> str:
@@ -55,9 +54,9 @@ def notes(rows: Sequence[Row]) -> str:
     return "\n".join(lines)
 
 
-def _line(row: Row, literal: str) -> list[str]:
+def _line(row: Row) -> list[str]:
     settings = formats.load_settings(row)
-    label = labels.label(row.first, literal) + (f"  ({settings})" if settings else "")
+    label = labels.label(row.first) + (f"  ({settings})" if settings else "")
     case = [label, str(row.first.case.users)]
     if row.problem is not None:
         return [*case, "not available", *("-",) * (len(HEAD) - 3)]
