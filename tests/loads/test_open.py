@@ -110,7 +110,7 @@ def test_the_wait_for_a_connection_is_separate_from_the_servers_time() -> None:
 
 
 def test_a_load_with_enough_connections_did_not_wait_for_them(server: Server) -> None:
-    got = measured(server, "/")
+    got = measured(server, "/", users=400)  # enough for a pause of some seconds
     assert (got.figures.response.waited_max_s, got.notes) == (0.0, ())
     assert measured(server, "/", arrivals=None).figures.response.waited_max_s is None
 
