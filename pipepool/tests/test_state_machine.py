@@ -68,10 +68,11 @@ def run(machine: type[Machine], steps: int, seed: int | None = None) -> None:
     try:
         with served_manager():
             run_state_machine_as_test(machine, settings=example_settings)
-        resource_sharer.stop(10)  # of the queues
         return
     except (AssertionError, Flaky):
         text = traceback.format_exc()
+    finally:
+        resource_sharer.stop(10)  # of the queues
     raise ExampleFailed(text)  # without the frames, which would keep the pool's memory
 
 

@@ -40,7 +40,7 @@ from pool_tests.helpers import assume_short
 from pool_tests.invariants import DelayedInvariants, Invariant
 from pool_tests.surroundings import SMALL, SURROUNDINGS, TOO_SMALL, replaced_streams
 
-LIMIT = 20.0  # s for all tasks of one example to end
+LIMIT = 20.0  # s without the end of any task, and for the pool to end
 SHORT = (calls.always_short, calls.sometimes_long, calls.sometimes_long_too)
 MOSTLY_SHORT = (calls.sometimes_long, calls.sometimes_long_too)
 LONG = (0.03, 0.15)  # s: longer than a revocation takes, and longer than a queue_timeout
@@ -286,10 +286,10 @@ class Machine(RuleBasedStateMachine):
             stack.callback(self.loop.close)
             end = self.abort if self.has_failed else self.finish
             try:
-                self.loop.run_until_complete(asyncio.wait_for(end(), LIMIT))
-            except TimeoutError:
+                self.loop.run_until_complete(end())
+            except TimeoutError as error:
                 self.loop.run_until_complete(self.abort())
-                raise AssertionError("a task never ended") from None
+                raise AssertionError(str(error)) from None
 
     def close_queue(self) -> None:
         if self.queue:
@@ -305,12 +305,23 @@ class Machine(RuleBasedStateMachine):
 
     async def finish(self) -> None:
         await asyncio.sleep(0)
+        running = {each.task for each in self.submitted}
+        while running:
+            ended, running = await asyncio.wait(
+                running, timeout=LIMIT, return_when=asyncio.FIRST_COMPLETED
+            )
+            if not ended:
+                raise TimeoutError("a task never ended")
         waiting = asyncio.gather(*(e.task for e in self.submitted), return_exceptions=True)
         outcomes = await waiting
         reader = threading.Thread(target=self.read_queue, daemon=True)
         if any(each.kind == "logs" for each in self.submitted):
             reader.start()
-        await self.pool.close()
+        closing = asyncio.ensure_future(self.pool.close())
+        if not (await asyncio.wait([closing], timeout=LIMIT))[0]:
+            closing.cancel()
+            raise TimeoutError("the pool did not end")
+        await closing
         self.check_always()
         stats = self.pool.stats()
         assert (stats.queued, stats.running, stats.pids) == (0, 0, ())
