@@ -252,7 +252,9 @@ def test_a_file_at_the_place_of_the_folder_is_one_line(
 ) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("UPSTREAM_FOLDER", str(tmp_path / "file"))
-    with pytest.raises(StorageError, match=r"file: File exists: correct its permissions, or set U"):
+    with pytest.raises(
+        StorageError, match=r"file: File exists: check permissions and disk space, or set U"
+    ):
         hold()
 
 

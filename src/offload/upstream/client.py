@@ -93,7 +93,7 @@ def storage_errors(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        fix = "correct its permissions, or set UPSTREAM_FOLDER=folder"
+        fix = "check permissions and disk space, or set UPSTREAM_FOLDER=folder"
         raise StorageError(f"{error.filename or folder}: {error.strerror}", fix) from error
 
 

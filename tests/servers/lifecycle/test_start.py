@@ -180,7 +180,7 @@ def test_facts_that_cannot_be_written_are_one_line(name: str, tmp_path: Path) ->
         )
         code, lines = wait_for_end(process)
     assert (code, len(lines)) == (6, 1)
-    assert "No such file or directory: fix its permissions" in lines[0]
+    assert "No such file or directory: check permissions and disk space" in lines[0]
 
 
 @pytest.mark.parametrize("name", ["sync", "processes"])

@@ -18,7 +18,8 @@ def file(port: int) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise StorageError(f"{folder}: {error.strerror}", "fix its permissions") from error
+        fix = "check permissions and disk space, or set RESULTS=folder"
+        raise StorageError(f"{folder}: {error.strerror}", fix) from error
     return folder / f"{port}.json"
 
 

@@ -32,7 +32,8 @@ def announce(port: int) -> None:
         try:
             files.replace(path, json.dumps(probe.facts).encode())
         except OSError as error:
-            raise StorageError(f"{path}: {error.strerror}", "fix its permissions") from error
+            fix = "check permissions and disk space, or set RESULTS=folder"
+            raise StorageError(f"{path}: {error.strerror}", fix) from error
     _send(probe.facts)
     if "SERVER_READY_FD" not in os.environ:
         facts, address = probe.facts, bind_address.configured()
