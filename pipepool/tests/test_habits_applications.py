@@ -159,6 +159,23 @@ if __name__ == "__main__":
 """,
         "True found",
     ),
+    # https://github.com/spack/spack/pull/31480
+    "an application whose folder was deleted": Habit(
+        """
+if __name__ == "__main__":
+    Path("deleted").mkdir()
+    os.chdir("deleted")
+    Path("../deleted").rmdir()
+    try:
+        with create(1) as executor:
+            executor.submit(abs, -2).result()
+    except Exception as error:
+        print(error)
+""",
+        "no worker could be started: the current folder was deleted: change to another one before"
+        " the pool starts",
+        standard="[Errno 2] No such file or directory",
+    ),
     "more than 1024 open descriptors": Habit(
         """
 import resource

@@ -240,7 +240,12 @@ def _start_process(descriptor: int) -> subprocess.Popen[bytes]:
 def _preparation() -> dict[str, object]:
     """Return what a child needs to import this process's main module, as multiprocessing does."""
     method = multiprocessing.get_start_method(allow_none=True)
-    data = dict(spawn.get_preparation_data("fork server"))
+    try:
+        data = dict(spawn.get_preparation_data("fork server"))
+    except FileNotFoundError as error:  # of getcwd
+        raise FileNotFoundError(
+            "the current folder was deleted: change to another one before the pool starts"
+        ) from error
     if method is None:  # undo its choice: the application decides
         multiprocessing.set_start_method(None, force=True)
     main = data.get("init_main_from_path")
