@@ -6,6 +6,7 @@ application replaces the task: `uvicorn_httptools/app=shop.web:app`.
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -32,8 +33,14 @@ def case(text: str, which: str = "case") -> Case:
         raise UsageError(f"no {which} given", f"a case is {FORM}")
     found = PATTERN.fullmatch(text)
     if found is None:
-        raise UsageError(f"{text!r} is not a case", f"a case is {FORM}")
-    server = catalog.find_server(found["server"])
+        fix = f"write 3/{text} for threads" if catalog.is_own(text) else f"a case is {FORM}"
+        raise UsageError(f"{text!r} is not a case", fix)
+    try:
+        server = catalog.find_server(found["server"])
+    except UsageError:
+        if os.path.isfile(text.rpartition(":")[0]):  # noqa: PTH113 - long names raise nothing
+            raise UsageError(f"{text!r} is not a case", f"write 3/{text} for threads") from None
+        raise
     task = catalog.find_task(found["task"]).name
     settings = _sizes(text, server, found["processes"], found["workers"])
     if found["protect"]:
