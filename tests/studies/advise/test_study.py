@@ -13,6 +13,7 @@ from offload.bench.experiments.progress import progress_file
 from offload.bench.planning import plan_file, planned_records
 from offload.bench.records import journal
 from offload.bench.records.record import LONG, WINDOW
+from offload.bench.telemetry import noise
 from offload.cli import advice
 from offload.errors import RunError, StorageError
 from offload.flags import Flag
@@ -186,3 +187,21 @@ def test_a_tie_names_only_what_was_measured_of_both() -> None:
     [said] = [each for each in answer.document(found).paragraphs if each.title == "Certainty"]
     both = f"A tie: {found.best.setup.name} and {tie.setup.name} do not differ in"
     assert said.sentences[0] == f"{both} capacity and memory."
+
+
+@pytest.mark.parametrize(
+    ("others", "steal", "words"),
+    [
+        (0.4, 0.0, ["warning: other processes use 40 % of the machine's CPU (cc1 0.9 cores)"]),
+        (0.0, 0.3, ["warning: the host takes 30 % of the machine's CPU"]),
+        (0.05, None, []),
+    ],
+)
+def test_a_busy_machine_is_told_at_the_start(
+    others: float, steal: float | None, words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = noise.Noise(others, steal, None, 0.1, ("cc1 0.9 cores",))
+    monkeypatch.setattr(noise, "measure", lambda: now)
+    told: list[str] = []
+    study._warn_of_others(told.append)
+    assert [line.removesuffix(": there may be no verdict") for line in told] == words

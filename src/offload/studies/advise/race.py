@@ -146,7 +146,9 @@ class Race:
             for each in found
         )
         self._took_s = time.monotonic() - began
-        self.report(f"round {number}: {rates}; about {max(0.0, self._left_s):.0f} s left")
+        left_s = self._left_s
+        left = f"about {left_s:.0f} s left" if left_s > 0 else f"{-left_s:.0f} s later than told"
+        self.report(f"round {number}: {rates}; {left}")
 
     def _trial(self, number: int) -> Trial:
         return builder.new_trial(

@@ -16,6 +16,7 @@ from offload.bench.analysis import disturbance
 from offload.bench.planning.plan import Plan
 from offload.bench.records import journal, lines
 from offload.bench.records.record import WINDOW, Record
+from offload.bench.telemetry import noise
 from offload.documents import QUESTION
 from offload.errors import RunError, StorageError
 from offload.flags import FAILED_REQUEST, LOAD
@@ -31,7 +32,7 @@ from offload.studies.advise.probe import Probe
 from offload.studies.advise.race import Race
 from offload.studies.advise.result import evidence
 from offload.suites import Case
-from offload.units import seconds
+from offload.units import percent, seconds
 
 FAST_S = 0.05  # time of a call up to which the answer takes BUDGET_S, else SLOW_BUDGET_S
 BUDGET_S, SLOW_BUDGET_S = 90.0, 180.0
@@ -67,6 +68,7 @@ def advise(
     KeyboardInterrupt if there are none yet. Raise UserError if the function or the application
     fails, or if no set-up can meet the requirements.
     """
+    _warn_of_others(report)
     race = Race(question, case, folder, report, time.monotonic())
     is_interrupted = False
     try:
@@ -86,6 +88,16 @@ def advise(
             raise
         is_interrupted = True
     return answer(saved, case, race.plan, race.records, is_interrupted)
+
+
+def _warn_of_others(report: Report) -> None:
+    """Report other processes that use the machine: then there may be no verdict."""
+    now = noise.measure()
+    for share, what in ((now.others_cpu, "other processes use"), (now.steal, "the host takes")):
+        if share is not None and share > disturbance.LONG_OTHERS:
+            named = f" ({', '.join(now.busiest)})" if share == now.others_cpu else ""
+            words = f"{what} {percent(share)} of the machine's CPU{named}"
+            report(f"warning: {words}: there may be no verdict")
 
 
 def _start_function(
