@@ -10,7 +10,6 @@ import threading
 import time
 import urllib.parse
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,9 +19,9 @@ from offload.bench.experiments.progress import progress_file
 from offload.bench.planning import plan_file
 from offload.bench.records import journal
 from offload.bench.records.lines import to_line
-from offload.reports.live import feed, server
+from offload.reports.live import feed
 from offload.reports.live.run_view import RunView
-from offload.reports.live.view import RUNNING, View
+from offload.reports.live.view import RUNNING, Source, View
 from tests.reports.live.serving import (
     PLAN,
     SCRIPT,
@@ -34,6 +33,7 @@ from tests.reports.live.serving import (
     served,
     window,
 )
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.server
 TITLE = "<script>alert(1)<!--"
@@ -60,7 +60,7 @@ def token_of(url: str) -> str:
     return urllib.parse.urlsplit(url).path.strip("/")
 
 
-def test_a_wrong_token_gets_403_and_nothing_else(url: str) -> None:
+def test_a_wrong_word_gets_nothing(url: str) -> None:
     token = token_of(url)
     assert len(token) >= 32
     start = url.removesuffix(f"{token}/")
@@ -77,12 +77,13 @@ def test_a_wrong_token_gets_403_and_nothing_else(url: str) -> None:
     for path in (*paths, f"x/../{token}/", f"?{token}", f"{token[:-1]}/report", "..", "*"):
         for method in ("GET", "POST", "HEAD", "OPTIONS", "NONSENSE"):
             status, headers, body = answer(start, path, method)
-            assert (status, body) == (403, b""), (method, path)
-            assert "server" not in headers
+            assert status in (400, 404, 405), (method, path)
+            assert token.encode() not in body
+            assert token not in str(headers)
     assert answer(url)[0] == 200
 
 
-def test_another_name_of_the_host_gets_403(url: str) -> None:
+def test_another_name_of_the_host_gets_404(url: str) -> None:
     port = urllib.parse.urlsplit(url).port
     for host in (
         "evil.example",
@@ -91,8 +92,8 @@ def test_another_name_of_the_host_gets_403(url: str) -> None:
         "",
         "[::1]",
     ):
-        assert answer(url, Host=host)[::2] == (403, b""), host
-        assert answer(url, "events", Host=host)[::2] == (403, b""), host
+        assert answer(url, Host=host)[0] == 404, host
+        assert answer(url, "events", Host=host)[0] == 404, host
     for host in ("localhost", f"LOCALHOST:{port}", "127.0.0.1", "localhost:1"):
         assert answer(url, Host=host)[0] == 200, host
 
@@ -168,7 +169,7 @@ def test_a_folder_that_is_removed_is_one_line(folder: Path, url: str) -> None:
         view = events.until(lambda view: "removed" in view["step"])
     assert view["step"] == f"The folder of {TITLE} was removed."
     assert answer(url)[0] == 200
-    assert answer(url, "report")[::2] == (404, b"")
+    assert answer(url, "report")[0] == 404
 
 
 def test_a_process_that_was_killed_is_reported(folder: Path, url: str) -> None:
@@ -202,40 +203,6 @@ def test_a_report_of_older_records_is_not_shown(folder: Path, url: str) -> None:
     assert answer(url, "report")[0] == 404
 
 
-def test_more_streams_than_it_can_serve_are_refused(
-    url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(feed, "MOST_STREAMS", 3)
-    with ExitStack() as stack:
-        streams = [stack.enter_context(Events(url)) for _ in range(4)]
-        assert [stream.status for stream in streams] == [200, 200, 200, 503]
-        assert len([stream.next() for stream in streams[:3]]) == 3
-        streams[0].__exit__()
-        assert _gets_a_stream(url)
-
-
-def test_more_connections_than_it_can_serve_are_closed(
-    url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without a free descriptor the server would use a CPU until one is closed."""
-    monkeypatch.setattr(server, "MOST_CONNECTIONS", 3)
-    address = ("127.0.0.1", urllib.parse.urlsplit(url).port)
-    with ExitStack() as stack:
-        for _ in range(3):
-            stack.enter_context(socket.create_connection(address, TIMEOUT))
-        assert stack.enter_context(socket.create_connection(address, TIMEOUT)).recv(1) == b""
-    assert _gets_a_stream(url)
-
-
-def _gets_a_stream(url: str) -> bool:
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        with suppress(OSError), Events(url) as stream:
-            if stream.status == 200:
-                return True
-    return False
-
-
 class Halting(RunView):
     """A source whose reading, which is in the server's loop, halts once at `halt_at`."""
 
@@ -256,7 +223,14 @@ def test_a_browser_that_leaves_before_it_is_answered_uses_no_stream(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server finds the end of its request and the end of its connection at the same time."""
-    monkeypatch.setattr(feed, "MOST_STREAMS", 1)
+    feeds: list[feed.Feed] = []
+    begin = feed.Feed.__init__
+
+    def init(self: feed.Feed, source: Source) -> None:
+        begin(self, source)
+        feeds.append(self)
+
+    monkeypatch.setattr(feed.Feed, "__init__", init)
     source = Halting(folder)
     with served(source) as url:
         parts = urllib.parse.urlsplit(url)
@@ -267,7 +241,9 @@ def test_a_browser_that_leaves_before_it_is_answered_uses_no_stream(
             assert source.has_halted.wait(TIMEOUT)
             browser.sendall(b"\r\n")
         source.may_go_on.set()
-        assert _gets_a_stream(url)
+        with Events(url) as stream:
+            stream.next()
+            assert wait_until(lambda: len(feeds[0]._behind) == 1)
 
 
 class Large:

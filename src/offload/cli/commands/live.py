@@ -17,7 +17,7 @@ def live(
 ) -> None:
     """Show a run in a browser while it is measured, and its report at the end.
 
-    It prints the address of a page on 127.0.0.1, which contains a random token, and serves it until
+    It prints the address of a page on 127.0.0.1, which contains a random word, and serves it until
     Ctrl-C, or until the run has ended and no browser was connected for 3 minutes (LIVE_MINUTES).
     With open=yes, quick, run_suite, measure, compare and others serve this page in the background.
 

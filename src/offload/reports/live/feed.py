@@ -9,7 +9,6 @@ from typing import Protocol
 from offload.reports.live.view import BROKEN, RUNNING, Source, View
 
 EVERY = 1.0  # s between two readings
-MOST_STREAMS = 64
 
 
 class Stream(Protocol):
@@ -30,11 +29,6 @@ class Feed:
         self.view = self._read(None)
         self._event = _event(self.view)
         self._behind: dict[Stream, bool] = {}  # all streams, and whether they lack the event
-
-    @property
-    def is_full(self) -> bool:
-        """Whether no further stream can be added."""
-        return len(self._behind) >= MOST_STREAMS
 
     def add(self, stream: Stream) -> None:
         """Add a stream, and send it the content now."""
