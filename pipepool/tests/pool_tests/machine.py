@@ -4,8 +4,7 @@ Short tasks are queued behind each other, and behind tasks that were short befor
 The invariants are checked after each step and each millisecond of a wait. At the end of an example
 every task must have ended as expected, must have run at most as often as it may, and must have had
 its effects: what it printed is written, and unless workers are killed in this example, its threads
-have done their work and its records have arrived. Each example has its own surroundings, such as
-closed streams.
+have done their work and its records have arrived. Each example has its own surroundings.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ SIZES = (0, 4000, 40_000, 400_000)  # by themselves, and through shared memory
 
 WAITS = (0, 0, 1, 3, 10, 40, 90)  # ms
 C_CALL = 0.15  # s; the results before it must arrive within MAX_CHECKS
-UNREAD = 0.5  # s in which nobody reads the queue of the workers that end
+PAUSE = 0.001  # s between two records that are read from the queue: workers write faster
 CRASHING = {"crashes", "hangs", "hangs_behind", "kill"}
 
 MAYBE_NOT_RUN = BrokenWorker | TimeoutError  # the task may have ended before its first line ran
@@ -120,6 +119,7 @@ class Machine(RuleBasedStateMachine):
             each.touch()
         # A worker that is killed while it writes to a queue keeps the queue's lock.
         self.queue = None if is_violent else get_context("forkserver").Queue()
+        self.reader = threading.Thread(target=self.read_queue, daemon=True)
         self.records: collections.Counter[int] = collections.Counter()
         self.submitted: list[SubmittedTask] = []
         self.killed = 0
@@ -226,8 +226,11 @@ class Machine(RuleBasedStateMachine):
         self.submit("hangs", calls.slow_result, *args, timeout=0.05, kill_on_cancel=True)
 
     def action_has_effects(self, function: Callable[..., Any], many: int) -> None:
-        if function is side_effects.logs and not self.queue:
-            return
+        if function is side_effects.logs:
+            if not self.queue:
+                return
+            if not self.reader.ident:
+                self.reader.start()
         for _ in range(many):
             self.submit(function.__name__, function, str(self.ran), NUMBER)
 
@@ -305,23 +308,19 @@ class Machine(RuleBasedStateMachine):
 
     async def finish(self) -> None:
         await asyncio.sleep(0)
-        running = {each.task for each in self.submitted}
+        tasks = [each.task for each in self.submitted]
+        running = {*tasks}
         while running:
             ended, running = await asyncio.wait(
                 running, timeout=LIMIT, return_when=asyncio.FIRST_COMPLETED
             )
             if not ended:
                 raise TimeoutError("a task never ended")
-        waiting = asyncio.gather(*(e.task for e in self.submitted), return_exceptions=True)
-        outcomes = await waiting
-        reader = threading.Thread(target=self.read_queue, daemon=True)
-        if any(each.kind == "logs" for each in self.submitted):
-            reader.start()
-        closing = asyncio.ensure_future(self.pool.close())
-        if not (await asyncio.wait([closing], timeout=LIMIT))[0]:
-            closing.cancel()
-            raise TimeoutError("the pool did not end")
-        await closing
+        outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+        try:
+            await asyncio.wait_for(self.pool.close(), LIMIT)
+        except TimeoutError:
+            raise TimeoutError("the pool did not end") from None
         self.check_always()
         stats = self.pool.stats()
         assert (stats.queued, stats.running, stats.pids) == (0, 0, ())
@@ -335,20 +334,20 @@ class Machine(RuleBasedStateMachine):
                 assert times[number] >= 1 or isinstance(outcome, MAYBE_NOT_RUN), (each, outcome)
                 self.check_outcome(each, times[number], outcome)
         self.check_stats(outcomes)
-        if reader.ident:
-            assert self.queue
+        if self.queue and self.reader.ident:
             self.queue.put(None)
-            reader.join(5)
-            assert not reader.is_alive(), "the queue of an ended worker can no longer be used"
+            self.reader.join(LIMIT)
+            assert not self.reader.is_alive(), "the queue of an ended worker can no longer be used"
         self.check_effects(outcomes)
         assert not resource_sharer._resource_sharer._cache, "descriptors for workers are left"  # type: ignore[attr-defined]
 
     def read_queue(self) -> None:
-        """Read the queue to its end, as a listener that is slow at first."""
-        assert self.queue
-        time.sleep(UNREAD)
-        while (found := self.queue.get()) is not None:
+        """Read the queue to its end, as a slow listener."""
+        queue = self.queue
+        assert queue
+        while (found := queue.get()) is not None:
             self.records[found[0]] += 1
+            time.sleep(PAUSE)
 
     def check_effects(self, outcomes: list[Any]) -> None:
         """Check what tasks left behind whose results arrived."""
