@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 
+from pool_tests.chaos import ENDING
 from pool_tests.helpers import ENVIRONMENT, SOURCE, TESTS
 from pool_tests.surroundings import SMALL, served_manager, write_shadows
 
@@ -26,7 +27,6 @@ pytestmark = pytest.mark.server  # starts worker processes
 
 SECONDS = float(os.environ.get("CHAOS", "60"))
 GROWTH = 48 << 20  # bytes that the memory of the application may vary by
-ENDING = 120  # s in which the program must end
 
 # How a shell starts the program; "0<&-" closes its stdin.
 SURROUNDINGS = {
@@ -64,14 +64,17 @@ def test_every_task_ends_in_chaos(surroundings: str, tmp_path: Path) -> None:
     arguments = [sys.executable, str(script), f"{seconds:g}", str(seed), str(tmp_path)]
     if surroundings in LIMITED:
         arguments.append(str(SMALL))
+    command = ["sh", "-c", SURROUNDINGS[surroundings], "sh", *arguments]
     with served_manager(), output.open("wb") as file:
         environment = {**ENVIRONMENT, "MANAGER": os.environ["MANAGER"], "PYTHONPATH": str(TESTS)}
         environment.pop("PYTHONUNBUFFERED", None)
-        done = subprocess.run(
-            ["sh", "-c", SURROUNDINGS[surroundings], "sh", *arguments],
-            stdout=file, stderr=file, env=environment, timeout=seconds + ENDING,
-        )  # fmt: skip
-    print(f"SEED={seed} CHAOS={SECONDS:g}", output.read_bytes()[-3000:].decode(errors="replace"))
+        try:
+            done = subprocess.run(
+                command, stdout=file, stderr=file, env=environment, timeout=seconds + ENDING
+            )
+        finally:
+            print(f"SEED={seed} CHAOS={SECONDS:g}")
+            print(output.read_bytes()[-3000:].decode(errors="replace"))
     assert done.returncode == 0
     report = json.loads((tmp_path / "report").read_text())
     print(*report["outcomes"].items(), sep="\n")

@@ -31,7 +31,8 @@ from pool_tests.helpers import assume_short, is_alive, wait_until
 
 CLIENTS = 24
 MIB = 1 << 20
-C_CALL = 0.9  # s; results before it must arrive in a third of it
+C_CALL = 0.6  # s; results before it must arrive in two thirds of the time that it took
+ENDING = 300  # s in which the program must end; a busy machine takes a minute for the last checks
 UNREAD = 1.0  # s in which nobody reads the queue of the workers that end
 LEAVING = 6  # tasks that leave a thread, or records in the queue, at the end
 
@@ -241,7 +242,7 @@ class Chaos:
             pid, began, ended = found
             times = [b - a for who, a, b in arrived if who == pid and a <= began]
             self.outcomes["results before a C call"] += len(times)
-            if max(times, default=0.0) > (ended - began) / 3:
+            if max(times, default=0.0) > 2 / 3 * (ended - began):
                 self.wrong.append(
                     f"a result took {max(times):.2f} s to arrive, as the next task of its worker"
                     f" stayed in C code for {ended - began:.2f} s"
@@ -257,6 +258,10 @@ def let_all_continue(pool: PipePool) -> None:
     for pid in pool.stats().pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGCONT)
+
+
+def describe_hang(pool: PipePool) -> None:
+    print(pool.stats(), *asyncio.all_tasks(), sep="\n", file=sys.stderr, flush=True)
 
 
 class Reader(threading.Thread):
@@ -276,7 +281,7 @@ class Reader(threading.Thread):
 async def unleash(seconds: float, seed: int, folder: Path, shared_memory: int | None) -> Chaos:
     queue = get_context("forkserver").Queue()
     reader = Reader(queue)
-    options = {} if shared_memory is None else {"shared_memory": shared_memory}
+    options: dict[str, Any] = {} if shared_memory is None else {"shared_memory": shared_memory}
     async with PipePool(
         3,
         side_effects.initialize,
@@ -286,6 +291,7 @@ async def unleash(seconds: float, seed: int, folder: Path, shared_memory: int | 
         **options,
     ) as pool:
         chaos = Chaos(pool, seconds, seed, folder, bool(options))
+        asyncio.get_running_loop().call_later(seconds + 0.9 * ENDING, describe_hang, pool)
         ended = asyncio.ensure_future(chaos.run())
         while not ended.done():
             await asyncio.wait([ended], timeout=1.0)

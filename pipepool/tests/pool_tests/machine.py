@@ -37,7 +37,13 @@ from pipepool.scheduling.scheduler import Scheduler
 from pool_tests import calls, side_effects
 from pool_tests.helpers import assume_short
 from pool_tests.invariants import DelayedInvariants, Invariant
-from pool_tests.surroundings import SMALL, SURROUNDINGS, TOO_SMALL, replaced_streams
+from pool_tests.surroundings import (
+    SMALL,
+    SURROUNDINGS,
+    TOO_SMALL,
+    expect_named_limit,
+    replaced_streams,
+)
 
 LIMIT = 20.0  # s without the end of any task, and for the pool to end
 SHORT = (calls.always_short, calls.sometimes_long, calls.sometimes_long_too)
@@ -390,16 +396,6 @@ class Machine(RuleBasedStateMachine):
         ended = stats.done + stats.failed + stats.cancelled
         assert ended <= len(outcomes) - refused  # one cancelled at once was never submitted
         assert ended >= done + failed
-
-
-async def expect_named_limit() -> None:
-    """Start a pool whose default shared memory is larger than a limit allows."""
-    try:
-        await PipePool(1).start()
-    except BrokenWorker as error:
-        assert "shared_memory=" in str(error)
-    else:
-        raise AssertionError("the limit has no effect")
 
 
 NUMBER = object()  # stands for the number of the task itself

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 
+from pipepool import BrokenWorker, PipePool
 from pool_tests.helpers import ENVIRONMENT, wait_until
 
 MIB = 1 << 20
@@ -127,6 +128,16 @@ SURROUNDINGS: dict[str, Callable[[Path], AbstractContextManager[None]]] = {
     "shadowed modules": shadowed_modules,
 }
 TOO_SMALL = ("small files", "little memory")  # for the default shared memory
+
+
+async def expect_named_limit() -> None:
+    """Start a pool whose default shared memory is larger than a limit allows."""
+    try:
+        await PipePool(1).start()
+    except BrokenWorker as error:
+        assert "shared_memory=" in str(error)
+    else:
+        raise AssertionError("the limit has no effect")
 
 
 @contextlib.contextmanager
