@@ -48,15 +48,18 @@ def failure(message: str) -> None:
         return
     more = f" (and {_limit.suppressed} more since the last line)" if _limit.suppressed else ""
     _limit.last, _limit.suppressed = now, 0
-    line(escaped(message) + more)
+    line(message + more)
 
 
 def line(text: str) -> None:
-    """Print a line on stderr; the server continues if that is closed or its disk is full."""
+    """Print a line on stderr, whose hidden and control characters are escaped.
+
+    The server continues if stderr is closed or its disk is full.
+    """
     if sys.stderr is None:  # closed: print would write to stdout
         return
     with contextlib.suppress(OSError, ValueError):
-        print(text, file=sys.stderr, flush=True)
+        print(escaped(text), file=sys.stderr, flush=True)
 
 
 def discard_what_cannot_be_written() -> None:
