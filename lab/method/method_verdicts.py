@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tabulate import tabulate
-
 from lab.method.method_check import CheckResult
+from offload.reports.tables import text_table
+from offload.reports.tables.text_table import Line
 
 HEAD = ("Check", "Measured", "Required", "Result")
 OUTCOMES = {True: "passed", False: "failed", None: "unknown"}
@@ -14,10 +14,8 @@ OUTCOMES = {True: "passed", False: "failed", None: "unknown"}
 
 def text(results: Sequence[CheckResult]) -> str:
     """Render the results."""
-    lines = [
-        (result.name, result.measured, result.required, _outcome(result)) for result in results
-    ]
-    return tabulate(lines, HEAD, disable_numparse=True)
+    lines = [Line((one.name, one.measured, one.required, _outcome(one))) for one in results]
+    return text_table.render(HEAD, lines, left=len(HEAD))
 
 
 def _outcome(result: CheckResult) -> str:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
-from tabulate import tabulate
-
 from lab.pools.hops import (
     DIRECT,
     STANDARD,
@@ -17,7 +15,7 @@ from lab.pools.hops import (
     Hop,
 )
 from offload.bench.stats.ratio import Interval
-from offload.reports.tables.text_table import wrapped
+from offload.reports.tables.text_table import Line, render, wrapped
 
 HEAD = (
     "Server",
@@ -34,8 +32,6 @@ HEAD = (
 
 def text(hops: Sequence[Hop], missing: Mapping[str, str], environment: str) -> str:
     """Render the table with its environment, and the reasons for `missing` servers."""
-    aligned = ["left", *["right"] * (len(HEAD) - 1)]
-    rows = [_row(hop) for hop in hops]
     others = [
         f", for {hop.server} minus that of {WITHOUT_POOL[hop.server]}"
         for hop in hops
@@ -45,7 +41,7 @@ def text(hops: Sequence[Hop], missing: Mapping[str, str], environment: str) -> s
     parts = [
         wrapped(environment),
         wrapped(f"{TASK}, {USERS} users with keep-alive connections. {added}."),
-        tabulate(rows, HEAD, disable_numparse=True, colalign=aligned),
+        render(HEAD, [Line(_row(hop)) for hop in hops]),
     ]
     if bound := [hop.server for hop in hops if hop.client_bound]:
         parts.append(wrapped(f"The load tool limited the rate, or nearly did: {', '.join(bound)}."))

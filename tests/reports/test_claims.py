@@ -1,4 +1,4 @@
-"""Verdicts are one line each, and the documented fields as JSON."""
+"""Verdicts are one line each with a reason below, and the documented fields as JSON."""
 
 from __future__ import annotations
 
@@ -26,10 +26,11 @@ AUDIT = ClaimVerdict(
 )
 
 
-def test_a_line_has_claim_published_here_verdict_and_reason() -> None:
-    line = verdicts.text([VERDICT]).splitlines()[-1]
-    words = ["a_suite", "four", "4.00x", "3.90x (3.80 to 4.00)", "holds", "as published"]
+def test_a_line_has_claim_published_here_and_verdict_and_the_next_the_reason() -> None:
+    line, reason = verdicts.text([VERDICT]).splitlines()[-2:]
+    words = ["a_suite", "four", "4.00x", "3.90x (3.80 to 4.00)", "holds"]
     assert [part.strip() for part in line.split("  ") if part.strip()] == words
+    assert reason == "  as published"
 
 
 def test_a_long_reason_is_wrapped() -> None:

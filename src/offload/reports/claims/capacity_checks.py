@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from tabulate import tabulate
-
 from offload.bench.records.record import Record
 from offload.reports.rows import Row, rows
+from offload.reports.tables import text_table
 from offload.reports.tables.formats import rate
 from offload.reports.tables.labels import label
 from offload.suites import Claim
 from offload.units import percent
 
 HEAD = ("Suite", "Case", "Rate /s", "Ceiling /s", "Reached", "Users", "Rate x mean")
-ALIGN = ("left", "left", *("right",) * 5)
 TITLE = "Rates against their ceilings, and users against rate x mean response time"
 
 Line = tuple[str, ...]
@@ -34,7 +32,7 @@ def table(found: Sequence[Line]) -> str:
     """Render the lines under their title; empty without lines."""
     if not found:
         return ""
-    body = tabulate(found, HEAD, colalign=ALIGN, disable_numparse=True)
+    body = text_table.render(HEAD, [text_table.Line(cells) for cells in found], left=2)
     return f"{TITLE}\n{'-' * len(TITLE)}\n\n{body}"
 
 

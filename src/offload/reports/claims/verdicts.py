@@ -1,4 +1,4 @@
-"""Verdicts on published claims, one line each, as text, as a document or as JSON."""
+"""Verdicts on published claims, as text, as a document or as JSON."""
 
 from __future__ import annotations
 
@@ -6,25 +6,19 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from tabulate import MIN_PADDING, tabulate
-
 from offload.bench.claims.evaluate import ClaimVerdict
 from offload.reports.tables import text_table
+from offload.reports.tables.text_table import Line
 
-HEAD = ("Suite", "Claim", "Published", "Here", "Verdict", "Reason")
-NARROWEST = 32  # columns of a reason
-ALIGN = ("left", "left", "right", "right", "left", "left")
+HEAD = ("Suite", "Claim", "Published", "Here", "Verdict")
 
 
 def text(verdicts: Sequence[ClaimVerdict]) -> str:
-    """Render the verdicts; reasons are wrapped so that lines fit into a terminal."""
-    lines = [(one.suite, one.claim, *figures(one), one.verdict, one.reason) for one in verdicts]
-    widths: list[int | None] = [None] * len(HEAD)
-    heads = [f"{head}{' ' * MIN_PADDING}" for head in HEAD[:-1]]
-    columns = zip(heads, *(line[:-1] for line in lines), strict=True)
-    used = sum(max(map(len, column)) + text_table.GAP for column in columns)
-    widths[-1] = max(NARROWEST, text_table.WIDTH - used)
-    return tabulate(lines, HEAD, colalign=ALIGN, disable_numparse=True, maxcolwidths=widths)
+    """Render the verdicts, each with its reason below it."""
+    lines = [
+        Line((one.suite, one.claim, *figures(one), one.verdict), one.reason) for one in verdicts
+    ]
+    return text_table.render(HEAD, lines, left=2)
 
 
 def figures(verdict: ClaimVerdict) -> tuple[str, str]:

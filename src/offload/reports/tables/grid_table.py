@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
-from tabulate import tabulate
-
 from offload.bench.experiments.sweep import NEARLY_HIGHEST, Grid, Size
 from offload.reports import warnings
+from offload.reports.tables import text_table
+from offload.reports.tables.text_table import Line
 from offload.units import percent
 
 
@@ -15,11 +15,11 @@ def text(grid: Grid) -> str:
     """Render the rates, one row for each number of processes, and the sizes to use."""
     columns = sorted({workers for _, workers in grid.points})
     head = ("processes", *(counted(number, "worker") for number in columns))
-    rows = [
-        (str(processes), *(_cell(grid, (processes, workers)) for workers in columns))
+    lines = [
+        Line((str(processes), *(_cell(grid, (processes, workers)) for workers in columns)))
         for processes in sorted({processes for processes, _ in grid.points})
     ]
-    table = tabulate(rows, head, colalign=("right",) * len(head), disable_numparse=True)
+    table = text_table.render(head, lines, left=0)
     return "\n".join([table, "", *sentences(grid), *_flags(grid)])
 
 

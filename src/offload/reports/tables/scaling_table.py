@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 
-from tabulate import tabulate
-
 from offload.bench.experiments.sweep import NEARLY_HIGHEST, Sweep
 from offload.bench.stats.models import scaling
 from offload.reports import warnings
+from offload.reports.tables import text_table
+from offload.reports.tables.text_table import Line
 from offload.units import percent
 
 
@@ -16,16 +16,18 @@ def text(sweep: Sweep) -> str:
     """Render the rates over workers or users, the number to use, and the model that fits them."""
     fit = sweep.choice.fit
     lines = [
-        (
-            str(number),
-            "-" if e.value is None else f"{e.value:.2f}/s",
-            "-" if e.half_width is None else f"+-{percent(e.half_width, 1)}",
-            "-" if model is None else f"{model:.2f}/s",
+        Line(
+            (
+                str(number),
+                "-" if e.value is None else f"{e.value:.2f}/s",
+                "-" if e.half_width is None else f"+-{percent(e.half_width, 1)}",
+                "-" if model is None else f"{model:.2f}/s",
+            )
         )
         for (number, e), model in zip(sweep.points, sweep.predicted, strict=True)
     ]
     head = (sweep.over, "Rate", "Interval", fit.model if fit else "Model")
-    table = tabulate(lines, head, colalign=("right",) * 4, disable_numparse=True)
+    table = text_table.render(head, lines, left=0)
     return "\n".join([table, "", *sentences(sweep), *_flags(sweep)])
 
 

@@ -22,13 +22,13 @@ class Line:
     detail: str = ""
 
 
-def render(head: Sequence[str], lines: Sequence[Line]) -> str:
-    """Render lines: the first column left-aligned, the others right-aligned."""
+def render(head: Sequence[str], lines: Sequence[Line], left: int = 1) -> str:
+    """Render lines: the first `left` columns left-aligned, the others right-aligned."""
     table = [head, *(line.cells for line in lines)]
     widths = [max(len(row[n]) for row in table) for n in range(len(head))]
-    text = [_aligned(head, widths), "  ".join("-" * width for width in widths)]
+    text = [_aligned(head, widths, left), "  ".join("-" * width for width in widths)]
     for line in lines:
-        text.append(_aligned(line.cells, widths))
+        text.append(_aligned(line.cells, widths, left))
         if line.detail:
             text.append(_wrapped(line.detail, "  ", "  "))
     return "\n".join(text)
@@ -85,7 +85,9 @@ def _wrapped(text: str, first: str, further: str, width: int = WIDTH) -> str:
     return filled.replace(UNBREAKABLE, " ")
 
 
-def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
-    first, *others = cells
-    rest = (f"{cell:>{width}}" for cell, width in zip(others, widths[1:], strict=True))
-    return "  ".join([f"{first:{widths[0]}}", *rest]).rstrip()
+def _aligned(cells: Sequence[str], widths: Sequence[int], left: int) -> str:
+    aligned = [
+        f"{cell:{'<' if number < left else '>'}{width}}"
+        for number, (cell, width) in enumerate(zip(cells, widths, strict=True))
+    ]
+    return (" " * GAP).join(aligned).rstrip()

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tabulate import tabulate
-
 from offload.reports import warnings
 from offload.reports.rows import Row
-from offload.reports.tables import formats, labels
+from offload.reports.tables import formats, labels, text_table
+from offload.reports.tables.text_table import Line
 
 HEAD = (
     "Case",
@@ -24,7 +23,6 @@ HEAD = (
     "GIL held",
     "Ceiling",
 )
-ALIGN = ("left", *("right",) * (len(HEAD) - 1))
 EXPLAINED = """\
 Published tool: the rate of its one contiguous run.
 Availability: the share of finished requests that succeeded, in that run or, without one, in all
@@ -40,8 +38,7 @@ def table(rows: Sequence[Row]) -> str:
     head = list(HEAD)
     tools = {row.long.load.driver for row in rows if row.long and row.long.load.driver}
     head[3] = " and ".join(sorted(tools)) or HEAD[3]
-    lines = [_line(row) for row in rows]
-    return tabulate(lines, head, colalign=ALIGN, disable_numparse=True)
+    return text_table.render(head, [Line(_line(row)) for row in rows])
 
 
 def notes(rows: Sequence[Row]) -> str:
