@@ -99,12 +99,12 @@ format: .venv/developed
 	@scripts/install/venv $(PYTHON)
 
 .venv/installed: .venv/bin/python $(LOCKED)
-	@$(PACKAGES) pictures
+	@$(PACKAGES)
 	@touch $@
 
 # Compile here: otherwise each of the AT_ONCE processes would compile what it imports.
 .venv/developed: .venv/bin/python $(LOCKED)
-	@$(PACKAGES) pictures dev
+	@$(PACKAGES) dev
 	@$(BIN)/python -m compileall -q src pipepool/src servers tasks
 	@touch .venv/installed $@
 

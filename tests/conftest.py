@@ -41,13 +41,6 @@ def _own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
     monkeypatch.setattr("offload.bench.records.journal.RESULTS", folder)
 
 
-@pytest.fixture(autouse=True)
-def _no_pictures(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave out the pictures at the end of each run, except in tests of reports."""
-    if "reports" not in request.path.parts:
-        monkeypatch.setenv("PICTURES", "no")
-
-
 @pytest.fixture(scope="session", autouse=True)
 def _few_octopuses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Let the Django servers use a database of 1,000 rows."""

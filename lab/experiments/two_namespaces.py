@@ -265,7 +265,7 @@ def command_check(name: str, words: Sequence[str], results: Path) -> tuple[str, 
     done = subprocess.run(
         [str(Path(sys.executable).with_name("fab")), *words],
         cwd=ROOT,
-        env={**os.environ, "RESULTS": str(results), "PICTURES": "no"},
+        env={**os.environ, "RESULTS": str(results)},
         capture_output=True,
         text=True,
         timeout=COMMAND_S,

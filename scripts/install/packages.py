@@ -27,7 +27,6 @@ ROOT = Path(__file__).resolve().parents[2]
 PROJECT = ROOT / "pyproject.toml"
 LOCK = ROOT / "requirements.lock"
 PIN = re.compile(r"[\w-]+==\S+")
-OPTIONAL = "pictures"  # not available for each Python
 PROJECTS = ("-e", str(ROOT / "pipepool"), "-e", str(ROOT))
 # Each is the name of pip's setting: the variable of uv.
 VARIABLES = {
@@ -74,11 +73,6 @@ def install(names: Sequence[str], python: str) -> None:
     command += ["--preview-features", "build-dependency-hashes"]
     locked = [*command, "--require-hashes", "-c", str(LOCK), "--excludes", "/dev/stdin"]
     problem = run([*locked, *requirements(names)], environment)
-    if problem is not None and OPTIONAL in names:
-        others = requirements([name for name in names if name != OPTIONAL])
-        if run([*locked, *others], environment) is None:
-            problem = None
-            print(f"{OPTIONAL}: no wheel for this Python, reports have none", file=sys.stderr)
     if problem is None and is_project(names):
         problem = run([*command, "--no-deps", *PROJECTS], environment)
     if problem is not None:
@@ -99,9 +93,6 @@ def requirements(names: Sequence[str]) -> list[str]:
             words.append(pin[0])
         else:
             raise Failed(f"{name} is no extra and no group of pyproject.toml, nor in {LOCK.name}")
-    if OPTIONAL in names:
-        for line in extras[OPTIONAL]:  # its packages take long to build
-            words += ["--only-binary", re.split(r"[^\w.-]", line)[0]]
     return words
 
 

@@ -15,13 +15,12 @@ from offload.bench.stats.paired_test import Verdict
 from offload.errors import StorageError
 from offload.reports.gil import effects, effects_svg
 from offload.reports.gil.effects import Effect
-from offload.reports.pictures import bands, drawing, style
+from offload.reports.pictures import bands, style
 from offload.reports.rows import rows
 from tests import ROOT
 from tests.commands import fab_here
 from tests.reports.test_tables import PROCESSES, RECORD, windows
 
-pytestmark = pytest.mark.skipif(not drawing.is_available(), reason="needs make setup")
 SVG = "{http://www.w3.org/2000/svg}"
 EXAMPLES = [
     path if path.name == "example-tornado" else pytest.param(path, marks=pytest.mark.slow)

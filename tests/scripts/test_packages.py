@@ -164,16 +164,6 @@ def test_what_the_lock_has_is_installed(project: Project, serve: Serve) -> None:
     assert project.has("locked_sample", "sample", "pipepool")
 
 
-def test_pictures_that_have_no_wheel_are_left_out(project: Project, serve: Serve) -> None:
-    project.configure(f"index-url = {serve()}")
-    with (project.root / "requirements.lock").open("a") as lock:
-        lock.write(f"drawing==1.0 --hash=sha256:{'0' * 64}\n")
-    done = project.install("pictures")
-    line = "pictures: no wheel for this Python, reports have none\n"
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", line)
-    assert project.has("sample", "pipepool")
-
-
 def test_a_package_of_the_lock_is_installed_alone(project: Project, serve: Serve) -> None:
     project.configure(f"index-url = {serve()}")
     done = project.install("locked-sample")

@@ -102,7 +102,6 @@ def running(
             env={
                 **os.environ,
                 "RESULTS": str(results),
-                "PICTURES": "no",
                 **(environment or {}),
             },
             stdin=subprocess.DEVNULL,

@@ -172,11 +172,8 @@ def write_report(folder: Path) -> None:
     """Write a run's report.html and print its path; a failure is a warning in one line."""
     try:
         from offload.reports.html import report_file
-        from offload.reports.pictures import drawing
 
-        path = report_file.write([folder])
-        missing = "" if drawing.is_available() else f", without pictures: {drawing.missing()}"
-        print(f"report: {path}{missing}", file=sys.stderr)
+        print(f"report: {report_file.write([folder])}", file=sys.stderr)
     except Exception as error:  # noqa: BLE001 - a run must not fail because of its report
         what = " ".join(str(error).split()) or type(error).__name__
         print(f"warning: no report.html: {what}", file=sys.stderr)

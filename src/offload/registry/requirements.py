@@ -16,7 +16,6 @@ _FOLDER = places.CHECKOUT or places.PACKAGE
 PROJECT = _FOLDER / "pyproject.toml"
 LOCK = _FOLDER / "requirements.lock"
 TARGETS = {  # the target of make that installs each extra or group
-    "pictures": "setup",
     "suites": "suites",
     "cluster": "suites",
 }
@@ -29,7 +28,6 @@ PROVIDED_BY = {  # import name: the name of the package that installs it
     "starlette": "fastapi",
     "strawberry": "strawberry_graphql",
     "strawberry_django": "strawberry_graphql_django",
-    "vl_convert": "vl_convert_python",
     "yaml": "pyyaml",
 }
 

@@ -13,15 +13,19 @@ import pytest
 from offload.bench.records import journal
 from offload.bench.records.record import Record
 from offload.reports.html import page, run
-from offload.reports.pictures import drawing
 from tests import ROOT
 
 html5lib = pytest.importorskip("html5lib")
 
 NAMES = sorted(path.parent.name for path in (ROOT / "results").glob("example*/run.json"))
 SMALL = "example-graphene_django"  # the report of make test
+# An advice has a document instead of every figure.
+FIGURED = [
+    name if name == SMALL else pytest.param(name, marks=pytest.mark.slow)
+    for name in NAMES
+    if name != "example-advise"
+]
 EXAMPLES = [name if name == SMALL else pytest.param(name, marks=pytest.mark.slow) for name in NAMES]
-NEEDS_PICTURES = pytest.mark.skipif(not drawing.is_available(), reason="needs make setup")
 
 
 def committed(name: str) -> Path:
@@ -49,14 +53,6 @@ def rendered(*folders: Path) -> str:
 def example(*names: str) -> str:
     """Return the report of committed runs; it is the same for all tests."""
     return rendered(*map(committed, names))
-
-
-@functools.cache
-def plain(*names: str) -> str:
-    """Return the report of committed runs without pictures, which take most of its time."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(drawing, "is_available", lambda: False)
-        return rendered(*map(committed, names))
 
 
 @functools.cache

@@ -13,7 +13,6 @@ from offload.bench.planning.plan import Plan
 from offload.bench.records import journal
 from offload.cli import live_page, plan_run
 from offload.reports.html import page, report_file
-from offload.reports.pictures import drawing
 from offload.suites import Case
 from tests.bench import gates
 from tests.commands import fab_here
@@ -21,7 +20,6 @@ from tests.records import changed
 from tests.reports.html.pages import floats, parsed, rendered, tables, words, written
 from tests.reports.test_tables import PROCESSES, RECORD, windows
 
-pytestmark = pytest.mark.usefixtures("without_pictures")
 RECORDS = [*windows(RECORD, 10.0, 10.1, 9.9), *windows(PROCESSES, 20.0, 20.1, 19.9)]
 
 
@@ -95,32 +93,6 @@ def test_a_run_writes_its_report_at_its_end(plan: Plan, capsys: pytest.CaptureFi
     assert printed.out == ""
     assert printed.err.startswith(f"report: {folder / 'report.html'}")
     assert printed.err.count("\n") == 1
-
-
-def test_without_the_drawing_package_the_line_about_the_report_names_it(
-    plan: Plan, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(drawing, "PACKAGE", "no_such_package")
-    folder = journal.new_run("compare")
-    plan_run.continue_run(plan, folder)
-    assert "<svg" not in (folder / "report.html").read_text()
-    printed = capsys.readouterr().err
-    start = f"report: {folder / 'report.html'}, without pictures: "
-    assert printed.startswith(f"{start}pictures need the package no_such_package: ")
-    assert printed.count("\n") == 1
-
-
-def test_pictures_that_are_not_drawn_in_time_do_not_keep_a_run_waiting(
-    plan: Plan, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    hanging = tmp_path / "hanging.py"
-    hanging.write_text("import time; time.sleep(60)")
-    monkeypatch.setattr(drawing, "PROGRAM", hanging)
-    monkeypatch.setattr(drawing, "TIMEOUT", 0.2)
-    monkeypatch.setattr(drawing, "is_available", lambda: True)
-    folder = journal.new_run("compare")
-    plan_run.continue_run(plan, folder)
-    assert "were not drawn within" in (folder / "report.html").read_text()
 
 
 def test_a_run_may_have_no_report(plan: Plan, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from offload import documents
 from offload.reports.html import document, page, run
-from offload.reports.pictures import curves
+from offload.reports.pictures import curves, shapes, style
 from tests import ROOT
 
 EXAMPLE = ROOT / "results" / "example-advise"
@@ -41,22 +41,22 @@ def test_a_document_without_charts_has_a_page(tmp_path: Path) -> None:
 def test_names_of_points_cover_no_name_and_no_point() -> None:
     [chart, _] = documents.load(EXAMPLE).charts
     picture = document._picture(chart)
+    shown = {spot.name for spot in chart.spots}
     names = [
-        (layer["encoding"]["x"]["value"], layer["encoding"]["y"]["value"], text)
-        for layer in picture.spec["layer"]  # type: ignore[attr-defined]
-        for text in [layer["data"]["values"][0].get("text")]
-        if any(text == spot.name for spot in chart.spots)
+        (float(each.attrib["x"]), float(each.attrib["y"]), each.text or "")
+        for each in picture.svg.iter(shapes.tag_of("text"))
+        if each.text in shown
     ]
     assert len(names) == len(chart.spots)
     for x, y, text in names:
-        assert x >= curves.LEFT and x + curves.LETTER * len(text) <= curves.WIDTH
+        assert x >= curves.LEFT and x + shapes.LETTER * len(text) <= curves.WIDTH
         covered = [
             other
             for left, base, other in names
             if other != text
-            and abs(base - y) < curves.SMALL
-            and left < x + curves.LETTER * len(text)
-            and x < left + curves.LETTER * len(other)
+            and abs(base - y) < style.SMALL
+            and left < x + shapes.LETTER * len(text)
+            and x < left + shapes.LETTER * len(other)
         ]
         assert covered == []
 

@@ -16,7 +16,6 @@ from tests.records import changed, leaves
 from tests.reports.html.pages import SMALL, committed, parsed, written
 from tests.reports.test_tables import RECORD
 
-pytestmark = pytest.mark.usefixtures("without_pictures")
 FEW = 4  # of each kind, one for each format, in make test; make test-all reads all
 COUNTS = {"records": 50, "plans": 25, "bytes": 25}
 FORMS = ("text", "json", "svg", "html")

@@ -8,7 +8,7 @@ import json
 from offload.bench.records.record import Record
 from offload.reports.printable import printable
 from tests.records import changed
-from tests.reports.html.pages import NEEDS_PICTURES, parsed, rendered, tables, words, written
+from tests.reports.html.pages import parsed, rendered, tables, words, written
 from tests.reports.test_tables import PROCESSES, RECORD, windows
 
 SCRIPT = "<script>alert(1)</script>"
@@ -71,7 +71,6 @@ def test_a_report_has_no_hidden_characters() -> None:
     assert not HIDDEN & {*report()}
 
 
-@NEEDS_PICTURES
 def test_a_name_is_text_within_pictures() -> None:
     root = parsed(report())
     pictures = [element for element in root.iter() if str(element.tag).endswith("svg")]

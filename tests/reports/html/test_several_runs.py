@@ -14,13 +14,11 @@ from offload.reports.pictures.style import PALETTE
 from tests.commands import fab_here
 from tests.records import changed
 from tests.reports.html.pages import (
-    NEEDS_PICTURES,
     committed,
     copied,
     example_root,
     floats,
     parsed,
-    plain,
     rendered,
     tables,
     words,
@@ -53,7 +51,6 @@ def test_each_run_has_its_answer_and_every_figure_of_its_own() -> None:
     assert len(ids) == len(set(ids))
 
 
-@pytest.mark.usefixtures("without_pictures")
 def test_each_table_of_several_runs_has_the_commands_that_started_them() -> None:
     folders = [written(name, *windows(RECORD, 10.0, 10.1, 9.9)) for name in ("one", "other")]
     for folder in folders:
@@ -66,7 +63,6 @@ def test_each_table_of_several_runs_has_the_commands_that_started_them() -> None
     assert any(f"{measure} '--path=one x'; {measure} '--path=other x'" in each for each in shown)
 
 
-@pytest.mark.usefixtures("without_pictures")
 def test_a_case_that_one_run_lacks_has_a_dash() -> None:
     one = written("one", *windows(RECORD, 10.0, 10.1, 9.9))
     other = written("other", *windows(changed(PROCESSES, task="new"), 20.0, 20.1, 19.9))
@@ -75,7 +71,6 @@ def test_a_case_that_one_run_lacks_has_a_dash() -> None:
     assert shown == [[True, False], [False, True]]
 
 
-@pytest.mark.usefixtures("without_pictures")
 def test_rows_of_the_same_case_are_all_shown() -> None:
     tests = [
         changed(RECORD, kind=TEST, rate=rate, asked_rate=asked)
@@ -93,7 +88,6 @@ def test_rows_of_the_same_case_are_all_shown() -> None:
     assert [floats([row["other"]]) for row in rows] == [[10.0], [19.0], []]
 
 
-@pytest.mark.usefixtures("without_pictures")
 def test_ratios_of_the_same_task_are_all_shown() -> None:
     """With new connections and with kept ones, whose difference is not in their names."""
     records = [
@@ -108,7 +102,6 @@ def test_ratios_of_the_same_task_are_all_shown() -> None:
     assert sorted(shown) == [[pytest.approx(2.0)], [pytest.approx(3.0)]]
 
 
-@NEEDS_PICTURES
 def test_runs_differ_by_shape_and_are_named_in_the_legend() -> None:
     root = example_root(*BOTH)
     pictures = [element for element in root.iter() if str(element.tag).endswith("svg")]
@@ -117,7 +110,6 @@ def test_runs_differ_by_shape_and_are_named_in_the_legend() -> None:
         assert {*BOTH} <= {" ".join(text.split()) for text in picture.itertext()}
 
 
-@NEEDS_PICTURES
 def test_a_long_name_of_a_run_does_not_leave_the_picture() -> None:
     one, other = (written(f"baseline-{'x' * 64}-{n}", RECORD, PROCESSES) for n in (1, 2))
     root = parsed(rendered(one, other))
@@ -128,13 +120,12 @@ def test_a_long_name_of_a_run_does_not_leave_the_picture() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("without_pictures")
 def test_fab_report_reads_several_runs() -> None:
     copied(BOTH[0]), copied(BOTH[1])
     done = fab_here(f"report:runs={'+'.join(BOTH)},format=html")
     path = journal.RESULTS / f"{'+'.join(BOTH)}.html"
     assert (done.returncode, done.stdout) == (0, f"{path}\n")
-    assert path.read_text() == plain(*BOTH)
+    assert path.read_text() == rendered(*map(committed, BOTH))
     text = fab_here(f"report:runs={'+'.join(BOTH)}")
     alone = [fab_here(f"report:{name}").stdout for name in BOTH]
     assert all(own in text.stdout for own in alone)

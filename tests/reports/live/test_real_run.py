@@ -38,7 +38,7 @@ def run(is_opened: bool) -> tuple[float, float]:
     process = subprocess.Popen(
         [sys.executable, "-c", RUN, "yes" if is_opened else "no"],
         cwd=ROOT,
-        env={**os.environ, "BROWSER": "true", "PICTURES": "no"},
+        env={**os.environ, "BROWSER": "true"},
         stderr=subprocess.PIPE,
         text=True,
     )

@@ -59,12 +59,21 @@ def test_ticks_of_a_linear_axis() -> None:
     assert axis.linear([], plain).ticks[0] == 0.0
 
 
-def test_the_labels_are_those_of_the_ticks() -> None:
+def test_each_tick_has_its_place_and_its_label() -> None:
     found = axis.logarithmic([0.5, 2.0], lambda ratio: f"{ratio:g}x")
-    assert found.label_expression == "{'0.5': '0.5x', '1': '1x', '2': '2x'}[datum.value]"
+    places, labels = zip(*found.labelled(0, 100), strict=True)
+    assert labels == ("0.5x", "1x", "2x")
+    assert places == pytest.approx((0, 50, 100))
+    small = axis.logarithmic([3e-5, 1e-4], seconds).labelled(0, 400)
+    assert [label for _, label in small] == ["20 us", "50 us", "100 us"]
 
 
-def test_the_label_of_a_small_tick_is_found_by_javascript() -> None:
-    found = axis.logarithmic([3e-5, 1e-4], seconds)
-    expected = "{'0.00002': '20 us', '0.00005': '50 us', '0.0001': '100 us'}[datum.value]"
-    assert found.label_expression == expected
+def test_labels_that_would_overlap_are_left_out() -> None:
+    found = axis.linear([1e6], lambda value: f"{value:.0f} requests/s")
+    assert len(found.ticks) > len(found.labelled(0, 100)) > 1
+    assert len(found.labelled(0, 1000)) == len(found.ticks)
+
+
+def test_a_value_beyond_the_ends_is_at_an_end() -> None:
+    found = axis.linear([10.0], axis.plain)
+    assert [found.place(value, 5, 25) for value in (-1, 0, 5, 10, 99)] == [5, 5, 15, 25, 25]

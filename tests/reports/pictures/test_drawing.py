@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
 import pytest
 
-from offload.errors import MachineError, RunError
 from offload.reports.pictures import axis, bands, curves, drawing, style
-from offload.reports.pictures.bands import Band, Bands, Line, Mark
+from offload.reports.pictures.bands import Band, Bands, Key, Line, Mark
 from offload.reports.pictures.curves import Curve, Plane, Point
 from offload.reports.pictures.drawing import Picture
-from offload.reports.pictures.texts import Key
 
-pytestmark = pytest.mark.skipif(not drawing.is_available(), reason="needs make setup")
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = "<b>&\x00\ud800"
 
@@ -30,11 +26,11 @@ def picture(*values: float, label: str = "case") -> Picture:
         for n, value in enumerate(values)
     ]
     scale = axis.logarithmic([v for band in own for v in band.lines[0].values], lambda v: f"{v:g}")
-    return Picture(Bands(own, scale, reference=1.0).spec, "title", "description")
+    return Picture(Bands(own, scale, reference=1.0).svg, "title", "description")
 
 
 def drawn(one: Picture) -> Element:
-    [text] = drawing.draw_inline([one])
+    [text] = drawing.inline([one])
     return ElementTree.fromstring(text)
 
 
@@ -61,19 +57,19 @@ def test_small_ticks_have_labels() -> None:
 @pytest.mark.slow
 def test_a_picture_is_the_same_each_time_also_beside_others() -> None:
     one, other = picture(1.0, 2.0), picture(3.0)
-    first = drawing.draw_inline([one])
-    assert drawing.draw_inline([one, other])[0] == first[0]
-    assert drawing.draw_standalone(one) == drawing.draw_standalone(one)
+    first = drawing.inline([one])
+    assert drawing.inline([one, other])[0] == first[0]
+    assert drawing.standalone(one) == drawing.standalone(one)
 
 
 def test_ids_of_pictures_on_one_page_differ() -> None:
-    found = drawing.draw_inline([picture(1.0), picture(1.0)])
+    found = drawing.inline([picture(1.0), picture(1.0)])
     ids = [name for text in found for name in re.findall(r'id="([^"]+)"', text)]
     assert len(ids) == len(set(ids)) == 4
 
 
 def test_a_picture_names_no_class_style_or_font_and_all_its_colours_are_known() -> None:
-    [text] = drawing.draw_inline([picture(1.0, 5.0)])
+    [text] = drawing.inline([picture(1.0, 5.0)])
     assert not re.search(r" (class|style|font-family|aria-(?!labelledby)[a-z]+)=", text)
     colours = {*re.findall(r'(?:fill|stroke)="([^"]+)"', text)}
     assert colours <= {*style.PALETTE, "none"}
@@ -95,7 +91,7 @@ def test_the_legend_and_several_values_of_a_case_are_drawn() -> None:
         for n, key in enumerate(keys)
     )
     scale = axis.linear([7.0], lambda v: f"{v:g}")
-    root = drawn(Picture(Bands([Band("case", lines)], scale, bands.SEVERAL, keys).spec, "t", "d"))
+    root = drawn(Picture(Bands([Band("case", lines)], scale, bands.SEVERAL, keys).svg, "t", "d"))
     assert titles(root) == [f"value {n}" for n in range(len(keys))]
     assert {key.words for key in keys} <= {e.text for e in root.iter(f"{SVG}text")}
 
@@ -109,7 +105,7 @@ def test_a_curve_has_its_points_its_model_and_its_rule() -> None:
     )
     points = [Point(n, 10.0 * n, f"{n} workers", 9.0 * n, 11.0 * n) for n in (1, 2, 4)]
     model = Curve("knee", ((1.0, 10.0), (4.0, 40.0), (16.0, 40.0)), style.ORANGE)
-    root = drawn(Picture(curves.spec(plane, points, [model], at=4.0), "t", "d"))
+    root = drawn(Picture(curves.svg(plane, points, [model], at=4.0), "t", "d"))
     assert titles(root) == ["1 workers", "2 workers", "4 workers"]
     circles = [(float(e.attrib["cx"]), float(e.attrib["cy"])) for e in root.iter(f"{SVG}circle")]
     assert circles == sorted(circles)
@@ -117,23 +113,3 @@ def test_a_curve_has_its_points_its_model_and_its_rule() -> None:
     assert {"workers", "requests/s", "\u2014 knee"} <= {e.text for e in root.iter(f"{SVG}text")}
     width, height = (float(root.attrib[name]) for name in ("width", "height"))
     assert all(0 <= x <= width and 0 <= y <= height for x, y in circles)
-
-
-def test_a_missing_package_has_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(drawing, "is_available", lambda: False)
-    with pytest.raises(MachineError, match="make setup"):
-        drawing.draw_inline([picture(1.0)])
-
-
-def test_a_failure_of_the_engine_is_an_error_in_one_line(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    with pytest.raises(RunError, match="were not drawn: ValueError"):
-        drawing.draw_inline([Picture({"mark": 7}, "t")])
-
-    def hang(*_: object, **__: object) -> None:
-        raise subprocess.TimeoutExpired("vl_convert", 1)
-
-    monkeypatch.setattr(subprocess, "run", hang)
-    with pytest.raises(RunError, match="were not drawn within"):
-        drawing.draw_inline([picture(1.0)])

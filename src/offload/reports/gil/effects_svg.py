@@ -29,7 +29,7 @@ def svg(found: Sequence[Effect]) -> str:
         raise StorageError(UNKNOWN, "choose another run")
     rows = [row for effect in found for row in (effect.threads, effect.processes)]
     own = picture(found, bands.WIDE, heads=(TITLE,), feet=(ABOUT, measurement.when(rows)))
-    return drawing.draw_standalone(own)
+    return drawing.standalone(own)
 
 
 def picture(
@@ -43,7 +43,7 @@ def picture(
     own = [_band(effect, what) for effect, what in pairs]
     scale = ratio_axis([value for band in own for line in band.lines for value in line.values])
     drawn = Bands(own, scale, layout, reference=1.0, ends=ENDS, heads=heads, feet=feet)
-    return Picture(drawn.spec, TITLE, ABOUT)
+    return Picture(drawn.svg, TITLE, ABOUT)
 
 
 def ratio_axis(values: Sequence[float]) -> Axis:

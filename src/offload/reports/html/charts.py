@@ -18,16 +18,16 @@ from offload.reports.pictures.axis import Axis
 from offload.reports.pictures.bands import (
     CIRCLE,
     DIAMOND,
-    STROKE,
     Band,
     Bands,
     Ends,
+    Key,
     Line,
     Mark,
 )
 from offload.reports.pictures.drawing import Picture
+from offload.reports.pictures.shapes import STROKE
 from offload.reports.pictures.style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED
-from offload.reports.pictures.texts import Key
 from offload.reports.rows import Row
 from offload.reports.tables import formats, labels, text_table
 from offload.units import seconds
@@ -115,8 +115,8 @@ def claims(found: Sequence[ClaimVerdict]) -> Picture | None:
         return None
     keys = (Key("here", CIRCLE, BLUE), Key("published", DIAMOND, ORANGE))
     values = _values(ratios)
-    spec = Bands(ratios, effects_svg.ratio_axis(values), keys=keys, reference=1.0).spec
-    return Picture(spec, "Claimed ratios and those measured here", "The lines are 95 % intervals.")
+    drawn = Bands(ratios, effects_svg.ratio_axis(values), keys=keys, reference=1.0).svg
+    return Picture(drawn, "Claimed ratios and those measured here", "The lines are 95 % intervals.")
 
 
 def rates(rows: Sequence[Row]) -> Picture | None:
@@ -200,7 +200,7 @@ def of_rows(
     found = [*_by_task(own, lambda row: known[id(row)])]
     values = _values(found)
     scale = axis.logarithmic(values, label) if is_log else axis.linear(values, label)
-    return Picture(Bands(found, scale, keys=keys).spec, title, about)
+    return Picture(Bands(found, scale, keys=keys).svg, title, about)
 
 
 def _by_task(rows: Sequence[Row], line_of: Callable[[Row], Line]) -> Iterator[Band]:
@@ -247,8 +247,8 @@ def _ratios(
     found: Sequence[Band], ends: Ends, title: str, about: str = "The lines are 95 % intervals."
 ) -> Picture:
     scale: Axis = effects_svg.ratio_axis(_values(found))
-    spec = Bands(found, scale, reference=1.0, ends=ends).spec
-    return Picture(spec, title, about)
+    drawn = Bands(found, scale, reference=1.0, ends=ends).svg
+    return Picture(drawn, title, about)
 
 
 def _values(found: Sequence[Band]) -> list[float]:

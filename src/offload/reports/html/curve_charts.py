@@ -47,7 +47,7 @@ def scaling(sweep: Sweep) -> Picture | None:
     peak = None if fit is None else fit.peak
     about = "The lines are 95 % intervals; the rule is at the knee or peak of the model."
     title = f"Requests per second over {sweep.over}"
-    return Picture(curves.spec(plane, points, lines, peak), title, about)
+    return Picture(curves.svg(plane, points, lines, peak), title, about)
 
 
 def capacity(found: Capacity) -> Picture | None:
@@ -73,7 +73,7 @@ def capacity(found: Capacity) -> Picture | None:
     )
     about = "Each dot is one load of a fresh server; the rule is at the capacity."
     title = f"{name} of the response times over the request rate"
-    return Picture(curves.spec(plane, points, [limit], found.value), title, about)
+    return Picture(curves.svg(plane, points, [limit], found.value), title, about)
 
 
 def speed(records: Sequence[Record]) -> Picture | None:
@@ -95,7 +95,7 @@ def speed(records: Sequence[Record]) -> Picture | None:
     )
     title = "Speed of the machine during the run, relative to its median"
     about = "By the durations of fixed pieces of work before the windows of each round."
-    return Picture(curves.spec(plane, (), found), title, about)
+    return Picture(curves.svg(plane, (), found), title, about)
 
 
 def _speeds(records: Sequence[Record], field: str) -> Iterator[tuple[float, float]]:

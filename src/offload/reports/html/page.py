@@ -13,14 +13,13 @@ import jinja2
 from markupsafe import Markup
 
 from offload import __version__
-from offload.errors import RunError, UserError
+from offload.errors import RunError
 from offload.registry import places
 from offload.reports.html import answer, document, figures, several_runs, single_run
 from offload.reports.html.answer import Answer
 from offload.reports.html.parts import Panel, Section
 from offload.reports.html.run import MeasuredRun
 from offload.reports.pictures import drawing
-from offload.reports.pictures.drawing import Picture
 from offload.reports.printable import printable
 
 LIMIT = 400_000  # bytes of a report
@@ -72,9 +71,9 @@ def _content(runs: Sequence[MeasuredRun]) -> Content:
         shown += [figures.section(run, f"Every figure of {run.name}") for run in runs]
     sections = tuple(_with_unique_ids(shown))
     panels = [panel for section in sections for panel in section.panels]
-    pictures, notices = _draw([panel.picture for panel in panels if panel.picture is not None])
+    pictures = drawing.inline([panel.picture for panel in panels if panel.picture is not None])
     answers = tuple((run.name, answer.of_run(run)) for run in runs)
-    return Content(answers, sections, pictures, notices)
+    return Content(answers, sections, tuple(pictures), ())
 
 
 def _with_unique_ids(sections: Sequence[Section]) -> list[Section]:
@@ -86,14 +85,6 @@ def _with_unique_ids(sections: Sequence[Section]) -> list[Section]:
         number = names[section.name]
         found.append(section if number == 1 else replace(section, name=f"{section.name}-{number}"))
     return found
-
-
-def _draw(pictures: Sequence[Picture]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the drawn pictures, or none and the reason."""
-    try:
-        return tuple(drawing.draw_inline(pictures)) if pictures else (), ()
-    except UserError as error:
-        return (), (f"This report has no pictures: {error}.",)
 
 
 def _render(content: Content) -> str:

@@ -15,10 +15,9 @@ from offload.reports.html.parts import Cell, Panel, Section, number, table, text
 from offload.reports.html.run import MeasuredRun
 from offload.reports.pictures import axis, bands
 from offload.reports.pictures.axis import Axis
-from offload.reports.pictures.bands import Band, Bands, Line, Mark
+from offload.reports.pictures.bands import Band, Bands, Key, Line, Mark
 from offload.reports.pictures.drawing import Picture
 from offload.reports.pictures.style import PALETTE, SHAPES
-from offload.reports.pictures.texts import Key
 from offload.reports.rows import Row
 from offload.reports.tables import formats, labels, text_table
 from offload.units import percent
@@ -181,10 +180,10 @@ def _picture(
     ]
     reference = 1.0 if has_one else None
     scale = _axis(ends, is_log, has_one)
-    spec = Bands(found, scale, bands.SEVERAL, keys=keys, reference=reference).spec
+    drawn = Bands(found, scale, bands.SEVERAL, keys=keys, reference=reference).svg
     has_intervals = any(line.low is not None for band in found for line in band.lines)
     caption = "The lines are 95 % intervals." if has_intervals else ""
-    return Picture(spec, f"{title}, by run", caption)
+    return Picture(drawn, f"{title}, by run", caption)
 
 
 def _axis(values: Sequence[float], is_log: bool, has_one: bool) -> Axis:

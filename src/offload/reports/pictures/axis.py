@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
+
+from offload.reports.pictures.shapes import LETTER
 
 STEPS = (1, 2, 5)  # a tick is one of these times a power of ten
 SMALLEST = 1e-9  # smallest span, as a share of its ends; a smaller one counts as 0
+GAP = 4  # px between two labels
 MOST = 6  # ticks of an axis, so that labels do not overlap in a narrow picture
 
 
@@ -22,21 +25,31 @@ class Axis:
     labels: tuple[str, ...]
     is_log: bool
 
-    @property
-    def scale(self) -> dict[str, object]:
-        """The scale of a Vega-Lite encoding; values beyond the ends are drawn at the ends."""
-        kind = {"type": "log"} if self.is_log else {"zero": False}
-        return {**kind, "domain": [self.low, self.high], "nice": False, "clamp": True}
+    def place(self, value: float, first: float, last: float) -> float:
+        """Return the place of a value between `first` and `last`, the ends of the axis in px.
 
-    @property
-    def label_expression(self) -> str:
-        """The expression in Vega's language that returns the label of a tick."""
-        # The keys are numbers as JavaScript writes them: 0.00005, not 5e-05.
-        texts = (f"'{Decimal(f'{tick:.15g}'):f}': '{label}'" for tick, label in self._pairs())
-        return f"{{{', '.join(texts)}}}[datum.value]"
+        Values beyond the ends are at the ends.
+        """
+        known = min(max(value, self.low), self.high)
+        if self.is_log:
+            share = math.log(known / self.low) / math.log(self.high / self.low)
+        else:
+            share = (known - self.low) / (self.high - self.low)
+        return first + share * (last - first)
 
-    def _pairs(self) -> Sequence[tuple[float, str]]:
-        return [*zip(self.ticks, self.labels, strict=True)]
+    def labelled(self, first: float, last: float) -> list[tuple[float, str]]:
+        """Return the places and the labels of the ticks: every second one if they would overlap."""
+        found = [
+            (self.place(tick, first, last), label)
+            for tick, label in zip(self.ticks, self.labels, strict=True)
+        ]
+        needed = (
+            LETTER * (len(one[1]) + len(other[1])) / 2 + GAP
+            for one, other in itertools.pairwise(found)
+        )
+        apart = (abs(other[0] - one[0]) for one, other in itertools.pairwise(found))
+        is_crowded = any(space < width for space, width in zip(apart, needed, strict=True))
+        return found[::2] if is_crowded else found
 
 
 def plain(value: float) -> str:

@@ -4,15 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from xml.etree.ElementTree import Element
 
-from offload.reports.pictures import texts
+from offload.reports.pictures import shapes
 from offload.reports.pictures.axis import Axis
-from offload.reports.pictures.style import BLUE, CONFIG, GREY, SHAPES, SMALL, TEXT
-from offload.reports.pictures.texts import Key, Text
+from offload.reports.pictures.shapes import LETTER
+from offload.reports.pictures.style import BLUE, SHAPES, SMALL, TEXT
 
-CIRCLE, DIAMOND, STROKE = SHAPES[0], SHAPES[1], "M0,-0.9V0.9"
+CIRCLE, DIAMOND = SHAPES[0], SHAPES[1]
+ROW = 20  # px: the height of a row of the legend
 
-Layer = dict[str, object]
+
+@dataclass(frozen=True)
+class Key:
+    """An entry of the legend."""
+
+    words: str
+    shape: str
+    colour: str
 
 
 @dataclass(frozen=True)
@@ -119,41 +128,31 @@ class Bands:
     feet: Sequence[str] = ()
 
     @property
-    def spec(self) -> dict[str, object]:
-        """The specification for Vega-Lite."""
+    def svg(self) -> Element:
+        """The picture."""
         top, placed = self._top, [*self._placed()]
         height = placed[-1][0] + self._height(placed[-1][1]) if placed else top
-        words = [*self._head_texts(), *self._labels(placed), *self._figures(placed)]
-        words += [
-            Text(0, height + FOOT + FOOT_LINE * number, line)
-            for number, line in enumerate(self.feet, start=1)
+        found = [
+            *self._rules(top, height),
+            *self._intervals(placed),
+            *self._marks(placed),
+            *self._legend(6 + 24 * bool(self.heads)),
+            *self._ends(top),
+            *self._head_texts(),
+            *self._labels(placed),
+            *self._figures(placed),
+            *self._tick_labels(height),
         ]
-        return {
-            "width": self.layout.width,
-            "height": height,
-            "padding": {
-                "left": 0,
-                "right": 0,
-                "top": 0,
-                "bottom": FOOT + (FOOT_LINE * len(self.feet) + 6 if self.feet else 0),
-            },
-            "autosize": "none",
-            "config": CONFIG,
-            "layer": [
-                *texts.legend(self.keys, self.layout.width, 6 + 24 * bool(self.heads)),
-                *self._ends(top),
-                *self._rules(top, height),
-                self._intervals(placed),
-                self._marks(placed),
-                *texts.layers(words),
-            ],
-        }
+        feet = enumerate(self.feet, start=1)
+        found += [shapes.text(0, height + FOOT + FOOT_LINE * n, words) for n, words in feet]
+        more = FOOT_LINE * len(self.feet) + 6 if self.feet else 0
+        return shapes.svg(self.layout.width, height + FOOT + more, found)
 
     @property
     def _top(self) -> int:
         """The y position of the first band, below the heads, the legend and the ends."""
         heads = 24 + FOOT_LINE * len(self.heads) if self.heads else 0
-        legend = texts.legend_height(self.keys, self.layout.width)
+        legend = ROW * len(_rows(self.keys, self.layout.width))
         return heads + legend + (30 if self.ends is not None else 0)
 
     def _placed(self) -> Iterator[tuple[int, Band]]:
@@ -178,109 +177,104 @@ class Bands:
             for number, line in enumerate(band.lines):
                 yield top, top + self._line_place(band) + self.layout.step * number, line
 
-    def _x(self, field: str) -> dict[str, object]:
-        """Return the encoding of a value."""
-        axis = {
-            "values": list(self.axis.ticks),
-            "labelExpr": self.axis.label_expression,
-            "labelOverlap": "parity",
-            "labelFlush": self.layout is not WIDE,
-            "title": None,
-            "orient": "bottom",
-            "grid": False,  # grid lines would also cross the head of the picture
-        }
-        scale = {**self.axis.scale, "range": list(self.layout.plot)}
-        return {"field": field, "type": "quantitative", "scale": scale, "axis": axis}
+    def _x(self, value: float) -> float:
+        return self.axis.place(value, *self.layout.plot)
 
-    def _ends(self, top: int) -> Iterator[Layer]:
+    def _tick_labels(self, height: int) -> Iterator[Element]:
+        width = self.layout.width
+        for x, label in self.axis.labelled(*self.layout.plot):
+            half = LETTER * len(label) / 2
+            at = min(max(x, half), width - half)  # inside of the picture
+            yield shapes.text(at, height + 18, label, anchor="middle")
+
+    def _ends(self, top: int) -> Iterator[Element]:
         if self.ends is None or self.reference is None:
             return
         first, last = self.layout.plot
-        is_narrow = self.layout.figure is None  # then the texts are at the edges, else beside x
-        sides = (
-            (self.ends.below, *((first, "left", 0) if is_narrow else (None, "right", -10))),
-            (self.ends.above, *((last, "right", 0) if is_narrow else (None, "left", 10))),
+        at = self._x(self.reference)
+        is_narrow = self.layout.figure is None  # then the texts are at the edges, else beside it
+        below, above = self.ends.colours
+        y = top - 10
+        left, right = (
+            ((first, "start"), (last, "end"))
+            if is_narrow
+            else (
+                (at - 10, "end"),
+                (at + 10, "start"),
+            )
         )
-        for (words, at, align, dx), colour in zip(sides, self.ends.colours, strict=True):
-            mark = {"type": "text", "align": align, "dx": dx, "fill": colour, "fontSize": TEXT}
-            x = self._x("x") if at is None else {"value": at}
-            yield {
-                "data": {"values": [{"x": self.reference, "words": words}]},
-                "mark": {**mark, "aria": False},
-                "encoding": {"x": x, "y": {"value": top - 10}, "text": {"field": "words"}},
-            }
+        for (x, anchor), words, colour in (
+            (left, self.ends.below, below),
+            (right, self.ends.above, above),
+        ):
+            yield shapes.text(x, y, words, size=TEXT, colour=colour, anchor=anchor)
 
-    def _rules(self, top: int, height: int) -> Iterator[Layer]:
+    def _rules(self, top: int, height: int) -> Iterator[Element]:
         """Yield a faint vertical line at each tick, and a clear one at the reference."""
-        lines: list[tuple[Sequence[float], dict[str, object]]]
-        lines = [(self.axis.ticks, {"strokeOpacity": 0.3})]
-        lines += [] if self.reference is None else [([self.reference], {"strokeWidth": 2})]
-        for places, look in lines:
-            yield {
-                "data": {"values": [{"x": place} for place in places]},
-                "mark": {"type": "rule", "stroke": GREY, "aria": False, **look},
-                "encoding": {"x": self._x("x"), "y": {"value": top}, "y2": {"value": height}},
-            }
+        for tick in self.axis.ticks:
+            x = self._x(tick)
+            yield shapes.line((x, top), (x, height), opacity=0.3)
+        if self.reference is not None:
+            x = self._x(self.reference)
+            yield shapes.line((x, top), (x, height), width=2.0)
 
-    def _intervals(self, placed: Sequence[tuple[int, Band]]) -> Layer:
-        values = [
-            {"low": line.low, "high": line.high, "y": y, "colour": line.marks[0].colour}
-            for _, y, line in self._lines(placed)
-            if line.low is not None and line.high is not None
-        ]
-        return {
-            "data": {"values": values},
-            "mark": {"type": "rule", "strokeWidth": 4, "aria": False},
-            "encoding": {
-                "x": self._x("low"),
-                "x2": {"field": "high"},
-                "y": texts.Y,
-                "stroke": {"field": "colour", "type": "nominal", "scale": None},
-            },
-        }
+    def _intervals(self, placed: Sequence[tuple[int, Band]]) -> Iterator[Element]:
+        for _, y, line in self._lines(placed):
+            if line.low is not None and line.high is not None:
+                ends = (self._x(line.low), y), (self._x(line.high), y)
+                yield shapes.line(*ends, line.marks[0].colour, 4.0)
 
-    def _marks(self, placed: Sequence[tuple[int, Band]]) -> Layer:
-        values = [
-            {"x": m.value, "y": y, "shape": m.shape, "colour": m.colour, "title": m.title}
-            for _, y, line in self._lines(placed)
-            for m in line.marks
-        ]
-        colour = {"field": "colour", "type": "nominal", "scale": None}
-        return {
-            "data": {"values": values},
-            "mark": {"type": "point", "size": texts.DOT, "opacity": 1, "strokeWidth": 2},
-            "encoding": {
-                "x": self._x("x"),
-                "y": texts.Y,
-                "shape": {"field": "shape", "type": "nominal", "scale": None},
-                "fill": colour,
-                "stroke": colour,
-                "description": {"field": "title"},
-            },
-        }
+    def _marks(self, placed: Sequence[tuple[int, Band]]) -> Iterator[Element]:
+        for _, y, line in self._lines(placed):
+            for each in line.marks:
+                yield shapes.mark(self._x(each.value), y, each.shape, each.colour, each.title)
 
-    def _head_texts(self) -> Iterator[Text]:
-        for number, line in enumerate(self.heads):
+    def _legend(self, top: float) -> Iterator[Element]:
+        """Yield the mark and the words of each entry of the legend."""
+        for number, row in enumerate(_rows(self.keys, self.layout.width)):
+            y = top + ROW * number
+            for x, key in row:
+                yield shapes.mark(x, y, key.shape, key.colour)
+                yield shapes.text(x + 12, y + 4, key.words)
+
+    def _head_texts(self) -> Iterator[Element]:
+        for number, words in enumerate(self.heads):
             is_first = number == 0
-            yield Text(0, 20 + FOOT_LINE * number, line, 17 if is_first else SMALL, is_first)
+            size = 17 if is_first else SMALL
+            yield shapes.text(0, 20 + FOOT_LINE * number, words, size=size, is_bold=is_first)
 
-    def _labels(self, placed: Sequence[tuple[int, Band]]) -> Iterator[Text]:
+    def _labels(self, placed: Sequence[tuple[int, Band]]) -> Iterator[Element]:
         layout = self.layout
         for top, band in placed:
             is_heading = not band.lines
-            y = top + layout.label + (6 if is_heading else 0)
-            yield Text(0, y, band.label, layout.size, is_heading or layout.is_bold)
-            yield Text(0, top + layout.detail, band.detail)
+            y, is_bold = top + layout.label + (6 if is_heading else 0), is_heading or layout.is_bold
+            yield shapes.text(0, y, band.label, size=layout.size, is_bold=is_bold)
+            if band.detail:
+                yield shapes.text(0, top + layout.detail, band.detail)
 
-    def _figures(self, placed: Sequence[tuple[int, Band]]) -> Iterator[Text]:
+    def _figures(self, placed: Sequence[tuple[int, Band]]) -> Iterator[Element]:
         layout = self.layout
         for top, y, line in self._lines(placed):
             if layout.figure is None:
-                label_y = top + layout.label
-                yield Text(layout.width, label_y, line.text, layout.size, ends_at_x=True)
+                at = (layout.width, top + layout.label)
+                yield shapes.text(*at, line.text, size=layout.size, anchor="end")
             elif layout.is_bold:
-                colour = line.marks[0].colour
-                yield Text(layout.figure, y + 5, line.figure, layout.size, True, colour)
-                yield Text(layout.figure + 60, y + 5, line.detail)
+                look = {"size": layout.size, "colour": line.marks[0].colour, "is_bold": True}
+                yield shapes.text(layout.figure, y + 5, line.figure, **look)  # type: ignore[arg-type]
+                yield shapes.text(layout.figure + 60, y + 5, line.detail)
             else:
-                yield Text(layout.figure, y + 4, line.text)
+                yield shapes.text(layout.figure, y + 4, line.text)
+
+
+def _rows(keys: Sequence[Key], width: int) -> list[list[tuple[float, Key]]]:
+    """Return the entries of the legend in rows, each with its x position."""
+    rows: list[list[tuple[float, Key]]] = []
+    x = float(width)
+    for key in keys:
+        own = 22 + LETTER * len(key.words) + 14
+        if not rows or x + own > width:
+            rows.append([])
+            x = 6.0
+        rows[-1].append((x, key))
+        x += own
+    return rows

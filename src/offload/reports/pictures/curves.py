@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from xml.etree.ElementTree import Element
 
+from offload.reports.pictures import shapes
 from offload.reports.pictures.axis import Axis
-from offload.reports.pictures.style import BLUE, CONFIG, GREY, SHAPES, SMALL
-from offload.reports.pictures.texts import LETTER
+from offload.reports.pictures.shapes import LETTER
+from offload.reports.pictures.style import BLUE, GREY, SHAPES, SMALL
 
 WIDTH, HEIGHT = 400, 240  # px
 LEFT, RIGHT, TOP = 58, 12, 26  # px beside and above the plot
+FOOT = 44  # px: the height of the x axis
 GAP = 9  # px between a point and its name
 
 
@@ -49,102 +52,46 @@ class Plane:
     y_title: str
 
     def place(self, x: float, y: float) -> tuple[float, float]:
-        """Return the place of a point in px; both axes are linear."""
-        across = (x - self.x.low) / (self.x.high - self.x.low)
-        up = (y - self.y.low) / (self.y.high - self.y.low)
-        return LEFT + across * (WIDTH - RIGHT - LEFT), HEIGHT - up * (HEIGHT - TOP)
-
-    def encoding(self, channel: str, field: str) -> dict[str, object]:
-        """Return the encoding of a field on one of the axes."""
-        is_x = channel == "x"
-        axis = self.x if is_x else self.y
-        ends = [LEFT, WIDTH - RIGHT] if is_x else [HEIGHT, TOP]
-        shown: dict[str, object] = {
-            "values": list(axis.ticks),
-            "labelExpr": axis.label_expression,
-            "labelOverlap": "parity",
-            "title": self.x_title if is_x else None,
-            "grid": not is_x,
-        }
-        # The axis of the picture is at its left edge: move it to that of the plot.
-        shown |= {} if is_x else {"offset": -LEFT}
-        scale = {**axis.scale, "range": ends}
-        return {"field": field, "type": "quantitative", "scale": scale, "axis": shown}
+        """Return the place of a value in px."""
+        return self.x.place(x, LEFT, WIDTH - RIGHT), self.y.place(y, HEIGHT, TOP)
 
 
-def spec(
+def svg(
     plane: Plane, points: Sequence[Point], curves: Sequence[Curve], at: float | None = None
-) -> dict[str, object]:
-    """Return the specification of a picture, with a vertical rule at `at` on the x axis."""
-    layers = [*_rule(plane, at), *_curves(plane, curves), *_intervals(plane, points)]
-    layers += [*_points(plane, points), *_names(plane, points), *_texts(plane, curves)]
-    return {
-        "width": WIDTH,
-        "height": HEIGHT,
-        "padding": {"left": 0, "right": 0, "top": 0, "bottom": 44},
-        "autosize": "none",
-        "config": CONFIG,
-        "layer": layers,
-    }
-
-
-def _rule(plane: Plane, at: float | None) -> Iterator[dict[str, object]]:
+) -> Element:
+    """Return a picture, with a vertical rule at `at` on the x axis."""
+    found = [*_axes(plane)]
     if at is not None:
-        yield {
-            "data": {"values": [{"x": at}]},
-            "mark": {"type": "rule", "stroke": GREY, "strokeWidth": 2, "aria": False},
-            "encoding": {
-                "x": plane.encoding("x", "x"),
-                "y": {"value": TOP},
-                "y2": {"value": HEIGHT},
-            },
-        }
-
-
-def _curves(plane: Plane, curves: Sequence[Curve]) -> Iterator[dict[str, object]]:
-    for curve in curves:
-        mark = {"type": "line", "stroke": curve.colour, "strokeWidth": 1.5, "aria": False}
-        yield {
-            "data": {"values": [{"x": x, "y": y} for x, y in curve.places]},
-            "mark": mark,
-            "encoding": {"x": plane.encoding("x", "x"), "y": plane.encoding("y", "y")},
-        }
-
-
-def _intervals(plane: Plane, points: Sequence[Point]) -> Iterator[dict[str, object]]:
-    values = [
-        {"x": point.x, "low": point.low, "high": point.high}
-        for point in points
-        if point.low is not None and point.high is not None
+        x, _ = plane.place(at, plane.y.low)
+        found.append(shapes.line((x, TOP), (x, HEIGHT), width=2.0))
+    found += [
+        shapes.path([plane.place(*place) for place in curve.places], curve.colour)
+        for curve in curves
     ]
-    if values:
-        yield {
-            "data": {"values": values},
-            "mark": {"type": "rule", "stroke": BLUE, "strokeWidth": 4, "aria": False},
-            "encoding": {
-                "x": plane.encoding("x", "x"),
-                "y": plane.encoding("y", "low"),
-                "y2": {"field": "high"},
-            },
-        }
+    for point in points:
+        if point.low is not None and point.high is not None:
+            ends = plane.place(point.x, point.low), plane.place(point.x, point.high)
+            found.append(shapes.line(*ends, point.colour, 4.0))
+    found += [
+        shapes.mark(*plane.place(point.x, point.y), SHAPES[0], point.colour, point.title)
+        for point in points
+    ]
+    found += [*_names(plane, points), *_titles(plane, curves)]
+    return shapes.svg(WIDTH, HEIGHT + FOOT, found)
 
 
-def _points(plane: Plane, points: Sequence[Point]) -> Iterator[dict[str, object]]:
-    for colour in dict.fromkeys(point.colour for point in points):
-        own = [point for point in points if point.colour == colour]
-        mark = {"type": "point", "shape": SHAPES[0], "size": 90, "opacity": 1}
-        yield {
-            "data": {"values": [{"x": p.x, "y": p.y, "title": p.title} for p in own]},
-            "mark": {**mark, "fill": colour, "stroke": colour},
-            "encoding": {
-                "x": plane.encoding("x", "x"),
-                "y": plane.encoding("y", "y"),
-                "description": {"field": "title"},
-            },
-        }
+def _axes(plane: Plane) -> Iterator[Element]:
+    right = WIDTH - RIGHT
+    for y, _ in plane.y.labelled(HEIGHT, TOP):
+        yield shapes.line((LEFT, y), (right, y), opacity=0.3)
+    for y, label in plane.y.labelled(HEIGHT, TOP):
+        yield shapes.text(LEFT - 6, y + 4, label, anchor="end")
+    for x, label in plane.x.labelled(LEFT, right):
+        yield shapes.text(x, HEIGHT + 18, label, anchor="middle")
+    yield shapes.text((LEFT + right) / 2, HEIGHT + 36, plane.x_title, anchor="middle")
 
 
-def _names(plane: Plane, points: Sequence[Point]) -> Iterator[dict[str, object]]:
+def _names(plane: Plane, points: Sequence[Point]) -> Iterator[Element]:
     """Yield the names of points, each at the first side where it covers no name and no point."""
     places = [plane.place(point.x, point.y) for point in points]
     taken = [(x - GAP / 2, y + 4, float(GAP)) for x, y in places]
@@ -157,7 +104,7 @@ def _names(plane: Plane, points: Sequence[Point]) -> Iterator[dict[str, object]]
         sides = [(left, y + dy) for dy in (4, -14, 22, -28, 36) for left in ends]
         left, base = next((side for side in sides if _is_free(side, width, taken)), sides[0])
         taken.append((left, base, width))
-        yield _text(left, base, point.name, "left", GREY)
+        yield shapes.text(left, base, point.name)
 
 
 def _is_free(
@@ -172,19 +119,10 @@ def _is_free(
     )
 
 
-def _texts(plane: Plane, curves: Sequence[Curve]) -> Iterator[dict[str, object]]:
+def _titles(plane: Plane, curves: Sequence[Curve]) -> Iterator[Element]:
     """Yield the title of the y axis above it, and the names of the curves at the right."""
-    yield _text(0, 14, plane.y_title, "left", GREY)
+    yield shapes.text(0, 14, plane.y_title)
     x = float(WIDTH)
     for curve in reversed([curve for curve in curves if curve.name]):
-        yield _text(x, 14, f"\u2014 {curve.name}", "right", curve.colour)
+        yield shapes.text(x, 14, f"\u2014 {curve.name}", colour=curve.colour, anchor="end")
         x -= LETTER * len(curve.name) + 36
-
-
-def _text(x: float, y: float, text: str, align: str, colour: str) -> dict[str, object]:
-    mark = {"type": "text", "align": align, "fontSize": SMALL, "fill": colour, "aria": False}
-    return {
-        "data": {"values": [{"text": text}]},
-        "mark": mark,
-        "encoding": {"x": {"value": x}, "y": {"value": y}, "text": {"field": "text"}},
-    }

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 # Medium lightness: visible on white and on black. The style of a page may replace them.
 GREY, BLUE, ORANGE, GREEN, PURPLE, RED = (
     "#777777",
@@ -16,24 +14,4 @@ GREY, BLUE, ORANGE, GREEN, PURPLE, RED = (
 PALETTE = (BLUE, ORANGE, GREEN, PURPLE, RED, GREY)
 SHAPES = ("circle", "diamond", "square", "triangle-up", "cross", "triangle-down")
 FONT = "-apple-system, 'Segoe UI', 'DejaVu Sans', Helvetica, Arial, sans-serif"
-MEASURED = "Liberation Sans"  # the font in the package: widths are the same on every machine
 SMALL, TEXT = 12, 13  # px
-
-CONFIG: Mapping[str, object] = {
-    "font": MEASURED,
-    "background": None,
-    "view": {"stroke": None},
-    "axis": {
-        "labelColor": GREY,
-        "labelFontSize": SMALL,
-        "titleColor": GREY,
-        "titleFontSize": SMALL,
-        "titleFontWeight": "normal",
-        "domain": False,
-        "ticks": False,
-        "gridColor": GREY,
-        "gridOpacity": 0.3,
-        "labelPadding": 6,
-    },
-    "text": {"fontSize": SMALL, "baseline": "alphabetic", "fill": GREY},
-}
