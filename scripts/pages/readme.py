@@ -24,7 +24,6 @@ from offload.bench.telemetry import host
 from offload.cli import suite_claims
 from offload.errors import GateError
 from offload.registry import catalog
-from offload.reports.claims import by_source
 from offload.reports.gil import effects, effects_svg, on_and_off
 from offload.reports.gil.effects import Effect
 from offload.reports.rows import rows
@@ -35,7 +34,7 @@ from offload.reports.tables import (
 )
 from offload.studies.advise import answer, study
 from offload.suites import tornado
-from scripts.pages import record_fields, reference
+from scripts.pages import claims_by_source, record_fields, reference
 from scripts.pages.committed import RESULTS, RUN, gil_effects
 from scripts.pages.table import between
 from scripts.script import ROOT, run
@@ -58,7 +57,7 @@ def pages() -> Mapping[Path, str]:
             strategies=lambda: _strategies(found, tornado_verdicts),
         ),
         docs / "claims.rst": _with(
-            docs / "claims.rst", claims=lambda: by_source.rst(evaluated, _conditions())
+            docs / "claims.rst", claims=lambda: claims_by_source.rst(evaluated, _conditions())
         ),
         docs / "reference.rst": _with(
             docs / "reference.rst",
@@ -206,7 +205,7 @@ def _require(is_supported: bool, what: str) -> None:
         raise GateError(reason, "correct _strategies in scripts/pages/readme.py")
 
 
-def _claims() -> Mapping[str, Sequence[by_source.Evaluated]]:
+def _claims() -> Mapping[str, Sequence[claims_by_source.Evaluated]]:
     """Evaluate each suite from its committed run; a suite without a run has audits only."""
     found = {}
     for folder in sorted(RESULTS.glob("example-*"), key=lambda each: each.name != RUN):

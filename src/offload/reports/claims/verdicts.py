@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 
@@ -19,6 +20,13 @@ def text(verdicts: Sequence[ClaimVerdict]) -> str:
         Line((one.suite, one.claim, *figures(one), one.verdict), one.reason) for one in verdicts
     ]
     return text_table.render(HEAD, lines, left=2)
+
+
+def counted(found: Sequence[ClaimVerdict]) -> str:
+    """Return a sentence with the number of claims for each verdict."""
+    counts = Counter(verdict.verdict for verdict in found)
+    words = ", ".join(f"{word} {count}" for word, count in counts.most_common())
+    return f"{counts.total()} claims and audits: {words}."
 
 
 def figures(verdict: ClaimVerdict) -> tuple[str, str]:

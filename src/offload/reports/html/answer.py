@@ -20,7 +20,7 @@ from offload.documents import Document
 from offload.errors import UserError
 from offload.registry import catalog
 from offload.reports import comparison
-from offload.reports.claims import by_source, verdicts
+from offload.reports.claims import verdicts
 from offload.reports.gate import sentences as gate_sentences
 from offload.reports.gil import cost, effects, on_and_off
 from offload.reports.gil.effects import Effect
@@ -224,7 +224,7 @@ def _on_and_off(run: MeasuredRun) -> Iterator[Verdict]:
 def _claims(run: MeasuredRun, with_each: bool) -> Iterator[Verdict]:
     """Yield how many claims hold and, if `with_each` is true, the verdict on each claim."""
     for suite, found in run.claims.items():
-        yield Verdict(by_source.counted(found), f"Claims about {suite}")
+        yield Verdict(verdicts.counted(found), f"Claims about {suite}")
         for verdict in found if with_each else ():
             here = verdicts.figures(verdict)[1].removeprefix("-")
             words = _sentence(f"{verdict.statement}: {verdict.verdict}; {verdict.reason}")

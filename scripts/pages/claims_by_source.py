@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from offload.bench.claims.evaluate import ClaimVerdict
@@ -25,7 +24,7 @@ def rst(found: Mapping[str, Sequence[Evaluated]], conditions: Mapping[str, str])
     `conditions` describe when, where and with which tools each run was measured.
     """
     every = [verdict for pairs in found.values() for _, verdict in pairs]
-    parts = [text_table.wrapped(counted(every))]
+    parts = [text_table.wrapped(verdicts.counted(every))]
     for suite, pairs in found.items():
         parts.append(f"{suite}\n{'-' * len(suite)}")
         if run := next((verdict.run for _, verdict in pairs if verdict.run), None):
@@ -37,13 +36,6 @@ def rst(found: Mapping[str, Sequence[Evaluated]], conditions: Mapping[str, str])
         for source, own in sources.items():
             parts += [text_table.wrapped(_plain(source)), _table(own)]
     return "\n\n".join(parts)
-
-
-def counted(found: Sequence[ClaimVerdict]) -> str:
-    """Return a sentence with the number of claims for each verdict."""
-    counts = Counter(verdict.verdict for verdict in found)
-    words = ", ".join(f"{word} {count}" for word, count in counts.most_common())
-    return f"{counts.total()} claims and audits: {words}."
 
 
 def _source(claim: Claim | Availability | Audit) -> str:
