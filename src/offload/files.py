@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import math
 import os
 import secrets
 import stat
@@ -51,11 +52,20 @@ def read(path: Path, most: int | None = None, start: int = 0, max_mib: int = MAX
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Parse JSON strictly; raise ValueError also for NaN, repeated keys and too deep nesting."""
+    """Parse JSON strictly; raise ValueError also for NaN, repeated keys and too deep nesting.
+
+    A number that is too large for a float, such as 1e999, is an error, too.
+    """
     try:
-        return json.loads(text, parse_constant=_refuse, object_pairs_hook=_object)
+        return json.loads(
+            text, parse_float=_finite, parse_constant=_refuse, object_pairs_hook=_object
+        )
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
+
+
+def _finite(word: str) -> float:
+    return float(word) if math.isfinite(float(word)) else _refuse(word[:40])
 
 
 def _refuse(word: str) -> float:

@@ -138,7 +138,11 @@ BROKEN: dict[str, dict[str, Any]] = {
     "budget_s=-1.0 must be at least 0": {"budget_s": -1.0},
     "target=0.0 must be more than 0": {"target": 0.0},
     "setting workers='x' is not a number": {"cases": [{"settings": {"workers": "x"}}]},
+    "setting workers='99999999999999999999' is not": {
+        "cases": [{"settings": {"workers": "9" * 4000}}]
+    },
     "a block has no case": {"blocks": [{"cases": []}]},
+    "a block has a case or a pair twice": {"blocks": [{"cases": [0] * 100_000}]},
     "a block has cases (-1,)": {"blocks": [{"cases": [-1]}]},
 }
 
@@ -188,6 +192,7 @@ HUGE: dict[str, Callable[[Any], str]] = {
     "Larger than 16 MiB": lambda v: json.dumps(v) + " " * (17 << 20),
     "the key 'cases' is repeated": lambda v: json.dumps(v)[:-1] + ', "cases": []}',
     "NaN is not a valid number": lambda v: json.dumps({**v, "budget_s": float("nan")}),
+    "1e999 is not a valid number": lambda v: json.dumps(v)[:-1] + ', "more": 1e999}',
     "it is nested too deeply": lambda v: '{"cases":' + "[" * 100_000,
 }
 

@@ -18,6 +18,7 @@ FILE = machines.FILE
 RETIRED = ("selects", "predicted")  # fields of plans until 0.2
 ARGV = "argv"  # its key in the file
 MAX_COUNT, MAX_ROUNDS = 10**9, 1000  # of users or requests; more rounds would take days
+MAX_DIGITS = 9  # of a number of workers
 MAX_CASES = 1000  # more would take days; the same limit holds for blocks
 
 
@@ -122,6 +123,8 @@ def _validated_plan(values: dict[str, Any]) -> Plan:
         if not {*block.cases} <= places:
             raise ValueError(f"a block has cases {block.cases}, but there are {len(plan.cases)}")
         own = {*block.cases}
+        if len(own) < len(block.cases) or len({*block.pairs}) < len(block.pairs):
+            raise ValueError("a block has a case or a pair twice")
         if any(len(pair) != 2 or not own.issuperset(pair) for pair in block.pairs):
             raise ValueError(f"a block of cases {block.cases} has pairs {block.pairs}")
     _check_gate(plan)
@@ -143,8 +146,8 @@ def _check_values(plan: Plan) -> None:
             raise ValueError(f"seconds={case.seconds} must be more than 0")
         for size in {"processes", sizes[case.server] or "processes"}:
             known = case.settings.get(size, 1)
-            if not str(known).isdecimal():
-                raise ValueError(f"setting {size}={known!r} is not a number of workers")
+            if not str(known).isdecimal() or len(str(known)) > MAX_DIGITS:
+                raise ValueError(f"setting {size}={str(known)[:20]!r} is not a number of workers")
     _check_count("rounds", plan.rounds, MAX_ROUNDS)
     if plan.budget_s is not None and plan.budget_s < 0:
         raise ValueError(f"budget_s={plan.budget_s} must be at least 0")
