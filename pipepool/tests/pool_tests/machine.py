@@ -25,12 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
-    rule,
-)
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from pipepool import BrokenWorker, PipePool, QueueFull, TaskExit
 from pipepool.scheduling.scheduler import Scheduler
@@ -134,7 +129,7 @@ class Machine(RuleBasedStateMachine):
         self.surroundings = contextlib.ExitStack()
         self.surroundings.enter_context(replaced_streams(self.output))
         self.surroundings.enter_context(SURROUNDINGS[surroundings](Path(self.folder.name)))
-        self.loop = asyncio.new_event_loop()
+        self.loop = asyncio.new_event_loop()  # its descriptors may be those of closed streams
         options: dict[str, Any] = {"preload": ["pool_tests.calls", "pool_tests.side_effects"]}
         if surroundings in TOO_SMALL:
             self.loop.run_until_complete(expect_named_limit())
@@ -293,6 +288,8 @@ class Machine(RuleBasedStateMachine):
             stack.callback(self.surroundings.close)
             stack.callback(self.close_queue)
             stack.callback(self.loop.close)
+            if not hasattr(self, "pool"):
+                return
             end = self.abort if self.has_failed else self.finish
             try:
                 self.loop.run_until_complete(end())
