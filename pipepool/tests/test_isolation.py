@@ -171,6 +171,18 @@ def test_a_multiprocessing_queue_can_be_passed_to_the_initializer() -> None:
     resource_sharer.stop(LIMIT)  # started in this process for the queue
 
 
+def test_the_memory_of_workers_that_were_replaced_is_freed_at_once() -> None:
+    async def test(pool: PipePool) -> None:
+        for _ in range(15):
+            await pool.run(calls.add, 1)
+        await wait_for(lambda: count() <= 2)  # the descriptor of the active worker, and a spare one
+
+    def count() -> int:
+        return sum("memfd:pipepool" in target for _, target in descriptors())
+
+    in_pool(test, 1, max_tasks_per_child=1)
+
+
 @pytest.mark.parametrize("preload", ["no_such_module", "pool_tests.calls"])
 def test_descriptors_for_workers_that_never_start_are_closed(preload: str) -> None:
     """Multiprocessing keeps a copy for each worker until the worker fetches it."""

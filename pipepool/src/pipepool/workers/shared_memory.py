@@ -90,6 +90,8 @@ def _naming_the_parameter(arena_size: int) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            raise
         what = f"{error.strerror}: no shared memory of 2 x {arena_size} bytes for a worker"
         raise OSError(error.errno, f"{what}; use a smaller shared_memory=") from error
 

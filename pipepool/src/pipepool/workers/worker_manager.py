@@ -263,14 +263,17 @@ class WorkerManager:
             self.idle[connection] = None
         elif connection.state is WorkerState.RETIRING:
             connection.close()
-            in_empty_context(self._loop.call_later, SLOW_END, self._warn_of_slow_end, connection)
+            # By token: a timer that refers to a connection keeps its memory and descriptor.
+            in_empty_context(
+                self._loop.call_later, SLOW_END, self._warn_of_slow_end, connection.token
+            )
             self._activate_spares()
 
-    def _warn_of_slow_end(self, connection: WorkerConnection) -> None:
-        if connection.token in self.connections and self._state is not State.CLOSING:
+    def _warn_of_slow_end(self, token: int) -> None:
+        if token in self.connections and self._state is not State.CLOSING:
             log.warning(
                 "worker %s still ends after %g s: a finalizer, a thread or a queue has not ended",
-                connection.pid,
+                self.connections[token].pid,
                 SLOW_END,
             )
 
@@ -310,11 +313,14 @@ class WorkerManager:
         self.killed += not connection.is_killed
         connection.is_killed = True
         self._fork_server.kill(connection.token)
-        in_empty_context(self._loop.call_later, KILL_TIMEOUT, self._kill_without_server, connection)
+        in_empty_context(
+            self._loop.call_later, KILL_TIMEOUT, self._kill_without_server, connection.token
+        )
 
-    def _kill_without_server(self, connection: WorkerConnection) -> None:
+    def _kill_without_server(self, token: int) -> None:
         """Kill a worker that the fork server has not killed, because it is stopped itself."""
-        if connection.token in self.connections and connection.pid:
+        connection = self.connections.get(token)
+        if connection is not None and connection.pid:
             kill_child_of(self._fork_server.pid, connection.pid)
 
     def worker_disconnected(self, connection: WorkerConnection) -> None:
@@ -338,7 +344,7 @@ class WorkerManager:
                 unsent.append(task)
         if connection.exit_status is None:
             in_empty_context(
-                self._loop.call_later, STATUS_TIMEOUT, self._status_timed_out, connection
+                self._loop.call_later, STATUS_TIMEOUT, self._status_timed_out, connection.token
             )
         else:
             self._report_death(connection)
@@ -349,10 +355,11 @@ class WorkerManager:
             self._activate_spares()
         self._scheduler.never_started(waiting, unsent)
 
-    def _status_timed_out(self, connection: WorkerConnection) -> None:
+    def _status_timed_out(self, token: int) -> None:
         """Kill a worker that closed its socket and did not exit, and report its death."""
-        self._kill_if_alive(connection.token)
-        self._report_death(connection)
+        self._kill_if_alive(token)
+        if (connection := self.connections.get(token)) is not None:
+            self._report_death(connection)
 
     def _report_death(self, connection: WorkerConnection) -> None:
         """Report the death of a worker; only the first call acts."""
