@@ -11,9 +11,6 @@ from tests.peers.suites.loky import NO_GUARD, TASK_EXIT
 
 COPIED = "arrays are copied: the pool has no reducers that keep them in files"
 NO_ENV = "the pool has no env for its workers, and needs threadpoolctl"
-LOST_SIGNAL = (
-    "a fault: a fork of a worker may miss the SIGTERM of Pool.terminate, so that the test hangs"
-)
 
 PEER = Peer(
     "joblib",
@@ -26,6 +23,9 @@ PEER = Peer(
     better={
         "test_error_capture": TASK_EXIT,
         "test_parallel_pickling": "an argument that does not pickle raises its own error",
+        "test_nested_parallel_warnings[loky-multiprocessing-True]": (
+            "joblib does not warn that tasks cannot use multiprocessing: here they can"
+        ),
     },
     left_out={
         "test_parallel_with_interactively_defined_functions_loky": NO_GUARD,
@@ -43,9 +43,5 @@ PEER = Peer(
         "test_threadpool_limitation_in_child_override": NO_ENV,
         "test_parallel_thread_limit": "needs an extension that joblib's own CI compiles",
         "test_backend_no_multiprocessing": "for a Python without multiprocessing",
-        "test_nested_parallel_warnings[loky-multiprocessing-True]": LOST_SIGNAL,
-        "test_nested_loop[loky-multiprocessing]": LOST_SIGNAL,
-        "test_backend_nesting_level[parallel_config-multiprocessing-loky]": LOST_SIGNAL,
-        "test_backend_nesting_level[parallel_backend-multiprocessing-loky]": LOST_SIGNAL,
     },
 )
