@@ -37,7 +37,7 @@ help:
 	@echo "make browser set up for the tests of reports in a browser"
 	@echo "make test    set up, then run the tests (6 minutes); test-quick: only tests without servers"
 	@echo "make test-all  set up for every suite, then run the slow tests, too"
-	@echo "make test-peers  run the tests of CPython and seven other pools on pipepool"
+	@echo "make test-peers  run the tests of CPython and eight other pools on pipepool"
 	@echo "make coverage  run the tests and print the branches without coverage"
 	@echo "make mutants   check that the tests detect 300 mutations of the code (1 hour)"
 	@echo "make readme  write the generated parts of README, docs/ and lab/ from the committed records"

@@ -5,9 +5,19 @@ from __future__ import annotations
 import pytest
 
 from tests.peers import running, sources
-from tests.peers.suites import aiomultiprocess, anyio, billiard, cpython, dask, joblib, loky, pebble
+from tests.peers.suites import (
+    aiomultiprocess,
+    anyio,
+    billiard,
+    cpython,
+    dask,
+    joblib,
+    loky,
+    mpire,
+    pebble,
+)
 
-MODULES = (aiomultiprocess, anyio, billiard, dask, joblib, loky, pebble)
+MODULES = (aiomultiprocess, anyio, billiard, dask, joblib, loky, mpire, pebble)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
