@@ -144,3 +144,10 @@ def test_one_process_of_uvicorn_is_the_neighbour_of_two() -> None:
     names = {each.name for each in application(None, True).neighbours(two)}
     assert {"uvicorn_httptools", "uvicorn_workers x4"} <= names
     assert application(None, True).neighbours(Setup("hypercorn", LOOPS)) == []
+
+
+def test_a_process_that_its_gil_limits_needs_one_for_each_core() -> None:
+    """Its requests compute 10 ms, and one process serves a little less than 100/s."""
+    cost = Cost(0.010, 0.0105, 0.010)
+    found = Prior(Costs(dict.fromkeys((LOOPS, THREADS, POOL), cost), 2.0, False), Question())
+    assert {each.processes for each in found.candidates(["gunicorn_gthread"])} == {1, 2}

@@ -187,7 +187,7 @@ class Prior:
             setup.kind == THREADS or self.costs.is_awaited
         ):
             bounds.pop("slots", None)
-            found.add(min(MOST_PROCESSES, max(cores, math.ceil(min(bounds.values()) / serial))))
+            found.add(min(MOST_PROCESSES, max(cores, round(min(bounds.values()) / serial))))
         return sorted(found - {1} if server in SINGLE else found)
 
 
