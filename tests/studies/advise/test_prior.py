@@ -127,7 +127,7 @@ def test_a_process_for_each_call_of_a_server_with_one_at_a_time() -> None:
     [found] = application(None).candidates(["gunicorn_sync"])
     assert (found.workers, found.processes) == (1, 16)
     sizes = {each.processes for each in application(None).neighbours(found)}
-    assert sizes == {8, 32}
+    assert sizes == {8}  # 16 are the most
 
 
 def test_what_limits_each_process_needs_more_processes_than_cores() -> None:

@@ -37,7 +37,6 @@ def answered(tmp_path_factory: pytest.TempPathFactory) -> Answered:
     reported: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(function, "SERVERS", ("loop", "threads"))
-        patch.setattr(race, "ROUNDS", 2)
         patch.setattr(race, "PASSES", 1)
         patch.setattr(race, "RATE_S", 1.0)
         case = Case("threads", f"{folder}/shop.py:quote")

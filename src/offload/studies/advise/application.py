@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from offload.bench.analysis import application_causes
-from offload.bench.analysis.application_causes import NOT_FIXABLE, Cause, Kind
+from offload.bench.analysis.application_causes import PER_PROCESS, Cause, Kind
 from offload.bench.records.record import LONG, Record
 from offload.bench.target import application_kind
 from offload.errors import MachineError
@@ -83,8 +83,8 @@ class Application:
 
     @property
     def fixable(self) -> bool:
-        """Whether a cause that a change of the application removes limits the chosen set-up."""
-        return bool({cause.kind for cause in self.remaining or self.causes} - NOT_FIXABLE)
+        """Whether a change of the application removes the limit of each process."""
+        return bool({cause.kind for cause in (*self.causes, *self.remaining)} & {*PER_PROCESS})
 
     @property
     def gains_by_preload(self) -> bool:
@@ -108,7 +108,7 @@ class Application:
     def notes(self, best: Evidence) -> Iterator[str]:
         """Yield what the reader must know of the application in the chosen set-up."""
         if self.fixable:
-            yield "Fix the cause first, then repeat: the advice will change."
+            yield "Fix the cause first, then repeat: fewer processes will do."
         if self.worker is not None and self.worker.pss is not None:
             yield f"{self.worker.text}."
         if self.preloaded is not None and self.preloaded.pss is not None:

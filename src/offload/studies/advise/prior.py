@@ -206,7 +206,8 @@ def _with_processes(setup: Setup, count: int) -> Setup | None:
 def _around(setup: Setup) -> Iterator[Setup]:
     if setup.kind != POOL:
         for processes in (setup.processes * 2, setup.processes // 2):
-            found = _with_processes(setup, processes) if processes else None
+            is_more = processes > max(MOST_PROCESSES, setup.processes)
+            found = _with_processes(setup, processes) if processes and not is_more else None
             if found is not None:
                 yield found
     if catalog.find_server(setup.server).workers_are == "threads" and setup.workers is not None:

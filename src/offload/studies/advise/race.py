@@ -35,7 +35,7 @@ from offload.upstream import Upstream
 
 SUITE = "advise"
 DESIGN = WindowDesign(has_one=True, beside_s=1.2)  # memory is read after 1 s
-ROUNDS = 3
+FEWEST, MOST_ROUNDS = 2, 7  # rounds; in the time that was told there are usually three
 SLOW = 0.6  # share of the best rate in the first round, below which a set-up leaves
 NEIGHBOURS = 2
 SHARES = (0.5, 0.8)  # of the smaller capacity of the best two
@@ -97,7 +97,7 @@ class Race:
                 self._raise_users(upstream)
                 setups = self._after_first(candidates)
                 number = 1
-                while number < ROUNDS or self._has_time_for_another(number):
+                while number < FEWEST or self._has_time_for_another(number):
                     number += 1
                     self.measure(number, setups, upstream)
                 self._measure_latencies(upstream)
@@ -174,7 +174,7 @@ class Race:
     def _has_time_for_another(self, number: int) -> bool:
         loads_s = 2 * len(SHARES) * PASSES * (LOAD_S + WARM_S + 0.5)
         loads_s += RATE_S if self.question.rate else 0.0
-        return number < 7 and self._left_s > loads_s + self._took_s
+        return number < MOST_ROUNDS and self._left_s > loads_s + self._took_s
 
     def _raise_users(self, upstream: Upstream | None) -> None:
         """Double the users of event loops that they limit, and measure these once more."""

@@ -43,11 +43,12 @@ def evidence(cases: Sequence[Case], records: Sequence[Record], leaks: bool) -> l
     """Return what the records say of each set-up; of several cases the one with most users.
 
     If the function `leaks`, the memory depends on the number of calls: it is unknown. Cases with a
-    preloaded application only show its memory.
+    preloaded application only show its memory, and one process alone only its costs.
     """
     newest: dict[Setup, int] = {}
+    raced = {each.trial.place for each in records if each.trial.round != ALONE}
     for index, case in enumerate(cases):
-        if case.settings.get("preload") != "yes":
+        if index in raced and case.settings.get("preload") != "yes":
             newest[setup_of(case)] = index
     found = [
         _evidence(setup, cases[index], [each for each in records if each.trial.place == index])
