@@ -152,11 +152,11 @@ AdviseMemory = Annotated[float | None, option("memory", "maximum memory of the s
 AdviseConnections = Annotated[int | None, option("connections", "maximum number of calls in "
     "progress, such as 16 connections to a database; default: unlimited", LOAD, count(1, 512))]
 AdviseUsers = Annotated[int | None, option("users", "concurrent users who wait for each response; "
-    "default: as many as the server needs, for an application 25", LOAD, count(1, 1000))]
+    "default: as many as each set-up needs", LOAD, count(1, 1000))]
 AdviseIsolate = Annotated[str, option("isolate", "yes: a call that crashes must not affect others; "
     "default: no", LOAD, YES_OR_NO)]
 AdviseBudget = Annotated[float | None, option("budget", "seconds until the answer; default: 90, or "
-    "180 if a call takes more than 50 ms; for an application 120", LOAD, number(30.0, 3600.0))]
+    "180 if a call takes more than 50 ms", LOAD, number(30.0, 3600.0))]
 
 # run_all_load_tests
 RunAllLoadTestsQuick = Annotated[bool, option("quick", "only the 14 published rows, at most 14 "
