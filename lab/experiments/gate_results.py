@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab import DATA
+from lab import DATA, json_lines
 from lab.method import resampling
 from lab.method.method_check import CheckResult
 from lab.method.resampling import Round
@@ -19,7 +19,6 @@ from offload.bench.analysis.comparison import rate_of, work_by_round
 from offload.bench.analysis.figures import Measured
 from offload.bench.experiments import gate as gates
 from offload.bench.experiments.gate import GateResult
-from offload.bench.records import json_lines
 from offload.bench.records.run_records import RunRecords, pairs_by_round
 from offload.bench.stats import student_t
 from offload.bench.telemetry import host

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lab.soak.readings import Totals
-from offload.bench.stats.models.trend import Trend
+from lab.soak.trend import Trend
 
 FLAT, GROWS, UNKNOWN, ENDED = "flat", "grows", "not known", "does not serve"
 MOST_MB = 1.0  # per minute: a server that grows by less is flat

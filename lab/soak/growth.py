@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from lab.soak import trend
 from lab.soak.readings import Identity, Readings, Totals, totals
-from offload.bench.stats.models import trend
-from offload.bench.stats.models.trend import Trend
+from lab.soak.trend import Trend
 
 KIB_PER_MB = 1e6 / 1024
 

@@ -11,8 +11,8 @@ from lab.soak.finding import Finding
 from lab.soak.growth import Series
 from lab.soak.plan import Plan
 from lab.soak.readings import Totals
+from lab.soak.trend import Trend
 from offload import files
-from offload.bench.stats.models.trend import Trend
 from offload.errors import StorageError
 
 FILE, READINGS = "soak.json", "readings.json"

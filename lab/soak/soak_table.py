@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 from lab.soak.finding import FLAT, MOST_MB, Count, Finding
-from offload.bench.stats.models.trend import Trend
+from lab.soak.trend import Trend
 from offload.reports.tables import text_table
 from offload.reports.tables.text_table import Line
 

@@ -291,9 +291,16 @@ def test_identical_pairs_are_the_same_or_differ_without_doubt() -> None:
     )  # it is inside the effect
 
 
+def rejected(p_values: list[float], alpha: float) -> list[bool]:
+    return [p <= level for p, level in zip(p_values, holm.levels(p_values, alpha), strict=True)]
+
+
 def test_holm_stops_at_the_first_that_does_not_survive() -> None:
-    assert holm.rejected([0.01, 0.03, 0.02], 0.06) == [True, True, True]
-    assert holm.rejected([0.02, 0.03, 0.031], 0.06) == [True, True, True]
-    assert holm.rejected([0.021, 0.001, 0.031], 0.06) == [True, True, True]
-    assert holm.rejected([0.031, 0.001, 0.031], 0.06) == [False, True, False]
-    assert holm.rejected([0.021, 0.06, 0.07], 0.06) == [False, False, False]
+    # 0.010 <= 0.05/4, 0.013 <= 0.05/3, 0.03 > 0.05/2 stops: 0.04 fails although it is below 0.05
+    assert rejected([0.04, 0.010, 0.03, 0.013], 0.05) == [False, True, False, True]
+    assert rejected([], 0.05) == []
+    assert rejected([0.01, 0.03, 0.02], 0.06) == [True, True, True]
+    assert rejected([0.02, 0.03, 0.031], 0.06) == [True, True, True]
+    assert rejected([0.021, 0.001, 0.031], 0.06) == [True, True, True]
+    assert rejected([0.031, 0.001, 0.031], 0.06) == [False, True, False]
+    assert rejected([0.021, 0.06, 0.07], 0.06) == [False, False, False]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-import random
 
 import numpy as np
 import pytest
 
-from offload.bench.stats import holm, paired_test, sequential
-from offload.bench.stats.paired_test import additional_pairs, adjust_verdicts, compare
+from offload.bench.stats import sequential
+from offload.bench.stats.paired_test import additional_pairs, compare
 from tests.bench.stats.oracle import stats
 
 Z = [-1.0, -0.5, 0.0, 0.5, 1.0]  # five log-ratios, to be moved and stretched
@@ -94,42 +93,3 @@ def test_a_rate_that_is_no_number_above_0_is_a_value_error(rate: float) -> None:
 def test_impossible_shares_are_a_value_error(shares: dict[str, float]) -> None:
     with pytest.raises(ValueError, match="shares"):
         compare(pairs(1, 0.01), **shares)
-
-
-def test_holm_rejects_as_his_procedure_does() -> None:
-    # 0.010 <= 0.05/4, 0.013 <= 0.05/3, 0.03 > 0.05/2 stops: 0.04 fails although it is below 0.05
-    assert holm.rejected([0.04, 0.010, 0.03, 0.013], 0.05) == [False, True, False, True]
-
-
-def test_holm_changes_nothing_for_one_verdict() -> None:
-    assert [holm.rejected([p], sequential.NORMAL.level) for p in (0.039, 0.041)] == [
-        [True],
-        [False],
-    ]
-
-
-def test_holm_of_nothing_is_nothing() -> None:
-    assert holm.rejected([], 0.05) == []
-
-
-def test_a_difference_that_does_not_survive_the_others_is_unresolved() -> None:
-    doubtful, clear, same = pairs(1.06, 0.044), pairs(1.1, 0.005), pairs(1, 0.01)
-    alone = [compare(p) for p in (doubtful, clear, same, same)]
-    assert [v.outcome for v in alone] == ["faster", "faster", "same", "same"]
-    corrected = adjust_verdicts(alone)
-    assert [v.outcome for v in corrected] == ["unresolved", "faster", "same", "same"]
-    assert corrected[0].more_pairs == additional_pairs(alone[0].sd, 5)
-
-
-def test_a_table_without_pairs_stays_as_it_is() -> None:
-    none = [compare([]), compare([(1, 2)])]
-    assert adjust_verdicts(none) == none
-
-
-def test_ten_identical_cases_are_called_different_in_5_percent_of_tables() -> None:
-    rng, wrong = random.Random(6), 0
-    for _ in range(300):
-        logs = [[rng.gauss(0, 0.1) for _ in range(10)] for _ in range(10)]
-        table = adjust_verdicts([compare([(1, math.exp(x)) for x in row]) for row in logs])
-        wrong += any(v.outcome in (paired_test.FASTER, paired_test.SLOWER) for v in table)
-    assert wrong / 300 <= 0.05

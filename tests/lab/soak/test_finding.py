@@ -13,7 +13,7 @@ from lab.soak.finding import ENDED, FLAT, GROWS, UNKNOWN, Finding
 from lab.soak.growth import Series
 from lab.soak.plan import Plan
 from lab.soak.readings import ProcessReading, Totals
-from offload.bench.stats.models.trend import Trend
+from lab.soak.trend import Trend
 
 NONE = Trend(0.0, 0.0, 0.0)
 BEFORE = Totals(3, 60_000, 40, 7)

@@ -25,12 +25,3 @@ def levels(p_values: Sequence[float], alpha: float) -> list[float]:
         stopped = stopped or p_values[index] > found[index]
         left -= not stopped
     return found
-
-
-def rejected(p_values: Sequence[float], alpha: float) -> list[bool]:
-    """Return which hypotheses are rejected with a family-wise error rate of `alpha`.
-
-    >>> rejected([0.04, 0.001, 0.03], 0.05)
-    [False, True, False]
-    """
-    return [p <= level for p, level in zip(p_values, levels(p_values, alpha), strict=True)]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from offload.bench.stats import control_variate, holm, sequential, student_t
+from offload.bench.stats import control_variate, sequential, student_t
 from offload.bench.stats.control_variate import Mean
 
 EFFECT = 0.02  # the smallest difference that matters, as a share; 0.05 with `quick`
@@ -92,29 +92,6 @@ def additional_pairs(sd: float, done: int, effect: float = EFFECT) -> int:
     of the interval, about 2.1 sd / sqrt(N) (Student 1908), equals the effect.
     """
     return max(1, math.ceil((2.1 * sd / effect) ** 2) - done)
-
-
-def adjust_verdicts(
-    verdicts: Sequence[Verdict], alpha: float = sequential.NORMAL.level, effect: float = EFFECT
-) -> list[Verdict]:
-    """Return the verdicts of one table, in their order, corrected by Holm's method.
-
-    A difference (faster, slower or tiny) that is no longer significant becomes unresolved; its
-    interval does not change. `alpha` and `effect` are those of `compare`.
-    """
-    significant = holm.rejected(
-        [1.0 if verdict.p is None else verdict.p for verdict in verdicts], alpha
-    )
-    return [
-        replace(
-            verdict,
-            outcome=UNRESOLVED,
-            more_pairs=additional_pairs(verdict.sd, verdict.pairs, effect),
-        )
-        if verdict.outcome in (FASTER, SLOWER, TINY) and not kept and verdict.sd is not None
-        else verdict
-        for verdict, kept in zip(verdicts, significant, strict=True)
-    ]
 
 
 def _classify(mean: float, low: float, high: float, effect: float) -> str:

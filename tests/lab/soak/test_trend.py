@@ -8,7 +8,7 @@ from itertools import accumulate, islice
 
 import pytest
 
-from offload.bench.stats.models import trend
+from lab.soak import trend
 
 COUNT = 400  # values, one a second
 RUNS = 100
