@@ -103,7 +103,7 @@ def _prediction(found: dict[str, Any]) -> str:
 
 def _server(found: dict[str, Any]) -> str:
     threads = "" if found["threads"] is None else f" x {found['threads']}"
-    return f"{found['strategy']} {found['processes']}{threads}"
+    return f"{found['server']} {found['processes']}{threads}"
 
 
 def _command(

@@ -6,9 +6,8 @@ ANSWER.json             the output of fab advise:TASK,code=..,format=json
 ANSWER.json --beside    compare it with the strategy's own server instead
 
 The program is saved in an empty folder, started on a free port, loaded with builtin, and stopped by
-SIGTERM. The exit code is 1 if the rate is more than 15 % below that of the answer (or of its
-handler, if the framework needs more CPU), if a response failed, or if a process or a temporary file
-is left.
+SIGTERM. The exit code is 1 if the rate is more than 15 % below that of the answer, if a response
+failed, or if a process or a temporary file is left.
 """
 
 from __future__ import annotations
@@ -115,7 +114,7 @@ def main(words: list[str]) -> int:
     options = _options(words)
     answer = _answer(options.answer)
     case = _case(answer, options.users, options.path)
-    known = answer["handler"].get("rate") or answer["rate"] or answer["predicted_rate"]
+    known = answer["rate"]
     reached = []
     with tempfile.TemporaryDirectory() as folder, hold_for(case) as upstream:
         settings = {} if upstream is None else upstream.environment()
@@ -155,9 +154,9 @@ def _answer(path: Path) -> dict[str, Any]:
 
 
 def _case(answer: Mapping[str, Any], users: int, path: str | None) -> Case:
-    name = catalog.find_server(answer["strategy"]).size
-    settings = {} if name is None else {name: answer["workers"]}
-    return Case(answer["strategy"], answer["task"], users=users, settings=settings, path=path)
+    known = catalog.find_server(answer["server"]).settings
+    settings = {name: answer[name] for name in ("processes", "workers") if name in known}
+    return Case(answer["server"], answer["task"], users=users, settings=settings, path=path)
 
 
 def _free_port() -> int:

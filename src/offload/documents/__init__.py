@@ -61,7 +61,8 @@ class Chart:
 class Document:
     """What a study answers: `headline`, a table of `head` and `rows`, paragraphs and charts.
 
-    `has_verdict` is False if the measurement was disturbed.
+    `command` does what is advised, in a shell. `has_verdict` is False if the measurement was
+    disturbed.
     """
 
     headline: str
@@ -69,6 +70,7 @@ class Document:
     rows: tuple[tuple[str, ...], ...] = ()
     paragraphs: tuple[Paragraph, ...] = ()
     charts: tuple[Chart, ...] = ()
+    command: str | None = None
     has_verdict: bool = True
 
     @property
@@ -91,6 +93,7 @@ def load(folder: Path) -> Document:
                 for each in values["paragraphs"]
             ),
             tuple(map(_chart, values.get("charts", ()))),
+            None if values.get("command") is None else str(values["command"]),
             values["has_verdict"] is True,
         )
     except OSError as error:

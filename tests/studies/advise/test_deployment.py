@@ -250,7 +250,8 @@ def test_the_script_compares_the_rate_with_that_of_the_answer(
     handler = handlers.render("tornado", Plan(found, "threads", 2, users=4))
     answer: dict[str, Any] = {
         "task": "shop.pricing:quote",
-        "strategy": "threads",
+        "server": "threads",
+        "processes": 1,
         "workers": 2,
         "rate": rate,
         "handler": handler.values,

@@ -204,3 +204,12 @@ def test_a_busy_machine_is_told_at_the_start(
     told: list[str] = []
     study._warn_of_others(told.append)
     assert [line.removesuffix(": there may be no verdict") for line in told] == words
+
+
+def test_a_long_command_can_be_pasted_into_a_shell() -> None:
+    command = f"offload run_server threads {'/a' * 40}/shop.py:quote processes=2 workers=32"
+    heading, *pasted = answer._command(command, 100).splitlines()
+    assert heading == "Next: Serve it:"
+    assert " ".join(line.removesuffix("\\").strip() for line in pasted) == command
+    assert all(line.endswith(" \\") for line in pasted[:-1])
+    assert answer._command("offload list", 100) == "Next: Serve it: offload list"

@@ -244,6 +244,7 @@ def _rates(run: MeasuredRun) -> Iterator[Verdict]:
 def _document(found: Document, title: str) -> tuple[list[Verdict], list[Table]]:
     verdicts = [Verdict(found.headline, tone=GOOD if found.has_verdict else UNCLEAR)]
     verdicts += [Verdict(" ".join(each.sentences), name=each.title) for each in found.paragraphs]
+    verdicts += [Verdict(found.command, name="Command")] if found.command else []
     cells = [tuple(text(cell) for cell in row) for row in found.rows]
     return verdicts, [table(title, found.head, cells)] if cells else []
 

@@ -1,1 +1,1 @@
-"""What to deploy for a function: which server, how many processes, how many threads in each."""
+"""What to deploy: which server, how many processes, how many threads in each."""

@@ -152,13 +152,19 @@ def text(
         parts += ["", text_table.render(found.head, [Line(row) for row in found.rows]), ""]
     for each in found.paragraphs:
         parts.append(text_table.wrapped(f"{each.title}: {' '.join(each.sentences)}", width))
+    if found.command is not None:
+        parts.append(_command(found.command, width))
     if folder is not None:
         parts.append(f"Records: {folder}")
     if handler is not None:
         parts += ["", handler.text]
-    elif (command := answer.deployment) is not None:
-        parts += ["", deployment.wrap(command, width)]
     return "\n".join(parts)
+
+
+def _command(command: str, width: int) -> str:
+    """Return the command in a line, or below it in lines that can be pasted into a shell."""
+    line = f"Next: Serve it: {command}"
+    return line if len(line) <= width else f"Next: Serve it:\n{deployment.wrap(command, width)}"
 
 
 def document(answer: Answer) -> Document:
@@ -177,6 +183,7 @@ def document(answer: Answer) -> Document:
         tuple(tuple(_cells(each, rate)) for each in rows),
         tuple(paragraphs(answer)),
         tuple(_charts(answer)),
+        answer.serve_command,
     )
 
 
@@ -283,12 +290,7 @@ def paragraphs(answer: Answer) -> list[Paragraph]:
         Paragraph("Why", tuple(_why(answer))),
         Paragraph("Certainty", tuple(_certainty(answer))),
         Paragraph("Note", tuple(_notes(answer))),
-        Paragraph("Next", (_next(answer),)),
     ]
-
-
-def _next(answer: Answer) -> str:
-    return "Serve it:" if answer.deployment else f"Serve it: {answer.serve_command}"
 
 
 def _why(answer: Answer) -> Iterator[str]:

@@ -38,7 +38,6 @@ ORDER = (
     "uvicorn_h11",
 )
 TITLES = {"asgi": "ASGI", "wsgi": "WSGI"}
-PROBE_USERS = 64  # of the one process that is measured alone, without users=
 MEMORY_GAIN = 0.9  # preload is advised if it reduces the memory of a worker below this share
 
 

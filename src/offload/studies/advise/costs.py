@@ -19,6 +19,7 @@ PYTHON_S = 0.02  # duration of fixed work in Python on the machine of these valu
 PROCESS_MIB = 20.0  # of a process whose memory is unknown
 OWN_LIMIT = 0.9  # share of the bound by the CPU, below which one process limits its own rate
 LEAST_S = 1e-6
+PROBE_USERS = 64  # calls or requests at once from which costs are found, without users=
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,6 @@ from offload.suites import Case
 from offload.units import percent, seconds
 
 SERVERS = ("loop", "prefork", "threads", "gunicorn_gthread", "processes", "pipes")
-PROBE_USERS = 64  # calls at once of a coroutine in the probe, without users=
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,9 @@ class Function:
 def measure(case: Case, question: Question) -> Function:
     """Measure what the calls of a function cost, in 10 s; raise UserError if it fails."""
     with hold_for(case) as upstream:
-        return Function(probe_measurement.measure(case, upstream, question.users or PROBE_USERS))
+        return Function(
+            probe_measurement.measure(case, upstream, question.users or costs.PROBE_USERS)
+        )
 
 
 def servers() -> tuple[list[str], list[str]]:

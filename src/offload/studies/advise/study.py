@@ -21,7 +21,7 @@ from offload.documents import QUESTION
 from offload.errors import RunError, StorageError
 from offload.flags import FAILED_REQUEST, LOAD
 from offload.registry.application import is_application
-from offload.studies.advise import application, function
+from offload.studies.advise import application, costs, function
 from offload.studies.advise.answer import Answer
 from offload.studies.advise.application import Application
 from offload.studies.advise.choice import Question, choose
@@ -93,10 +93,13 @@ def advise(
 def _warn_of_others(report: Report) -> None:
     """Report other processes that use the machine: then there may be no verdict."""
     now = noise.measure()
-    for share, what in ((now.others_cpu, "other processes use"), (now.steal, "the host takes")):
+    named = f" ({', '.join(now.busiest)})" if now.busiest else ""
+    for share, what, who in (
+        (now.others_cpu, "other processes use", named),
+        (now.steal, "the host takes", ""),
+    ):
         if share is not None and share > disturbance.LONG_OTHERS:
-            named = f" ({', '.join(now.busiest)})" if share == now.others_cpu else ""
-            words = f"{what} {percent(share)} of the machine's CPU{named}"
+            words = f"{what} {percent(share)} of the machine's CPU{who}"
             report(f"warning: {words}: there may be no verdict")
 
 
@@ -140,7 +143,7 @@ def _probe_application(race: Race, saved: Saved, servers: Sequence[str]) -> Appl
     """Measure one process of the first server that starts; raise RunError without a rate."""
     problem = None
     for name in servers[:PROBES]:
-        users = race.question.users or application.PROBE_USERS
+        users = race.question.users or costs.PROBE_USERS
         setup = application.probe_setup(name, users)
         race.report(f"one process of {name} alone: 5 s")
         [record] = race.measure_alone(setup, users)
