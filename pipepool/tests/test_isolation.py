@@ -172,9 +172,17 @@ def test_a_multiprocessing_queue_can_be_passed_to_the_initializer() -> None:
 
 
 def test_the_memory_of_workers_that_were_replaced_is_freed_at_once() -> None:
+    errors: list[BaseException] = []  # each keeps its traceback, with the frames of its stream
+
     async def test(pool: PipePool) -> None:
         for _ in range(15):
             await pool.run(calls.add, 1)
+            with pytest.raises(BrokenWorker) as died:
+                async for _ in pool.stream(calls.two_items_then, "exit"):
+                    pass
+            with pytest.raises(TimeoutError) as late:
+                await pool.run(calls.sleep, LIMIT, timeout=0.01)
+            errors.extend([died.value, late.value])
         await wait_for(lambda: count() <= 2)  # the descriptor of the active worker, and a spare one
 
     def count() -> int:

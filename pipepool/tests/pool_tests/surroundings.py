@@ -90,10 +90,10 @@ def _limited(which: int, value: int) -> Iterator[None]:
 
 
 def limited_files(_: Path) -> AbstractContextManager[None]:
-    """Leave this process 48 descriptors: for its loop, and for up to three processes a worker."""
+    """Leave this process 24 descriptors: for its loop, and for up to three processes a worker."""
     used = {int(path.name) for path in Path("/proc/self/fd").iterdir()}
-    free = [number for number in range(max(used) + 50) if number not in used]
-    return _limited(resource.RLIMIT_NOFILE, free[48])
+    free = [number for number in range(max(used) + 26) if number not in used]
+    return _limited(resource.RLIMIT_NOFILE, free[24])
 
 
 def limited_file_size(_: Path) -> AbstractContextManager[None]:

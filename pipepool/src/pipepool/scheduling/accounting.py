@@ -59,7 +59,7 @@ class Accounting:
     def finish(self, task: Task, value: Any) -> None:
         """End a task with its result."""
         self.done += 1
-        task.is_ended = True
+        task.is_ended, task.connection = True, None
         try:
             task.future.set_result(value)
         except BaseException:  # noqa: BLE001
@@ -117,7 +117,7 @@ class Accounting:
         """End a task without setting its future."""
         if task.is_ended:
             return
-        task.is_ended = True
+        task.is_ended, task.connection = True, None
         if task.timer is not None:
             task.timer.cancel()
         if outcome == "failed":
