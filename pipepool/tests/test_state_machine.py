@@ -22,11 +22,14 @@ from pool_tests.invariants import DelayedInvariants
 from pool_tests.machine import Machine
 from pool_tests.surroundings import served_manager
 
-pytestmark = pytest.mark.server  # starts worker processes
-
 STEPS = int(os.environ.get("STEPS", "0"))
 SEED = int(os.environ.get("SEED", "0"))
 EACH = 10  # steps of one example
+
+pytestmark = [
+    pytest.mark.server,  # starts worker processes
+    pytest.mark.timeout(max(900, STEPS)),
+]
 
 
 class Pool(Machine):
@@ -85,6 +88,5 @@ def test_no_task_is_lost_or_runs_twice() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(max(900, STEPS))
 def test_no_task_is_lost_or_runs_twice_with_a_random_seed() -> None:
     run(Pool, 2000, random.randrange(1, 2**32))
