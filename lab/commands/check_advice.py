@@ -6,8 +6,9 @@ import random
 
 from lab import corpus
 from lab.commands import command
-from offload.cli import arguments, output
+from offload.cli import output
 from offload.errors import GateError, UsageError
+from offload.options import arguments
 from offload.registry import catalog
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lab.commands import command
-from offload.cli import arguments
 from offload.cli.plan_run import continue_run, start_run
 from offload.cli.program import Exit
 from offload.errors import DisturbedError, GateError, RunError, UsageError
+from offload.options import arguments
 
 if TYPE_CHECKING:
     from offload.bench.planning.plan import Plan

@@ -9,9 +9,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from lab.commands import command
-from offload.cli import arguments, output
+from offload.cli import output
 from offload.cli.plan_run import start_run
 from offload.errors import GateError, RunError
+from offload.options import arguments
 
 if TYPE_CHECKING:
     from lab.pools.hops import Hop

@@ -8,9 +8,9 @@ from dataclasses import replace
 from functools import partial
 
 from lab.commands import command
-from offload.cli import arguments
 from offload.cli.program import Exit
 from offload.errors import GateError, UndecidedError, UsageError
+from offload.options import arguments
 
 LONGEST_SOAK = 600.0  # minutes
 

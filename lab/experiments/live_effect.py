@@ -35,9 +35,9 @@ from offload.bench.records import journal
 from offload.bench.records.record import WINDOW, Record
 from offload.bench.stats import paired_test
 from offload.bench.target import server
-from offload.cli import arguments
 from offload.errors import GateError, UndecidedError
 from offload.loads import Load, Window
+from offload.options import arguments
 from offload.reports.live import launch
 from offload.reports.live.launch import LivePage
 from offload.suites import Case

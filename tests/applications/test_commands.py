@@ -15,8 +15,8 @@ from offload.bench.records import journal
 from offload.bench.records.record import WINDOW
 from offload.bench.target import application_kind
 from offload.bench.trial import builder
-from offload.cli import case_options
 from offload.errors import StartError, UsageError
+from offload.options import case_options
 from offload.suites import Case, Request
 from tests.applications import APPS
 from tests.commands import fab, fab_here, free_port, served

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from offload.cli import arguments
 from offload.errors import UsageError
+from offload.options import arguments
 
 
 @pytest.mark.parametrize(

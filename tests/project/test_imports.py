@@ -47,8 +47,9 @@ MAY_IMPORT = {
     "bench": BASE | {"suites", "loads", "upstream"},
     "documents": BASE,
     "reports": BASE | {"suites", "loads", "bench", "documents"},
-    "studies": BASE | {"suites", "loads", "upstream", "bench", "reports", "documents"},
-    "cli": BASE | {"suites", "loads", "bench", "reports", "studies", "documents"},
+    "options": BASE | {"suites", "loads"},
+    "studies": BASE | {"options", "suites", "loads", "upstream", "bench", "reports", "documents"},
+    "cli": BASE | {"options", "suites", "loads", "bench", "reports", "studies", "documents"},
     "__main__": {"interrupts", "cli"},
 }
 

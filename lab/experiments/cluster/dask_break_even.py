@@ -33,8 +33,8 @@ import psutil
 
 from offload import loads, prctl
 from offload.bench.target import server
-from offload.cli import arguments
 from offload.loads import Load, Window
+from offload.options import arguments
 from offload.reports.tables import text_table
 from offload.reports.tables.text_table import Line
 from offload.suites import Case

@@ -35,7 +35,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lab.experiments.cluster.dask_processes import DaskProcesses
-from offload.cli import arguments
+from offload.options import arguments
 from offload.registry import places
 from offload.reports.tables import text_table
 from offload.reports.tables.text_table import Line

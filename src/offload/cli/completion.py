@@ -136,7 +136,7 @@ def _frameworks() -> list[str]:
 
 def _formats(command: str) -> Sequence[str]:
     if command == "report":
-        from offload.cli.options import REPORT_FORMATS
+        from offload.options import REPORT_FORMATS
 
         return REPORT_FORMATS
     if command in ("compare_runs", "resume"):

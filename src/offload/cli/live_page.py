@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
-from offload.cli import arguments
 from offload.errors import UserError
+from offload.options import arguments
 
 VARIABLE, DEFAULT_MINUTES = "LIVE_MINUTES", "3"
 LONGEST_MINUTES = 24 * 60.0

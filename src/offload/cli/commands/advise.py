@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from offload.cli import live_page, options, usable_cpus
+from offload import options
+from offload.cli import live_page
 from offload.cli.program import command
 from offload.errors import UsageError
+from offload.options import usable_cpus
 from offload.registry import catalog
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ import json
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
-from offload.cli import arguments, live_page, options
+from offload import options
+from offload.cli import live_page
 from offload.cli.answers import print_answer
 from offload.cli.plan_run import (
     check,
@@ -20,6 +21,7 @@ from offload.cli.plan_run import (
 from offload.cli.program import command
 from offload.cli.run_reports import records_of_others
 from offload.errors import RunError, UsageError
+from offload.options import arguments
 from offload.registry import catalog
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from offload.cli import options
+from offload import options
 from offload.cli.answers import print_answer
 from offload.cli.plan_run import start_run, with_load
 from offload.cli.program import command

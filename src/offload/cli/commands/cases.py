@@ -5,11 +5,12 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from offload.cli import arguments, options
+from offload import options
 from offload.cli.answers import print_answer
 from offload.cli.plan_run import show, start_run, with_load
 from offload.cli.program import command
 from offload.errors import UsageError
+from offload.options import arguments
 from offload.registry import catalog, setting_limits
 
 if TYPE_CHECKING:

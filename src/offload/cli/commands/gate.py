@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from offload.cli import arguments, options
+from offload import options
 from offload.cli.answers import print_answer, print_gate
 from offload.cli.plan_run import start_run
 from offload.cli.program import command
 from offload.cli.run_reports import records_of_others
 from offload.errors import UsageError
+from offload.options import arguments
 
 if TYPE_CHECKING:
     from offload.suites import Case

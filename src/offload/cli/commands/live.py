@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from offload.cli import live_page, options
+from offload import options
+from offload.cli import live_page
 from offload.cli.program import command
 from offload.errors import MachineError
 

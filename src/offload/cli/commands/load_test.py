@@ -9,9 +9,10 @@ from time import monotonic
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from offload.cli import arguments, case_options, options
+from offload import options
 from offload.cli.program import command
 from offload.errors import RunError, UsageError
+from offload.options import arguments, case_options
 from offload.registry import bind_address, catalog, host_names
 
 if TYPE_CHECKING:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from offload.cli import arguments, options
+from offload import options
 from offload.cli.program import command
+from offload.options import arguments
 
 
 @command("Maintain")

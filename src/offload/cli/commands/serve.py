@@ -6,9 +6,10 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from offload.cli import arguments, case_options, options
+from offload import options
 from offload.cli.program import command
 from offload.errors import UsageError
+from offload.options import arguments, case_options
 from offload.registry import catalog, places, setting_limits
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import sys
 import textwrap
 from dataclasses import replace
 
-from offload.cli import options
+from offload import options
 from offload.cli.plan_run import show_results, start_run, suite_plan
 from offload.cli.program import command
 from offload.errors import MachineError

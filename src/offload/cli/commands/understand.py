@@ -5,11 +5,13 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 
-from offload.cli import case_options, live_page, options, output, run_reports
+from offload import options
+from offload.cli import live_page, output, run_reports
 from offload.cli.answers import print_answer
 from offload.cli.plan_run import start_run
 from offload.cli.program import command
 from offload.errors import RunError, UsageError
+from offload.options import case_options
 from offload.registry import catalog
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from offload.cli import arguments
 from offload.errors import UsageError
+from offload.options import arguments
 from offload.registry import application, bind_address, catalog, host_names
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from offload.cli import arguments
 from offload.errors import UsageError
+from offload.options import arguments
 from offload.units import percent
 
 

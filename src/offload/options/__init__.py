@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Group, Parameter, Token
 
-from offload.cli import arguments
 from offload.errors import UsageError
+from offload.options import arguments
 from offload.registry import bind_address, setting_limits
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def parse_bind(name: str, text: str) -> str:
 
 def cpu_count(name: str, text: str) -> int | None:
     """Parse a number of CPUs."""
-    from offload.cli import usable_cpus
+    from offload.options import usable_cpus
 
     return usable_cpus.parse(text)
 
@@ -335,7 +335,7 @@ class RequestOptions:
 
     def parse(self) -> Request | None:
         """Return the request; None for the default, `GET /`. Raise UsageError."""
-        from offload.cli import case_options
+        from offload.options import case_options
 
         return case_options.request_of(self.request, self.method, self.body, self.header)
 
@@ -357,7 +357,7 @@ class CaseOptions(RequestOptions):
         """Return the case of a text with this application and request; raise UsageError."""
         from dataclasses import replace
 
-        from offload.cli import case_options
+        from offload.options import case_options
 
         return replace(
             case_options.case(text, self.app, which), path=self.path, request=self.parse()
@@ -398,7 +398,7 @@ class PlacementOptions(HostOptions):
 
     def place(self, one: Case, pin: str = "") -> Case:
         """Return the case with a placement, and the address of its server; raise UsageError."""
-        from offload.cli import case_options
+        from offload.options import case_options
 
         placed = case_options.with_placement(one, self.from_, self.bind, pin)
         if placed.placement.hosts:
