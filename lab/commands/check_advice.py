@@ -24,8 +24,8 @@ def check_advice(functions: str = "", seed: str = "", count: str = "10", repeat:
     The advised set-up and each of fourteen others are measured in a block of the two alone.
     """
     from lab import advice
-    from offload.reports.tables import text_table
-    from offload.reports.tables.text_table import Line
+    from offload.documents import text_table
+    from offload.documents.text_table import Line
     from offload.studies.advise.choice import Question
 
     times = arguments.whole_number("repeat", repeat, 1, 20)

@@ -28,9 +28,9 @@ from pathlib import Path
 from typing import Any
 
 from offload.bench.target import interpreters
+from offload.documents import text_table
+from offload.documents.text_table import Line
 from offload.errors import UsageError, UserError
-from offload.reports.tables import text_table
-from offload.reports.tables.text_table import Line
 from scripts.script import ROOT, run
 from tests.applications import extension
 from tests.applications.seeded import ADVISED, FOLDER, Seeded

@@ -42,6 +42,8 @@ import psutil
 from lab.experiments import private_sshd
 from offload.bench.target import server
 from offload.bench.trial import server_report
+from offload.documents import text_table
+from offload.documents.text_table import Line
 from offload.errors import MachineError
 from offload.loads import Arrivals, Load, hosts
 from offload.loads.engine.shared_state import AgreedTimes
@@ -49,8 +51,6 @@ from offload.loads.hosts import agreed_start, clock_offset, connection
 from offload.loads.hosts.agent import SHARE
 from offload.loads.hosts.merge import HostResult, MergedLoad, merge
 from offload.options import arguments
-from offload.reports.tables import text_table
-from offload.reports.tables.text_table import Line
 from offload.suites import Case
 from scripts.script import ROOT, run
 

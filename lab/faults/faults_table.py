@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
 from lab.faults.lab import ROWS, Finding
-from offload.reports.tables import text_table
-from offload.reports.tables.text_table import Line
+from offload.documents import text_table
+from offload.documents.text_table import Line
 
 HEAD = ("Server", "Promise")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lab.method.method_check import CheckResult
-from offload.reports.tables import text_table
-from offload.reports.tables.text_table import Line
+from offload.documents import text_table
+from offload.documents.text_table import Line
 
 HEAD = ("Check", "Measured", "Required", "Result")
 OUTCOMES = {True: "passed", False: "failed", None: "unknown"}

@@ -15,7 +15,7 @@ from lab.pools.hops import (
     Hop,
 )
 from offload.bench.stats.ratio import Interval
-from offload.reports.tables.text_table import Line, render, wrapped
+from offload.documents.text_table import Line, render, wrapped
 
 HEAD = (
     "Server",

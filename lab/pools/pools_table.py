@@ -8,7 +8,7 @@ from dataclasses import asdict
 from lab.pools import run
 from lab.pools.summary import REFERENCE, Cell
 from offload import units
-from offload.reports.tables.text_table import Line, render, wrapped
+from offload.documents.text_table import Line, render, wrapped
 
 HEAD = ("Pool", "Concurrency", "Tasks/s", "", "p50", "p99", "CPU a task", f"x {REFERENCE}", "")
 STARTS = ("Pool", "Start", "Memory")

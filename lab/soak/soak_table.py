@@ -8,8 +8,8 @@ from dataclasses import asdict
 
 from lab.soak.finding import FLAT, MOST_MB, Count, Finding
 from lab.soak.trend import Trend
-from offload.reports.tables import text_table
-from offload.reports.tables.text_table import Line
+from offload.documents import text_table
+from offload.documents.text_table import Line
 
 HEAD = ("Server", "Requests", "Faults", "Memory, MB/min", "Descriptors", "Threads", "Verdict")
 

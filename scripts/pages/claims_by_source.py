@@ -7,8 +7,8 @@ import textwrap
 from collections.abc import Mapping, Sequence
 
 from offload.bench.claims.evaluate import ClaimVerdict
+from offload.documents import text_table
 from offload.reports.claims import verdicts
-from offload.reports.tables import text_table
 from offload.suites import Audit, Availability, Claim
 
 HEAD = ("Claim", "Published", "Here", "Verdict", "Reason")

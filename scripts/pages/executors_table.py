@@ -17,7 +17,7 @@ from lab.pools import hops_table as hops
 from lab.pools import pools_table as pools
 from lab.pools.hops import Hop
 from lab.pools.summary import Cell
-from offload.reports.tables import text_table
+from offload.documents import text_table
 from scripts.pages.table import main
 from scripts.script import ROOT, run
 

@@ -23,11 +23,11 @@ from offload.bench.stats.paired_test import Verdict
 from offload.bench.target import interpreters
 from offload.bench.telemetry import host
 from offload.cli import plan_run
+from offload.documents import text_table
+from offload.documents.text_table import Line
 from offload.errors import UserError
 from offload.registry import catalog
 from offload.reports.gil import cost as cost_report
-from offload.reports.tables import text_table
-from offload.reports.tables.text_table import Line
 from offload.suites import Case
 from scripts.pages.committed import RUN, gil_effects, measured_where
 from scripts.pages.table import main

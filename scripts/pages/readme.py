@@ -22,6 +22,7 @@ from offload.bench.records import journal
 from offload.bench.stats import paired_test
 from offload.bench.telemetry import host
 from offload.cli import suite_claims
+from offload.documents import text_table
 from offload.errors import GateError
 from offload.registry import catalog
 from offload.reports.gil import effects, effects_svg, on_and_off
@@ -30,7 +31,6 @@ from offload.reports.rows import rows
 from offload.reports.tables import (
     formats,
     measurement,
-    text_table,
 )
 from offload.studies.advise import answer, study
 from offload.suites import tornado

@@ -11,7 +11,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from offload.bench.records.record import Record
-from offload.reports.tables import text_table
+from offload.documents import text_table
 
 JSON = {str: "string", int: "integer", float: "number", bool: "true or false", object: "any value"}
 LEFT_OUT = "environment"  # this field of a record is stored in run.json

@@ -9,9 +9,9 @@ from pathlib import Path
 from lab import corpus as functions
 from offload.cli import commands as registered
 from offload.cli.program import OFFLOAD
+from offload.documents import text_table
 from offload.registry import catalog
 from offload.registry.entries import Entry
-from offload.reports.tables import text_table
 
 
 def commands() -> str:

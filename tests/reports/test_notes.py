@@ -8,11 +8,12 @@ import pytest
 
 from offload.bench.analysis import machine_speed
 from offload.bench.records.record import TEST, Record
+from offload.documents import text_table
 from offload.registry import catalog
 from offload.reports import notes, variables
 from offload.reports.results_txt import tables
 from offload.reports.rows import rows
-from offload.reports.tables import measurement, text_table
+from offload.reports.tables import measurement
 from tests.records import changed
 from tests.reports.test_tables import PROCESSES, RECORD, effects, windows
 

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 
 from offload.bench.records.record import LONG, TEST, WINDOW, Record
+from offload.documents import text_table
 from offload.flags import CANNOT_LOAD, Problem
 from offload.reports import json_rows, warnings
 from offload.reports.gil import effects as gil
 from offload.reports.results_txt import results_txt, shortened, tables
 from offload.reports.rows import Row, rows
-from offload.reports.tables import formats, text_table
+from offload.reports.tables import formats
 from tests.records import changed, record_of
 
 RECORD = record_of(

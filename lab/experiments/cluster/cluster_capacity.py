@@ -35,10 +35,10 @@ from lab.experiments.cluster.cluster_simulation import Cluster, Costs
 from lab.experiments.cluster.dask_processes import DaskProcesses
 from offload import cores, prctl
 from offload.bench.telemetry import host
+from offload.documents import text_table
+from offload.documents.text_table import Line
 from offload.errors import UsageError
 from offload.registry import places
-from offload.reports.tables import text_table
-from offload.reports.tables.text_table import Line
 from offload.units import number, percent, seconds
 from scripts.pages.table import between
 from scripts.script import ROOT, run

@@ -33,10 +33,10 @@ import psutil
 
 from offload import loads, prctl
 from offload.bench.target import server
+from offload.documents import text_table
+from offload.documents.text_table import Line
 from offload.loads import Load, Window
 from offload.options import arguments
-from offload.reports.tables import text_table
-from offload.reports.tables.text_table import Line
 from offload.suites import Case
 from offload.units import number, seconds
 from scripts.script import run

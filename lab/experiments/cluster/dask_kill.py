@@ -35,10 +35,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lab.experiments.cluster.dask_processes import DaskProcesses
+from offload.documents import text_table
+from offload.documents.text_table import Line
 from offload.options import arguments
 from offload.registry import places
-from offload.reports.tables import text_table
-from offload.reports.tables.text_table import Line
 from scripts.script import ROOT, run
 
 TASK = f"{Path(__file__).with_name('dask_tasks.py')}:charge"

@@ -12,8 +12,9 @@ from offload.bench.experiments.paired import ComparedCases
 from offload.bench.records.record import Record
 from offload.bench.records.run_records import RunRecords
 from offload.bench.stats import paired_test
+from offload.documents import text_table
 from offload.reports import warnings
-from offload.reports.tables import labels, text_table
+from offload.reports.tables import labels
 
 RUNS = ("compare", "gil")  # suites of runs that compare the first two cases of the plan
 

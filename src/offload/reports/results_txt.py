@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from offload.bench.records.record import LONG, TEST, Record
+from offload.documents import text_table
 from offload.reports import comparison, notes, provenance, variables, warnings
 from offload.reports.gil import effects, on_and_off
 from offload.reports.rows import Row, rows
@@ -14,7 +15,6 @@ from offload.reports.tables import (
     labels,
     measurement,
     summary,
-    text_table,
     wide,
 )
 

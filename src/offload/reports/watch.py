@@ -22,8 +22,8 @@ from offload.bench.watch.summary import (
     Summary,
 )
 from offload.bench.watch.watch import ProcessReading, Reading, Watch
-from offload.reports.tables import text_table
-from offload.reports.tables.text_table import Line
+from offload.documents import text_table
+from offload.documents.text_table import Line
 from offload.units import percent
 
 UNKNOWN = "-"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from offload.bench.records.record import Record
+from offload.documents import text_table
 from offload.reports.rows import Row, rows
-from offload.reports.tables import text_table
 from offload.reports.tables.formats import rate
 from offload.reports.tables.labels import label
 from offload.suites import Claim

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from offload.bench.claims.evaluate import ClaimVerdict
-from offload.reports.tables import text_table
-from offload.reports.tables.text_table import Line
+from offload.documents import text_table
+from offload.documents.text_table import Line
 
 HEAD = ("Suite", "Claim", "Published", "Here", "Verdict")
 

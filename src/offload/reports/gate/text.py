@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from offload.bench.experiments.gate import GateResult
+from offload.documents import text_table
+from offload.documents.text_table import Line
 from offload.errors import escaped
 from offload.reports.gate import sentences
-from offload.reports.tables import text_table
-from offload.reports.tables.text_table import Line
 
 
 def text(found: GateResult) -> str:

@@ -12,12 +12,13 @@ from offload.bench.analysis.comparison import Comparison
 from offload.bench.records.record import TEST, Record
 from offload.bench.stats import paired_test
 from offload.bench.stats.paired_test import Verdict
+from offload.documents import text_table
+from offload.documents.text_table import Line
 from offload.errors import UserError
 from offload.registry import catalog
 from offload.reports import provenance
 from offload.reports.rows import Row
-from offload.reports.tables import formats, labels, text_table
-from offload.reports.tables.text_table import Line
+from offload.reports.tables import formats, labels
 
 AT_CEILING = 0.95  # share of the ceiling, above which the pool is the limit
 HEAD = ("Task", "GIL held", "Threads", "Processes", "Processes : threads")

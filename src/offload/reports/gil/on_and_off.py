@@ -10,10 +10,11 @@ from offload.bench.analysis import comparison
 from offload.bench.analysis.comparison import Comparison
 from offload.bench.records.record import Record
 from offload.bench.stats import paired_test
+from offload.documents import text_table
+from offload.documents.text_table import Line
 from offload.reports import provenance
 from offload.reports.rows import Row
-from offload.reports.tables import formats, text_table
-from offload.reports.tables.text_table import Line
+from offload.reports.tables import formats
 
 HEAD = ("Server, task", "Workers", "GIL on", "GIL off", "off : on", "Memory")
 DEFINITIONS = (

@@ -8,6 +8,7 @@ from offload import units
 from offload.bench.claims.evaluate import ClaimVerdict
 from offload.bench.experiments.gate import GatedCase
 from offload.bench.stats import non_inferiority, paired_test
+from offload.documents import text_table
 from offload.reports.claims import verdicts
 from offload.reports.comparison import RunComparison
 from offload.reports.gate import sentences
@@ -29,7 +30,7 @@ from offload.reports.pictures.drawing import Picture
 from offload.reports.pictures.shapes import STROKE
 from offload.reports.pictures.style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED
 from offload.reports.rows import Row
-from offload.reports.tables import formats, labels, text_table
+from offload.reports.tables import formats, labels
 from offload.units import seconds
 
 MOST_BANDS = 80  # rows in a picture: with more rows, only the table is shown

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from offload.documents import text_table
 from offload.reports.gil import effects, effects_svg
 from offload.reports.html import answer
 from offload.reports.html.parts import Cell, Panel, Section, number, table, text
@@ -19,7 +20,7 @@ from offload.reports.pictures.bands import Band, Bands, Key, Line, Mark
 from offload.reports.pictures.drawing import Picture
 from offload.reports.pictures.style import PALETTE, SHAPES
 from offload.reports.rows import Row
-from offload.reports.tables import formats, labels, text_table
+from offload.reports.tables import formats, labels
 from offload.units import percent
 
 MOST_LINES = 160  # lines in a picture: with more values, only the table is shown

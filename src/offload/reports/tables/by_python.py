@@ -7,10 +7,11 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from offload.bench.records.record import Record
+from offload.documents import text_table
 from offload.flags import CANNOT_LOAD
 from offload.reports import provenance
 from offload.reports.rows import Row
-from offload.reports.tables import formats, labels, text_table
+from offload.reports.tables import formats, labels
 
 GIL_ON = "GIL on"
 MOST = 50  # characters of a case

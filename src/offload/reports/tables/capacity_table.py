@@ -15,9 +15,9 @@ from offload.bench.analysis.latency_capacity import (
     Step,
 )
 from offload.bench.records.record import Record
+from offload.documents import text_table
+from offload.documents.text_table import Line
 from offload.reports import warnings
-from offload.reports.tables import text_table
-from offload.reports.tables.text_table import Line
 from offload.units import number, percent, seconds
 
 

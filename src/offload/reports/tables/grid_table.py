@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 from offload.bench.experiments.sweep import NEARLY_HIGHEST, Grid, Size
+from offload.documents import text_table
+from offload.documents.text_table import Line
 from offload.reports import warnings
-from offload.reports.tables import text_table
-from offload.reports.tables.text_table import Line
 from offload.units import percent
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from offload.bench.records.record import Record
-from offload.reports.tables import text_table
+from offload.documents import text_table
 from offload.suites import Request
 
 COMMAND = "run_server:"

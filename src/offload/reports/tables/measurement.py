@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from offload.bench.records.record import Record
 from offload.bench.telemetry.host import sentence
+from offload.documents import text_table
 from offload.reports import provenance
 from offload.reports.rows import Row
-from offload.reports.tables import text_table
 
 
 def conditions(rows: Sequence[Row]) -> str:

@@ -6,9 +6,9 @@ import json
 
 from offload.bench.experiments.sweep import NEARLY_HIGHEST, Sweep
 from offload.bench.stats.models import scaling
+from offload.documents import text_table
+from offload.documents.text_table import Line
 from offload.reports import warnings
-from offload.reports.tables import text_table
-from offload.reports.tables.text_table import Line
 from offload.units import percent
 
 

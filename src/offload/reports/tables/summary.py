@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from offload.documents import text_table
+from offload.documents.text_table import Line
 from offload.reports.rows import Row
-from offload.reports.tables import formats, labels, text_table
-from offload.reports.tables.text_table import Line
+from offload.reports.tables import formats, labels
 
 LABEL = "Server,task"
 DEFINITIONS = {

@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from offload.bench.stats.ratio import Interval
-from offload.documents import Chart, Curve, Document, Paragraph, Spot
+from offload.documents import Chart, Curve, Document, Paragraph, Spot, text_table
+from offload.documents.text_table import Line
 from offload.flags import Flag
 from offload.registry import catalog
-from offload.reports.tables import text_table
 from offload.reports.tables.formats import number
-from offload.reports.tables.text_table import Line
 from offload.studies.advise import deployment
 from offload.studies.advise.application import Application
 from offload.studies.advise.choice import (

@@ -8,8 +8,8 @@ import textwrap
 from pathlib import Path
 
 from offload.bench.target import interpreters
+from offload.documents.text_table import UNBREAKABLE
 from offload.registry import application, catalog
-from offload.reports.tables.text_table import UNBREAKABLE
 from offload.studies.advise.evidence import Setup
 from offload.suites import Case
 

@@ -15,9 +15,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from offload.documents import text_table
 from offload.errors import UsageError
 from offload.registry import catalog, entries, inputs, requirements
-from offload.reports.tables import text_table
 from offload.studies.advise.handlers import _function, _program
 from offload.studies.advise.handlers._program import Plan
 
