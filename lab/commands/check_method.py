@@ -42,10 +42,10 @@ def check_method(blocks: str = "60", rounds: str = "", run: str = "") -> None:
         if planned.suite != method_check.SUITE:
             fix = f"use offload resume {folder.name}"
             raise UsageError(f"{folder.name} is a run of {planned.suite}, not of check_method", fix)
-        continue_run(planned, folder, is_reported=False)
+        continue_run(planned, folder)
     else:
         planned = method_check.blocks_plan(count)
-        folder, _ = start_run(planned, is_reported=False)
+        folder, _ = start_run(planned)
     try:
         method_check.measure_alone(folder, alone)
     except KeyboardInterrupt:

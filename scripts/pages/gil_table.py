@@ -15,9 +15,7 @@ from typing import Any
 
 from lab import DATA
 from offload import upstream
-from offload.bench.experiments import gil_cost, paired
-from offload.bench.experiments.direct_calls import direct
-from offload.bench.experiments.speed_up import speed_ups
+from offload.bench.experiments import paired
 from offload.bench.stats.models.gil import cost
 from offload.bench.stats.paired_test import Verdict
 from offload.bench.target import interpreters
@@ -27,7 +25,9 @@ from offload.documents import text_table
 from offload.documents.text_table import Line
 from offload.errors import UserError
 from offload.registry import catalog
-from offload.reports.gil import cost as cost_report
+from offload.studies.gil import cost as gil_cost
+from offload.studies.gil import document as cost_report
+from offload.studies.gil.direct_calls import direct, speed_ups
 from offload.suites import Case
 from scripts.pages.committed import RUN, gil_effects, measured_where
 from scripts.pages.table import main
@@ -74,7 +74,7 @@ def _measure(task: str) -> Values:
     folder, records = plan_run.start_run(plan)
     measured = gil_cost.measure_direct(threads, WORKERS)
     found = gil_cost.evaluate(threads, processes, records, folder, measured)
-    facts = json.loads(cost_report.as_json(found))
+    facts = cost_report.values(found)
     for flag in facts["flags"]:
         print(f"  warning: {flag}", file=sys.stderr)
     print(f"  records: {found.cases.folder}", file=sys.stderr)

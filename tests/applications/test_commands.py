@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from offload.bench.experiments import sweep
 from offload.bench.planning import plan, plan_file
 from offload.bench.planning.blocks import Block
 from offload.bench.records import journal
@@ -17,6 +16,7 @@ from offload.bench.target import application_kind
 from offload.bench.trial import builder
 from offload.errors import StartError, UsageError
 from offload.options import case_options
+from offload.studies.scale import sweep
 from offload.suites import Case, Request
 from tests.applications import APPS
 from tests.commands import fab, fab_here, free_port, served

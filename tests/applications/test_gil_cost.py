@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,13 +10,14 @@ import pytest
 
 from offload.bench.analysis import gil
 from offload.bench.analysis.comparison import Comparison
-from offload.bench.experiments import gil_cost
-from offload.bench.experiments.gil_cost import GilCost
 from offload.bench.experiments.paired import ComparedCases
 from offload.bench.records.application import Application, Route
 from offload.bench.stats import paired_test
 from offload.bench.stats.paired_test import Verdict
-from offload.reports.gil import cost as report
+from offload.documents.text import render
+from offload.studies.gil import cost as gil_cost
+from offload.studies.gil import document as report
+from offload.studies.gil.cost import GilCost
 from offload.suites import Case, Request
 from tests.applications import APPS
 from tests.records import changed, record_of
@@ -25,6 +25,10 @@ from tests.records import changed, record_of
 RECORD = record_of("run", "gunicorn_gthread", "app=shop:app", 8, "run_server", "2026-01-01")
 ONE = Case("threads", "app=pure:wsgi", users=8, path=str(APPS), request=Request("/cpu"))
 FASTER = Verdict(paired_test.FASTER, 2.0, 1.9, 2.1, 5, 0, 0.001)
+
+
+def text_of(found: GilCost) -> str:
+    return render(report.document(found), width=10_000)
 
 
 def found(kind: str, verdict: Verdict = FASTER, **values: Any) -> GilCost:
@@ -58,14 +62,14 @@ def test_one_process_is_compared_with_several(app: str, servers: Any, settings: 
 
 
 def test_the_figures_of_direct_calls_are_left_out() -> None:
-    text, values = report.text(found("wsgi")), json.loads(report.as_json(found("wsgi")))
+    text, values = text_of(found("wsgi")), report.values(found("wsgi"))
     assert "S threads" not in text and "C direct" not in text and "switches" not in text
     assert "4 workers" in text and "1 - threads / processes, rates over HTTP" in text
     assert values["workers"] == 4
     unknown = ("s_threads", "s_processes", "switches", "cost_direct")
     assert [values[key] for key in unknown] == [None] * 4
     assert values["cost"] == 0.5
-    assert "1 - one process / 4 processes" in report.text(found("asgi"))
+    assert "1 - one process / 4 processes" in text_of(found("asgi"))
 
 
 @pytest.mark.parametrize(
@@ -113,4 +117,4 @@ def test_the_figures_of_direct_calls_are_left_out() -> None:
 def test_the_advice_follows_from_the_figures(
     kind: str, verdict: Verdict, values: dict[str, Any], sentence: str
 ) -> None:
-    assert sentence in report.text(found(kind, verdict, **values))
+    assert sentence in text_of(found(kind, verdict, **values))

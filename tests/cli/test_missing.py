@@ -92,7 +92,7 @@ def test_a_suite_without_its_packages_ends_in_one_line_with_the_command() -> Non
         unavailable("sha256_sync", MachineError("b needs y", "make suites")),
     ]
     with pytest.raises(RunError, match=r"^no row has figures: a needs x: make suites$"):
-        plan_run.show(records, "text")
+        plan_run.show_results(records, "text")
     other = unavailable("noop_sync", MachineError("no Python", "get one"))
     with pytest.raises(RunError, match="each row has its problem"):
-        plan_run.show([*records, other], "text")
+        plan_run.show_results([*records, other], "text")

@@ -10,6 +10,7 @@ from offload.cli import commands, program
 from offload.cli.fab import commands_of
 from offload.cli.program import OFFLOAD
 from offload.errors import UsageError
+from offload.studies import measure
 from tests import ROOT
 from tests.commands import FAB, fab_here, offload_here
 
@@ -80,12 +81,13 @@ def test_a_spelling_of_offload_becomes_values(
     ],
 )
 def test_options_may_have_dashes_or_not(words: list[str], expected: dict[str, object]) -> None:
-    assert called(words) == [("measure", {"case": "3/x", **expected})]
+    [(name, found)] = called(words)
+    assert (name, found["given"]) == ("measure", measure.Options("3/x", **expected))  # type: ignore[arg-type]
 
 
 def test_groups_of_options_are_built_from_their_words() -> None:
     [(_, found)] = called(["measure", "uvicorn", "app=shop:app", "--request=/q", "from=a+b"])
-    served, placed = found["served"], found["placed"]
+    served, placed = found["given"].served, found["given"].placed
     assert (served.app, served.request, placed.from_) == ("shop:app", "/q", "a+b")
 
 

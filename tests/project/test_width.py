@@ -11,6 +11,7 @@ from offload.bench.records import journal
 from offload.bench.telemetry import noise
 from offload.bench.telemetry.noise import Noise
 from offload.registry import catalog
+from offload.studies import studies
 from tests import ROOT
 from tests.commands import fab_here
 
@@ -23,8 +24,8 @@ WIDER = {
 
 
 def commands() -> list[str]:
-    """Name the commands, as their files decorate them."""
-    found = []
+    """Name the commands, as their files decorate them, and the studies."""
+    found = [*studies()]
     for path in sorted((ROOT / "src" / "offload" / "cli").glob("**/*.py")):
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.FunctionDef) and node.decorator_list:

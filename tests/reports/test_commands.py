@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
 from offload.bench.planning.plan import Plan
+from offload.bench.records import journal
 from offload.bench.records.record import Record
 from offload.cli.commands import benchmark, start
 from offload.registry import catalog
@@ -27,8 +29,10 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[Record]:
     """Replace every run by RUN, or by what a test puts into this list."""
     records = [*RUN]
 
-    def start_run(plan: Plan, is_live: bool = False) -> tuple[None, list[Record]]:
-        return None, [changed(record, suite=plan.suite) for record in records]
+    def start_run(plan: Plan, is_live: bool = False) -> tuple[Path, list[Record]]:
+        folder, found = journal.new_run(plan.suite), [changed(r, suite=plan.suite) for r in records]
+        journal.append(folder, *found)
+        return folder, found
 
     for module in (benchmark, start):
         monkeypatch.setattr(module, "start_run", start_run)
@@ -39,7 +43,8 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[Record]:
 @pytest.mark.usefixtures("measured")
 def test_json_is_one_object_by_the_schema(words: str) -> None:
     completed = fab_here(f"{words}{',' if ':' in words else ':'}format=json")
-    assert (completed.returncode, completed.stderr) == (0, "")
+    assert (completed.returncode, completed.stderr.count("\n")) == (0, 1)
+    assert completed.stderr.startswith("report: ")
     found = json.loads(completed.stdout)
     jsonschema.validate(found, SCHEMA)
     assert [(effect["task"], effect["verdict"]) for effect in found["effects"]] == [
@@ -77,7 +82,8 @@ def test_json_of_runs_without_figures_is_printed_before_the_error(measured: list
     measured[:] = [AWAY]
     for words in ("run_suite:all", "run_suite:granian", "quick:"):
         completed = fab_here(f"{words},format=json".replace(":,", ":"))
-        assert (completed.returncode, completed.stderr.count("\n")) == (5, 1)
+        assert completed.returncode == 5
+        assert completed.stderr.splitlines()[-1].startswith("error: ")
         found = json.loads(completed.stdout)
         for each in found if isinstance(found, list) else [found]:
             assert [row["rate"] for row in each["rows"]] == [None]

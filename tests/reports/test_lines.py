@@ -12,14 +12,16 @@ import pytest
 
 from offload.bench.analysis.comparison import Comparison
 from offload.bench.claims.evaluate import ClaimVerdict
-from offload.bench.experiments import sweep
 from offload.bench.experiments.paired import ComparedCases
 from offload.bench.records.record import LONG, TEST, WINDOW
 from offload.bench.stats import paired_test
+from offload.documents.text import render
 from offload.reports import comparison, json_rows, warnings
 from offload.reports.claims import capacity_checks, verdicts
 from offload.reports.rows import Row, rows
-from offload.reports.tables import formats, measurement, scaling_table, summary, wide
+from offload.reports.tables import formats, measurement, summary, wide
+from offload.studies import compare
+from offload.studies.scale import curve, sweep
 from offload.suites import Case
 from tests.records import changed, record_of
 from tests.reports.test_tables import AWAY, RECORD, windows
@@ -38,6 +40,10 @@ WORKERS = (1, 2, 4, 8, 16, 32)
 
 def cells(line: str) -> list[str]:
     return [cell.strip() for cell in line.split("  ") if cell.strip()]
+
+
+def text_of(found: ComparedCases) -> str:
+    return render(compare.STUDY.document(found))
 
 
 def compared_by(*rates: tuple[float, float], **changes: Any) -> ComparedCases:
@@ -219,16 +225,15 @@ def test_json_has_each_figure_under_its_name() -> None:
     assert json.loads(json_rows.as_json(late))[0]["response_at_least_s"] == 20.0
 
 
-def test_a_comparison_prints_verdict_ratio_rates_and_records() -> None:
+def test_a_comparison_prints_verdict_ratio_and_rates() -> None:
     found = compared_by((10.0, 12.0), (10.2, 12.0), (9.9, 11.9))
-    assert comparison.text(found).splitlines() == [
+    assert text_of(found).splitlines() == [
         "faster: 4/noop_sync is faster than 3/noop_sync",
         "ratio 1.193, 95 % interval 1.154 to 1.233, 3 rounds",
         "3/noop_sync: 10.03/s",
         "4/noop_sync: 11.97/s",
-        "records: /a",
     ]
-    values = json.loads(comparison.as_json(found))
+    values = comparison.as_dict(found)
     assert values.pop("rates") == pytest.approx([10.0326, 11.9666], abs=1e-4)
     ratios = values.pop("ratio"), values.pop("ratio_low"), values.pop("ratio_high")
     assert ratios == pytest.approx((1.1928, 1.15354, 1.23334), abs=1e-4)
@@ -246,10 +251,9 @@ def test_the_ratio_of_a_slower_case_is_at_most_what_the_load_tool_let_the_faster
 
 
 def test_a_comparison_without_pairs_has_no_ratio_and_no_rates() -> None:
-    assert comparison.text(compared_by()).splitlines()[1:] == [
+    assert text_of(compared_by()).splitlines()[1:] == [
         "3/noop_sync: no rate",
         "4/noop_sync: no rate",
-        "records: /a",
     ]
 
 
@@ -257,12 +261,11 @@ def test_an_unresolved_comparison_reports_how_many_rounds_are_needed() -> None:
     found = compared_by((10.0, 10.2), (10.2, 10.0), (10.0, 10.6), flags=("others: 9 %", "x: y"))
     more = found.comparison.verdict.more_pairs
     assert more
-    lines = comparison.text(found).splitlines()
+    lines = text_of(found).splitlines()
     assert lines[4:] == [
         f"about {more} more rounds are needed for a verdict at this noise",
         "others: 9 % (6 of 6 windows)",
         "x: y (6 of 6 windows)",
-        "records: /a",
     ]
 
 
@@ -304,31 +307,36 @@ def test_an_outlier_is_reported_with_its_round() -> None:
 
 
 def test_a_knee_reports_where_more_workers_stop_helping() -> None:
-    text = scaling_table.text(swept(*((n, min(n / 0.05, 160)) for n in WORKERS))).splitlines()
-    assert cells(text[0]) == ["workers", "Rate", "Interval", "knee"]
-    assert cells(text[5]) == ["8", "160.00/s", "+-3.6 %", "160.00/s"]
-    assert text[-2:] == [
+    found = curve.document(swept(*((n, min(n / 0.05, 160)) for n in WORKERS)))
+    assert found.head == ("workers", "Rate", "Interval", "knee")
+    assert found.rows[3] == ("8", "160.00/s", "+-3.6 %", "160.00/s")
+    assert found.headline == (
         "Highest rate: 160.00/s with 8 workers; larger numbers do not raise it. This is not "
-        "certain: the rates have intervals of +-4 %.",
+        "certain: the rates have intervals of +-4 %."
+    )
+    [model] = found.paragraphs
+    assert model.sentences == (
         "Model: the rate rises up to a knee at 8.0 workers, at most 0.0 % off.",
-    ]
-    line = scaling_table.text(swept(*((n, n * 10) for n in WORKERS)))
-    assert "workers, the most that were measured: more may be faster. This is not certain" in line
-    assert line.endswith("\nModel: no knee within the measured workers, at most 0.0 % off.")
+    )
+    [chart] = found.charts
+    assert (len(chart.spots), chart.rule) == (len(WORKERS), pytest.approx(8, abs=0.1))
+    rising, model_of_it = curve.sentences(swept(*((n, n * 10) for n in WORKERS)))
+    assert "workers, the most that were measured: more may be faster. This is not" in rising
+    assert model_of_it == "Model: no knee within the measured workers, at most 0.0 % off."
 
 
 def test_a_usl_reports_contention_coherency_and_peak() -> None:
     def rate(n: int, kappa: float) -> float:
         return 120 * n / (1 + 0.04 * (n - 1) + kappa * n * (n - 1))
 
-    curve = swept(*((n, rate(n, 0.003)) for n in WORKERS))
-    assert scaling_table.text(curve).splitlines()[-1] == (
+    usl = swept(*((n, rate(n, 0.003)) for n in WORKERS))
+    assert curve.sentences(usl)[-1] == (
         "Model: USL with contention 0.0400, coherency 0.003000, peak at 17.9 workers, "
         "at most 0.0 % off."
     )
-    flat = scaling_table.text(swept(*((n, rate(n, 0.0001)) for n in WORKERS))).splitlines()[-1]
+    flat = curve.sentences(swept(*((n, rate(n, 0.0001)) for n in WORKERS)))[-1]
     assert "coherency 0.000100, no peak within the measured workers" in flat
-    values = json.loads(scaling_table.as_json(curve))
+    values = curve.values(usl)
     assert (values["over"], values["model"], values["refused"]) == ("workers", "usl", None)
     assert (values["peak"], values["residual"]) == pytest.approx((17.889, 0), abs=1e-3)
     assert [point["workers"] for point in values["points"]] == list(WORKERS)
@@ -338,10 +346,10 @@ def test_a_usl_reports_contention_coherency_and_peak() -> None:
 
 def test_a_disturbed_sweep_has_no_verdict() -> None:
     found = swept(*((n, min(n / 0.05, 160)) for n in WORKERS), others_cpu=0.5)
-    line = scaling_table.text(found).splitlines()[-1]
+    [line] = curve.sentences(found)
     assert line.startswith("No verdict: disturbed: other processes used 50 % of the machine's CPU")
-    assert "Highest rate" not in scaling_table.text(found)
-    assert json.loads(scaling_table.as_json(found))["disturbed"] in line
+    assert not curve.document(found).has_verdict
+    assert curve.values(found)["disturbed"] in line
 
 
 @pytest.mark.parametrize(
@@ -358,32 +366,27 @@ def test_a_disturbed_sweep_has_no_verdict() -> None:
 )
 def test_a_sweep_reports_the_number_that_is_enough(rates: tuple[float, ...], expected: str) -> None:
     found = swept(*zip(WORKERS, rates, strict=False))
-    assert scaling_table.sentences(found)[0].startswith(expected)
+    assert curve.sentences(found)[0].startswith(expected)
 
 
 def test_a_number_without_a_rate_is_not_called_unmeasured() -> None:
     found = swept((1, 98.0), (2, 196.0))
     failed = replace(found, points=(*found.points, (16, replace(found.points[0][1], value=None))))
-    assert "with 2 workers; larger numbers have no rate. This" in scaling_table.sentences(failed)[0]
+    assert "with 2 workers; larger numbers have no rate. This" in curve.sentences(failed)[0]
     exact = tuple((n, replace(estimate, half_width=0.01)) for n, estimate in found.points)
-    assert scaling_table.sentences(replace(found, points=exact))[0].endswith("may be faster.")
+    assert curve.sentences(replace(found, points=exact))[0].endswith("may be faster.")
 
 
 def test_too_few_points_have_no_model_and_report_it() -> None:
     few = swept(*((n, n * 10.0) for n in WORKERS[:4]))
-    assert cells(scaling_table.text(few).splitlines()[0]) == [
-        "workers",
-        "Rate",
-        "Interval",
-        "Model",
-    ]
-    assert cells(scaling_table.text(few).splitlines()[2]) == ["1", "10.00/s", "+-3.6 %", "-"]
+    found = curve.document(few)
+    assert found.head == ("workers", "Rate", "Interval", "Model")
+    assert found.rows[0] == ("1", "10.00/s", "+-3.6 %", "-")
     reason = "4 different numbers: a model needs 6 or more"
-    assert scaling_table.text(few).splitlines()[-1] == f"No model: {reason}."
-    assert "Highest rate: 80.00/s with 8 workers, the most that were measured" in (
-        scaling_table.text(few)
-    )
-    values = json.loads(scaling_table.as_json(few))
+    highest, model = curve.sentences(few)
+    assert model == f"No model: {reason}."
+    assert highest.startswith("Highest rate: 80.00/s with 8 workers, the most that were measured")
+    values = curve.values(few)
     assert (values["model"], values["peak"], values["refused"]) == (None, None, reason)
 
 

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from offload.cli import answers, output
-from offload.cli.plan_run import write_report
+from offload.cli import output
+from offload.cli.answers import write_report
 from offload.cli.program import Exit
 from offload.errors import UserError
+from offload.studies import check_disturbance
 
 if TYPE_CHECKING:
     from offload.studies.advise.answer import Answer
@@ -46,12 +47,9 @@ def advise(
 
 
 def show(found: Answer, folder: Path, style: str, handler: Handler | None = None) -> None:
-    """Print an answer, and save its document."""
-    from offload import documents
-    from offload.bench.records import journal
+    """Print an answer."""
     from offload.studies.advise import answer
 
-    journal.replace(folder / documents.FILE, documents.as_json(answer.document(found)))
     is_json = style == "json"
     print(
         answer.as_json(found, handler) if is_json else answer.text(found, folder, handler),
@@ -63,7 +61,7 @@ def check(found: Answer) -> None:
     """Raise the error with the exit code of an answer, if that is not 0."""
     if found.is_interrupted:
         raise Exit("interrupted: the answer is from the measurements until then", code=130)
-    answers.check_disturbance(found.disturbed)
+    check_disturbance(found.disturbed)
 
 
 def _handler(code: str, found: Answer) -> tuple[Handler | None, UserError | None]:

@@ -1,65 +1,98 @@
-"""Print the answer of a finished run: a comparison, a scaling curve, a GIL cost, or its tables.
+"""Print the answer of a finished run, and write its report.
 
-The plan determines the kind of answer, so a resumed run has the same output as its first command.
+The plan names the study, so a resumed run has the same output as its first command. Runs of
+suites, gates and advice are not studies yet: `OTHERS` has their answers.
 """
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from offload.cli import plan_run, run_reports
-from offload.errors import DisturbedError, GateError, RunError, UndecidedError
-from offload.registry.application import is_application
+from offload.cli import live_page, output, plan_run, run_reports
+from offload.errors import GateError, UndecidedError, UserError
+from offload.registry import places
+from offload.studies import Run, Study, studies
 
 if TYPE_CHECKING:
     from offload.bench.experiments.gate import GateResult
     from offload.bench.planning.plan import Plan
     from offload.bench.records.record import Record
-    from offload.flags import Flag
+    from offload.documents import Document
 
 
 def print_answer(plan: Plan, folder: Path, records: Sequence[Record], format: str) -> None:  # noqa: A002
-    """Print the answer of a finished run as text or JSON; raise RunError if it has no figures."""
-    printers: dict[str, Callable[[Plan, Path, Sequence[Record], str], None]] = {
-        "advise": _advice,
-        "compare": _comparison,
-        "gil": _gil_cost,
-        "scale": _scaling,
-        "capacity": _capacity,
-        "gate": _gate,
-    }
-    if plan.suite in printers:
-        printers[plan.suite](plan, folder, records, format)
-    elif plan.suite == "measure":
-        plan_run.show(records, format)
+    """Print the answer of a finished run as text or JSON; raise the error of its exit code."""
+    run = Run(folder, plan, records)
+    if plan.suite in studies():
+        _print_study(studies()[plan.suite], run, format)
+        return
+    write_report(folder)
+    OTHERS.get(plan.suite, _suite)(run, format)
+
+
+def _print_study(study: Study[Any, Any], run: Run, format: str) -> None:  # noqa: A002
+    from offload.documents import text
+    from offload.reports.printable import printable
+
+    study.complete(run, output.print_progress)
+    write_report(run.folder)
+    result = study.result(run)
+    if format == "json":
+        print(json.dumps(study.values(result), indent=2))
     else:
-        plan_run.show_results(records, format)
+        print(printable(f"{text.render(study.document(result))}\nRecords: {run.folder}"))
+    study.check(result)
 
 
-def _comparison(plan: Plan, folder: Path, records: Sequence[Record], style: str) -> None:
-    from offload.bench.experiments import paired
-    from offload.reports import comparison
+def write_report(folder: Path) -> None:
+    """Write a run's report.html and print its path; a failure is a warning in one line."""
+    try:
+        from offload.reports.html import report_file
 
-    one, other = plan.cases
-    result = paired.evaluate(one, other, records, folder)
-    print(comparison.as_json(result) if style == "json" else comparison.text(result))
-    check_disturbance(result.comparison.disturbed)
-
-
-def check_disturbance(disturbed: Flag | None) -> None:
-    """Raise DisturbedError if other processes disturbed a measurement."""
-    if disturbed is not None:
-        raise DisturbedError("no verdict", disturbed.remedy)
+        print(f"report: {report_file.write([folder], documents([folder]))}", file=sys.stderr)
+    except Exception as error:  # noqa: BLE001 - a run must not fail because of its report
+        what = " ".join(str(error).split()) or type(error).__name__
+        print(f"warning: no report.html: {what}", file=sys.stderr)
 
 
-def _gate(plan: Plan, folder: Path, records: Sequence[Record], style: str) -> None:
-    from offload.bench.experiments import gate
+def open_report(folders: Sequence[Path], is_opened: bool) -> None:
+    """Write the report of runs in HTML, print its path, and open it; raise UserError."""
+    from offload.reports.html import report_file
 
-    with run_reports.records_of_others(folder.name):
-        print_gate(gate.evaluate(plan, records, folder), style)
+    written = report_file.write(folders, documents(folders))
+    print(written)
+    if is_opened and not live_page.open_in_browser(written.absolute().as_uri()):
+        print(f"warning: no browser was found: open {written} in one", file=sys.stderr)
+
+
+def documents(folders: Sequence[Path]) -> Mapping[Path, Document]:
+    """Return the documents of runs of studies and of advice, by folder."""
+    with places.full_names():
+        known = {folder: _document(folder) for folder in folders}
+    return {folder: found for folder, found in known.items() if found is not None}
+
+
+def _document(folder: Path) -> Document | None:
+    from offload.bench.planning import plan_file, planned_records
+    from offload.documents import Document
+    from offload.studies.advise import answer
+    from offload.studies.advise import study as advice
+
+    if (plan := plan_file.find(folder)) is None:
+        return None
+    run = Run(folder, plan, planned_records.read(folder, plan))
+    try:
+        if (study := studies().get(plan.suite)) is not None:
+            return study.document(study.result(run))
+        if plan.suite == ADVISE:
+            return answer.document(advice.load(folder, plan, run.records))
+    except UserError as error:  # a case has no rate, or a file is missing
+        return Document(f"{error.what}.", has_verdict=False)
+    return None
 
 
 def print_gate(found: GateResult, style: str) -> None:
@@ -77,58 +110,25 @@ def print_gate(found: GateResult, style: str) -> None:
         raise UndecidedError(sentences.headline(found).removesuffix("."), sentences.names(found))
 
 
-def _advice(plan: Plan, folder: Path, records: Sequence[Record], style: str) -> None:
+def _suite(run: Run, style: str) -> None:
+    plan_run.show_results(run.records, style)
+
+
+def _gate(run: Run, style: str) -> None:
+    from offload.bench.experiments import gate
+
+    with run_reports.records_of_others(run.folder.name):
+        print_gate(gate.evaluate(run.plan, run.records, run.folder), style)
+
+
+def _advice(run: Run, style: str) -> None:
     from offload.cli import advice
     from offload.studies.advise import study
 
-    found = study.load(folder, plan, records)
-    advice.show(found, folder, style)
+    found = study.load(run.folder, run.plan, run.records)
+    advice.show(found, run.folder, style)
     advice.check(found)
 
 
-def _gil_cost(plan: Plan, folder: Path, records: Sequence[Record], style: str) -> None:
-    from offload.bench.experiments import gil_cost, paired
-    from offload.bench.experiments.progress.display import duration
-    from offload.reports.gil import cost as report
-
-    threads, processes = plan.cases
-    paired.evaluate(threads, processes, records, folder)  # raise RunError before the direct calls
-    direct = None
-    if not is_application(threads.task):
-        least = duration(gil_cost.direct_least_s(records))
-        what = "direct calls in one thread, threads and processes"
-        print(f"{what}: at least {least}", file=sys.stderr)
-        with plan_run.start_errors_as_run_errors():
-            direct = gil_cost.measure_direct(threads, int(str(threads.settings["workers"])))
-    found = gil_cost.evaluate(threads, processes, records, folder, direct)
-    print(report.as_json(found) if style == "json" else report.text(found))
-    check_disturbance(found.cases.comparison.disturbed)
-
-
-def _scaling(plan: Plan, folder: Path, records: Sequence[Record], style: str) -> None:
-    from offload.bench.experiments import sweep
-    from offload.reports.tables import grid_table, scaling_table
-
-    if (over := sweep.varied(plan.cases)) == sweep.SIZES:
-        grid = sweep.fit_grid(records)
-        print(grid_table.as_json(grid) if style == "json" else grid_table.text(grid))
-        check_disturbance(grid.disturbed)
-        return
-    found = sweep.fit(records, over)
-    print(scaling_table.as_json(found) if style == "json" else scaling_table.text(found))
-    check_disturbance(found.disturbed)
-
-
-def _capacity(plan: Plan, folder: Path, records: Sequence[Record], style: str) -> None:
-    from offload.bench.analysis import latency_capacity
-    from offload.reports.tables import capacity_table
-
-    assert plan.latency is not None
-    found, name = latency_capacity.evaluate(plan.latency, records), plan.cases[0].name
-    render = capacity_table.as_json if style == "json" else capacity_table.text
-    print(render(found, name, records))
-    problem = next((record.problem for record in records if record.problem is not None), None)
-    if problem is not None:
-        raise RunError(problem.text)
-    if found.value is None:
-        raise RunError(f"{name}: {capacity_table.sentence(found)}", capacity_table.remedy(found))
+ADVISE = "advise"
+OTHERS: Mapping[str, Callable[[Run, str], None]] = {ADVISE: _advice, "gate": _gate}

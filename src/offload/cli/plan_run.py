@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING
 from offload import loads
 from offload.cli import live_page
 from offload.cli.program import Exit
-from offload.errors import RunError, StartError, UsageError, UserError
+from offload.errors import RunError, UsageError, UserError
 from offload.registry import bind_address, catalog
 from offload.suites._claim import MEMORY
 
@@ -74,13 +73,10 @@ def _blocks(cases: Sequence[Case], claims: Sequence[Claim], is_quick: bool) -> t
     return blocks.form(cases, pairs_of(by_memory=False), apart=pairs_of(by_memory=True))
 
 
-def start_run(
-    plan: Plan, is_opened: bool = False, is_reported: bool = True
-) -> tuple[Path, list[Record]]:
+def start_run(plan: Plan, is_opened: bool = False) -> tuple[Path, list[Record]]:
     """Run a new plan in a new folder; return the folder and all records.
 
-    With `is_opened` its live page is served and opened first, with `is_reported` its report.html is
-    written at the end.
+    With `is_opened` its live page is served and opened first.
     """
     check(plan)  # before the slow imports, so that a missing tool is reported soon
     _check_placements(plan)
@@ -109,7 +105,7 @@ def start_run(
     print(f"{rows}: {rounds}; results in {folder}", file=sys.stderr)
     if is_opened:
         live_page.start_for_run(folder)
-    return folder, continue_run(plan, folder, is_reported)
+    return folder, continue_run(plan, folder)
 
 
 def check(plan: Plan) -> None:
@@ -145,8 +141,8 @@ def _check_placements(plan: Plan) -> None:
             hosts.check(each)
 
 
-def continue_run(plan: Plan, folder: Path, is_reported: bool = True) -> list[Record]:
-    """Measure the due rounds and long runs of a plan, and report them; return all records."""
+def continue_run(plan: Plan, folder: Path) -> list[Record]:
+    """Measure the due rounds and long runs of a plan; return all records."""
     from offload.bench.experiments.run import run
     from offload.bench.planning import planned_records
     from offload.bench.records import journal
@@ -162,21 +158,7 @@ def continue_run(plan: Plan, folder: Path, is_reported: bool = True) -> list[Rec
         if not journal.count(folder):  # no round was finished
             raise
         raise type(error)(f"{error}; {_resume_hint(folder)}") from error
-    found = records or planned_records.read_if_any(folder, plan)
-    if found and is_reported:
-        write_report(folder)
-    return found
-
-
-def write_report(folder: Path) -> None:
-    """Write a run's report.html and print its path; a failure is a warning in one line."""
-    try:
-        from offload.reports.html import report_file
-
-        print(f"report: {report_file.write([folder])}", file=sys.stderr)
-    except Exception as error:  # noqa: BLE001 - a run must not fail because of its report
-        what = " ".join(str(error).split()) or type(error).__name__
-        print(f"warning: no report.html: {what}", file=sys.stderr)
+    return records or planned_records.read_if_any(folder, plan)
 
 
 def _resume_hint(folder: Path) -> str:
@@ -189,26 +171,6 @@ def _resume_hint(folder: Path) -> str:
     if plan_file.exists(folder) and plan_file.load(folder).is_masked:
         fix = "start a new run, because no file has the values or the body of its requests"
     return f"{count} finished loads are kept{results}: {fix}"
-
-
-@contextmanager
-def start_errors_as_run_errors() -> Iterator[None]:
-    """Convert StartError to RunError, because then the run has no figures."""
-    try:
-        yield
-    except StartError as error:
-        raise RunError(str(error)) from error
-
-
-def show(records: Sequence[Record], format: str) -> None:  # noqa: A002 - the option's name
-    """Print the tables of a run, or its rows as a JSON list; raise RunError without figures."""
-    from offload.reports import json_rows
-
-    if format == "json":
-        print(json_rows.as_json(records), end="")
-    else:
-        _print_tables(records)
-    check_figures(records)
 
 
 def show_results(records: Sequence[Record], format: str) -> None:  # noqa: A002
@@ -245,8 +207,3 @@ def check_figures(records: Sequence[Record]) -> None:
         fixes = {problem.remedy or problem.message for problem in problems}
         why = problems[0].text if len(fixes) == 1 else "each row has its problem"
         raise RunError(f"no row has figures: {why}")
-
-
-def with_load(cases: Sequence[Case], users: int, keep_alive: bool) -> tuple[Case, ...]:
-    """Return the cases with the requested load."""
-    return tuple(replace(case, users=users, keep_alive=keep_alive) for case in cases)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from offload.cli import live_page
 from offload.errors import StorageError, UsageError, UserError
 
 
@@ -67,13 +65,3 @@ def show(found: Sequence[Path], form: str, wide: bool) -> None:
     if form == "json":
         print(json.dumps(objects if len(found) > 1 else objects[0], indent=2))
     print(printable("\n".join(texts)), end="")
-
-
-def write(found: Sequence[Path], is_opened: bool) -> None:
-    """Write the report of runs in HTML, print its path, and open it; raise UserError."""
-    from offload.reports.html import report_file
-
-    written = report_file.write(found)
-    print(written)
-    if is_opened and not live_page.open_in_browser(written.absolute().as_uri()):
-        print(f"warning: no browser was found: open {written} in one", file=sys.stderr)

@@ -1,20 +1,12 @@
 """The document that people see: a headline, sentences, a table and charts, without any layout.
 
-A study writes it; renderers know no study. It is saved beside the records of its run.
+A study writes it from the records of its run; renderers know no study.
 """
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any
-
-from offload import files
-from offload.errors import StorageError
-
-FILE = "document.json"
-QUESTION = "question.json"  # what the result of a study needs besides the records
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
@@ -47,7 +39,10 @@ class Curve:
 
 @dataclass(frozen=True)
 class Chart:
-    """Values over a number; the titles of the axes have the units."""
+    """Values over a number; the titles of the axes have the units.
+
+    `rule` is the x of a vertical line, such as that of a knee.
+    """
 
     title: str
     x_title: str
@@ -55,14 +50,24 @@ class Chart:
     spots: tuple[Spot, ...]
     curves: tuple[Curve, ...] = ()
     about: str = ""
+    rule: float | None = None
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command for a shell that does what is advised, with a title such as "Serve it"."""
+
+    title: str
+    line: str
 
 
 @dataclass(frozen=True)
 class Document:
     """What a study answers: `headline`, a table of `head` and `rows`, paragraphs and charts.
 
-    `command` does what is advised, in a shell. `has_verdict` is False if the measurement was
-    disturbed.
+    The columns of the table in `numbers` have numbers; by default all but the first. A paragraph
+    without a title stands in a line of its own. `has_verdict` is False if the measurement was
+    disturbed. With `shows_cases` a page also has the figures of each case.
     """
 
     headline: str
@@ -70,57 +75,12 @@ class Document:
     rows: tuple[tuple[str, ...], ...] = ()
     paragraphs: tuple[Paragraph, ...] = ()
     charts: tuple[Chart, ...] = ()
-    command: str | None = None
+    command: Command | None = None
     has_verdict: bool = True
-
-    @property
-    def values(self) -> dict[str, Any]:
-        """The values of the JSON object in FILE."""
-        return asdict(self)
+    shows_cases: bool = True
+    numbers: Sequence[int] | None = None
 
 
-def load(folder: Path) -> Document:
-    """Read the document of a run; raise StorageError."""
-    path = folder / FILE
-    try:
-        values = files.parse_json(files.read(path))
-        return Document(
-            str(values["headline"]),
-            tuple(map(str, values["head"])),
-            tuple(tuple(map(str, row)) for row in values["rows"]),
-            tuple(
-                Paragraph(str(each["title"]), tuple(map(str, each["sentences"])))
-                for each in values["paragraphs"]
-            ),
-            tuple(map(_chart, values.get("charts", ()))),
-            None if values.get("command") is None else str(values["command"]),
-            values["has_verdict"] is True,
-        )
-    except OSError as error:
-        raise StorageError(f"{path}: {error.strerror}", "repeat the command") from error
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise StorageError(f"{path} is not readable: {error}", "repeat the command") from error
-
-
-def exists(folder: Path) -> bool:
-    """Whether a run has a document."""
-    return (folder / FILE).exists()
-
-
-def as_json(document: Document) -> str:
-    """Return the content of FILE."""
-    return f"{json.dumps(document.values, indent=1)}\n"
-
-
-def _chart(values: Any) -> Chart:
-    return Chart(
-        str(values["title"]),
-        str(values["x_title"]),
-        str(values["y_title"]),
-        tuple(Spot(**each) for each in values["spots"]),
-        tuple(
-            Curve(str(each["name"]), tuple((float(x), float(y)) for x, y in each["places"]))
-            for each in values["curves"]
-        ),
-        str(values["about"]),
-    )
+def lines(*words: str) -> tuple[Paragraph, ...]:
+    """Return each text as a paragraph without a title."""
+    return tuple(Paragraph("", (each,)) for each in words)

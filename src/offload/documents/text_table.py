@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 WIDTH = 100  # columns of a terminal
@@ -22,13 +22,19 @@ class Line:
     detail: str = ""
 
 
-def render(head: Sequence[str], lines: Sequence[Line], left: int = 1) -> str:
-    """Render lines: the first `left` columns left-aligned, the others right-aligned."""
+def render(
+    head: Sequence[str],
+    lines: Sequence[Line],
+    left: int = 1,
+    numbers: Collection[int] | None = None,
+) -> str:
+    """Render lines: columns of numbers right-aligned, by default all but the first `left`."""
+    right = range(left, len(head)) if numbers is None else numbers
     table = [head, *(line.cells for line in lines)]
     widths = [max(len(row[n]) for row in table) for n in range(len(head))]
-    text = [_aligned(head, widths, left), "  ".join("-" * width for width in widths)]
+    text = [_aligned(head, widths, right), "  ".join("-" * width for width in widths)]
     for line in lines:
-        text.append(_aligned(line.cells, widths, left))
+        text.append(_aligned(line.cells, widths, right))
         if line.detail:
             text.append(_wrapped(line.detail, "  ", "  "))
     return "\n".join(text)
@@ -85,9 +91,9 @@ def _wrapped(text: str, first: str, further: str, width: int = WIDTH) -> str:
     return filled.replace(UNBREAKABLE, " ")
 
 
-def _aligned(cells: Sequence[str], widths: Sequence[int], left: int) -> str:
+def _aligned(cells: Sequence[str], widths: Sequence[int], right: Collection[int]) -> str:
     aligned = [
-        f"{cell:{'<' if number < left else '>'}{width}}"
+        f"{cell:{'>' if number in right else '<'}{width}}"
         for number, (cell, width) in enumerate(zip(cells, widths, strict=True))
     ]
     return (" " * GAP).join(aligned).rstrip()

@@ -366,6 +366,15 @@ class CaseOptions(RequestOptions):
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
+class Output:
+    """How the answer is shown."""
+
+    open: Open = False
+    format: Format = "text"
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
 class HostOptions:
     """The hosts that send a load, and how they are connected."""
 

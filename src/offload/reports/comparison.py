@@ -1,8 +1,7 @@
-"""The verdict of a comparison, as text or JSON."""
+"""The verdict of a comparison in words, and its values for JSON."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -26,13 +25,6 @@ SENTENCES = {
     paired_test.UNRESOLVED: "no clear difference between {one} and {other}",
     paired_test.DISTURBED: "no verdict: {disturbance}",
 }
-
-
-def text(cases: ComparedCases) -> str:
-    """Render the verdict with its ratio, interval and rates."""
-    names = cases.one.name, cases.other.name
-    verdict = lines(names, cases.comparison, cases.rates)
-    return "\n".join([*verdict, *flags(cases), f"records: {cases.folder}"])
 
 
 def lines(
@@ -94,31 +86,29 @@ class RunComparison:
         )
 
 
-def as_json(cases: ComparedCases) -> str:
-    """Return the verdict as a JSON object; the ratio is `other` over `one`."""
+def as_dict(cases: ComparedCases) -> dict[str, object]:
+    """Return the verdict for JSON; the ratio is `other` over `one`."""
     verdict = cases.comparison.verdict
-    return json.dumps(
-        {
-            "one": cases.one.name,
-            "other": cases.other.name,
-            "verdict": verdict.outcome,
-            "ratio": verdict.ratio,
-            "ratio_low": verdict.low,
-            "ratio_high": verdict.high,
-            "pairs": verdict.pairs,
-            "more_pairs": verdict.more_pairs,
-            "at_least": cases.comparison.at_least,
-            "disturbed": cases.comparison.disturbed and str(cases.comparison.disturbed),
-            "rates": cases.rates,
-            "flags": flags(cases),
-            "records": str(cases.folder),
-        },
-        indent=2,
-    )
+    return {
+        "one": cases.one.name,
+        "other": cases.other.name,
+        "verdict": verdict.outcome,
+        "ratio": verdict.ratio,
+        "ratio_low": verdict.low,
+        "ratio_high": verdict.high,
+        "pairs": verdict.pairs,
+        "more_pairs": verdict.more_pairs,
+        "at_least": cases.comparison.at_least,
+        "disturbed": cases.comparison.disturbed and str(cases.comparison.disturbed),
+        "rates": cases.rates,
+        "flags": flags(cases),
+        "records": str(cases.folder),
+    }
 
 
 def flags(cases: ComparedCases) -> list[str]:
     """Return the warnings on the windows of two compared cases."""
     own = RunRecords(cases.records)
-    named = (cases.one.name, cases.other.name)
-    return warnings.of_cases((name, own.at(place).records) for place, name in enumerate(named))
+    return warnings.of_cases(
+        (name, own.at(place).records) for place, name in enumerate(cases.names)
+    )

@@ -19,7 +19,7 @@ from offload.bench.telemetry import gil_reader, gil_sampler
 from offload.bench.trial import single_request
 from offload.bench.trial.warmup import get
 from offload.loads import Load
-from offload.reports.gil import advice
+from offload.studies.gil import advice
 from offload.suites import Case
 from tests.bench.telemetry.test_real_gils import TRIES, two_cores
 from tests.rounds import measure_window

@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-from offload.bench.experiments import speed_up
-from offload.bench.experiments.direct_calls import direct
 from offload.errors import StartError
+from offload.studies.gil import direct_calls as speed_up
+from offload.studies.gil.direct_calls import direct
 
 pytestmark = pytest.mark.server
 

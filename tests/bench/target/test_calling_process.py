@@ -17,13 +17,13 @@ from typing import Any
 import psutil
 import pytest
 
-from offload.bench.experiments.direct_calls import direct
 from offload.bench.target import calling_process
 from offload.bench.target.calling_process import CallingProcess
 from offload.errors import MachineError, RunError, StartError, UsageError
 from offload.registry import places
 from offload.serving.metrics.loop_clock import LoopClock
 from offload.studies.advise import probe_measurement
+from offload.studies.gil.direct_calls import direct
 from tests import ROOT
 from tests.waiting import is_running, read_line, wait_until
 

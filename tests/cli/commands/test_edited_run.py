@@ -44,9 +44,11 @@ def _no_servers() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _as_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """Do not call the task of a finished `gil`, which takes 10 s."""
-    from offload.bench.experiments import gil_cost
+    from offload.studies.gil import cost as gil_cost
+    from offload.studies.gil.direct_calls import SpeedUp
 
-    monkeypatch.setattr(gil_cost, "measure_direct", lambda *_: None)
+    even = SpeedUp(1.0, 1.0, gil_enabled=True)
+    monkeypatch.setattr(gil_cost, "measure_direct", lambda *_: dict.fromkeys(gil_cost.KINDS, even))
 
 
 def places(values: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:

@@ -9,15 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from offload.bench.experiments import gil_cost, sweep
 from offload.bench.planning import blocks
 from offload.bench.planning.blocks import Block
 from offload.bench.planning.plan import Plan
 from offload.bench.records.record import WINDOW, Record
 from offload.bench.stats.models import scaling
-from offload.cli.commands import cases, understand
+from offload.cli.commands import studies
+from offload.documents.text import render
 from offload.errors import RunError
-from offload.reports.tables import grid_table, scaling_table
+from offload.studies.gil import cost as gil_cost
+from offload.studies.gil.direct_calls import SpeedUp
+from offload.studies.scale import curve, sweep
+from offload.studies.scale import grid as grids
 from offload.suites import Case
 from tests import ROOT
 from tests.commands import FAB, fab, fab_here
@@ -39,7 +42,7 @@ def test_not_all_servers_of_a_long_sweep_are_started_at_once(
         plans.append(plan)
         raise RunError("planned")
 
-    monkeypatch.setattr(cases, "start_run", planned)
+    monkeypatch.setattr(studies, "start_run", planned)
     assert fab_here(f"scale:3/noop_sync,workers={MANY}").returncode == RunError.exit_code
     fab_here("scale:3x2/noop_sync,users=1+2+3+4")
     fab_here("scale:3/noop_sync,processes=1..4,workers=8..64")
@@ -80,8 +83,8 @@ def test_failed_loads_of_each_point_are_reported() -> None:
     found = sweep.fit([*windows(1, 0), *windows(2, 1), *windows(4, 3)], sweep.USERS)
     left_out = "loads failed and are left out: the server ended"
     expected = [f"problem: users=2: 1 of 3 {left_out}", f"problem: users=4: 3 of 3 {left_out}"]
-    assert scaling_table.text(found).splitlines()[-2:] == expected
-    values = json.loads(scaling_table.as_json(found))
+    assert render(curve.document(found)).splitlines()[-2:] == expected
+    values = curve.values(found)
     assert values["flags"] == expected
     assert [point["rate"] for point in values["points"]] == [pytest.approx(100)] * 2 + [None]
 
@@ -99,11 +102,11 @@ def test_each_rate_of_the_model_is_beside_its_own_point() -> None:
 
     rates = {1: 10.0, 2: 20.0, 3: None, 4: 40.0, 6: 40.5, 8: 40.2, 12: 40.1}
     found = sweep.fit([r for users, rate in rates.items() for r in windows(users, rate)], "users")
-    rows = [line.split() for line in scaling_table.text(found).splitlines()[2 : 2 + len(rates)]]
+    rows = curve.document(found).rows
     assert [int(row[0]) for row in rows] == [*rates]
     for row, rate in zip(rows, rates.values(), strict=True):
         if rate is None:
-            assert row[1:] == ["-", "-", "-"]
+            assert row[1:] == ("-", "-", "-")
         else:
             assert float(row[-1].removesuffix("/s")) == pytest.approx(rate, rel=0.1)
 
@@ -169,14 +172,13 @@ def test_a_disturbed_sweep_and_gil_cost_end_with_exit_code_7(
     def measured(plan: Plan, is_opened: bool) -> tuple[Path, list[Record]]:
         return tmp_path, [w for place, case in enumerate(plan.cases) for w in windows(place, case)]
 
-    monkeypatch.setattr(cases, "start_run", measured)
-    monkeypatch.setattr(understand, "start_run", measured)
-    monkeypatch.setattr(gil_cost, "measure_direct", lambda *_: None)
-    commands = {"scale:3x2/noop_sync,users=1+2": "users", "gil:noop_sync": "noop_sync"}
-    for words, first in commands.items():
+    monkeypatch.setattr(studies, "start_run", measured)
+    even = SpeedUp(1.0, 1.0, gil_enabled=True)
+    monkeypatch.setattr(gil_cost, "measure_direct", lambda *_: dict.fromkeys(gil_cost.KINDS, even))
+    for words in ("scale:3x2/noop_sync,users=1+2", "gil:noop_sync"):
         ended = fab_here(words)
-        assert (ended.returncode, ended.stdout.split()[0].rstrip(",")) == (7, first), ended
-        assert "No verdict: disturbed: other processes used 50 %" in ended.stdout
+        assert ended.returncode == 7, ended
+        assert ended.stdout.startswith("No verdict: disturbed: other processes used 50 %")
         assert ended.stderr.splitlines()[-1].startswith("error: no verdict: end the other proc")
 
 
@@ -227,16 +229,16 @@ def test_a_grid_shows_each_pair_of_sizes_and_the_fewest_that_are_enough() -> Non
     rates = {(1, 8): 200.0, (1, 32): 400.0, (2, 8): 396.0, (2, 32): 404.0}
     grid = gridded(rates)
     assert (grid.highest[0], grid.enough) == ((2, 32), (1, 32))
-    lines = grid_table.text(grid).splitlines()
-    assert lines[0].split() == ["processes", "8", "workers", "32", "workers"]
-    assert [line.split()[0] for line in lines[2:4]] == ["1", "2"]
-    assert "200.00/s" in lines[2]
-    assert "403.99/s" in lines[3]  # a geometric mean
-    values = json.loads(grid_table.as_json(grid))
+    found = grids.document(grid)
+    assert found.head == ("processes", "8 workers", "32 workers")
+    assert [row[0] for row in found.rows] == ["1", "2"]
+    assert found.rows[0][1].startswith("200.00/s")
+    assert found.rows[1][2].startswith("403.99/s")  # a geometric mean
+    values = grids.values(grid)
     assert values["highest_at"] == {"processes": 2, "workers": 32}
     assert values["enough_at"] == {"processes": 1, "workers": 32}
     assert [(p["processes"], p["workers"]) for p in values["points"]] == [*rates]
-    sentence = grid_table.sentences(grid)[0]
+    sentence = grids.sentences(grid)[0]
     assert sentence.startswith("Highest rate: 403.99/s with 2 processes of 32 workers; at least 97")
     assert "with 1 process of 32 workers" in sentence
 

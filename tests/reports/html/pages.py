@@ -12,6 +12,7 @@ import pytest
 
 from offload.bench.records import journal
 from offload.bench.records.record import Record
+from offload.cli import answers
 from offload.reports.html import page, run
 from tests import ROOT
 
@@ -46,7 +47,8 @@ def copied(name: str) -> Path:
 
 
 def rendered(*folders: Path) -> str:
-    return page.html([run.read(folder) for folder in folders])
+    found = answers.documents(folders)
+    return page.html([run.read(folder, found.get(folder)) for folder in folders])
 
 
 @functools.cache

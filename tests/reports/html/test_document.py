@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
-from pathlib import Path
-
-import pytest
-
-from offload import documents
+from offload.cli import answers
+from offload.documents import Document
 from offload.reports.html import document, page, run
 from offload.reports.pictures import curves, shapes, style
 from tests import ROOT
@@ -15,31 +11,24 @@ from tests import ROOT
 EXAMPLE = ROOT / "results" / "example-advise"
 
 
-def test_a_document_is_the_same_from_its_file(tmp_path: Path) -> None:
-    found = documents.load(EXAMPLE)
-    assert len(found.charts) == 2
-    (tmp_path / documents.FILE).write_text(documents.as_json(found))
-    assert documents.load(tmp_path) == found
+DOCUMENT = answers.documents([EXAMPLE])[EXAMPLE]
 
 
 def test_the_page_of_an_advice_has_its_two_pictures_and_no_single_loads() -> None:
-    html = page.html([run.read(EXAMPLE)])
-    for chart in documents.load(EXAMPLE).charts:
+    html = page.html([run.read(EXAMPLE, DOCUMENT)])
+    for chart in DOCUMENT.charts:
         assert chart.title in html
     assert "Deploy 2 processes of 32 threads each" in html
     assert "Every figure" not in html
     assert "Requests per second" not in html
 
 
-def test_a_document_without_charts_has_a_page(tmp_path: Path) -> None:
-    folder = tmp_path / "20260101-000000-advise"
-    shutil.copytree(EXAMPLE, folder)
-    (folder / documents.FILE).write_text(documents.as_json(documents.Document("Deploy it.")))
-    assert "Deploy it." in page.html([run.read(folder)])
+def test_a_document_without_charts_has_a_page() -> None:
+    assert "Deploy it." in page.html([run.read(EXAMPLE, Document("Deploy it."))])
 
 
 def test_names_of_points_cover_no_name_and_no_point() -> None:
-    [chart, _] = documents.load(EXAMPLE).charts
+    [chart, _] = DOCUMENT.charts
     picture = document._picture(chart)
     shown = {spot.name for spot in chart.spots}
     names = [
@@ -59,10 +48,3 @@ def test_names_of_points_cover_no_name_and_no_point() -> None:
             and x < left + shapes.LETTER * len(other)
         ]
         assert covered == []
-
-
-@pytest.mark.parametrize("text", ['{"headline": 1, "charts": [{}]}', "[]", "{}"])
-def test_a_damaged_document_is_one_line(text: str, tmp_path: Path) -> None:
-    (tmp_path / documents.FILE).write_text(text)
-    with pytest.raises(documents.StorageError, match="is not readable"):
-        documents.load(tmp_path)

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from offload import documents
 from offload.bench.experiments.progress import progress_file
 from offload.bench.planning import plan_file, planned_records
 from offload.bench.records import journal
 from offload.bench.records.record import LONG, WINDOW
 from offload.bench.telemetry import noise
-from offload.cli import advice
-from offload.errors import RunError, StorageError
+from offload.cli import advice, answers
+from offload.errors import RunError
 from offload.flags import Flag
 from offload.studies.advise import answer, function, race, study
 from offload.studies.advise.answer import Answer
@@ -110,16 +110,23 @@ def test_the_json_has_what_a_program_needs(answered: Answered) -> None:
 
 
 @pytest.mark.server
-def test_the_document_is_saved_and_read(
-    answered: Answered, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_document_of_a_run_is_derived_from_its_records(answered: Answered) -> None:
     found, folder, _ = answered
-    advice.show(found, folder, "text")
-    assert documents.load(folder) == answer.document(found)
-    assert capsys.readouterr().out.startswith("Deploy ")
-    (folder / documents.FILE).write_text("[" * 10_000)
-    with pytest.raises(StorageError, match="not readable"):
-        documents.load(folder)
+    assert answers.documents([folder]) == {folder: answer.document(found)}
+
+
+@pytest.mark.server
+def test_an_advice_without_its_question_is_reported_in_one_sentence(
+    answered: Answered, tmp_path: Path
+) -> None:
+    folder = tmp_path / answered[1].name
+    shutil.copytree(answered[1], folder)
+    (folder / journal.QUESTION).unlink()
+    found = answers.documents([folder])[folder]
+    assert (found.headline, found.has_verdict) == (
+        f"{folder.name} is an advice of an older version.",
+        False,
+    )
 
 
 @pytest.mark.server

@@ -31,6 +31,11 @@ class ComparedCases:
     records: tuple[Record, ...]
     folder: Path
 
+    @property
+    def names(self) -> tuple[str, str]:
+        """The names of both cases."""
+        return self.one.name, self.other.name
+
 
 def comparison_plan(name: str, one: Case, other: Case, is_quick: bool) -> Plan:
     """Return the plan of a run that compares two cases; they may be the same."""

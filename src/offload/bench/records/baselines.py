@@ -12,10 +12,7 @@ from offload.errors import RunError, StorageError, UsageError
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 PREFIX = "baseline-"
-KEPT = (
-    *(journal.FILE, journal.COMPRESSED, machines.FILE, "results.txt"),
-    *("advice.json", "question.json", "document.json"),
-)
+KEPT = (*(journal.FILE, journal.COMPRESSED, machines.FILE, journal.QUESTION, "results.txt"),)
 
 
 def keep(name: str, run: Path) -> Path:

@@ -30,6 +30,7 @@ from offload.errors import StorageError, UsageError, escaped, shortened
 RESULTS = Path(os.environ.get("RESULTS", "results")).absolute()
 FILE = "records.jsonl"
 COMPRESSED = f"{FILE}.gz"
+QUESTION = "question.json"  # what a study asked and found besides the records
 MOST_LISTED = 3  # line numbers in a warning
 LASTING = "load_tests"  # the run to which all single load tests are appended
 

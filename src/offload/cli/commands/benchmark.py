@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 
 from offload import options
 from offload.cli import live_page
-from offload.cli.answers import print_answer
+from offload.cli.answers import print_answer, write_report
 from offload.cli.plan_run import (
     check,
     check_figures,
     continue_run,
-    show_results,
     start_run,
     suite_plan,
     with_pythons,
@@ -46,7 +45,7 @@ def run_all_load_tests(
     """
     group = rows or ("published" if quick else "all")
     plan = _plan("tornado", quick, driver, group, target)
-    show_results(start_run(plan, open)[1], format)
+    print_answer(plan, *start_run(plan, open), format)
 
 
 @command("Measure")
@@ -76,7 +75,7 @@ def run_suite(
         )
     if suite != "all":
         plan = _plan(suite, quick, driver, rows, target, pythons)
-        show_results(start_run(plan, open)[1], format)
+        print_answer(plan, *start_run(plan, open), format)
         return
     failed: list[str] = []
     found: list[dict[str, object]] = []
@@ -88,12 +87,13 @@ def run_suite(
 
     for plan in plans:
         try:
-            _, records = start_run(plan, open)
+            folder, records = start_run(plan, open)
             if format == "json":
+                write_report(folder)
                 found.append(results_json.as_dict(records))
                 check_figures(records)
             else:
-                show_results(records, format)
+                print_answer(plan, folder, records, format)
         except RunError as error:
             failed.append(f"{plan.suite}: {error}")
     if format == "json":

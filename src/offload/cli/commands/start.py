@@ -7,7 +7,8 @@ import textwrap
 from dataclasses import replace
 
 from offload import options
-from offload.cli.plan_run import show_results, start_run, suite_plan
+from offload.cli.answers import print_answer
+from offload.cli.plan_run import start_run, suite_plan
 from offload.cli.program import command
 from offload.errors import MachineError
 from offload.registry import catalog, entries
@@ -29,8 +30,8 @@ def quick(
     """
     plan = suite_plan("tornado", "published", driver, is_quick=True, target=None)
     together = tuple(block for block in plan.blocks if not block.apart)
-    _, records = start_run(replace(plan, blocks=together, budget_s=BUDGET_S), open)
-    show_results(records, format)
+    short = replace(plan, blocks=together, budget_s=BUDGET_S)
+    print_answer(short, *start_run(short, open), format)
 
 
 @command("Start here")

@@ -1,18 +1,13 @@
-"""The commands report, gil, claims and watch: results, GIL costs, verdicts, a process."""
+"""The commands report, claims and watch: results, verdicts, a process."""
 
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 
 from offload import options
-from offload.cli import live_page, output, run_reports
-from offload.cli.answers import print_answer
-from offload.cli.plan_run import start_run
+from offload.cli import answers, live_page, output, run_reports
 from offload.cli.program import command
 from offload.errors import RunError, UsageError
-from offload.options import case_options
-from offload.registry import catalog
 
 
 @command("Understand")
@@ -40,55 +35,9 @@ def report(
     found = run_reports.find(names)
     with run_reports.records_of_others("+".join(folder.name for folder in found)):
         if format == "html":
-            run_reports.write(found, open)
+            answers.open_report(found, open)
         else:
             run_reports.show(found, format, wide)
-
-
-@command("Understand")
-def gil(
-    task: options.Task = "",
-    *,
-    workers: options.Workers = 4,
-    python: options.Python = "",
-    served: options.CaseOptions = options.CaseOptions(),
-    open: options.Open = False,
-    format: options.Format = "text",
-) -> None:
-    """Measure the cost of the GIL for a task, with advice.
-
-    Your own application runs under gunicorn: one process (with threads, if it is a WSGI
-    application) is compared with several processes. The exit code is 5 if a server does not start
-    or all its requests fail, and 7 if other processes disturbed the measurement.
-
-    Examples:
-      offload gil xml_feedparser_sync
-      offload gil app=shop.web:app request=/quote/7
-    """
-    from offload.bench.experiments import gil_cost, paired
-    from offload.suites import Case
-
-    if bool(task) == bool(served.app):
-        what = "a task and app= exclude each other" if task else "no task given"
-        raise UsageError(what, "use offload gil TASK with a task from offload list, or your own")
-    work = case_options.work(served.app) if served.app else catalog.find_task(task).name
-    if not served.app:
-        served.check_unused("need app=")
-    one = Case(
-        "threads",
-        work,
-        users=2 * workers,  # saturate the workers; more users only wait longer
-        settings={"workers": workers},
-        python=python or None,
-        path=served.path,
-        request=served.parse(),
-    )
-    threads, processes = one, replace(one, server="processes")
-    if served.app:
-        threads, processes = gil_cost.application_cases(work, workers, one)
-    plan = paired.comparison_plan("gil", threads, processes, is_quick=True)
-    folder, records = start_run(plan, open)
-    print_answer(plan, folder, records, format)
 
 
 @command("Understand")

@@ -8,31 +8,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from offload.bench.analysis import latency_capacity
 from offload.bench.analysis.comparison import Comparison
 from offload.bench.analysis.gate import FAILS
-from offload.bench.experiments import gate, gil_cost, sweep
-from offload.bench.experiments.gil_cost import GilCost
+from offload.bench.experiments import gate
 from offload.bench.planning.plan import Plan
 from offload.bench.stats import paired_test, replication
 from offload.bench.stats.non_inferiority import LOSS, NO_LOSS
 from offload.documents import Document
 from offload.errors import UserError
 from offload.registry import catalog
-from offload.reports import comparison
 from offload.reports.claims import verdicts
 from offload.reports.gate import sentences as gate_sentences
-from offload.reports.gil import cost, effects, on_and_off
+from offload.reports.gil import effects, on_and_off
 from offload.reports.gil.effects import Effect
 from offload.reports.html.parts import Table, table, text
 from offload.reports.html.run import MeasuredRun
 from offload.reports.tables import (
-    capacity_table,
     formats,
-    grid_table,
     labels,
     measurement,
-    scaling_table,
 )
 
 GOOD, BAD, UNCLEAR, PLAIN = "good", "bad", "unclear", "plain"
@@ -92,44 +86,6 @@ def compared_effects(run: MeasuredRun) -> list[tuple[str, str, Effect]]:
     ]
 
 
-def gil_of(run: MeasuredRun) -> GilCost | None:
-    """Return the GIL cost from a run of offload gil, without direct calls; None for other runs."""
-    if run.plan is None or run.suite != "gil":
-        return None
-    threads, processes = run.plan.cases
-    try:
-        return gil_cost.evaluate(threads, processes, run.records, run.folder, None)
-    except UserError:  # a case has no rate
-        return None
-
-
-def sweep_of(run: MeasuredRun) -> sweep.Sweep | None:
-    """Return the sweep of a run of offload scale over one size or users; None for other runs."""
-    if run.plan is None or run.suite != "scale" or sweep.varied(run.plan.cases) == sweep.SIZES:
-        return None
-    try:
-        return sweep.fit(run.records, sweep.varied(run.plan.cases))
-    except UserError:  # no window has a rate
-        return None
-
-
-def grid_of(run: MeasuredRun) -> sweep.Grid | None:
-    """Return the grid of a run of offload scale over two sizes; None for other runs."""
-    if run.plan is None or run.suite != "scale" or sweep.varied(run.plan.cases) != sweep.SIZES:
-        return None
-    try:
-        return sweep.fit_grid(run.records)
-    except UserError:  # no window has a rate
-        return None
-
-
-def capacity_of(run: MeasuredRun) -> latency_capacity.Capacity | None:
-    """Return the capacity from a run of offload capacity; None for other runs."""
-    if run.plan is None or run.plan.latency is None:
-        return None
-    return latency_capacity.evaluate(run.plan.latency, run.records)
-
-
 def _scope(run: MeasuredRun) -> Iterator[str]:
     """Yield what the run measured, in sentences."""
     for suite in run.suites:
@@ -145,14 +101,10 @@ def _scope(run: MeasuredRun) -> Iterator[str]:
 
 def _verdicts(run: MeasuredRun) -> tuple[list[Verdict], list[Table]]:
     if run.document is not None:
-        return _document(run.document, f"Set-ups of {run.name}")
-    if run.plan is not None and run.suite == "advise":
-        what = "The question of this advice is missing, or was saved by another version."
-        return [Verdict(what, tone=UNCLEAR)], []
+        return _document(run.document, f"Figures of {run.name}")
     if run.plan is not None and run.plan.gate is not None:
         return [*_gate(run, run.plan)], []
-    found = [*_compared(run), *_gil(run)] or [*_effects(run)]
-    found += [*_scaling(run), *_capacity(run), *_on_and_off(run)]
+    found = [*_effects(run), *_on_and_off(run)]
     found += _claims(run, with_each=not found)
     return found or [*_rates(run)], []
 
@@ -172,33 +124,6 @@ def _gate(run: MeasuredRun, planned: Plan) -> Iterator[Verdict]:
     if found.condition is not None:
         yield Verdict(_sentence(gate_sentences.condition(found.condition)))
     yield Verdict(" ".join(map(_sentence, gate_sentences.conditions(found))))
-
-
-def _compared(run: MeasuredRun) -> Iterator[Verdict]:
-    if (compared := comparison.RunComparison.of(run.records)) is not None:
-        first, *more = comparison.lines(compared.names, compared.comparison, compared.rates)
-        yield Verdict(_sentence(first), tone=_tone(compared.comparison))
-        yield from (Verdict(_sentence(line)) for line in more)
-
-
-def _gil(run: MeasuredRun) -> Iterator[Verdict]:
-    if (found := gil_of(run)) is not None:
-        yield from (Verdict(line) for line in cost.sentences(found))
-
-
-def _scaling(run: MeasuredRun) -> Iterator[Verdict]:
-    if (found := sweep_of(run)) is not None:
-        tone = PLAIN if found.disturbed is None else UNCLEAR
-        yield from (Verdict(line, tone=tone) for line in scaling_table.sentences(found))
-    if (grid := grid_of(run)) is not None:
-        tone = PLAIN if grid.disturbed is None else UNCLEAR
-        yield from (Verdict(line, tone=tone) for line in grid_table.sentences(grid))
-
-
-def _capacity(run: MeasuredRun) -> Iterator[Verdict]:
-    if (found := capacity_of(run)) is not None:
-        tone = UNCLEAR if found.value is None else GOOD
-        yield Verdict(_sentence(capacity_table.sentence(found)), tone=tone)
 
 
 def _effects(run: MeasuredRun) -> Iterator[Verdict]:
@@ -244,13 +169,13 @@ def _rates(run: MeasuredRun) -> Iterator[Verdict]:
 def _document(found: Document, title: str) -> tuple[list[Verdict], list[Table]]:
     verdicts = [Verdict(found.headline, tone=GOOD if found.has_verdict else UNCLEAR)]
     verdicts += [Verdict(" ".join(each.sentences), name=each.title) for each in found.paragraphs]
-    verdicts += [Verdict(found.command, name="Command")] if found.command else []
+    verdicts += [Verdict(found.command.line, name=found.command.title)] if found.command else []
     cells = [tuple(text(cell) for cell in row) for row in found.rows]
     return verdicts, [table(title, found.head, cells)] if cells else []
 
 
 def _notes(run: MeasuredRun) -> Iterator[str]:
-    if run.document is not None:
+    if run.document is not None and not run.document.shows_cases:
         return  # it has its own
     flags = run.results["flags"]
     yield from (str(flag) for flag in flags) if isinstance(flags, list) else ()

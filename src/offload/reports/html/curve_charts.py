@@ -1,79 +1,20 @@
-"""The pictures of a report that have curves: rates over workers or users, and speed over time."""
+"""The picture of the machine's speed over time."""
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from offload.bench.analysis.latency_capacity import Capacity
-from offload.bench.experiments.sweep import Sweep
 from offload.bench.records.record import WINDOW, Record
 from offload.reports.pictures import axis, curves
-from offload.reports.pictures.curves import Curve, Plane, Point
+from offload.reports.pictures.curves import Curve, Plane
 from offload.reports.pictures.drawing import Picture
 from offload.reports.pictures.style import BLUE, ORANGE
 from offload.reports.tables import formats
-from offload.units import seconds
 
 MOST_PLACES = 240  # points of a curve over time
 SPEED = {"python_s": ("Python", BLUE), "memory_s": ("memory", ORANGE)}
-
-
-def scaling(sweep: Sweep) -> Picture | None:
-    """Draw the rates over workers or users with the fitted model and its knee or peak."""
-    known = [(number, e, e.value) for number, e in sweep.points if e.value is not None]
-    if not known:
-        return None
-    points = [
-        Point(number, value, f"{number} {sweep.over}: {formats.number(value)}/s", e.low, e.high)
-        for number, e, value in known
-    ]
-    fit = sweep.choice.fit
-    fitted = [
-        (float(n), rate)
-        for (n, _), rate in zip(sweep.points, sweep.predicted, strict=True)
-        if rate is not None
-    ]
-    ends = [end for point in points for end in (point.y, point.high or 0.0)]
-    plane = Plane(
-        axis.linear([float(number) for number, _, _ in known], axis.plain),
-        axis.linear([*ends, *(value for _, value in fitted)], axis.plain),
-        sweep.over,
-        "requests/s",
-    )
-    lines = [Curve("" if fit is None else fit.model, tuple(fitted), ORANGE)] if fitted else []
-    peak = None if fit is None else fit.peak
-    about = "The lines are 95 % intervals; the rule is at the knee or peak of the model."
-    title = f"Requests per second over {sweep.over}"
-    return Picture(curves.svg(plane, points, lines, peak), title, about)
-
-
-def capacity(found: Capacity) -> Picture | None:
-    """Draw the percentile of the response times over the request rate, with the capacity."""
-    known = [step for step in found.steps if math.isfinite(step.response_s)]
-    if not known:
-        return None
-    name = found.target.name
-    points = [
-        Point(s.rate, 1000 * s.response_s, f"{formats.number(s.rate)}/s: {seconds(s.response_s)}")
-        for s in known
-    ]
-    limit_ms = 1000 * found.target.seconds
-    rates = [step.rate for step in known]
-    plane = Plane(
-        axis.linear(rates, axis.plain),
-        axis.linear([limit_ms, *(point.y for point in points)], axis.plain),
-        "requests/s sent",
-        f"{name} in ms",
-    )
-    limit = Curve(
-        f"limit {seconds(found.target.seconds)}", ((0.0, limit_ms), (max(rates), limit_ms)), ORANGE
-    )
-    about = "Each dot is one load of a fresh server; the rule is at the capacity."
-    title = f"{name} of the response times over the request rate"
-    return Picture(curves.svg(plane, points, [limit], found.value), title, about)
 
 
 def speed(records: Sequence[Record]) -> Picture | None:

@@ -45,7 +45,7 @@ def _picture(chart: Chart) -> Picture:
         Point(s.x, s.y, s.words, s.low, s.high, s.name, colours.get((s.x, s.y), BLUE))
         for s in chart.spots
     ]
-    return Picture(curves.svg(plane, points, lines), chart.title, chart.about)
+    return Picture(curves.svg(plane, points, lines, chart.rule), chart.title, chart.about)
 
 
 def _ends(chart: Chart) -> Sequence[float]:

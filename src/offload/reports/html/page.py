@@ -62,10 +62,8 @@ def html(runs: Sequence[MeasuredRun]) -> str:
 
 
 def _content(runs: Sequence[MeasuredRun]) -> Content:
-    if len(runs) == 1 and (found := runs[0].document) is not None:
-        shown = [*document.sections(found, runs[0].command), *single_run.machine(runs[0])]
-    elif len(runs) == 1:
-        shown = [*single_run.sections(runs[0]), figures.section(runs[0])]
+    if len(runs) == 1:
+        shown = _sections(runs[0])
     else:
         shown = several_runs.sections(runs)
         shown += [figures.section(run, f"Every figure of {run.name}") for run in runs]
@@ -74,6 +72,15 @@ def _content(runs: Sequence[MeasuredRun]) -> Content:
     pictures = drawing.inline([panel.picture for panel in panels if panel.picture is not None])
     answers = tuple((run.name, answer.of_run(run)) for run in runs)
     return Content(answers, sections, tuple(pictures), ())
+
+
+def _sections(run: MeasuredRun) -> list[Section]:
+    """Return the sections of one run: its document first."""
+    found = run.document
+    own = [] if found is None else document.sections(found, run.command)
+    if found is not None and not found.shows_cases:
+        return [*own, *single_run.machine(run)]
+    return [*own, *single_run.sections(run), figures.section(run)]
 
 
 def _with_unique_ids(sections: Sequence[Section]) -> list[Section]:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from offload import documents
 from offload.bench.claims import suite_verdicts
 from offload.bench.claims.evaluate import ClaimVerdict
 from offload.bench.planning import plan_file, planned_records
@@ -23,11 +22,15 @@ from offload.reports.rows import Row, rows
 
 @dataclass(frozen=True)
 class MeasuredRun:
-    """The records of a run; `plan` is None if it is missing or was written by another version."""
+    """The records of a run; `plan` is None if it is missing or was written by another version.
+
+    `document` is the answer of its study; None if it has none.
+    """
 
     folder: Path
     records: Sequence[Record]
     plan: Plan | None
+    document: Document | None = None
 
     @property
     def name(self) -> str:
@@ -52,11 +55,6 @@ class MeasuredRun:
         """The command that started the run, for a shell; None if it is unknown."""
         argv = plan_file.load_argv(self.folder)
         return None if argv is None else shlex.join(["offload", *argv])
-
-    @cached_property
-    def document(self) -> Document | None:
-        """The document of its study; None if it has none."""
-        return documents.load(self.folder) if documents.exists(self.folder) else None
 
     @cached_property
     def rows(self) -> list[Row]:
@@ -93,7 +91,7 @@ class MeasuredRun:
         return results_json.as_dict(self.records)
 
 
-def read(folder: Path) -> MeasuredRun:
+def read(folder: Path, document: Document | None = None) -> MeasuredRun:
     """Read a run; raise StorageError if it has no record."""
     records = planned_records.read(folder)
     if not records:
@@ -101,4 +99,4 @@ def read(folder: Path) -> MeasuredRun:
             f"{folder.name} has no readable record", "choose another run by report:RUN"
         )
     plan = plan_file.find(folder)
-    return MeasuredRun(folder, records, plan)
+    return MeasuredRun(folder, records, plan, document)

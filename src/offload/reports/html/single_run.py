@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 
 from offload.bench.analysis import machine_speed
 from offload.reports import warnings
 from offload.reports.claims import verdicts
-from offload.reports.gil import cost
-from offload.reports.html import answer, charts, curve_charts, ratios
+from offload.reports.html import charts, curve_charts, ratios
 from offload.reports.html.parts import (
     Cell,
     Panel,
@@ -24,7 +22,7 @@ from offload.reports.html.parts import (
 )
 from offload.reports.html.run import MeasuredRun
 from offload.reports.rows import Row
-from offload.reports.tables import capacity_table, formats, labels, summary
+from offload.reports.tables import formats, labels, summary
 from offload.units import seconds
 
 CASE, REQUESTED = "Server,task", "Requested"
@@ -42,8 +40,6 @@ def sections(run: MeasuredRun) -> list[Section]:
     """Return the sections of a run, each with at least one panel."""
     found = [
         Section("ratios", "Ratios", tuple(ratios.panels(run))),
-        Section("scaling", "Throughput over workers or users", tuple(_scaling(run))),
-        Section("capacity", "Capacity under a latency target", tuple(_capacity(run))),
         Section("rates", "Rates", _of_groups(run, _rates)),
         Section("latency", "Response times", _of_groups(run, _latency)),
         Section("memory", "Memory", _of_groups(run, _memory)),
@@ -66,46 +62,6 @@ def _of_groups(
     """Return a panel for each machine, Python and upstream."""
     panels = [panel_of(run, group, run.group_name(group)) for group in run.groups]
     return tuple(panel for panel in panels if panel is not None)
-
-
-def _scaling(run: MeasuredRun) -> Iterator[Panel]:
-    if (found := answer.sweep_of(run)) is None:
-        return
-    fit = found.choice.fit
-    rows = [
-        (
-            count(n),
-            rate(e.value),
-            rate(e.low),
-            rate(e.high),
-            count(e.n),
-            rate(model),
-        )
-        for (n, e), model in zip(found.points, found.predicted, strict=True)
-    ]
-    head = (found.over, "Rate", "From", "To", "Rounds", fit.model if fit else "Model")
-    own = table(f"Rates over {found.over}", head, rows)
-    yield Panel(own, curve_charts.scaling(found), run.command)
-
-
-def _capacity(run: MeasuredRun) -> Iterator[Panel]:
-    if (found := answer.capacity_of(run)) is None or not found.steps:
-        return
-    rows = [
-        (
-            rate(step.rate),
-            number(
-                capacity_table.response(step),
-                None if math.isinf(step.response_s) else step.response_s,
-            ),
-            text("yes" if step.is_kept else "no"),
-            count(step.round),
-        )
-        for step in sorted(found.steps, key=lambda step: step.rate)
-    ]
-    limit = f"within {seconds(found.target.seconds)}"
-    own = table("Response times by rate", ("Rate", found.target.name, limit, "Round"), rows)
-    yield Panel(own, curve_charts.capacity(found), run.command)
 
 
 def _rates(run: MeasuredRun, group: Sequence[Row], name: str) -> Panel:
@@ -180,7 +136,6 @@ def _memory(run: MeasuredRun, group: Sequence[Row], name: str) -> Panel | None:
 
 
 def _gil(run: MeasuredRun) -> Iterator[Panel]:
-    yield from _gil_cost(run)
     yield from _of_groups(run, _gil_held)
     yield from _of_groups(run, _loop_lag)
 
@@ -205,14 +160,6 @@ def _loop_lag(run: MeasuredRun, group: Sequence[Row], name: str) -> Panel | None
     about = ["Loop lag: how late a 10 ms timer of the server's event loop was under load, p99."]
     own = table(f"Delay of the event loop{name}", (CASE, "Users", "Loop lag"), rows, about)
     return Panel(own, charts.loop_lag(group), run.command) if rows else None
-
-
-def _gil_cost(run: MeasuredRun) -> Iterator[Panel]:
-    if (found := answer.gil_of(run)) is None:
-        return
-    rows = [tuple(map(text, line)) for line in cost.figure_lines(found)]
-    own = table("Figures of the GIL", ("Figure", "Value", "Meaning"), rows)
-    yield Panel(own, command=run.command)
 
 
 def _machine(run: MeasuredRun) -> Iterator[Panel]:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from offload.bench.stats.ratio import Interval
-from offload.documents import Chart, Curve, Document, Paragraph, Spot, text_table
-from offload.documents.text_table import Line
+from offload.documents import Chart, Command, Curve, Document, Paragraph, Spot, text_table
+from offload.documents.text import render
 from offload.flags import Flag
 from offload.registry import catalog
 from offload.reports.tables.formats import number
@@ -145,14 +145,7 @@ def text(
     width: int = text_table.WIDTH,
 ) -> str:
     """Render the answer in at most 30 lines of 100 columns, without a handler's code."""
-    found = document(answer)
-    parts = [text_table.wrapped(found.headline, width)]
-    if found.rows:
-        parts += ["", text_table.render(found.head, [Line(row) for row in found.rows]), ""]
-    for each in found.paragraphs:
-        parts.append(text_table.wrapped(f"{each.title}: {' '.join(each.sentences)}", width))
-    if found.command is not None:
-        parts.append(_command(found.command, width))
+    parts = [render(document(answer), width)]
     if folder is not None:
         parts.append(f"Records: {folder}")
     if handler is not None:
@@ -160,18 +153,12 @@ def text(
     return "\n".join(parts)
 
 
-def _command(command: str, width: int) -> str:
-    """Return the command in a line, or below it in lines that can be pasted into a shell."""
-    line = f"Next: Serve it: {command}"
-    return line if len(line) <= width else f"Next: Serve it:\n{deployment.wrap(command, width)}"
-
-
 def document(answer: Answer) -> Document:
     """Return the answer for any renderer."""
     if answer.disturbed is not None:
         headline = f"No advice for {answer.title}: {answer.disturbed.message}."
         remedy = Paragraph("Next", (f"{_capitalized(answer.disturbed.remedy)}.",))
-        return Document(headline, paragraphs=(remedy,), has_verdict=False)
+        return Document(headline, paragraphs=(remedy,), has_verdict=False, shows_cases=False)
     deploy = f"Deploy {size_in_words(answer.best.setup)} for {answer.title}."
     rows = answer.choice.rows[:MOST_ROWS]
     rate = max((each.p99.rate for each in rows if each.p99), default=None)
@@ -182,7 +169,8 @@ def document(answer: Answer) -> Document:
         tuple(tuple(_cells(each, rate)) for each in rows),
         tuple(paragraphs(answer)),
         tuple(_charts(answer)),
-        answer.serve_command,
+        Command("Serve it", answer.serve_command),
+        shows_cases=False,
     )
 
 

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import re
 import shlex
-import textwrap
 from pathlib import Path
 
 from offload.bench.target import interpreters
-from offload.documents.text_table import UNBREAKABLE
 from offload.registry import application, catalog
 from offload.studies.advise.evidence import Setup
 from offload.suites import Case
 
 DJANGO = "django.core.{kind}:get_{kind}_application"  # the factory for Django settings
-QUOTED = re.compile(r"'[^']*'")  # a part of a command in which no line ends
-INDENT = "    "
 
 
 def command(case: Case, setup: Setup, name: str | None, preload: bool = False) -> str | None:
@@ -58,15 +53,3 @@ def _quoted(form: str, target: str) -> str:
     if form.startswith("'"):  # the whole word is quoted
         return shlex.quote(form.strip("'").format(app=target))
     return form.format(app=shlex.quote(target))
-
-
-def wrap(line: str, width: int) -> str:
-    """Wrap a command between its words, so that it can be pasted into a shell."""
-    parts = textwrap.wrap(
-        QUOTED.sub(lambda found: found[0].replace(" ", UNBREAKABLE), line),
-        width - 2,
-        subsequent_indent=INDENT,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-    return " \\\n".join(parts).replace(UNBREAKABLE, " ")

@@ -17,7 +17,6 @@ from offload.bench.planning.plan import Plan
 from offload.bench.records import journal, lines
 from offload.bench.records.record import WINDOW, Record
 from offload.bench.telemetry import noise
-from offload.documents import QUESTION
 from offload.errors import RunError, StorageError
 from offload.flags import FAILED_REQUEST, LOAD
 from offload.registry.application import is_application
@@ -181,7 +180,7 @@ def answer(
 
 def load(folder: Path, plan: Plan, records: Sequence[Record]) -> Answer:
     """Return the answer of a saved run; raise StorageError if its files are damaged."""
-    path = folder / QUESTION
+    path = folder / journal.QUESTION
     try:
         saved: Saved = lines.built(Saved, files.parse_json(files.read(path)), "question")
     except FileNotFoundError:
@@ -198,7 +197,7 @@ def load(folder: Path, plan: Plan, records: Sequence[Record]) -> Answer:
 
 def _save(saved: Saved, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    journal.replace(folder / QUESTION, f"{json.dumps(asdict(saved), indent=1)}\n")
+    journal.replace(folder / journal.QUESTION, f"{json.dumps(asdict(saved), indent=1)}\n")
 
 
 def _subject(

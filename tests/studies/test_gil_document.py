@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,15 +10,16 @@ import pytest
 
 from offload.bench.analysis import gil
 from offload.bench.analysis.comparison import Comparison
-from offload.bench.experiments.gil_cost import GilCost
 from offload.bench.experiments.paired import ComparedCases
-from offload.bench.experiments.speed_up import SpeedUp
 from offload.bench.records.record import WINDOW
 from offload.bench.stats import paired_test
 from offload.bench.stats.paired_test import Verdict
+from offload.documents.text import render
 from offload.flags import Flag
-from offload.reports.gil import advice
-from offload.reports.gil import cost as gil_cost
+from offload.studies.gil import advice
+from offload.studies.gil import document as gil_document
+from offload.studies.gil.cost import GilCost
+from offload.studies.gil.direct_calls import SpeedUp
 from offload.suites import Case
 from tests.records import changed, record_of
 
@@ -72,8 +72,12 @@ def cost(
     )
 
 
+def text_of(found: GilCost) -> str:
+    return render(gil_document.document(found), width=10_000)
+
+
 def test_json_has_the_documented_figures() -> None:
-    values = json.loads(gil_cost.as_json(cost()))
+    values = gil_document.values(cost())
     expected = (0.95, 0.99, 0.75, 1.0, 1.0, 4.0, 0.75, 0.5, 0.8, 0.75, 30.0)
     assert [values[key] for key in KEYS.split()] == pytest.approx(expected)
 
@@ -91,7 +95,7 @@ def test_json_has_the_documented_figures() -> None:
     ],
 )
 def test_the_advice_follows_from_the_figures(changes: dict[str, Any], words: str) -> None:
-    assert words in gil_cost.text(cost(verdict=UNRESOLVED, **changes))
+    assert words in text_of(cost(verdict=UNRESOLVED, **changes))
 
 
 @pytest.mark.parametrize(
@@ -111,13 +115,13 @@ def test_pairs_that_are_resolved_decide_and_not_h(
 
 
 def test_a_speed_up_below_one_is_worded_as_one_above() -> None:
-    [line] = [line for line in gil_cost.text(cost()).splitlines() if line.startswith("S threads")]
+    [line] = [line for line in text_of(cost()).splitlines() if line.startswith("S threads")]
     assert line.split(maxsplit=3) == ["S", "threads", "1.00x", "rate of 4 threads over one thread"]
 
 
 def test_one_worker_is_no_workers() -> None:
-    text = gil_cost.text(cost(slots=1))
-    assert text.startswith("xml, 1 worker, Python")
+    text = text_of(cost(slots=1))
+    assert "\nMeasured: xml, 1 worker, Python" in text
     assert "  rate of 1 thread over one thread\n" in text
     assert "  rate of 1 process over one thread\n" in text
 
@@ -135,7 +139,7 @@ def test_a_long_hold_has_the_same_advice_as_a_late_loop(
     lag_ms: float, hold_s: float | None, words: str
 ) -> None:
     found = cost(verdict=UNRESOLVED, loop_lag_p99_ms=lag_ms, gil_hold_p75_s=hold_s)
-    assert words in gil_cost.text(found)
+    assert words in text_of(found)
 
 
 @pytest.mark.parametrize("alone", [{"slots": 1}, {"gil_utilisation": 0.5}])
@@ -231,8 +235,8 @@ def test_a_python_without_a_gil_has_no_advice_on_the_task(
     free = {"gil_hold": rho, "gil_utilisation": rho, "gil_hold_p75_s": None}
     found = cost(verdict=verdict, interpreter=FREE_THREADED, **free)
     assert [*advice.sentences(found)][: 1 + len(more)] == [HAS_NONE, *more]
-    assert "use threads" not in gil_cost.text(found)
-    assert "move" not in gil_cost.text(found)
+    assert "use threads" not in text_of(found)
+    assert "move" not in text_of(found)
 
 
 def test_advice_that_does_not_follow_is_omitted() -> None:
@@ -249,8 +253,8 @@ def test_a_disturbed_measurement_has_no_advice() -> None:
 
 def test_an_import_that_turned_the_gil_on_is_reported() -> None:
     facts = {"python": "3.13.5", "free_threaded_build": True, "gil_enabled": True}
-    text = gil_cost.text(cost(interpreter={**facts, "gil_enabled_by": "lxml.etree"}))
-    assert text.startswith("xml, 4 workers, Python 3.13.5t: importing lxml.etree turned the GIL on")
+    text = text_of(cost(interpreter={**facts, "gil_enabled_by": "lxml.etree"}))
+    assert "xml, 4 workers, Python 3.13.5t: importing lxml.etree turned the GIL on" in text
 
 
 def test_flags_and_failed_loads_are_reported_once_with_the_number_of_windows() -> None:
@@ -262,5 +266,5 @@ def test_flags_and_failed_loads_are_reported_once_with_the_number_of_windows() -
         "problem: 4/noop_sync: 1 of 1 loads failed and are left out: the server ended",
         "others: 31 % of the CPU: end them (1 of 3 windows)",
     ]
-    assert gil_cost.text(found).splitlines()[-3:-1] == expected
-    assert json.loads(gil_cost.as_json(found))["flags"] == expected
+    assert text_of(found).splitlines()[-2:] == expected
+    assert gil_document.values(found)["flags"] == expected

@@ -1,38 +1,40 @@
-"""The cost of the GIL for a task: figures and advice as text, or JSON."""
+"""The cost of the GIL for a task in words and figures, and for JSON."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 
 from offload import units
-from offload.bench.experiments.gil_cost import GilCost
-from offload.bench.experiments.speed_up import SpeedUp
 from offload.bench.records.record import Record
+from offload.documents import Document, lines
 from offload.reports import comparison, provenance
-from offload.reports.gil import advice, application_advice
+from offload.studies.gil import advice, application_advice
+from offload.studies.gil.cost import GilCost
+from offload.studies.gil.direct_calls import SpeedUp
 
 NOT_MEASURED = ""  # value of the figures of direct calls for a user's application
 
 
-def text(result: GilCost) -> str:
-    """Render the figures, and the advice below them."""
-    figures, window, workers = result.gil, result.window, _count(result.window, "worker")
-    head = f"{window.case.task}, {workers}, Python {provenance.python_name(window)}"
+def document(result: GilCost) -> Document:
+    """Return the conclusions, the figures, and on what they are based."""
+    figures, window = result.gil, result.window
+    where = f"{window.case.task}, {_count(window, 'worker')}, Python "
+    where += provenance.python_name(window)
     if (importer := provenance.gil_enabled_by(window)) is not None:
-        head += f": {importer} turned the GIL on"
-    lines = figure_lines(result)
-    width = max(len(value) for _, value, _ in lines)
-    table = "\n".join(f"{name:11}  {value:>{width}}  {meaning}" for name, value, meaning in lines)
+        where += f": {importer} turned the GIL on"
     unknown = [
         name for name, value in (("h", figures.hold), ("rho", figures.utilisation)) if value is None
     ]
-    why = f"\nunknown: {' and '.join(unknown)}: {window.gil.why}" if unknown else ""
-    advice_text = " ".join(sentences(result))
-    last = "\n".join(
-        [advice_text, *comparison.flags(result.cases), f"records: {result.cases.folder}"]
+    why = [f"unknown: {' and '.join(unknown)}: {window.gil.why}"] if unknown else []
+    first, *more = sentences(result)
+    return Document(
+        first,
+        ("Figure", "Value", "Meaning"),
+        tuple(figure_lines(result)),
+        lines(*more, f"Measured: {where}", *why, *comparison.flags(result.cases)),
+        has_verdict=result.cases.comparison.disturbed is None,
+        numbers=(1,),
     )
-    return f"{head}\n\n{table}{why}\n\n{last}"
 
 
 def figure_lines(result: GilCost) -> list[tuple[str, str, str]]:
@@ -41,7 +43,7 @@ def figure_lines(result: GilCost) -> list[tuple[str, str, str]]:
     cost, low, high = result.cost
     hold_ms = None if window.gil.hold_p75_s is None else 1000 * window.gil.hold_p75_s
     threads, processes = _count(window, "thread"), _count(window, "process", "es")
-    lines = [
+    found = [
         ("h", _share(figures.hold), "share of a task alone in which the GIL is held"),
         ("rho", _share(figures.utilisation), "share of the load in which the GIL is held"),
         ("hold", _milliseconds(hold_ms), "or less, for three quarters of the time the GIL is held"),
@@ -58,38 +60,35 @@ def figure_lines(result: GilCost) -> list[tuple[str, str, str]]:
         ("C", _interval(cost, low, high), f"1 - {_compared(result)}, rates over HTTP"),
         ("C direct", _direct(result), "1 - threads / processes, rates of direct calls"),
     ]
-    return [line for line in lines if line[1] != NOT_MEASURED]
+    return [line for line in found if line[1] != NOT_MEASURED]
 
 
-def as_json(result: GilCost) -> str:
-    """Return the figures as a JSON object; unknown values are null."""
+def values(result: GilCost) -> dict[str, object]:
+    """Return the figures for JSON; unknown values are None."""
     figures, window = result.gil, result.window
     cost, low, high = result.cost
-    return json.dumps(
-        {
-            "task": window.case.task,
-            "workers": _workers(window),
-            "h": figures.hold,
-            "rho": figures.utilisation,
-            "gamma": figures.wait_share,
-            "kappa": figures.inflation,
-            "s_threads": result.threads.ratio if result.threads else None,
-            "s_processes": result.processes.ratio if result.processes else None,
-            "switches": result.threads.switches if result.threads else None,
-            "gil_switches": figures.switches,
-            "hold_p75_s": window.gil.hold_p75_s,
-            "cost": cost,
-            "cost_low": low,
-            "cost_high": high,
-            "cost_direct": result.cost_direct,
-            "loop_lag_p99_ms": window.tasks.loop_lag_p99_ms,
-            "unavailable": window.gil.why,
-            "interpreter": dict(window.server.interpreter),
-            "follows": list(sentences(result)),
-            "flags": comparison.flags(result.cases),
-        },
-        indent=2,
-    )
+    return {
+        "task": window.case.task,
+        "workers": _workers(window),
+        "h": figures.hold,
+        "rho": figures.utilisation,
+        "gamma": figures.wait_share,
+        "kappa": figures.inflation,
+        "s_threads": result.threads.ratio if result.threads else None,
+        "s_processes": result.processes.ratio if result.processes else None,
+        "switches": result.threads.switches if result.threads else None,
+        "gil_switches": figures.switches,
+        "hold_p75_s": window.gil.hold_p75_s,
+        "cost": cost,
+        "cost_low": low,
+        "cost_high": high,
+        "cost_direct": result.cost_direct,
+        "loop_lag_p99_ms": window.tasks.loop_lag_p99_ms,
+        "unavailable": window.gil.why,
+        "interpreter": dict(window.server.interpreter),
+        "follows": list(sentences(result)),
+        "flags": comparison.flags(result.cases),
+    }
 
 
 def _compared(result: GilCost) -> str:

@@ -1,58 +1,82 @@
-"""Table of a scaling sweep and its fitted model, as text or JSON."""
+"""A sweep and its fitted model in words, and for JSON."""
 
 from __future__ import annotations
 
-import json
-
-from offload.bench.experiments.sweep import NEARLY_HIGHEST, Sweep
+from offload import units
 from offload.bench.stats.models import scaling
-from offload.documents import text_table
-from offload.documents.text_table import Line
+from offload.documents import Chart, Curve, Document, Spot, lines
 from offload.reports import warnings
+from offload.studies.scale.sweep import NEARLY_HIGHEST, Sweep
 from offload.units import percent
 
 
-def text(sweep: Sweep) -> str:
-    """Render the rates over workers or users, the number to use, and the model that fits them."""
+def document(sweep: Sweep) -> Document:
+    """Return which number to use, the rates, and the model that fits them."""
     fit = sweep.choice.fit
-    lines = [
-        Line(
-            (
-                str(number),
-                "-" if e.value is None else f"{e.value:.2f}/s",
-                "-" if e.half_width is None else f"+-{percent(e.half_width, 1)}",
-                "-" if model is None else f"{model:.2f}/s",
-            )
+    rows = [
+        (
+            str(number),
+            "-" if e.value is None else f"{e.value:.2f}/s",
+            "-" if e.half_width is None else f"+-{percent(e.half_width, 1)}",
+            "-" if model is None else f"{model:.2f}/s",
         )
         for (number, e), model in zip(sweep.points, sweep.predicted, strict=True)
     ]
-    head = (sweep.over, "Rate", "Interval", fit.model if fit else "Model")
-    table = text_table.render(head, lines, left=0)
-    return "\n".join([table, "", *sentences(sweep), *_flags(sweep)])
-
-
-def as_json(sweep: Sweep) -> str:
-    """Return points and fit as a JSON object; rates are in requests/s."""
-    fit = sweep.choice.fit
-    return json.dumps(
-        {
-            "over": sweep.over,
-            "points": [
-                {sweep.over: n, "rate": e.value, "rate_low": e.low, "rate_high": e.high}
-                for n, e in sweep.points
-            ],
-            "highest_at": sweep.highest[0],
-            "enough_at": sweep.enough,
-            "disturbed": sweep.disturbed and str(sweep.disturbed),
-            "model": fit.model if fit else None,
-            "parameters": dict(fit.parameters) if fit else None,
-            "residual": fit.residual if fit else None,
-            "peak": fit.peak if fit else None,
-            "refused": sweep.choice.reason,
-            "flags": _flags(sweep),
-        },
-        indent=2,
+    first, *more = sentences(sweep)
+    return Document(
+        first,
+        (sweep.over, "Rate", "Interval", fit.model if fit else "Model"),
+        tuple(rows),
+        lines(*more, *_flags(sweep)),
+        (_chart(sweep),),
+        has_verdict=sweep.disturbed is None,
+        numbers=(0, 1, 2, 3),
     )
+
+
+def _chart(sweep: Sweep) -> Chart:
+    """Return the rates with the fitted model and its knee or peak."""
+    fit, over = sweep.choice.fit, sweep.over
+    spots = tuple(
+        Spot(n, e.value, f"{n} {over}: {units.number(e.value)}/s", e.low, e.high)
+        for n, e in sweep.points
+        if e.value is not None
+    )
+    fitted = tuple(
+        (float(n), rate)
+        for (n, _), rate in zip(sweep.points, sweep.predicted, strict=True)
+        if rate is not None
+    )
+    return Chart(
+        f"Requests per second over {over}",
+        over,
+        "requests/s",
+        spots,
+        (Curve("" if fit is None else fit.model, fitted),) if fitted else (),
+        "The lines are 95 % intervals; the rule is at the knee or peak of the model.",
+        None if fit is None else fit.peak,
+    )
+
+
+def values(sweep: Sweep) -> dict[str, object]:
+    """Return points and fit for JSON; rates are in requests/s."""
+    fit = sweep.choice.fit
+    return {
+        "over": sweep.over,
+        "points": [
+            {sweep.over: n, "rate": e.value, "rate_low": e.low, "rate_high": e.high}
+            for n, e in sweep.points
+        ],
+        "highest_at": sweep.highest[0],
+        "enough_at": sweep.enough,
+        "disturbed": sweep.disturbed and str(sweep.disturbed),
+        "model": fit.model if fit else None,
+        "parameters": dict(fit.parameters) if fit else None,
+        "residual": fit.residual if fit else None,
+        "peak": fit.peak if fit else None,
+        "refused": sweep.choice.reason,
+        "flags": _flags(sweep),
+    }
 
 
 def _flags(sweep: Sweep) -> list[str]:

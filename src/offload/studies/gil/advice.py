@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from offload.bench.experiments.gil_cost import GilCost
 from offload.bench.records.record import Record
 from offload.bench.stats import paired_test
+from offload.studies.gil.cost import GilCost
 from offload.units import percent
 
 LOW_HOLD = 0.1  # h below which threads are as fast as processes

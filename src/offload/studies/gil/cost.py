@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from offload import files
 from offload.bench.analysis import gil
 from offload.bench.analysis.gil import Gil
 from offload.bench.experiments import paired
-from offload.bench.experiments.direct_calls import direct
 from offload.bench.experiments.paired import ComparedCases
-from offload.bench.experiments.speed_up import SpeedUp, least_s, speed_ups
+from offload.bench.records import journal, lines
 from offload.bench.records.record import Record
 from offload.bench.records.run_records import RunRecords
 from offload.bench.stats.models.gil import cost
 from offload.bench.target import application_kind
 from offload.bench.target.needed_upstream import hold_for
-from offload.errors import RunError
+from offload.errors import RunError, StorageError
+from offload.studies.gil.direct_calls import SpeedUp, direct, least_s, speed_ups
 from offload.suites import Case
 
 KINDS = ("threads", "processes")  # of workers that call the task directly
@@ -51,6 +53,24 @@ class GilCost:
         found = self.cases.comparison.verdict
         value, low, high = (_cost(ratio) for ratio in (found.ratio, found.low, found.high))
         return value, low, high
+
+
+def read_direct(folder: Path) -> dict[str, SpeedUp] | None:
+    """Return the saved speed-ups of direct calls of a run; None if there are none."""
+    try:
+        found = files.parse_json(files.read(folder / journal.QUESTION))
+        return {kind: lines.built(SpeedUp, found[kind], kind) for kind in KINDS}
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError, LookupError) as error:
+        what = f"{folder / journal.QUESTION} is not readable: {error}"
+        raise StorageError(what, "remove it: the direct calls are then repeated") from error
+
+
+def save_direct(folder: Path, found: Mapping[str, SpeedUp]) -> None:
+    """Save the speed-ups of direct calls beside the records of their run."""
+    values = {kind: asdict(each) for kind, each in found.items()}
+    journal.replace(folder / journal.QUESTION, f"{json.dumps(values, indent=1)}\n")
 
 
 def direct_least_s(records: Sequence[Record]) -> float:

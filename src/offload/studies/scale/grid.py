@@ -1,45 +1,44 @@
-"""Table of the rates by processes and the workers of each, as text or JSON."""
+"""The rates by processes and the workers of each in words, and for JSON."""
 
 from __future__ import annotations
 
-import json
-
-from offload.bench.experiments.sweep import NEARLY_HIGHEST, Grid, Size
-from offload.documents import text_table
-from offload.documents.text_table import Line
+from offload.documents import Document, lines
 from offload.reports import warnings
+from offload.studies.scale.sweep import NEARLY_HIGHEST, Grid, Size
 from offload.units import percent
 
 
-def text(grid: Grid) -> str:
-    """Render the rates, one row for each number of processes, and the sizes to use."""
+def document(grid: Grid) -> Document:
+    """Return which sizes to use, and the rates with a row for each number of processes."""
     columns = sorted({workers for _, workers in grid.points})
-    head = ("processes", *(counted(number, "worker") for number in columns))
-    lines = [
-        Line((str(processes), *(_cell(grid, (processes, workers)) for workers in columns)))
+    rows = [
+        (str(processes), *(_cell(grid, (processes, workers)) for workers in columns))
         for processes in sorted({processes for processes, _ in grid.points})
     ]
-    table = text_table.render(head, lines, left=0)
-    return "\n".join([table, "", *sentences(grid), *_flags(grid)])
-
-
-def as_json(grid: Grid) -> str:
-    """Return the points as a JSON object; rates are in requests/s."""
-    points = [
-        {**_sizes(size), "rate": e.value, "rate_low": e.low, "rate_high": e.high}
-        for size, e in grid.points.items()
-    ]
-    return json.dumps(
-        {
-            "over": ["processes", "workers"],
-            "points": points,
-            "highest_at": _sizes(grid.highest[0]),
-            "enough_at": _sizes(grid.enough),
-            "disturbed": grid.disturbed and str(grid.disturbed),
-            "flags": _flags(grid),
-        },
-        indent=2,
+    first, *more = sentences(grid)
+    return Document(
+        first,
+        ("processes", *(counted(number, "worker") for number in columns)),
+        tuple(rows),
+        lines(*more, *_flags(grid)),
+        has_verdict=grid.disturbed is None,
+        numbers=range(len(columns) + 1),
     )
+
+
+def values(grid: Grid) -> dict[str, object]:
+    """Return the points for JSON; rates are in requests/s."""
+    return {
+        "over": ["processes", "workers"],
+        "points": [
+            {**_sizes(size), "rate": e.value, "rate_low": e.low, "rate_high": e.high}
+            for size, e in grid.points.items()
+        ],
+        "highest_at": _sizes(grid.highest[0]),
+        "enough_at": _sizes(grid.enough),
+        "disturbed": grid.disturbed and str(grid.disturbed),
+        "flags": _flags(grid),
+    }
 
 
 def sentences(grid: Grid) -> list[str]:

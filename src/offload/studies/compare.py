@@ -1,0 +1,83 @@
+"""compare: which of two cases is faster, in a run of one block with one pair."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from cyclopts import Parameter
+
+from offload import options
+from offload.studies import Run, Study, check_disturbance
+
+if TYPE_CHECKING:
+    from offload.bench.experiments.paired import ComparedCases
+    from offload.bench.planning.plan import Plan
+    from offload.documents import Document
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Options:
+    """Compare the rates of two cases.
+
+    The exit code is 5 if a server does not start or all its requests fail, and 7 if other processes
+    disturbed the measurement. If some requests fail, a line reports their number; rates count only
+    completed requests.
+
+    Examples:
+      offload compare 3/sleep_sync 4/sleep_sync
+      offload compare uvicorn_h11 granian_asgi app=shop.web:app
+    """
+
+    one: options.CompareOne = ""
+    other: options.CompareOther = ""
+    _: KW_ONLY
+    users: options.Users = 25
+    keep_alive: options.KeepAlive = False
+    quick: options.CompareQuick = False
+    served: options.CaseOptions = options.CaseOptions()
+    output: options.Output = options.Output()
+
+
+class Compare(Study[Options, "ComparedCases"]):
+    """The ratio of the rates of two cases, with its interval and its verdict."""
+
+    options = Options
+
+    def plan(self, options: Options) -> Plan:
+        from offload.bench.experiments import paired
+
+        first = options.served.case(options.one, "first case")
+        second = options.served.case(options.other, "second case")
+        one, other = (
+            replace(each, users=options.users, keep_alive=options.keep_alive)
+            for each in (first, second)
+        )
+        return paired.comparison_plan("compare", one, other, options.quick)
+
+    def result(self, run: Run) -> ComparedCases:
+        from offload.bench.experiments import paired
+
+        one, other = run.plan.cases
+        return paired.evaluate(one, other, run.records, run.folder)
+
+    def document(self, result: ComparedCases) -> Document:
+        from offload.documents import Document, lines
+        from offload.reports import comparison
+
+        first, *more = comparison.lines(result.names, result.comparison, result.rates)
+        has_verdict = result.comparison.disturbed is None
+        paragraphs = lines(*more, *comparison.flags(result))
+        return Document(first, paragraphs=paragraphs, has_verdict=has_verdict)
+
+    def values(self, result: ComparedCases) -> Any:
+        from offload.reports import comparison
+
+        return comparison.as_dict(result)
+
+    def check(self, result: ComparedCases) -> None:
+        check_disturbance(result.comparison.disturbed)
+
+
+STUDY = Compare()

@@ -1,0 +1,129 @@
+"""measure: the rate of one case, in rounds until it is known well enough."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from cyclopts import Parameter
+
+from offload import options
+from offload.errors import RunError
+from offload.studies import Run, Study
+
+UNKNOWN = "-"
+
+if TYPE_CHECKING:
+    from offload.bench.planning.plan import Plan
+    from offload.documents import Document
+    from offload.reports.rows import Row
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Options:
+    """Measure one case until its rate is known to +-2 %.
+
+    The measurement also ends after the last round, or after 60 s of load (180 s below
+    2 requests/s). The interval is then wider. The exit code is 5 if a server does not start or all
+    its requests fail.
+
+    Examples:
+      offload measure 3/sleep_sync
+      offload measure granian_asgi app=shop.web:app request=/quote/7
+    """
+
+    case: options.CaseText = ""
+    _: KW_ONLY
+    users: options.Users = 25
+    keep_alive: options.KeepAlive = False
+    target: options.Target = None
+    quick: options.Quick = False
+    served: options.CaseOptions = options.CaseOptions()
+    placed: options.PlacementOptions = options.PlacementOptions()
+    pin: options.Pin = ""
+    output: options.Output = options.Output()
+
+
+class Measure(Study[Options, "Row"]):
+    """The rate of a case with its interval, its response times, its memory and its GIL."""
+
+    options = Options
+
+    def plan(self, options: Options) -> Plan:
+        from offload.bench.planning import blocks, plan
+
+        placed = options.placed.place(options.served.case(options.case), options.pin)
+        one = replace(placed, users=options.users, keep_alive=options.keep_alive)
+        return plan.Plan(
+            "measure",
+            (one,),
+            plan.new_seed(),
+            driver=None,
+            quick=options.quick,
+            target=options.target,
+            blocks=(blocks.Block((0,)),),
+        )
+
+    def result(self, run: Run) -> Row:
+        from offload.reports.rows import rows
+
+        found = rows(run.records)
+        if not found:
+            raise RunError(
+                "no load was measured", f"continue with offload resume {run.folder.name}"
+            )
+        return found[-1]
+
+    def document(self, result: Row) -> Document:
+        from offload.documents import Document, lines
+        from offload.reports import notes
+        from offload.reports.tables import formats, labels, measurement
+
+        name, users = labels.case_name(result.first), result.first.case.users
+        found = result.estimate
+        if result.problem is not None or result.rate is None:
+            why = result.problem or "no request was completed"
+            return Document(f"{name}: {why}", has_verdict=False)
+        carries = f"{name} carries {formats.number(result.rate)} requests/s with {users} users"
+        if found is not None and found.low is not None and found.high is not None:
+            ends = f"{formats.number(found.low)} to {formats.number(found.high)}"
+            carries += f" (95 % interval {ends}, {found.n} rounds of fresh servers)"
+        return Document(
+            f"{carries}.",
+            ("Figure", "Value", "Meaning"),
+            tuple(row for row in _figures(result) if row[1] != UNKNOWN),
+            lines(
+                *measurement.conditions([result]).splitlines(),
+                *notes.of_table([result]),
+            ),
+            numbers=(1,),
+        )
+
+    def values(self, result: Row) -> Any:
+        from offload.reports import json_rows
+
+        return [json_rows.as_dict(result)]
+
+    def check(self, result: Row) -> None:
+        if result.problem is not None or not result.rate:
+            why = result.problem and result.problem.text
+            raise RunError(f"no row has figures: {why or 'no request was completed'}")
+
+
+def _figures(row: Row) -> Iterator[tuple[str, str, str]]:
+    """Yield the name, the value and the meaning of each figure."""
+    from offload.reports.tables import formats
+
+    bound, lag = row.at_least_s, row.loop_lag_p99_ms
+    yield "Response", formats.time(row.response_mean_s), "mean, with the wait for other requests"
+    for name, share in (("p50", 0.5), ("p99", 0.99)):
+        meaning = f"of the response times: {share:.0%} are shorter".replace("%", " %")
+        yield name, formats.time_or_more(row.quantile(share), bound), meaning
+    yield "Memory", formats.memory(row.memory_pss_mib), "peak of all processes (PSS)"
+    yield "GIL held", formats.share(row.gil_hold), "share of the run time of a single task"
+    yield "Loop lag", UNKNOWN if lag is None else f"{lag:.1f} ms", "delay of the event loop, p99"
+
+
+STUDY = Measure()
