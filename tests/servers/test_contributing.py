@@ -1,10 +1,11 @@
-"""The task, server, driver and suite in docs/how_to/ work unchanged."""
+"""The task, server, driver, suite and study in docs/how_to/ work unchanged."""
 
 from __future__ import annotations
 
 import json
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import textwrap
@@ -12,16 +13,19 @@ from pathlib import Path
 
 import pytest
 
+from offload.bench.records import journal
 from tests import ROOT
-from tests.commands import fab, free_port, served
+from tests.commands import FAB, fab, free_port, served
 from tests.http_clients import get
-from tests.waiting import read_line
+from tests.waiting import read_line, wait_until
 
 pytestmark = pytest.mark.server
-PAGES = [ROOT / "docs" / "how_to" / f"{name}.rst" for name in ("task", "server", "driver", "suite")]
+KINDS = ("task", "server", "driver", "suite", "study")
+PAGES = [ROOT / "docs" / "how_to" / f"{name}.rst" for name in KINDS]
 TEXT = "".join(page.read_text() for page in PAGES)
 EXAMPLE = re.compile(
-    r"^``(\S+\.py)``;.*\n\n\.\. code-block:: python\n\n((?: {4}.*\n|\n)+)", re.MULTILINE
+    r"``(\S+\.py)``;[^\n]*(?:\n[^\n]+)*\n\n\.\. code-block:: python\n\n((?: {4}.*\n|\n)+)",
+    re.MULTILINE,
 )
 EXAMPLES = {path: textwrap.dedent(code) for path, code in EXAMPLE.findall(TEXT)}
 
@@ -53,7 +57,29 @@ def test_all_are_listed(project: Path) -> None:
     listed = fab("list", cwd=project).stdout
     names = ["total_sync", "shortest", "short_ab", "short"]
     assert [name for name in names if f" {name} " not in listed] == []
-    assert len(EXAMPLES) == 4
+    assert len(EXAMPLES) == len(KINDS)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_the_study_is_run_resumed_and_reported_in_each_form(project: Path) -> None:
+    assert "--pythons" in fab("--help", "faster_python", cwd=project).stdout
+    records = f"*-faster_python/{journal.FILE}"
+    here = f"{sys.version_info.major}.{sys.version_info.minor}"
+    words = f"faster_python:plain_sync/noop_sync,pythons={here}+{here},users=2"
+    started = subprocess.Popen([FAB, words], cwd=project, stderr=subprocess.PIPE, text=True)
+    try:
+        assert wait_until(lambda: [*journal.RESULTS.glob(records)], 60.0)
+        started.send_signal(signal.SIGINT)
+        assert "continue with offload resume" in started.communicate(timeout=20)[1]
+    finally:
+        started.kill()
+    ended = fab("resume:format=json", cwd=project, timeout=150)
+    assert ended.returncode in (0, 7), ended.stderr
+    found = json.loads(ended.stdout)
+    assert found["pairs"] > 2
+    [page] = journal.RESULTS.glob("*-faster_python/report.html")
+    assert found["verdict"] in page.read_text()
 
 
 @pytest.mark.skipif(shutil.which("ab") is None, reason="ab is not installed: make test-all")
