@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from offload import cores
+from offload import cgroups, cores
 
 
 def group(root: Path, path: str, **files: str) -> None:
@@ -54,8 +54,8 @@ def test_no_groups_are_no_quota(tmp_path: Path) -> None:
 def test_a_quota_bounds_the_cores(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     group(tmp_path, ".", cpu__max="50000 100000\n")
     (tmp_path / "own").write_text("0::/\n")
-    monkeypatch.setattr(cores, "ROOT", tmp_path)
-    monkeypatch.setattr(cores, "OWN", tmp_path / "own")
+    monkeypatch.setattr(cgroups, "ROOT", tmp_path)
+    monkeypatch.setattr(cgroups, "OWN", tmp_path / "own")
     assert (cores.available(), cores.capacity()) == (1, 0.5)
     (tmp_path / "cpu.max").write_text("6400000 100000\n")
     assert cores.available() == len(os.sched_getaffinity(0))

@@ -8,8 +8,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-ROOT = Path("/sys/fs/cgroup")
-OWN = Path("/proc/self/cgroup")
+from offload import cgroups
 
 
 def available() -> int:
@@ -23,7 +22,7 @@ def available() -> int:
 def capacity() -> float:
     """Return how many CPUs can be used on average: those of the affinity, at most the quota."""
     affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    quota = cgroup_quota(OWN, ROOT)
+    quota = cgroup_quota(cgroups.OWN, cgroups.ROOT)
     return float(affinity or 1) if quota is None else min(float(affinity or 1), quota)
 
 
@@ -50,29 +49,13 @@ def cgroup_quota(own: Path, root: Path) -> float | None:
     """Return the smallest quota, in CPUs, of this process's groups and their parents, or None.
 
     The quota is in the file cpu.max (control groups version 2) or cpu.cfs_quota_us (version 1).
-    Source: https://docs.kernel.org/admin-guide/cgroup-v2.html#cpu-interface-files
     """
-    try:
-        lines = own.read_text().splitlines()
-    except OSError:
-        return None
-    quotas = []
-    for line in lines:
-        _, controllers, path = line.split(":", 2)
-        base = root / "cpu" if "cpu" in controllers.split(",") else root
-        if controllers and base == root:
-            continue  # another controller of version 1
-        folder = base / path.lstrip("/")
-        for group in (folder, *folder.parents):
-            if not group.is_relative_to(base):
-                break
-            if (quota := _quota(group)) is not None:
-                quotas.append(quota)
-    return min(quotas, default=None)
+    found = map(_quota, cgroups.groups("cpu", own, root))
+    return min((quota for quota in found if quota is not None), default=None)
 
 
 def _quota(group: Path) -> float | None:
-    """Return the quota of one group; a container sees its own group as the root."""
+    """Return the quota of one group."""
     try:
         if (group / "cpu.max").exists():
             quota, period = (group / "cpu.max").read_text().split()

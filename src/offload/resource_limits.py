@@ -5,8 +5,8 @@ from __future__ import annotations
 import errno
 import resource
 from collections.abc import Iterator
-from pathlib import Path
 
+from offload import cgroups
 from offload.errors import MachineError
 
 MEMORY = {"RLIMIT_AS": "ulimit -v", "RLIMIT_DATA": "ulimit -d"}
@@ -57,10 +57,5 @@ def _of(names: dict[str, str]) -> Iterator[str]:
 
 
 def _of_cgroup() -> Iterator[str]:
-    try:
-        group = Path("/proc/self/cgroup").read_text().rpartition("::")[2].strip()
-        limit = Path(f"/sys/fs/cgroup{group}/pids.max").read_text().strip()
-    except OSError:
-        return
-    if limit != "max":
-        yield f"pids.max of the cgroup ({limit} now)"
+    if found := cgroups.limits("pids", "pids.max"):
+        yield f"pids.max of the cgroup ({min(found)} now)"

@@ -14,6 +14,7 @@ from tests import ROOT
 PACKAGE = places.PACKAGE
 BASE = {
     *(
+        "cgroups",
         "command_line",
         "cores",
         "errors",
@@ -28,14 +29,15 @@ BASE = {
 }
 MAY_IMPORT = {
     "command_line": set(),
-    "cores": set(),
+    "cgroups": set(),
+    "cores": {"cgroups"},
     "flags": set(),
     "errors": {"flags"},
     "files": set(),
     "interrupts": set(),
     "units": set(),
     "prctl": set(),
-    "resource_limits": {"errors"},
+    "resource_limits": {"cgroups", "errors"},
     "ssh": {"errors"},
     "registry": {"errors"},
     "upstream": BASE,
