@@ -27,7 +27,7 @@ def advise(
     code: str,
     on_start: Callable[[Path], object] | None,
 ) -> None:
-    """Measure and print the answer; the exit code is 130 after Ctrl-C, and 7 without a verdict."""
+    """Measure and print the answer; the exit code is not 0 if it does not meet the question."""
     from offload.bench.records import journal
     from offload.studies.advise import study
 
@@ -62,6 +62,8 @@ def check(found: Answer) -> None:
     if found.is_interrupted:
         raise Exit("interrupted: the answer is from the measurements until then", code=130)
     check_disturbance(found.disturbed)
+    if (unmet := found.unmet) is not None:
+        raise unmet
 
 
 def _handler(code: str, found: Answer) -> tuple[Handler | None, UserError | None]:

@@ -9,6 +9,7 @@ stderr. The environment variables are those of `python -m offload.servers`.
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import sys
 from collections.abc import Sequence
@@ -31,6 +32,7 @@ from offload.serving.metrics.loop_clock import LoopClock
 from offload.serving.pools import call_pools, pool_workers
 
 FEWEST = 3  # calls of `alone`
+MOST_GROWTH_MIB = 512.0  # of the memory of `alone`: calls that leak would take all
 PREPARES = 2.0  # time of a first call over that of later ones, above which it prepares its process
 
 
@@ -137,7 +139,7 @@ class _Probing:
             self._first_s = first["wall_s"]
             return {**first, "is_coroutine": tasks.is_coroutine(self._task)}
         if kind == "alone":
-            alone = _summary([self._calls(seconds, FEWEST)])
+            alone = _summary([self._calls(seconds, FEWEST, MOST_GROWTH_MIB)])
             self._later_s = alone["wall_s"]
             return alone
         if kind == "loop":
@@ -150,8 +152,8 @@ class _Probing:
             _share(found, call_statistics.cpu_time() - cpu)
         return _summary(found)
 
-    def _calls(self, seconds: float, least: int = 1) -> CallStatistics:
-        return call_statistics.calls(self._task, seconds, least, self._runner.run)
+    def _calls(self, seconds: float, least: int = 1, most_mib: float = math.inf) -> CallStatistics:
+        return call_statistics.calls(self._task, seconds, least, self._runner.run, most_mib)
 
     def _on_loop(self, count: int, seconds: float) -> dict[str, Any]:
         async def run() -> list[CallStatistics]:

@@ -6,6 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from offload.studies.advise import function
+from offload.studies.advise.choice import Question
+from offload.studies.advise.prior import Prior
+from offload.suites import Case
 from tests.commands import fab
 
 BAD = """
@@ -16,10 +20,21 @@ def exits(): sys.exit(3)
 def number(): return 7
 def needs(symbol): return symbol
 NAME = "quote"
+KEPT = []
+def leaks():
+    KEPT.append(b"x" * (1 << 20))
+    time.sleep(0.001)
+    return b"1"
 def fails_often(calls=[]):
     calls.append(1)
     time.sleep(0.01)
     if len(calls) % 2: raise ValueError("odd")
+def few(in_progress=set()):
+    if in_progress: raise RuntimeError("too many connections")
+    in_progress.add(1)
+    time.sleep(0.02)
+    in_progress.discard(1)
+    return "42"
 async def alone():
     lock = os.open(__file__ + ".lock", os.O_CREAT | os.O_EXCL)
     await asyncio.sleep(0.01)
@@ -46,6 +61,7 @@ async def alone():
         ("bad:needs", 2, "'bad:needs' needs symbol: give it arguments as 'bad:needs(@file.json)'"),
         ("bad:NAME", 2, "'NAME' in bad is not a function: name one"),
         ("bad:number()", 2, "'bad:number()' does not name a function: a task of your own is"),
+        ("bad:leaks", 5, "bad:leaks leaks 1 MiB a call: it reaches "),
         ("bad:fails_often", 5, "no set-up worked: answered 500: bad:fails_often raised"),
     ],
 )
@@ -66,5 +82,18 @@ def test_a_coroutine_that_works_in_no_set_up_is_one_line(tmp_path: Path) -> None
     (tmp_path / "bad.py").write_text(BAD)
     said = fab(f"advise:bad:alone,path={tmp_path},users=4", timeout=100)
     problem = "bad:alone fails in every set-up if several calls run at once"
-    assert said.stderr.splitlines()[-1] == f"error: {problem}: fix the function first"
+    remedy = "fix that first, or limit the calls in progress by connections="
+    assert said.stderr.splitlines()[-1] == f"error: {problem}: {remedy}"
     assert said.returncode == 5
+
+
+@pytest.mark.server
+@pytest.mark.timeout(120)
+def test_connections_limit_the_calls_at_once(tmp_path: Path) -> None:
+    """A function that fails beside other calls is not called so."""
+    (tmp_path / "bad.py").write_text(BAD)
+    case = Case("threads", f"{tmp_path}/bad.py:few")
+    found = function.measure(case, Question(connections=1))
+    one = Prior(found.costs, Question(connections=1)).candidates(function.SERVERS)
+    assert "threads 1x1" in [each.name for each in one]
+    assert all(each.slots in (None, 1) for each in one)

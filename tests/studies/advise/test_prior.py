@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from offload.studies.advise import costs
+from offload.studies.advise import costs, study
 from offload.studies.advise.choice import Question
 from offload.studies.advise.costs import Cost, Costs
 from offload.studies.advise.evidence import LOOPS, POOL, THREADS, Setup
@@ -14,6 +14,7 @@ from offload.studies.advise.function import SERVERS
 from offload.studies.advise.prior import MOST_CANDIDATES, Prior
 from offload.studies.advise.probe import LOOP, Point, Probe
 from offload.studies.advise.probe import THREADS as IN_THREADS
+from offload.suites import Case
 from tests.studies.advise.probes import probe
 
 QUERY = probe(0.020, 0.001, hold=0.05)
@@ -151,3 +152,36 @@ def test_a_process_that_its_gil_limits_needs_one_for_each_core() -> None:
     cost = Cost(0.010, 0.0105, 0.010)
     found = Prior(Costs(dict.fromkeys((LOOPS, THREADS, POOL), cost), 2.0, False), Question())
     assert {each.processes for each in found.candidates(["gunicorn_gthread"])} == {1, 2}
+
+
+def test_a_pool_is_as_small_as_required() -> None:
+    assert names(prior(COMPUTES, isolate=True, connections=1)) == ["processes x1", "pipes x1"]
+    small = prior(COMPUTES, isolate=True, memory_mib=45.0)  # a process has 20 MiB
+    assert names(small) == ["processes x1", "pipes x1"]
+
+
+def test_no_set_up_is_larger_than_the_memory_of_the_machine() -> None:
+    large = replace(probe(0.5, 0.001), limit_mib=60.0)
+    found = prior(large).candidates(SERVERS)
+    assert found
+    assert all(prior(large).memory_mib(each) <= 60 for each in found)
+
+
+@pytest.mark.parametrize(
+    ("question", "words"),
+    [
+        (
+            {"isolate": True, "memory_mib": 30.0},
+            "no set-up fits into 30 MiB: processes x1 needs 40 MiB",
+        ),
+        ({"memory_mib": 10.0}, "no set-up fits into 10 MiB: "),
+    ],
+)
+def test_the_requirement_that_leaves_nothing_is_named(
+    question: dict[str, object], words: str
+) -> None:
+    case = Case("threads", "shop:quote")
+    error = study._no_candidate(prior(COMPUTES, **question), case, SERVERS)
+    assert str(error).startswith(words)
+    without_pools = study._no_candidate(prior(COMPUTES, isolate=True), case, ("loop", "threads"))
+    assert without_pools.remedy == "leave out isolate="

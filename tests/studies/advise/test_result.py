@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from offload.bench.records.record import LONG, WINDOW
 from offload.studies.advise.evidence import THREADS, Setup
-from offload.studies.advise.result import ALONE, case_of, evidence
+from offload.studies.advise.result import ALONE, case_of, evidence, leak_mib
 from offload.suites import Case
 from tests.records import new_record
 
@@ -32,3 +34,36 @@ def test_one_process_alone_and_a_preloaded_application_are_no_candidates() -> No
     assert found.setup == RACED
     assert [*found.rates.values()] == [101.0, 102.0]
     assert found.problem is None
+
+
+@pytest.mark.parametrize(
+    ("sizes", "leak"),
+    [
+        ((40.0, 250.0, 460.0), 0.7),  # 600 requests
+        ((40.0, 60.0, 62.0), None),  # caches that are full
+        ((40.0, 44.0, 48.0), None),
+        ((400.0, 380.0, 420.0), None),
+        ((40.0, 250.0), None),
+    ],
+)
+def test_memory_that_grows_steadily_with_requests_is_a_leak(
+    sizes: tuple[float, ...], leak: float | None
+) -> None:
+    case = case_of(RACED, CASE, 8)
+    records = [
+        new_record(
+            case,
+            "run",
+            kind=LONG,
+            place=0,
+            seconds=2.0,
+            asked_rate=rate,
+            rate=rate,
+            whole_mib=size if rate == 100.0 else size - 1.0,
+        )
+        for size in sizes
+        for rate in (50.0, 100.0)
+    ]
+    assert leak_mib(records) == (None if leak is None else pytest.approx(leak))
+    [found] = evidence([case], records, leaks=False)
+    assert found.memory_mib == (max(sizes) if leak is None else None)

@@ -171,6 +171,38 @@ def test_an_answer_without_its_program_is_not_lost(
     assert said.stderr.splitlines()[-1].startswith("error: no file ")
 
 
+@pytest.mark.server
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"missed": "rate"}, "50/s needs 1 machine of this size: deploy so many, or lower rate="),
+        ({"missed": "p99"}, "no measured set-up meets p99=: make a call faster, or increase p99="),
+        ({"missed": "memory"}, "no measured set-up meets memory=: reduce what a call needs"),
+    ],
+)
+def test_a_requirement_that_is_missed_is_an_error_after_the_answer(
+    changes: dict[str, str], words: str, answered: Answered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    missed = replace(answered[0], choice=replace(answered[0].choice, **changes))
+    monkeypatch.setattr(study, "advise", lambda *_: missed)
+    monkeypatch.setattr(journal, "new_run", lambda _: answered[1])
+    monkeypatch.setattr(advice, "write_report", lambda _: None)
+    said = fab_here("advise:noop_sync")
+    assert said.returncode == 5
+    assert said.stdout.startswith("Deploy ")
+    assert said.stderr.splitlines()[-1].startswith(f"error: {words}")
+
+
+@pytest.mark.server
+def test_a_leak_is_told_with_the_calls_until_the_limit(answered: Answered) -> None:
+    known = answered[0].prior
+    leaking = replace(known, costs=replace(known.costs, leak_mib=1.0, limit_mib=1024.0))
+    notes = answer.as_dict(replace(answered[0], prior=leaking))["flags"]
+    [told] = [each for each in notes if "leaks" in each]
+    assert told.startswith("It leaks 1 MiB a call: it reaches 1024 MiB after ")
+    assert told.endswith(" calls; fix that, or restart its processes before.")
+
+
 def test_a_memory_below_one_process_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "shop.py").write_text(SHOP)
     case = Case("threads", f"{tmp_path}/shop.py:quote")

@@ -44,8 +44,8 @@ def advise(
     of the highest capacity. Of an application, one process is measured instead of calls alone; the
     answer also names the cause of its limit.
     After Ctrl-C the answer is from the measurements until then, and the exit code is 130. The exit
-    code is 5 if the function or the application fails, and 7 if other processes disturbed the
-    measurement.
+    code is 5 if the function or the application fails, or if no set-up meets what is required, and
+    7 if other processes disturbed the measurement.
 
     Examples:
       offload advise shop.pricing:quote

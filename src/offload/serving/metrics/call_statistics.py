@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import resource
+import sys
 import zlib
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
@@ -16,6 +18,7 @@ from offload.tasks import TaskFailed
 
 MOST_TIMES = 200  # wall times that are kept
 MOST_CHECKED = 50  # results whose checksum is computed: it costs 1 ms per MB
+MEMORY_EVERY_S = 0.02  # s between two readings of the memory
 MOST_SUMS = 8  # different checksums that are kept
 
 
@@ -65,6 +68,12 @@ class CallStatistics:
         self.checking_cpu_s += thread_time() - cpu
 
 
+def peak_mib() -> float:
+    """Return the peak memory (RSS) of this process in MiB."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (1 << 20 if sys.platform == "darwin" else 1 << 10)
+
+
 def cpu_time() -> float:
     """Return the CPU time in s of all threads of this process and of its children that ended."""
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -76,12 +85,15 @@ def calls(
     seconds: float,
     least: int = 1,
     run: Callable[[Coroutine[Any, Any, Any]], Any] = asyncio.run,
+    most_mib: float = math.inf,
 ) -> CallStatistics:
     """Call a task sequentially in this thread for `seconds`, at least `least` times.
 
-    `run` runs a coroutine to its end: by default on a new event loop.
+    `run` runs a coroutine to its end: by default on a new event loop. The calls end earlier if the
+    peak memory of the process grows by `most_mib`.
     """
     found = CallStatistics()
+    memory_ends, memory_at = peak_mib() + most_mib, 0.0
     cpu, (queued, _) = cpu_time(), scheduling()
     started = before = monotonic()
     while found.done < least or before - started < seconds:
@@ -93,6 +105,10 @@ def calls(
         now = monotonic()
         found.add(now - before, outcome)
         before = monotonic()
+        if before - memory_at > MEMORY_EVERY_S:
+            memory_at = before
+            if peak_mib() > memory_ends:
+                break
     later, _ = scheduling()
     found.wall_s = before - started - found.checking_s
     found.cpu_s = cpu_time() - cpu - found.checking_cpu_s

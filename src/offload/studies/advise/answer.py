@@ -13,6 +13,7 @@ from typing import Any
 from offload.bench.stats.ratio import Interval
 from offload.documents import Chart, Command, Curve, Document, Paragraph, Spot, text_table
 from offload.documents.text import render
+from offload.errors import RunError
 from offload.flags import Flag
 from offload.registry import catalog
 from offload.reports.tables.formats import number
@@ -109,6 +110,26 @@ class Answer:
             return None
         limit_s = self.question.p99_s
         return found.failed == 0 and (limit_s is None or found.high <= limit_s)
+
+    @property
+    def unmet(self) -> RunError | None:
+        """The error if the chosen set-up does not meet what is required; None if it does."""
+        question, missed = self.question, self.choice.missed
+        if self.disturbed is not None or self.is_interrupted:
+            return None
+        if missed == "rate":
+            machines = _counted(self.machines, "machine")
+            what = f"{question.rate:g}/s needs {machines} of this size"
+            return RunError(what, "deploy so many, or lower rate=")
+        if missed is not None:
+            change = "reduce what a call needs" if missed == "memory" else "make a call faster"
+            return RunError(
+                f"no measured set-up meets {missed}=", f"{change}, or increase {missed}="
+            )
+        if self.is_kept is False:
+            what = f"the required {question.rate:g}/s was not kept"
+            return RunError(what, "lower rate=, or increase p99=")
+        return None
 
     @property
     def machines(self) -> int:
@@ -259,7 +280,7 @@ def _carries(answer: Answer) -> Iterator[str]:
 
 def _kept(answer: Answer, rate: float) -> Iterator[str]:
     if answer.choice.missed == "rate":
-        needs = f"{number(rate)}/s needs {answer.machines} machines of this size"
+        needs = f"{rate:g}/s needs {_counted(answer.machines, 'machine')} of this size"
         yield f"{needs}: no set-up carries it with a reserve of {percent(1 - RESERVE)}."
         return
     found = answer.required
@@ -346,11 +367,14 @@ def _notes(answer: Answer) -> Iterator[str]:
     if best.setup.processes == 1 and best.setup.kind != POOL:
         yield "One process has no reserve: a crash stops all."
     yield from answer.subject.notes(best)
+    if costs.is_awaited and best.setup.kind == LOOPS and answer.question.connections is not None:
+        most = max(1, answer.question.connections // best.setup.processes)
+        limit = f"limit the calls in progress, such as by asyncio.Semaphore({most})"
+        yield f"An event loop runs any number of calls at once: {limit}."
     if costs.call_mib > LARGE_CALL_MIB:
         yield f"Memory grows by {costs.call_mib:.0f} MiB for each call in progress."
     if costs.leak_mib:
-        calls = _calls_until(answer.question, costs.process_mib, costs.leak_mib)
-        yield f"It leaks {costs.leak_mib:.2g} MiB a call{calls}."
+        yield f"It leaks {costs.leak_mib:.2g} MiB a call: {_calls_until(prior, best.setup)}."
     share = best.client_share
     is_cpu = prior.limit(best.setup) == "cpu"
     if share is not None and share > CLIENT_SHARE and best.cpu_ms and is_cpu:
@@ -362,12 +386,14 @@ def _notes(answer: Answer) -> Iterator[str]:
     yield "This holds for this machine: repeat it in the container where it will run."
 
 
-def _calls_until(question: Question, process_mib: float, leak_mib: float) -> str:
-    """Return after how many calls of a process a leak reaches the memory limit."""
-    if question.memory_mib is None:
-        return ": restart its processes after a number of calls"
-    left_mib = question.memory_mib - process_mib
-    return f": it reaches {question.memory_mib:.0f} MiB after {left_mib / leak_mib:.0f} calls"
+def _calls_until(prior: Prior, setup: Setup) -> str:
+    """Return after how many calls a leak reaches the memory limit, and what to do."""
+    restart = "fix that, or restart its processes before"
+    left_mib = (prior.limit_mib or 0.0) - prior.memory_mib(setup)
+    if left_mib <= 0:
+        return restart
+    calls = number(left_mib / (prior.costs.leak_mib or 1.0))
+    return f"it reaches {prior.limit_mib:.0f} MiB after {calls} calls; {restart}"
 
 
 def as_dict(answer: Answer, handler: Handler | None = None) -> dict[str, Any]:

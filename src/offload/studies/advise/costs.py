@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from offload import cores
+from offload import cgroups, cores
 from offload.bench.records.record import Record
 from offload.studies.advise import probe as probes
 from offload.studies.advise.evidence import LOOPS, POOL, THREADS
@@ -44,7 +44,8 @@ class Costs:
     requests at once. `fails` are the kinds in which requests fail beside each other, and
     `fails_in_processes` says the same of several processes. `blocks_s` is the time in s for which a
     request blocks an event loop. `process_mib` is the memory of a process, `call_mib` that of a
-    request in progress, and `leak_mib` the growth by each request, if that is known.
+    request in progress, and `leak_mib` the growth by each request, if that is known. `limit_mib` is
+    the memory that may be used.
     """
 
     of: Mapping[str, Cost]
@@ -56,6 +57,7 @@ class Costs:
     process_mib: float = PROCESS_MIB
     call_mib: float = 0.0
     leak_mib: float | None = None
+    limit_mib: float | None = None
 
 
 def of_function(probe: Probe) -> Costs:
@@ -82,6 +84,7 @@ def of_function(probe: Probe) -> Costs:
         probe.process.imported_mib or PROCESS_MIB,
         max(in_threads, default=0.0),
         probe.process.leak_mib,
+        probe.limit_mib,
     )
 
 
@@ -107,4 +110,5 @@ def of_application(record: Record, threads: int | None) -> Costs:
         cores.capacity(),
         threads is None,
         process_mib=record.application.worker_pss_mib or PROCESS_MIB,
+        limit_mib=cgroups.memory_mib(),
     )

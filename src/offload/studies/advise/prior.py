@@ -70,6 +70,12 @@ class Prior:
         at_once = setup.slots if setup.slots is not None else setup.processes
         return count * self.costs.process_mib + at_once * self.costs.call_mib
 
+    @property
+    def limit_mib(self) -> float | None:
+        """The memory that a set-up may use: what is required, or what the machine has."""
+        known = [each for each in (self.question.memory_mib, self.costs.limit_mib) if each]
+        return min(known, default=None)
+
     def slots(self, setup: Setup) -> int:
         """Return the slots for each process of a set-up: a power of two, if no limit is lower."""
         unlimited = replace(setup, workers=10**6)
@@ -83,10 +89,10 @@ class Prior:
         size = int(2 ** round(math.log2(max(1.0, count))))
         if self.question.connections is not None:
             size = min(size, self.question.connections // setup.processes)
-        if self.question.memory_mib is not None:
+        if self.limit_mib is not None:
             one = self.memory_mib(replace(setup, workers=1))
             each_mib = self.memory_mib(replace(setup, workers=2)) - one
-            left_mib = self.question.memory_mib - one
+            left_mib = self.limit_mib - one
             size = min(size, 1 + int(left_mib / each_mib) if each_mib > 0 else size)
         return max(1, size)
 
@@ -121,7 +127,7 @@ class Prior:
         has_idle_slots = question.users is not None and slots >= 2 * question.users > 2
         if has_idle_slots or (question.connections is not None and slots > question.connections):
             return False
-        if question.memory_mib is not None and self.memory_mib(setup) > question.memory_mib:
+        if self.limit_mib is not None and self.memory_mib(setup) > self.limit_mib:
             return False
         if setup.kind in costs.fails and (setup.kind == LOOPS or setup.workers != 1):
             return False
@@ -158,8 +164,11 @@ class Prior:
         kind = kind_of(entry)
         if kind == POOL:
             pool = Setup(server, POOL, 1, 1)
-            least = max(math.ceil(self.costs.cores), self.slots(pool))
-            yield replace(pool, workers=min(MOST_WORKERS, least))
+            slots = self.slots(pool)
+            usual = replace(
+                pool, workers=min(MOST_WORKERS, max(math.ceil(self.costs.cores), slots))
+            )
+            yield usual if self.is_possible(usual) else replace(pool, workers=slots)
         elif kind == LOOPS:
             for count in self._processes(Setup(server, LOOPS)):
                 yield Setup(server, LOOPS, count)

@@ -84,6 +84,7 @@ class Probe:
 
     `python_s` is the duration of fixed work in Python in s (see `machine_speed`), which is longer
     on a slower machine. `cores` can be used at once, and `quota` of them on average; None: all.
+    `limit_mib` is the memory that may be used; None: unknown.
     """
 
     task: str
@@ -96,6 +97,7 @@ class Probe:
     python_s: float | None
     points: tuple[Point, ...] = ()
     quota: float | None = None
+    limit_mib: float | None = None
 
     @property
     def capacity(self) -> float:

@@ -14,7 +14,7 @@ from typing import Any
 
 import psutil
 
-from offload import cores, resource_limits
+from offload import cgroups, cores, resource_limits
 from offload.bench.target import calling_process
 from offload.bench.target.calling_process import CallingProcess, CallTimeout
 from offload.bench.telemetry.gil_sampler import GilSampler
@@ -46,6 +46,11 @@ LONGEST_POINT_S = 5.0  # expected time of one call of each worker: limits their 
 AT_ONCE = 0.8  # time alone over that of concurrent calls, above which they ran at once; a guess
 MOST_THREADS = 64
 CACHES_MIB = 4.0  # growth during the probe up to which caches explain it; a guess
+LEAST_LEAK_MIB = 0.1  # growth per call from which a smaller growth may be a leak; a guess
+STEADY = 0.5  # share of the growth per call that goes on if it is a leak; a guess
+LOADED_S = 20.0  # s of load of one server in a race
+FASTEST_S = 0.5e-3  # s of a request to a function that returns at once
+MOST_LEAKED = 0.5  # share of the memory that a load may leak
 PEAK_EVERY_S = 0.02  # s between two readings of the memory of calls in threads
 
 
@@ -89,6 +94,8 @@ def _measure(case: Case, upstream: Upstream | None, users: int, with_threads: bo
         _check(case, alone)
         call = _call(alone, hold)
         after_mib = memory_mib(child.pid)
+        leak_mib = _leak(child, before_mib, after_mib, alone["done"])
+        _check_leak(case, call, leak_mib)
         points = tuple(_points(child, call, is_coroutine, users, with_threads))
     return Probe(
         task=case.task,
@@ -101,12 +108,13 @@ def _measure(case: Case, upstream: Upstream | None, users: int, with_threads: bo
             import_s=float(facts["import_s"]),
             first_s=float(first["wall_s"]),
             base_mib=after_mib,
-            leak_mib=_growth(before_mib, after_mib, alone["done"]),
+            leak_mib=leak_mib,
             imported_mib=imported_mib,
         ),
         python_s=statistics.fmean((speed_s, machine_speed.measure().python_s)),
         points=points,
         quota=_quota(),
+        limit_mib=cgroups.memory_mib(),
     )
 
 
@@ -195,11 +203,35 @@ def _with_more_calls(call: Call, calls: int, points: Sequence[Point]) -> Call:
     return replace(call, wall_s=wall_s, hold=hold)
 
 
-def _growth(before: float | None, after: float | None, calls: int) -> float | None:
-    """Return the growth per call in MiB; 0 if caches may explain it, and None if it is unknown."""
+def _leak(
+    child: CallingProcess, before: float | None, after: float | None, calls: int
+) -> float | None:
+    """Return the growth per call in MiB; 0 if caches may explain it, and None if it is unknown.
+
+    A small growth of few calls is measured once more: a leak goes on, a cache is full.
+    """
     if before is None or after is None:
         return None
-    return (after - before) / calls if after - before > CACHES_MIB else 0.0
+    growth = after - before
+    if LEAST_LEAK_MIB * calls < growth <= CACHES_MIB:
+        more = int(request(child, ALONE, 1, ALONE_S, ALONE_MARGIN_S)["done"])
+        later = memory_mib(child.pid)
+        if later is None or later - after < STEADY * more * growth / calls:
+            return 0.0
+        return (later - before) / (calls + more)
+    return growth / calls if growth > CACHES_MIB else 0.0
+
+
+def _check_leak(case: Case, call: Call, leak_mib: float | None) -> None:
+    """Raise RunError if servers of a function that leaks would use up the memory."""
+    at_once = cores.capacity() / max(call.cpu_s, FASTEST_S)
+    calls = LOADED_S * min(MOST_THREADS / max(call.wall_s, FASTEST_S), at_once)
+    limit_mib = cgroups.memory_mib()
+    if not leak_mib or calls * leak_mib < MOST_LEAKED * limit_mib:
+        return
+    reaches = f"it reaches {limit_mib:.0f} MiB after {limit_mib / leak_mib:.0f} calls"
+    what = f"{case.task} leaks {leak_mib:.2g} MiB a call: {reaches}"
+    raise RunError(what, "fix the leak first, it is too large for a load")
 
 
 def _points(

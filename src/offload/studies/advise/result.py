@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from offload.bench.records.record import LONG, WINDOW, Record
 from offload.loads.engine.figures import histogram
@@ -15,6 +16,8 @@ from offload.suites import Case
 ALONE = 0  # the round in which one process of one server is measured, for its costs
 BEYOND = 10  # responses that a percentile needs beyond it
 QUANTILES = (0.99, 0.95, 0.9, 0.5)
+LEAST_LEAK, LEAST_LEAK_MIB = 0.1, 16.0  # growth by a leak: more than both; guesses
+STEADY = 0.5  # share of the mean growth that the last one has at least
 
 
 def case_of(setup: Setup, case: Case, users: int) -> Case:
@@ -42,7 +45,7 @@ def setup_of(case: Case) -> Setup:
 def evidence(cases: Sequence[Case], records: Sequence[Record], leaks: bool) -> list[Evidence]:
     """Return what the records say of each set-up; of several cases the one with most users.
 
-    If the function `leaks`, the memory depends on the number of calls: it is unknown. Cases with a
+    With a leak the memory depends on the number of calls: it is unknown. Cases with a
     preloaded application only show its memory, and one process alone only its costs.
     """
     newest: dict[Setup, int] = {}
@@ -54,7 +57,39 @@ def evidence(cases: Sequence[Case], records: Sequence[Record], leaks: bool) -> l
         _evidence(setup, cases[index], [each for each in records if each.trial.place == index])
         for setup, index in newest.items()
     ]
-    return [replace(each, memory_mib=None) for each in found] if leaks else found
+    has_leak = leaks or leak_mib(records) is not None
+    return [replace(each, memory_mib=None) for each in found] if has_leak else found
+
+
+def leak_mib(records: Sequence[Record]) -> float | None:
+    """Return the growth of the memory by each request in repeated loads of the same servers.
+
+    A leak grows steadily in all of them. None: there is none, or it is unknown.
+    """
+    loads: dict[tuple[object, ...], list[Record]] = {}
+    for each in records:
+        if each.trial.kind == LONG and each.problem is None and each.resources.memory.whole_mib:
+            key = (each.trial.place, each.case.seconds)
+            loads.setdefault(key, []).append(each)
+    found = []
+    for several in loads.values():
+        same = [each for each in several if each.case.asked_rate == several[-1].case.asked_rate]
+        if len(same) > 2:
+            found.append(_growth(same) / _requests(several[several.index(same[0]) + 1 :]))
+    return min(found) if found and all(found) else None
+
+
+def _growth(loads: Sequence[Record]) -> float:
+    """Return the growth of the memory from the first load to the last; 0 if it is not steady."""
+    sizes = [each.resources.memory.whole_mib or 0.0 for each in loads]
+    steps = [after - before for before, after in pairwise(sizes)]
+    growth = sizes[-1] - sizes[0]
+    is_steady = steps[-1] > STEADY * growth / len(steps)
+    return growth if is_steady and growth > max(LEAST_LEAK_MIB, LEAST_LEAK * sizes[0]) else 0.0
+
+
+def _requests(loads: Sequence[Record]) -> float:
+    return sum((each.case.asked_rate or 0.0) * (each.case.seconds or 0.0) for each in loads)
 
 
 def _evidence(setup: Setup, case: Case, records: Sequence[Record]) -> Evidence:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from offload import files
@@ -20,7 +20,7 @@ from offload.bench.telemetry import noise
 from offload.errors import RunError, StorageError
 from offload.flags import FAILED_REQUEST, LOAD
 from offload.registry.application import is_application
-from offload.studies.advise import application, costs, function
+from offload.studies.advise import application, costs, function, result
 from offload.studies.advise.answer import Answer
 from offload.studies.advise.application import Application
 from offload.studies.advise.choice import Question, choose
@@ -29,7 +29,6 @@ from offload.studies.advise.function import Function
 from offload.studies.advise.prior import Prior
 from offload.studies.advise.probe import Probe
 from offload.studies.advise.race import Race
-from offload.studies.advise.result import evidence
 from offload.suites import Case
 from offload.units import percent, seconds
 
@@ -37,6 +36,7 @@ FAST_S = 0.05  # time of a call up to which the answer takes BUDGET_S, else SLOW
 BUDGET_S, SLOW_BUDGET_S = 90.0, 180.0
 PROBES = 3  # servers of an application that are tried until one starts
 REPEAT = "repeat offload advise"
+FIX_OR_LIMIT = "fix that first, or limit the calls in progress by connections="
 
 Report = Callable[[str], object]
 
@@ -112,7 +112,7 @@ def _start_function(
     installed, missing = function.servers()
     candidates = race.prior.candidates(installed)
     if not candidates:
-        raise _no_candidate(race.prior, race.case)
+        raise _no_candidate(race.prior, race.case, installed)
     saved = Saved(race.question, found.probe, missing=tuple(missing))
     _save(saved, race.folder)
     if on_start is not None:
@@ -134,7 +134,7 @@ def _start_application(
     race.costs = found.costs
     candidates = race.prior.candidates_of_each(servers)
     if not candidates:
-        raise _no_candidate(race.prior, race.case)
+        raise _no_candidate(race.prior, race.case, servers)
     return saved, candidates
 
 
@@ -165,16 +165,17 @@ def answer(
 ) -> Answer:
     """Return the answer that records show; raise RunError if no set-up worked."""
     subject = _subject(saved, plan.cases, records)
-    found = evidence(plan.cases, records, bool(subject.costs.leak_mib))
+    found = result.evidence(plan.cases, records, bool(subject.costs.leak_mib))
     choice = choose(saved.question, found, subject.costs.blocks_s)
     if choice is None:
         problem = next((each.problem for each in found if each.problem), "there are no records")
-        raise RunError(f"no set-up worked: {problem}", "fix the function first")
+        raise RunError(f"no set-up worked: {problem}", FIX_OR_LIMIT)
     if isinstance(subject, Application):
         subject = application.in_setup(subject, choice.best.setup, plan.cases, records)
     windows = [each for each in records if each.trial.kind == WINDOW]
     disturbed = disturbance.between(windows, ())
-    prior = Prior(subject.costs, saved.question)
+    leak_mib = subject.costs.leak_mib or result.leak_mib(records)
+    prior = Prior(replace(subject.costs, leak_mib=leak_mib), saved.question)
     return Answer(prior, case, subject, choice, saved.missing, disturbed, is_interrupted)
 
 
@@ -219,13 +220,25 @@ def _check_response_time(question: Question, subject: Function | Application) ->
     raise RunError(what, "make it faster, or increase p99=")
 
 
-def _no_candidate(prior: Prior, case: Case) -> RunError:
-    """Return why no set-up is possible."""
-    limit_mib, least_mib = prior.question.memory_mib, prior.costs.process_mib
-    if limit_mib is not None and least_mib > limit_mib:
-        what = f"no set-up fits into {limit_mib:.0f} MiB: one process needs {least_mib:.0f} MiB"
-        return RunError(what, "increase memory=")
-    if prior.question.isolate:
+def _no_candidate(prior: Prior, case: Case, servers: Sequence[str]) -> RunError:
+    """Return why no set-up is possible: the requirement without which there is one."""
+    question = prior.question
+    unlimited = replace(
+        prior,
+        question=replace(question, memory_mib=None),
+        costs=replace(prior.costs, limit_mib=None),
+    )
+    if prior.limit_mib is not None and (found := unlimited.candidates(servers)):
+        smallest = [replace(e, processes=1, workers=e.workers and 1) for e in found]
+        least = min(smallest, key=prior.memory_mib)
+        needs = f"{least.name} needs {prior.memory_mib(least):.0f} MiB"
+        what = f"no set-up fits into {prior.limit_mib:.0f} MiB: {needs}"
+        fix = (
+            "use a machine with more memory" if question.memory_mib is None else "increase memory="
+        )
+        return RunError(what, fix)
+    without = replace(prior, question=replace(question, isolate=False))
+    if question.isolate and without.candidates(servers):
         return RunError(f"no server here isolates the calls of {case.task}", "leave out isolate=")
     what = f"{case.task} fails in every set-up if several calls run at once"
-    return RunError(what, "fix the function first")
+    return RunError(what, FIX_OR_LIMIT)
