@@ -23,6 +23,7 @@ from offload.registry import catalog
 from offload.units import percent
 
 OK, WARNING, WRONG = "ok", "warning", "wrong"
+LEVELS = (WRONG, WARNING, OK)
 PORTS = {8000: "run_server", 8081: "run_upstream"}
 DESCRIPTORS = 4096  # for both ends of 1,000 users' connections
 QUEUE = 1024  # the servers' backlog
@@ -40,13 +41,10 @@ class Finding:
     message: str
 
 
-def findings() -> Iterator[Finding]:
-    """Yield the results of the checks of tools, interpreters, ports, limits and noise."""
-    yield from _tools()
-    yield from _pythons()
-    yield from _ports()
-    yield from _limits()
-    yield from _noise()
+def findings() -> list[Finding]:
+    """Return the results of all checks: what is wrong first, optional tools last in each level."""
+    found = [*_limits(), *_noise(), *_ports(), *_pythons(), *_tools()]
+    return sorted(found, key=lambda finding: LEVELS.index(finding.level))
 
 
 def _tools() -> Iterator[Finding]:

@@ -70,6 +70,21 @@ def test_a_noisy_machine_is_an_error_with_its_remedy(
     assert f"{WRONG:7}  {name:16}  {words}\n" in said.stdout
 
 
+def test_what_is_wrong_is_first_and_optional_tools_are_the_last_warnings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    noisy = replace(QUIET, others_cpu=0.5, timer_late_ms=50.0)
+    monkeypatch.setattr(noise, "measure", lambda: noisy)
+    shown = [
+        (line[:7].strip(), line[9:25].strip()) for line in fab_here("doctor").stdout.split("\n")
+    ]
+    assert shown[0] == (WRONG, "CPU of others")
+    warnings = [name for level, name in shown if level == WARNING]
+    assert [level for level, _ in shown[1 : len(warnings) + 1]] == [WARNING] * len(warnings)
+    assert warnings.index("timer") < warnings.index("siege")
+
+
 @pytest.mark.parametrize(
     ("changes", "name", "words"),
     [

@@ -39,9 +39,8 @@ def doctor() -> None:
     """Check whether this machine can measure now; print a remedy for each problem."""
     from offload.bench import doctor as doctors
 
-    found = []
-    for finding in doctors.findings():
-        found.append(finding)
+    found = doctors.findings()
+    for finding in found:
         print(f"{finding.level:7}  {finding.name:16}  {finding.message}")
     if wrong := [finding.name for finding in found if finding.level == doctors.WRONG]:
         raise MachineError("a run would not be valid now", f"see {', '.join(wrong)}")
