@@ -134,7 +134,7 @@ def test_a_disturbed_measurement_has_no_verdict(answered: Answered) -> None:
     disturbed = Flag("disturbed", "other processes used 60 % of the CPU", "end them")
     found = answer.document(replace(answered[0], disturbed=disturbed))
     assert not found.has_verdict
-    assert found.headline.startswith("No advice for ")
+    assert found.headline.startswith("No verdict for ")
 
 
 @pytest.fixture

@@ -177,7 +177,7 @@ def text(
 def document(answer: Answer) -> Document:
     """Return the answer for any renderer."""
     if answer.disturbed is not None:
-        headline = f"No advice for {answer.title}: {answer.disturbed.message}."
+        headline = f"No verdict for {answer.title}: {answer.disturbed.message}."
         remedy = Paragraph("Next", (f"{_capitalized(answer.disturbed.remedy)}.",))
         return Document(headline, paragraphs=(remedy,), has_verdict=False, shows_cases=False)
     deploy = f"Deploy {size_in_words(answer.best.setup)} for {answer.title}."
