@@ -33,7 +33,7 @@ from offload.registry.entries import Entry
 from offload.serving import plain
 from offload.serving.lifecycle import log, ports, readiness
 from offload.serving.lifecycle.stop_signal import DRAIN, DROPPED, exit_now, stop
-from offload.serving.metrics import gil_address, gil_state, probe, process_counts
+from offload.serving.metrics import garbage, gil_address, gil_state, probe, process_counts
 from offload.serving.protection import host_check
 
 OPEN_MAX = 10_240  # files: the limit of macOS per process
@@ -45,6 +45,7 @@ def main(arguments: list[str]) -> int:
     log.discard_what_cannot_be_written()
     stop.listen(_end_drain)
     gil_state.watch()
+    garbage.collect_on_request()
     if (parent := os.environ.get("SERVER_DIES_WITH")) is not None:
         prctl.end_with(int(parent))
     try:

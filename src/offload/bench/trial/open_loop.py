@@ -7,7 +7,9 @@ from dataclasses import replace
 
 from offload.bench.records.record import Record, Trial
 from offload.bench.target import server
+from offload.bench.telemetry import idle_memory
 from offload.bench.trial import builder, load_phase, workload
+from offload.bench.trial.load_phase import LoadOutcome
 from offload.bench.trial.single_request import SingleRequest
 from offload.bench.trial.trial import build_record, measure_baseline
 from offload.errors import UserError
@@ -70,8 +72,17 @@ def measure(
                 load, "builtin", running.facts, upstream, sender=placement.sender
             )
             loaded = load_phase.with_pin(loaded, placement.pin)
+            if number == len(arrivals) - 1:
+                loaded = _with_idle_memory(loaded, running.process.pid)
             yield build_record(trial, own, known, before, SingleRequest(), loaded, flags)
     except UserError as error:
         yield builder.unavailable(trial, facts, case.settings, error)
     finally:
         server.stop(running, server.SHORT_DRAIN)
+
+
+def _with_idle_memory(loaded: LoadOutcome, pid: int) -> LoadOutcome:
+    """Add the memory of a server that is idle again."""
+    after_mib, collected_mib = idle_memory.measure(pid)
+    memory = replace(loaded.resources.memory, after_mib=after_mib, collected_mib=collected_mib)
+    return replace(loaded, resources=replace(loaded.resources, memory=memory))

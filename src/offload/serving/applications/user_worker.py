@@ -9,7 +9,7 @@ from offload import tasks
 from offload.errors import UserError
 from offload.registry.application import is_application
 from offload.serving.lifecycle import worker_ready
-from offload.serving.metrics import gil_state
+from offload.serving.metrics import garbage, gil_state
 
 BOOT_ERROR = 3  # gunicorn and granian do not restart a worker with this exit code
 
@@ -29,6 +29,7 @@ def check(work: str) -> None:
 def create(factory: Callable[[str], Created], work: str) -> Created:
     """Create the application of a worker; end the worker if that fails, and report why."""
     gil_state.watch()
+    garbage.collect_on_request()
     try:
         return factory(work)
     except UserError as error:

@@ -23,7 +23,7 @@ from offload import resource_limits, tasks
 from offload.errors import MachineError, StartError, UserError
 from offload.registry import catalog
 from offload.serving.lifecycle import parent_watch, readiness
-from offload.serving.metrics import gil_address, gil_state, probe
+from offload.serving.metrics import garbage, gil_address, gil_state, probe
 
 DEADLINE = 10.0  # s from the first worker's start until all handshakes are done
 NO_SEMAPHORES = "mount a tmpfs that you can write to on /dev/shm, or use pipes or prefork"
@@ -69,6 +69,7 @@ def become_child() -> None:
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+    garbage.collect_on_request()
     _gil_facts = gil_address.facts()  # no other thread computes yet
     parent_watch.start()
 

@@ -36,6 +36,7 @@ from offload.units import percent, seconds
 
 MOST_ROWS = 5
 LARGE_CALL_MIB = 4.0
+GARBAGE = 1.1  # memory after the load over that after a garbage collection, from which it is shown
 CLIENT_SHARE = 0.1  # of the CPU, above which the load tool limits what was measured
 P_NAMES = {0.99: "p99", 0.95: "p95", 0.9: "p90", 0.5: "p50"}
 
@@ -265,7 +266,7 @@ def _carries(answer: Answer) -> Iterator[str]:
         name = P_NAMES[found.quantile]
         words.append(f"at {number(found.rate)}/s {name} is {seconds(found.value)}")
     if best.memory_mib is not None:
-        words.append(f"{best.memory_mib:.0f} MiB")
+        words.append(_memory(best, answer.prior))
     if best.cpu_ms is not None:
         words.append(f"{best.cpu_ms:.2g} ms of CPU a request")
     yield f"It carries {'; '.join(words)}."
@@ -276,6 +277,23 @@ def _carries(answer: Answer) -> Iterator[str]:
         yield from _kept(answer, question.rate)
     if answer.choice.missed in ("p99", "memory", "connections"):
         yield f"No measured set-up meets the required {answer.choice.missed}: this one is the best."
+
+
+def _memory(found: Evidence, prior: Prior) -> str:
+    """Return the memory of a set-up in words: that of calls in progress apart, if it is large."""
+    call_mib, whole = _call_mib(found, prior), f"{found.memory_mib or 0.0:.0f} MiB"
+    if call_mib <= LARGE_CALL_MIB:
+        return whole
+    idle = "" if found.collected_mib is None else f"{found.collected_mib:.0f} MiB + "
+    return f"{whole} ({idle}{call_mib:.0f} MiB per call in progress)"
+
+
+def _call_mib(found: Evidence, prior: Prior) -> float:
+    """Return the memory of a call in progress: of the probe, or of all slots under load."""
+    peak_mib, idle_mib, slots = found.memory_mib, found.collected_mib, found.setup.slots
+    if prior.costs.call_mib or None in (peak_mib, idle_mib, slots):
+        return prior.costs.call_mib
+    return max(0.0, (peak_mib or 0.0) - (idle_mib or 0.0)) / (slots or 1)
 
 
 def _kept(answer: Answer, rate: float) -> Iterator[str]:
@@ -371,8 +389,10 @@ def _notes(answer: Answer) -> Iterator[str]:
         most = max(1, answer.question.connections // best.setup.processes)
         limit = f"limit the calls in progress, such as by asyncio.Semaphore({most})"
         yield f"An event loop runs any number of calls at once: {limit}."
-    if costs.call_mib > LARGE_CALL_MIB:
-        yield f"Memory grows by {costs.call_mib:.0f} MiB for each call in progress."
+    if best.after_mib and best.collected_mib:
+        garbage = f", {best.collected_mib:.0f} MiB after a garbage collection"
+        is_much = best.after_mib > GARBAGE * best.collected_mib
+        yield f"After the load it keeps {best.after_mib:.0f} MiB{garbage if is_much else ''}."
     if costs.leak_mib:
         yield f"It leaks {costs.leak_mib:.2g} MiB a call: {_calls_until(prior, best.setup)}."
     share = best.client_share
@@ -439,6 +459,9 @@ def _row(found: Evidence, prior: Prior) -> dict[str, Any]:
         "p99_s": None if p99 is None or p99.quantile != 0.99 else p99.value,
         "p95_s": [vars(each) for each in found.latencies],
         "memory_mib": found.memory_mib,
+        "memory_after_load_mib": found.after_mib,
+        "memory_collected_mib": found.collected_mib,
+        "memory_per_call_mib": _call_mib(found, prior),
         "predicted_rate": prior.capacity(setup),
         "predicted_memory_mib": prior.memory_mib(setup),
         "limit": prior.limit(setup),

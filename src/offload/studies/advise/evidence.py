@@ -77,7 +77,8 @@ class Evidence:
     """What was measured of one set-up.
 
     `rates` are the capacities in requests/s by round. `memory_mib` is the peak under load: private
-    pages of all processes, and the pages that they share once. `latencies` are at the request rates
+    pages of all processes, and the pages that they share once. `after_mib` is that after the loads,
+    and `collected_mib` after a full garbage collection then. `latencies` are at the request rates
     that all set-ups with latencies share, in ascending order. `client_share` is the load tool's
     share of the CPU time of server and tool.
     """
@@ -85,6 +86,8 @@ class Evidence:
     setup: Setup
     rates: Mapping[int, float] = field(default_factory=dict)
     memory_mib: float | None = None
+    after_mib: float | None = None
+    collected_mib: float | None = None
     cpu_ms: float | None = None
     users: int | None = None
     client_share: float | None = None

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from offload.bench.records.record import LONG, WINDOW, Record
+from offload.bench.records.record import LONG, WINDOW, Memory, Record
 from offload.loads.engine.figures import histogram
 from offload.registry import catalog
 from offload.studies.advise.choice import MOST_FAILED
@@ -105,12 +105,15 @@ def _evidence(setup: Setup, case: Case, records: Sequence[Record]) -> Evidence:
         problem = None if failed is None else failed.message
     loads = [each for each in records if each.trial.kind == LONG and each.problem is None]
     memories = [mib for each in (*works, *loads) if (mib := each.resources.memory.whole_mib)]
+    idle = next((m for e in loads[::-1] if (m := e.resources.memory).after_mib), Memory())
     cpu = [ms for each in works if (ms := each.resources.cpu_ms_per_request)]
     shares = [share for each in works if (share := _client_share(each)) is not None]
     return Evidence(
         setup,
         {each.trial.round or 0: each.result.rate or 0.0 for each in works},
         memory_mib=max(memories, default=None),
+        after_mib=idle.after_mib,
+        collected_mib=idle.collected_mib,
         cpu_ms=_median(cpu),
         users=case.users,
         client_share=_median(shares),

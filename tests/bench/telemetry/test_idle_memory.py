@@ -1,0 +1,63 @@
+"""The memory of a server that is idle again, before and after a garbage collection."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from offload.bench.telemetry import idle_memory
+from offload.bench.trial import builder, open_loop
+from offload.loads import Arrivals
+from offload.suites import Case
+
+CYCLES = """
+import gc
+gc.disable()
+def quote():
+    kept = [b"x" * (1 << 20)]
+    kept.append(kept)
+    return b"1"
+"""
+
+
+@pytest.mark.server
+@pytest.mark.parametrize(
+    ("server", "settings"),
+    [
+        ("loop", {}),
+        ("threads", {"workers": 2, "processes": 2}),
+        ("processes", {"workers": 2}),
+        ("pipes", {"workers": 2}),
+    ],
+)
+def test_garbage_of_all_processes_is_collected_after_the_load(
+    server: str, settings: dict[str, object], tmp_path: Path
+) -> None:
+    (tmp_path / "shop.py").write_text(CYCLES)
+    case = Case(server, f"{tmp_path}/shop.py:quote", users=4, settings=settings)
+    trial = builder.new_trial("run")
+    loads = open_loop.measure(case, [Arrivals(100.0, "poisson")], trial, None, duration_s=2.0)
+    [record] = loads
+    memory = record.resources.memory
+    assert record.problem is None, record.problem
+    assert memory.after_mib is not None and memory.collected_mib is not None
+    assert memory.collected_mib < memory.after_mib - 50  # of about 200 requests of 1 MiB
+
+
+@pytest.mark.server
+def test_a_process_without_a_handler_is_left_alone() -> None:
+    code = "print(flush=True); input()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        before, after = idle_memory.measure(other.pid)
+        assert before is not None and after is not None and after > 1
+        assert other.poll() is None
+        other.communicate(b"\n", timeout=10)
+    assert other.returncode == 0
+    assert idle_memory.measure(other.pid) == (None, None)
