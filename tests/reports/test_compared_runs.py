@@ -1,4 +1,4 @@
-"""`offload report` of a run of compare or gil shows the comparison: its verdict and its ratio."""
+"""The report of a run of two cases shows their comparison: its verdict and its ratio."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ def compared(server: str, ratio: float, suite: str = "compare") -> list[Record]:
     noise = (1.001, 0.999, 1.0, 1.001, 0.999)
     others = [rate * ratio * off for rate, off in zip(ROUNDS, noise, strict=True)]
     command = f"run_server:{server},xml"
-    one = windows(RECORD, *ROUNDS, suite=suite, place=0)
-    return one + windows(RECORD, *others, suite=suite, place=1, server=server, command=command)
+    one = windows(RECORD, *ROUNDS, suite=suite, block=0, place=0)
+    other = {"server": server, "command": command}
+    return one + windows(RECORD, *others, suite=suite, block=0, place=1, **other)
 
 
 @pytest.mark.parametrize("suite", ["compare", "gil"])

@@ -15,8 +15,6 @@ from offload.documents import text_table
 from offload.reports import warnings
 from offload.reports.tables import labels
 
-RUNS = ("compare", "gil")  # suites of runs that compare the first two cases of the plan
-
 SENTENCES = {
     paired_test.FASTER: "{other} is faster than {one}",
     paired_test.SLOWER: "{other} is slower than {one}",
@@ -54,7 +52,7 @@ def lines(
 
 
 def of_run(records: Sequence[Record]) -> str:
-    """Render the verdict of a run of `compare` or `gil`; empty for any other run."""
+    """Render the verdict of a run of two cases in one block; empty for any other run."""
     if not (run := RunComparison.of(records)):
         return ""
     text = lines(run.names, run.comparison, run.rates)
@@ -63,7 +61,7 @@ def of_run(records: Sequence[Record]) -> str:
 
 @dataclass(frozen=True)
 class RunComparison:
-    """The comparison of a run of `compare` or `gil`, derived from its records alone."""
+    """The comparison of a run of two cases in one block, derived from its records alone."""
 
     names: tuple[str, str]
     comparison: Comparison
@@ -73,9 +71,10 @@ class RunComparison:
     @classmethod
     def of(cls, records: Sequence[Record]) -> RunComparison | None:
         """Compare the cases of a run; None for any other run, or if a case has no window."""
-        own = RunRecords([record for record in records if record.trial.suite in RUNS])
+        own = RunRecords(records)
         one, other = (own.at(place).windows() for place in (0, 1))
-        if not one or not other:
+        trials = [record.trial for record in own.windows()]
+        if not one or not other or {(t.block, t.place) for t in trials} != {(0, 0), (0, 1)}:
             return None
         first, second = (labels.case_name(windows[-1]) for windows in (one, other))
         return cls(

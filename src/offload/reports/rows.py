@@ -17,8 +17,6 @@ from offload.flags import Problem
 from offload.loads.engine.figures import histogram
 from offload.reports import provenance
 
-COMPARE = "compare"  # the suite of runs that may compare a case with itself
-
 
 @dataclass(frozen=True)
 class Row:
@@ -163,13 +161,16 @@ def rows(records: Sequence[Record]) -> list[Row]:
     """Return one row per case, in the order of the plan, else in the order of measurement.
 
     If a round was retried, only the retry counts. If there are several long runs, the newest one
-    with figures counts. Each single load test has its own row. Two compared cases have separate
+    with figures counts. Each single load test has its own row. Cases of one block have separate
     rows, even if they are the same.
     """
+    places: dict[tuple[object, ...], set[int | None]] = {}
+    for record in records:
+        places.setdefault((record.trial.block, *record.key), set()).add(record.trial.place)
     found: dict[tuple[object, ...], list[Record]] = {}
     for number, record in enumerate(records):
         key = (number,) if record.trial.kind == TEST else record.key
-        if record.trial.suite == COMPARE:
+        if record.trial.block is not None and len(places[record.trial.block, *record.key]) > 1:
             key = (record.trial.place, *key)
         found.setdefault(key, []).append(record)
     return [
