@@ -26,6 +26,7 @@ def advise(
     style: str,
     code: str,
     on_start: Callable[[Path], object] | None,
+    overloads: bool = False,
 ) -> None:
     """Measure and print the answer; the exit code is not 0 if it does not meet the question."""
     from offload.bench.records import journal
@@ -33,7 +34,9 @@ def advise(
 
     folder = journal.new_run("advise")
     try:
-        found = study.advise(case, question, folder, output.print_progress, budget_s, on_start)
+        found = study.advise(
+            case, question, folder, output.print_progress, budget_s, on_start, overloads
+        )
     except (UserError, KeyboardInterrupt):
         journal.remove_without_records(folder)
         raise

@@ -155,6 +155,9 @@ AdviseUsers = Annotated[int | None, option("users", "concurrent users who wait f
     "default: as many as each set-up needs", LOAD, count(1, 1000))]
 AdviseIsolate = Annotated[str, option("isolate", "yes: a call that crashes must not affect others; "
     "default: no", LOAD, YES_OR_NO)]
+AdviseOverload = Annotated[str, option("overload", "yes: then load the advised set-up with 1.5 "
+    "times its capacity for 20 s, as it is, with a short backlog= and with protect=yes: 90 s more; "
+    "default: no", LOAD, YES_OR_NO)]
 AdviseBudget = Annotated[float | None, option("budget", "seconds until the answer; default: 90, or "
     "180 if a call takes more than 50 ms", LOAD, number(30.0, 3600.0))]
 

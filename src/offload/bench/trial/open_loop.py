@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Generator, Sequence
 from dataclasses import replace
 
@@ -36,21 +37,26 @@ def measure(
     upstream: Upstream | None,
     warm_s: float = 0.0,
     duration_s: float | None = None,
+    connections: int = CONNECTIONS,
+    timeout_s: float | None = None,
 ) -> Generator[Record]:
     """Start one server, load it with each of `arrivals`, and yield a record of each load.
 
     Random arrivals differ between the loads of one call, and from round to round.
     Requests of the first `warm_s` seconds of a load are not counted. A load lasts `duration_s`, or
-    if that is None, `seconds` of its rate. If the server does not start or a load fails, the last
-    record has the problem.
+    if that is None, `seconds` of its rate, and opens at most `connections`; a request ends after
+    `timeout_s`. The duration of the server's start is in the trial's phases. If the server does not
+    start or a load fails, the last record has the problem.
     """
     facts = builder.case_facts(case, upstream)
+    began = time.monotonic()
     try:
         running = server.start(case, {} if upstream is None else upstream.environment())
     except UserError as error:
         yield builder.unavailable(trial, facts, case.settings, error)
         return
     try:
+        trial = replace(trial, phases={"start": round(time.monotonic() - began, 3)})
         known = builder.server_facts(running.facts)
         sent = case.request or Request()
         url = workload.url(running.url, sent)
@@ -59,9 +65,9 @@ def measure(
             lasts_s = seconds(each.rate) if duration_s is None else duration_s
             load = replace(
                 workload.load(url, facts, before, sent),
-                users=CONNECTIONS,
+                users=connections,
                 seconds=lasts_s,
-                timeout=max(Load.timeout, TIMEOUT * lasts_s),
+                timeout=timeout_s or max(Load.timeout, TIMEOUT * lasts_s),
                 arrivals=each,
                 seed=(trial.seed or 0) + 1000 * (trial.round or 0) + number,
                 window=Window(warm=warm_s),

@@ -28,6 +28,7 @@ def advise(
     connections: options.AdviseConnections = None,
     users: options.AdviseUsers = None,
     isolate: options.AdviseIsolate = "",
+    overload: options.AdviseOverload = "",
     cpus: options.Cpus = None,
     budget: options.AdviseBudget = None,
     python: options.Python = "",
@@ -77,7 +78,7 @@ def advise(
         case = _case(task, users or Case.users, python, served.path, args, inputs, code)
     question = Question(rate, p99, memory, connections, users, isolate == "yes")
     usable_cpus.restrict(cpus)
-    advice.advise(case, question, budget, format, code, on_start)
+    advice.advise(case, question, budget, format, code, on_start, overload == "yes")
 
 
 def _case(

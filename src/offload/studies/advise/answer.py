@@ -6,7 +6,7 @@ import json
 import math
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from offload.studies.advise.choice import (
 from offload.studies.advise.evidence import LOOPS, POOL, THREADS, Evidence, Latency, Setup
 from offload.studies.advise.function import Function
 from offload.studies.advise.handlers import Handler
+from offload.studies.advise.overload import Overload, sentences
 from offload.studies.advise.prior import MOST_USERS, Prior
 from offload.studies.advise.result import case_of
 from offload.suites import Case
@@ -46,7 +47,7 @@ class Answer:
     """A choice and its question, for a function or an application (`subject`).
 
     `case` has the work, `missing` are servers that are not installed. `disturbed` is the reason why
-    there is no verdict.
+    there is no verdict. `start_s` is the time in which the chosen set-up starts.
     """
 
     prior: Prior
@@ -56,6 +57,8 @@ class Answer:
     missing: tuple[str, ...] = ()
     disturbed: Flag | None = None
     is_interrupted: bool = False
+    overloads: tuple[Overload, ...] = ()
+    start_s: float | None = None
 
     @property
     def question(self) -> Question:
@@ -315,6 +318,11 @@ def paragraphs(answer: Answer) -> list[Paragraph]:
     return [
         Paragraph("Why", tuple(_why(answer))),
         Paragraph("Certainty", tuple(_certainty(answer))),
+        *(
+            [Paragraph("Overload", beyond)]
+            if (beyond := tuple(sentences(answer.overloads)))
+            else []
+        ),
         Paragraph("Note", tuple(_notes(answer))),
     ]
 
@@ -436,11 +444,20 @@ def as_dict(answer: Answer, handler: Handler | None = None) -> dict[str, Any]:
         "flags": [*_notes(answer)],
         **answer.subject.values(),
         "is_interrupted": answer.is_interrupted,
+        "overload": [asdict(each) for each in answer.overloads],
+        "rolling_restart": _rolling_restart(answer),
         "next": f"Serve it: {answer.serve_command}",
         "serve": answer.serve,
         "deployment": answer.deployment,
         "handler": handler and handler.values,
     }
+
+
+def _rolling_restart(answer: Answer) -> dict[str, float | None]:
+    """Return the time until a second server is ready, and the memory while both run."""
+    peak_mib, idle_mib = answer.best.memory_mib, answer.best.collected_mib
+    both_mib = None if peak_mib is None or idle_mib is None else peak_mib + idle_mib
+    return {"start_s": answer.start_s, "memory_mib": both_mib}
 
 
 def _row(found: Evidence, prior: Prior) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from offload.reports import application as causes_in_words
 from offload.studies.advise import costs
 from offload.studies.advise.costs import Costs
 from offload.studies.advise.evidence import THREADS, Evidence, Setup, kind_of
-from offload.studies.advise.result import ALONE, setup_of
+from offload.studies.advise.result import ALONE, is_variant, setup_of
 from offload.suites import Case, Request
 
 # The usual choice of each kind first; servers that are not named here follow.
@@ -182,7 +182,8 @@ def in_setup(
     """Return an application with the causes and the memory of a set-up."""
     own = {place for place, case in enumerate(cases) if setup_of(case) == setup}
     preload = {place for place in own if cases[place].settings.get("preload") == "yes"}
-    found = [each for each in records if each.trial.place in own - preload and not is_probe(each)]
+    plain = {place for place in own if not is_variant(cases[place])}
+    found = [each for each in records if each.trial.place in plain and not is_probe(each)]
     windows = [each for each in found if each.trial.kind != LONG]
     return replace(
         known,

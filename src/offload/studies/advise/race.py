@@ -25,6 +25,7 @@ from offload.bench.trial import builder, open_loop
 from offload.loads import Arrivals
 from offload.registry import catalog
 from offload.registry.application import is_application
+from offload.studies.advise import overload
 from offload.studies.advise.choice import Choice, Question, choose
 from offload.studies.advise.costs import Costs
 from offload.studies.advise.evidence import LOOPS, Evidence, Setup
@@ -51,7 +52,8 @@ Report = Callable[[str], object]
 class Race:
     """A race in progress; `case` has the work, and `ends` is in s of time.monotonic().
 
-    `costs` are known before the race: of a function, or from `measure_alone`.
+    `costs` are known before the race: of a function, or from `measure_alone`. With `overloads` the
+    choice is loaded beyond its capacity at the end.
     """
 
     question: Question
@@ -60,6 +62,7 @@ class Race:
     report: Report
     ends: float
     costs: Costs | None = None
+    overloads: bool = False
     seed: int = field(default_factory=plans.new_seed)
     cases: list[Case] = field(default_factory=list)
     records: list[Record] = field(default_factory=list)
@@ -103,6 +106,7 @@ class Race:
                 self._measure_latencies(upstream)
                 self._measure_required_rate(upstream)
                 self._measure_preloaded()
+                self._measure_overload(upstream)
         finally:
             progress_file.remove(self.folder)
 
@@ -251,6 +255,34 @@ class Race:
         with closing(self._loads(len(self.cases) - 1, arrivals, LOAD_S, None)) as loads:
             self._keep([*loads])
 
+    def _measure_overload(self, upstream: Upstream | None) -> None:
+        """Load the choice beyond its capacity, as it is and with other settings."""
+        found = self.choice()
+        if not self.overloads or found is None or not found.best.capacity:
+            return
+        first = len(self.cases)
+        self.cases += overload.cases(self.cases[self._place(found.best.setup)])
+        plan_file.save(self.plan, self.folder)
+        arrivals = [Arrivals(overload.LOAD * found.best.capacity, "poisson")]
+        count = len(self.cases) - first
+        self.report(
+            f"{found.best.setup.name} at {arrivals[0].rate:.4g}/s, {overload.LOAD:g} times its "
+            f"capacity, with {count} settings: about {count * (overload.LOAD_S + 10):.0f} s"
+        )
+        for place in range(first, len(self.cases)):
+            with closing(
+                open_loop.measure(
+                    self.cases[place],
+                    arrivals,
+                    self._long_trial(place),
+                    upstream,
+                    duration_s=overload.LOAD_S,
+                    connections=overload.CONNECTIONS,
+                    timeout_s=overload.TIMEOUT_S,
+                )
+            ) as loads:
+                self._keep([*loads])
+
     def load(
         self,
         setups: Sequence[Setup],
@@ -274,10 +306,16 @@ class Race:
     def _loads(
         self, place: int, arrivals: Sequence[Arrivals], seconds: float, upstream: Upstream | None
     ) -> Generator[Record]:
-        trial = builder.new_trial(
-            self.folder.name, kind=LONG, suite=SUITE, place=place, seed=self.seed, quick=True
-        )
-        case = self.cases[place]
         return open_loop.measure(
-            case, arrivals, trial, upstream, warm_s=WARM_S, duration_s=seconds + WARM_S
+            self.cases[place],
+            arrivals,
+            self._long_trial(place),
+            upstream,
+            warm_s=WARM_S,
+            duration_s=seconds + WARM_S,
+        )
+
+    def _long_trial(self, place: int) -> Trial:
+        return builder.new_trial(
+            self.folder.name, kind=LONG, suite=SUITE, place=place, seed=self.seed, quick=True
         )

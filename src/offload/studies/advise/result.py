@@ -42,16 +42,21 @@ def setup_of(case: Case) -> Setup:
     return Setup(case.server, kind, processes, None if kind == LOOPS else workers)
 
 
+def is_variant(case: Case) -> bool:
+    """Whether a case is a set-up with other settings, whose rates are not compared."""
+    return bool(case.settings.keys() & {"preload", "backlog"})
+
+
 def evidence(cases: Sequence[Case], records: Sequence[Record], leaks: bool) -> list[Evidence]:
     """Return what the records say of each set-up; of several cases the one with most users.
 
-    With a leak the memory depends on the number of calls: it is unknown. Cases with a
-    preloaded application only show its memory, and one process alone only its costs.
+    With a leak the memory depends on the number of calls: it is unknown. Variants of a set-up
+    and one process alone are left out.
     """
     newest: dict[Setup, int] = {}
     raced = {each.trial.place for each in records if each.trial.round != ALONE}
     for index, case in enumerate(cases):
-        if index in raced and case.settings.get("preload") != "yes":
+        if index in raced and not is_variant(case):
             newest[setup_of(case)] = index
     found = [
         _evidence(setup, cases[index], [each for each in records if each.trial.place == index])

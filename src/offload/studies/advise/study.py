@@ -6,6 +6,7 @@ A function is called alone first. Of an application, one process of one server i
 from __future__ import annotations
 
 import json
+import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -15,12 +16,12 @@ from offload import files
 from offload.bench.analysis import disturbance
 from offload.bench.planning.plan import Plan
 from offload.bench.records import journal, lines
-from offload.bench.records.record import WINDOW, Record
+from offload.bench.records.record import LONG, WINDOW, Record
 from offload.bench.telemetry import noise
 from offload.errors import RunError, StorageError
 from offload.flags import FAILED_REQUEST, LOAD
 from offload.registry.application import is_application
-from offload.studies.advise import application, costs, function, result
+from offload.studies.advise import application, costs, function, overload, result
 from offload.studies.advise.answer import Answer
 from offload.studies.advise.application import Application
 from offload.studies.advise.choice import Question, choose
@@ -59,16 +60,18 @@ def advise(
     report: Report,
     budget_s: float | None = None,
     on_start: Callable[[Path], object] | None = None,
+    overloads: bool = False,
 ) -> Answer:
     """Return what to deploy for the task or application of a case; save the records in `folder`.
 
-    `on_start` is called with the folder before the first round. Without `budget_s` the answer takes
+    `on_start` is called with the folder before the first round. With `overloads` the choice is
+    loaded beyond its capacity after that. Without `budget_s` the answer takes
     BUDGET_S or SLOW_BUDGET_S. After an interrupt, the answer is from the records so far; raise
     KeyboardInterrupt if there are none yet. Raise UserError if the function or the application
     fails, or if no set-up can meet the requirements.
     """
     _warn_of_others(report)
-    race = Race(question, case, folder, report, time.monotonic())
+    race = Race(question, case, folder, report, time.monotonic(), overloads=overloads)
     is_interrupted = False
     try:
         if is_application(case.task):
@@ -176,7 +179,25 @@ def answer(
     disturbed = disturbance.between(windows, ())
     leak_mib = subject.costs.leak_mib or result.leak_mib(records)
     prior = Prior(replace(subject.costs, leak_mib=leak_mib), saved.question)
-    return Answer(prior, case, subject, choice, saved.missing, disturbed, is_interrupted)
+    return Answer(
+        prior,
+        case,
+        subject,
+        choice,
+        saved.missing,
+        disturbed,
+        is_interrupted,
+        tuple(overload.of_records(choice.best.setup, plan.cases, records)),
+        _start_s(choice.best.setup, plan.cases, records),
+    )
+
+
+def _start_s(setup: Setup, cases: Sequence[Case], records: Sequence[Record]) -> float | None:
+    """Return how long a set-up takes to start alone; the median."""
+    own = {place for place, each in enumerate(cases) if result.setup_of(each) == setup}
+    longs = [each for each in records if each.trial.kind == LONG and each.trial.place in own]
+    found = [start_s for each in longs if (start_s := each.trial.phases.get("start")) is not None]
+    return statistics.median(found) if found else None
 
 
 def load(folder: Path, plan: Plan, records: Sequence[Record]) -> Answer:

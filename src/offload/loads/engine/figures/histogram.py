@@ -38,6 +38,11 @@ def merge(histograms: Iterable[Histogram]) -> dict[str, int]:
     return {bucket: total[bucket] for bucket in sorted(total, key=int)}
 
 
+def count_within(counts: Histogram, limit_s: float) -> int:
+    """Return the number of times up to a limit, with a relative error of the limit of ERROR."""
+    return sum(count for bucket, count in counts.items() if GROWTH ** (int(bucket) - 1) < limit_s)
+
+
 def quantile(counts: Histogram, share: float, at_least_s: float | None = None) -> float | None:
     """Return the `share` quantile in s, with a relative error of at most ERROR; None if empty.
 
