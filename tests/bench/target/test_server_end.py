@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from pathlib import Path
 
 import psutil
@@ -23,9 +24,19 @@ def quote():
 """
 
 
+REAPS_NO_CHILD = """
+import os, sys, time
+if not (pid := os.fork()):
+    time.sleep(float(sys.argv[1]))
+    os._exit(0)
+print(pid, flush=True)
+time.sleep(30)
+"""
+
+
 @pytest.mark.parametrize(("seconds", "expected"), [("0", "the server ended"), ("30", None)])
 def test_a_zombie_has_ended(seconds: str, expected: str | None) -> None:
-    words = ["sh", "-c", 'sleep "$0" & echo $!; exec sleep 30', seconds]  # which reaps no child
+    words = [sys.executable, "-c", REAPS_NO_CHILD, seconds]
     with subprocess.Popen(words, stdout=subprocess.PIPE) as parent:
         child = psutil.Process(int(read_line(parent.stdout)))
         try:
