@@ -78,6 +78,7 @@ EXAMPLES = {  # files that a contributor would add
     "servers/shortest.py",
     "src/offload/loads/short_ab.py",
     "src/offload/suites/short.py",
+    "src/offload/studies/faster_python.py",
     "orders.py",
 }
 OWN = ("path/", "src/", "shop.")  # what a user has

@@ -12,6 +12,7 @@ from offload.bench.telemetry import idle_memory
 from offload.bench.trial import builder, open_loop
 from offload.loads import Arrivals
 from offload.suites import Case
+from tests.waiting import read_line
 
 CYCLES = """
 import gc
@@ -53,8 +54,7 @@ def test_a_process_without_a_handler_is_left_alone() -> None:
     with subprocess.Popen(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as other:
-        assert other.stdout is not None
-        other.stdout.readline()
+        read_line(other.stdout)
         before, after = idle_memory.measure(other.pid)
         assert before is not None and after is not None and after > 1
         assert other.poll() is None

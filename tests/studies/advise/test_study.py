@@ -15,8 +15,11 @@ from offload.bench.records import journal
 from offload.bench.records.record import LONG, WINDOW
 from offload.bench.telemetry import noise
 from offload.cli import advice, answers
+from offload.documents import Command, Document
+from offload.documents.text import render
 from offload.errors import RunError
 from offload.flags import Flag
+from offload.registry import places
 from offload.studies.advise import answer, function, race, study
 from offload.studies.advise.answer import Answer
 from offload.studies.advise.choice import Question
@@ -112,7 +115,8 @@ def test_the_json_has_what_a_program_needs(answered: Answered) -> None:
 @pytest.mark.server
 def test_the_document_of_a_run_is_derived_from_its_records(answered: Answered) -> None:
     found, folder, _ = answered
-    assert answers.documents([folder]) == {folder: answer.document(found)}
+    with places.full_names():
+        assert answers.documents([folder]) == {folder: answer.document(found)}
 
 
 @pytest.mark.server
@@ -247,8 +251,10 @@ def test_a_busy_machine_is_told_at_the_start(
 
 def test_a_long_command_can_be_pasted_into_a_shell() -> None:
     command = f"offload run_server threads {'/a' * 40}/shop.py:quote processes=2 workers=32"
-    heading, *pasted = answer._command(command, 100).splitlines()
+    found = Document("Deploy it.", command=Command("Serve it", command))
+    _, heading, *pasted = render(found).splitlines()
     assert heading == "Next: Serve it:"
     assert " ".join(line.removesuffix("\\").strip() for line in pasted) == command
     assert all(line.endswith(" \\") for line in pasted[:-1])
-    assert answer._command("offload list", 100) == "Next: Serve it: offload list"
+    short = Document("Deploy it.", command=Command("Serve it", "offload list"))
+    assert render(short).splitlines()[1] == "Next: Serve it: offload list"
