@@ -114,7 +114,8 @@ def test_the_json_has_what_a_program_needs(answered: Answered) -> None:
 
 @pytest.mark.server
 def test_the_document_of_a_run_is_derived_from_its_records(answered: Answered) -> None:
-    found, folder, _ = answered
+    folder, plan = answered[1], plan_file.load(answered[1])
+    found = study.load(folder, plan, planned_records.read(folder, plan))
     with places.full_names():
         assert answers.documents([folder]) == {folder: answer.document(found)}
 
