@@ -23,6 +23,7 @@ from offload.registry import places
 from offload.studies.advise import answer, function, race, study
 from offload.studies.advise.answer import Answer
 from offload.studies.advise.choice import Question
+from offload.studies.advise.evidence import Kept
 from offload.studies.advise.function import Function
 from offload.suites import Case
 from tests import ROOT
@@ -196,6 +197,45 @@ def test_a_requirement_that_is_missed_is_an_error_after_the_answer(
     assert said.returncode == 5
     assert said.stdout.startswith("Deploy ")
     assert said.stderr.splitlines()[-1].startswith(f"error: {words}")
+
+
+@pytest.mark.server
+@pytest.mark.parametrize(
+    ("after", "collected", "words"),
+    [
+        (100.0, 98.0, "keeps 100 MiB."),
+        (100.0, 60.0, "keeps 100 MiB, 60 MiB after a garbage collection."),
+        (224.0, 343.0, "gc.freeze() before the fork avoids it."),
+    ],
+)
+def test_memory_after_the_load_is_told_with_the_effect_of_a_collection(
+    after: float, collected: float, words: str, answered: Answered
+) -> None:
+    assert answered[0].best.collected_mib is not None  # it was measured
+    best = replace(answered[0].best, after_mib=after, collected_mib=collected)
+    found = replace(answered[0], choice=replace(answered[0].choice, best=best))
+    [told] = [each for each in answer.as_dict(found)["flags"] if "After the load" in each]
+    assert told.endswith(words)
+
+
+@pytest.mark.server
+@pytest.mark.parametrize(
+    ("times", "requests", "words"),
+    [
+        (1.2, (300, 290), ": as on new ones."),
+        (4.0, (500, 90), " on new ones: one process serves 85 %; use reuse_port=yes."),
+        (4.0, (300, 290), " on new ones."),
+    ],
+)
+def test_response_times_on_kept_connections_are_compared(
+    times: float, requests: tuple[int, ...], words: str, answered: Answered
+) -> None:
+    assert answered[0].kept is not None  # it was measured
+    latency = answered[0].best.latencies[-1]
+    slower = replace(latency, value=times * latency.value)
+    found = replace(answered[0], kept=Kept(slower, requests))
+    [told] = [each for each in answer.as_dict(found)["flags"] if "kept connections" in each]
+    assert told.endswith(words)
 
 
 @pytest.mark.server

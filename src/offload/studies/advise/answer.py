@@ -21,12 +21,14 @@ from offload.studies.advise import deployment
 from offload.studies.advise.application import Application
 from offload.studies.advise.choice import (
     CERTAIN,
+    MOST_FAILED,
     RESERVE,
+    SAME_P99,
     Choice,
     Question,
     is_certainly_faster,
 )
-from offload.studies.advise.evidence import LOOPS, POOL, THREADS, Evidence, Latency, Setup
+from offload.studies.advise.evidence import LOOPS, POOL, THREADS, Evidence, Kept, Latency, Setup
 from offload.studies.advise.function import Function
 from offload.studies.advise.handlers import Handler
 from offload.studies.advise.overload import Overload, sentences
@@ -37,7 +39,8 @@ from offload.units import percent, seconds
 
 MOST_ROWS = 5
 LARGE_CALL_MIB = 4.0
-GARBAGE = 1.1  # memory after the load over that after a garbage collection, from which it is shown
+UNEVEN = 1.5  # times its share of requests, from which a process has too many
+GARBAGE = 1.1  # factor of the memory from which the effect of a garbage collection is shown
 CLIENT_SHARE = 0.1  # of the CPU, above which the load tool limits what was measured
 P_NAMES = {0.99: "p99", 0.95: "p95", 0.9: "p90", 0.5: "p50"}
 
@@ -47,7 +50,8 @@ class Answer:
     """A choice and its question, for a function or an application (`subject`).
 
     `case` has the work, `missing` are servers that are not installed. `disturbed` is the reason why
-    there is no verdict. `start_s` is the time in which the chosen set-up starts.
+    there is no verdict. `start_s` is the time in which the chosen set-up starts,
+    and `kept` how it serves clients that keep their connections.
     """
 
     prior: Prior
@@ -59,6 +63,7 @@ class Answer:
     is_interrupted: bool = False
     overloads: tuple[Overload, ...] = ()
     start_s: float | None = None
+    kept: Kept | None = None
 
     @property
     def question(self) -> Question:
@@ -393,14 +398,12 @@ def _notes(answer: Answer) -> Iterator[str]:
     if best.setup.processes == 1 and best.setup.kind != POOL:
         yield "One process has no reserve: a crash stops all."
     yield from answer.subject.notes(best)
+    yield from _on_kept_connections(answer)
     if costs.is_awaited and best.setup.kind == LOOPS and answer.question.connections is not None:
         most = max(1, answer.question.connections // best.setup.processes)
         limit = f"limit the calls in progress, such as by asyncio.Semaphore({most})"
         yield f"An event loop runs any number of calls at once: {limit}."
-    if best.after_mib and best.collected_mib:
-        garbage = f", {best.collected_mib:.0f} MiB after a garbage collection"
-        is_much = best.after_mib > GARBAGE * best.collected_mib
-        yield f"After the load it keeps {best.after_mib:.0f} MiB{garbage if is_much else ''}."
+    yield from _idle_memory(best)
     if costs.leak_mib:
         yield f"It leaks {costs.leak_mib:.2g} MiB a call: {_calls_until(prior, best.setup)}."
     share = best.client_share
@@ -412,6 +415,44 @@ def _notes(answer: Answer) -> Iterator[str]:
     if answer.missing:
         yield f"Not installed, so not measured: {', '.join(answer.missing)}."
     yield "This holds for this machine: repeat it in the container where it will run."
+
+
+def _idle_memory(best: Evidence) -> Iterator[str]:
+    """Yield what the processes keep after the load, and what a full collection changes."""
+    after_mib, collected_mib = best.after_mib, best.collected_mib
+    if after_mib is None or collected_mib is None:
+        return
+    change = ""
+    if after_mib > GARBAGE * collected_mib:
+        change = f", {collected_mib:.0f} MiB after a garbage collection"
+    elif collected_mib > GARBAGE * after_mib:
+        why = (
+            "which writes to pages that the processes shared: gc.freeze() before the fork avoids it"
+        )
+        change = f", {collected_mib:.0f} MiB after a garbage collection, {why}"
+    yield f"After the load it keeps {after_mib:.0f} MiB{change}."
+
+
+def _on_kept_connections(answer: Answer) -> Iterator[str]:
+    """Yield whether the response times hold if clients keep their connections."""
+    kept, new = answer.kept, answer.best.p99
+    if kept is None or new is None or kept.latency.quantile != new.quantile:
+        return
+    found = kept.latency
+    holds = found.value <= SAME_P99 * new.value and found.failed <= MOST_FAILED
+    failed = f", {percent(found.failed, 1)} fail" if found.failed > MOST_FAILED else ""
+    is_kept = f"On kept connections {_percentile(found)}{failed}"
+    if holds:
+        yield f"{is_kept}: as on new ones."
+        return
+    total = sum(kept.requests)
+    if len(kept.requests) > 1 and total and kept.requests[0] > UNEVEN * total / len(kept.requests):
+        share = percent(kept.requests[0] / total)
+        has_setting = "reuse_port" in catalog.find_server(answer.best.setup.server).settings
+        fix = "use reuse_port=yes" if has_setting else "balance requests, not connections"
+        yield f"{is_kept}, {seconds(new.value)} on new ones: one process serves {share}; {fix}."
+        return
+    yield f"{is_kept}, {seconds(new.value)} on new ones."
 
 
 def _calls_until(prior: Prior, setup: Setup) -> str:
@@ -444,6 +485,7 @@ def as_dict(answer: Answer, handler: Handler | None = None) -> dict[str, Any]:
         "flags": [*_notes(answer)],
         **answer.subject.values(),
         "is_interrupted": answer.is_interrupted,
+        "kept_connections": answer.kept and asdict(answer.kept),
         "overload": [asdict(each) for each in answer.overloads],
         "rolling_restart": _rolling_restart(answer),
         "next": f"Serve it: {answer.serve_command}",

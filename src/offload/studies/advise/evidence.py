@@ -73,6 +73,17 @@ class Latency:
 
 
 @dataclass(frozen=True)
+class Kept:
+    """The response times of a set-up whose clients keep their connections.
+
+    `requests` are those of each process, in descending order; empty if they are unknown.
+    """
+
+    latency: Latency
+    requests: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
 class Evidence:
     """What was measured of one set-up.
 

@@ -105,6 +105,7 @@ class Race:
                     self.measure(number, setups, upstream)
                 self._measure_latencies(upstream)
                 self._measure_required_rate(upstream)
+                self._measure_kept(upstream)
                 self._measure_preloaded()
                 self._measure_overload(upstream)
         finally:
@@ -177,6 +178,7 @@ class Race:
 
     def _has_time_for_another(self, number: int) -> bool:
         loads_s = 2 * len(SHARES) * PASSES * (LOAD_S + WARM_S + 0.5)
+        loads_s += PASSES * LOAD_S + 1
         loads_s += RATE_S if self.question.rate else 0.0
         return number < MOST_ROUNDS and self._left_s > loads_s + self._took_s
 
@@ -239,6 +241,20 @@ class Race:
             return
         self.report(f"{found.best.setup.name} at the required {rate:.4g}/s for {RATE_S:.0f} s")
         self.load([found.best.setup], [Arrivals(rate, "poisson")], RATE_S, upstream)
+
+    def _measure_kept(self, upstream: Upstream | None) -> None:
+        """Load the choice by clients that keep their connections, as often as by others."""
+        found = self.choice()
+        if found is None or not found.best.latencies:
+            return
+        self.report(f"{found.best.setup.name} on kept connections: {PASSES * LOAD_S:.0f} s")
+        self.cases.append(replace(self.cases[self._place(found.best.setup)], keep_alive=True))
+        plan_file.save(self.plan, self.folder)
+        arrivals = [Arrivals(found.best.latencies[-1].rate, "poisson")]
+        with closing(
+            self._loads(len(self.cases) - 1, arrivals, PASSES * LOAD_S, upstream)
+        ) as loads:
+            self._keep([*loads])
 
     def _measure_preloaded(self) -> None:
         """Load the choice with the application imported before the fork, for its memory."""

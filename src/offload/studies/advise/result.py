@@ -10,7 +10,7 @@ from offload.bench.records.record import LONG, WINDOW, Memory, Record
 from offload.loads.engine.figures import histogram
 from offload.registry import catalog
 from offload.studies.advise.choice import MOST_FAILED
-from offload.studies.advise.evidence import LOOPS, Evidence, Latency, Setup, kind_of
+from offload.studies.advise.evidence import LOOPS, Evidence, Kept, Latency, Setup, kind_of
 from offload.suites import Case
 
 ALONE = 0  # the round in which one process of one server is measured, for its costs
@@ -44,7 +44,15 @@ def setup_of(case: Case) -> Setup:
 
 def is_variant(case: Case) -> bool:
     """Whether a case is a set-up with other settings, whose rates are not compared."""
-    return bool(case.settings.keys() & {"preload", "backlog"})
+    return case.keep_alive or bool(case.settings.keys() & {"preload", "backlog"})
+
+
+def kept(setup: Setup, cases: Sequence[Case], records: Sequence[Record]) -> Kept | None:
+    """Return what a set-up showed with kept connections; None if that was not measured."""
+    own = {place for place, each in enumerate(cases) if each.keep_alive and setup_of(each) == setup}
+    loads = [each for each in records if each.trial.place in own and each.problem is None]
+    found = _latencies(loads)
+    return Kept(found[-1], loads[-1].resources.requests or ()) if found else None
 
 
 def evidence(cases: Sequence[Case], records: Sequence[Record], leaks: bool) -> list[Evidence]:
