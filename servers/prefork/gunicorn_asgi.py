@@ -13,7 +13,8 @@ def serve(
 ) -> None:
     """Run the task on the event loop of one of `processes`, which is uvloop.
 
-    With `preload` the arbiter imports a user's application before it forks: workers share memory.
+    With `preload` the arbiter imports a user's application before it forks: workers share memory,
+    with preload=freeze also after a garbage collection.
     """
     from offload.serving.applications import asgi
     from offload.serving.frameworks import gunicorn_server
@@ -22,6 +23,6 @@ def serve(
         "workers": processes,
         "worker_class": "asgi",
         "asgi_loop": "uvloop",
-        "preload_app": preload == "yes",
+        "preload": preload,
     }
     gunicorn_server.serve(task, port, backlog, asgi.application, **settings)

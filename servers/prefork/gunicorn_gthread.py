@@ -21,7 +21,8 @@ def serve(
 ) -> None:
     """Run the task in one of `workers` threads of each of `processes`.
 
-    With `preload` the arbiter imports a user's application before it forks: workers share memory.
+    With `preload` the arbiter imports a user's application before it forks: workers share memory,
+    with preload=freeze also after a garbage collection.
     """
     from offload.serving.frameworks import gunicorn_server
 
@@ -29,6 +30,6 @@ def serve(
         "worker_class": "gthread",
         "workers": processes,
         "threads": workers,
-        "preload_app": preload == "yes",
+        "preload": preload,
     }
     gunicorn_server.serve(task, port, backlog, **settings)

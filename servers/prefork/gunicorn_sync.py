@@ -16,13 +16,14 @@ def serve(
 ) -> None:
     """Run the task in one of `workers` forked processes.
 
-    With `preload` the arbiter imports a user's application before it forks: workers share memory.
+    With `preload` the arbiter imports a user's application before it forks: workers share memory,
+    with preload=freeze also after a garbage collection.
     """
     from offload.serving.frameworks import gunicorn_server
 
     settings: dict[str, Any] = {
         "workers": workers,
         "worker_class": "sync",
-        "preload_app": preload == "yes",
+        "preload": preload,
     }
     gunicorn_server.serve(task, port, backlog, **settings)

@@ -14,7 +14,8 @@ def serve(
 ) -> None:
     """Run the task on the event loop of one of `processes`: gunicorn restarts those that die.
 
-    With `preload` the arbiter imports a user's application before it forks: workers share memory.
+    With `preload` the arbiter imports a user's application before it forks: workers share memory,
+    with preload=freeze also after a garbage collection.
     The worker class is that of the package uvicorn-worker; uvicorn.workers is deprecated.
     """
     from uvicorn_worker import UvicornWorker
@@ -25,5 +26,5 @@ def serve(
     class Worker(UvicornWorker):
         CONFIG_KWARGS = UVICORN | asgi.protocols(task)
 
-    settings = {"worker_class": Worker, "workers": processes, "preload_app": preload == "yes"}
+    settings = {"worker_class": Worker, "workers": processes, "preload": preload}
     gunicorn_server.serve(task, port, backlog, asgi.application, **settings)

@@ -9,11 +9,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import psutil
 import pytest
 
 from offload.bench.records import journal
+from offload.bench.trial import builder, open_loop
+from offload.loads import Arrivals
 from offload.registry import catalog
 from offload.suites import Case
 from tests import ROOT
@@ -25,6 +28,16 @@ from tests.reports.live.serving import Events
 from tests.rounds import measure_window
 from tests.waiting import read_line, wait_until
 
+LARGE = """
+OBJECTS = [[number] for number in range(500_000)]
+def wsgi(environ, start_response):
+    start_response("200 OK", [("Content-Length", "2")])
+    return [b"ok"]
+async def app(scope, receive, send):
+    if scope["type"] == "http":
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"ok"})
+"""
 PATH = f"path={APPS}"
 PRELOADING = [n for n in catalog.servers_of() if catalog.find_server(n).can_preload]
 
@@ -134,6 +147,27 @@ def test_an_advice_that_is_interrupted_before_its_first_record_leaves_no_folder(
     assert errors.splitlines()[-1] == b"interrupted"
     assert wait_until(lambda: not mark())
     assert [*journal.RESULTS.iterdir()] == []
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("server", PRELOADING)
+def test_objects_that_are_frozen_before_the_fork_stay_shared(server: str, tmp_path: Path) -> None:
+    """A full collection writes to the objects that it visits, and so copies their pages."""
+    require(server)
+    (tmp_path / "large.py").write_text(LARGE)
+    entry = catalog.find_server(server)
+    size = {"workers": 2} if entry.workers_are == "processes" else {"processes": 2}
+    app = "app=large:app" if entry.serves == "asgi" else "app=large:wsgi"
+    memory = {}
+    for preload in ("no", "yes", "freeze"):
+        settings = {**size, "preload": preload}
+        case = Case(server, app, 8, settings=settings, path=str(tmp_path))
+        arrivals, trial = [Arrivals(50.0, "poisson")], builder.new_trial("run")
+        [record] = open_loop.measure(case, arrivals, trial, None, duration_s=2.0)
+        assert record.problem is None, record.problem
+        memory[preload] = record.resources.memory.collected_mib or 0.0
+    assert memory["freeze"] < memory["yes"] - 20
+    assert memory["freeze"] < memory["no"] - 20
 
 
 @pytest.mark.server

@@ -13,7 +13,8 @@ MAXIMA = {
     "backlog": 65535,
     "max_connections": 65535,
 }
-YES_OR_NO = ("idempotent", "dask_isolate", "preload", "protect", "health", "reuse_port")
+YES_OR_NO = ("idempotent", "dask_isolate", "protect", "health", "reuse_port")
+PRELOADS = ("yes", "no", "freeze")
 SECONDS = ("max_wait", "task_timeout")
 MIN_S, MAX_S = 0.1, 3600.0  # of SECONDS; with less than 0.1 s, a busy machine would time out
 

@@ -171,6 +171,10 @@ def _setting(key: str, default: object) -> object:
         return number
     if key in setting_limits.YES_OR_NO and text not in ("yes", "no"):
         raise UsageError(f"{key}={_quote(text)} is neither yes nor no")
+    if key == "preload" and text not in setting_limits.PRELOADS:
+        raise UsageError(
+            f"preload={_quote(text)} is not one of {', '.join(setting_limits.PRELOADS)}"
+        )
     if key == "start_method" and text not in (methods := multiprocessing.get_all_start_methods()):
         raise UsageError(f"{key}={_quote(text)} is not one of {', '.join(methods)}")
     return text

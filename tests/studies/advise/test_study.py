@@ -262,6 +262,29 @@ def test_a_p99_below_a_call_alone_is_one_line(tmp_path: Path) -> None:
         study.advise(case, Question(p99_s=0.005), tmp_path / "run", lambda _: None)
 
 
+@pytest.mark.parametrize(
+    ("preloads", "preload", "words"),
+    [
+        ({}, None, ""),
+        ({"yes": 95.0, "freeze": 92.0}, None, ": neither saves much."),
+        ({"yes": 60.0, "freeze": 58.0}, "yes", ": preload=yes."),
+        ({"yes": 98.0, "freeze": 50.0}, "freeze", "gc.freeze() in pre_fork of gunicorn.conf.py."),
+        ({"freeze": 99.0}, None, ": it saves little."),
+    ],
+)
+def test_preload_is_judged_by_the_memory_after_a_collection(
+    preloads: dict[str, float], preload: str | None, words: str
+) -> None:
+    folder = ROOT / "results" / "example-advise"
+    found = study.load(folder, plan_file.load(folder), journal.read(folder))
+    best = replace(found.best, collected_mib=100.0)
+    found = replace(found, choice=replace(found.choice, best=best), preloads=preloads)
+    assert found.preload == preload
+    told = [each for each in answer.as_dict(found)["flags"] if "After load" in each]
+    assert "".join(told).endswith(words)
+    assert bool(told) == bool(preloads)
+
+
 def test_a_tie_names_only_what_was_measured_of_both() -> None:
     folder = ROOT / "results" / "example-advise"
     found = study.load(folder, plan_file.load(folder), journal.read(folder))

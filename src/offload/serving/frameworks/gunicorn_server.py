@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import socket
@@ -35,8 +36,13 @@ def serve(
     """Serve the application that `factory` creates in each worker, until a stop signal.
 
     The default application runs any task. `settings` are gunicorn's; others have its defaults. With
-    `preload_app` the arbiter creates the application before it forks.
+    `preload` the arbiter creates the application before it forks; "freeze" also excludes its
+    objects from garbage collections, which would write to pages that the workers share.
     """
+    preload = settings.pop("preload", "no")
+    settings["preload_app"] = preload != "no"
+    if preload == "freeze":
+        settings["pre_fork"] = _freeze
     if settings["worker_class"] == "gevent":
         _resolve_in_child(task)
     else:
@@ -44,7 +50,7 @@ def serve(
     with ports.binding(port):
         listening = socket.create_server((ports.address(), port), backlog=backlog)
     reports = settings["workers"] + settings.get("dirty_workers", 0)
-    if settings.get("preload_app"):
+    if settings["preload_app"]:
         has_lifespan = is_application(task) and factory is not wsgi.application
         reports += not has_lifespan  # of the arbiter, which creates the application
         process_report.leave_to_children()
@@ -69,6 +75,11 @@ def serve(
         worker_ready.raise_failure()
         if error.code:
             raise StartError("gunicorn ended", "see its output above") from None
+
+
+def _freeze(_arbiter: Any, _worker: Any) -> None:
+    gc.collect()
+    gc.freeze()
 
 
 def _start_lifespan_worker(_: Any) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import math
 import shlex
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,7 @@ from offload.units import percent, seconds
 MOST_ROWS = 5
 LARGE_CALL_MIB = 4.0
 UNEVEN = 1.5  # times its share of requests, from which a process has too many
+MEMORY_GAIN = 0.9  # a setting is advised if it reduces the memory below this share
 GARBAGE = 1.1  # factor of the memory from which the effect of a garbage collection is shown
 CLIENT_SHARE = 0.1  # of the CPU, above which the load tool limits what was measured
 P_NAMES = {0.99: "p99", 0.95: "p95", 0.9: "p90", 0.5: "p50"}
@@ -50,8 +51,9 @@ class Answer:
     """A choice and its question, for a function or an application (`subject`).
 
     `case` has the work, `missing` are servers that are not installed. `disturbed` is the reason why
-    there is no verdict. `start_s` is the time in which the chosen set-up starts,
-    and `kept` how it serves clients that keep their connections.
+    there is no verdict. Of the chosen set-up, `start_s` is the time of its start, `kept` how it
+    serves clients that keep their connections, and `preloads` its memory after the load by its
+    setting preload, in MiB.
     """
 
     prior: Prior
@@ -64,6 +66,7 @@ class Answer:
     overloads: tuple[Overload, ...] = ()
     start_s: float | None = None
     kept: Kept | None = None
+    preloads: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def question(self) -> Question:
@@ -91,8 +94,19 @@ class Answer:
         subject = self.subject
         if self.disturbed is not None or not isinstance(subject, Application):
             return None
-        preload = subject.gains_by_preload and self.best.setup.processes > 1
-        return deployment.command(self.case, self.best.setup, subject.name, preload)
+        return deployment.command(
+            self.case, self.best.setup, subject.name, self.preload is not None
+        )
+
+    @property
+    def preload(self) -> str | None:
+        """The setting preload= that saves memory after the load; None: it saves little."""
+        least, found = self.best.collected_mib, None
+        for name in ("yes", "freeze"):
+            mib = self.preloads.get(name)
+            if mib is not None and least is not None and mib < MEMORY_GAIN * least:
+                least, found = mib, name
+        return found
 
     @property
     def serve_command(self) -> str:
@@ -404,6 +418,7 @@ def _notes(answer: Answer) -> Iterator[str]:
         limit = f"limit the calls in progress, such as by asyncio.Semaphore({most})"
         yield f"An event loop runs any number of calls at once: {limit}."
     yield from _idle_memory(best)
+    yield from _preloads(answer)
     if costs.leak_mib:
         yield f"It leaks {costs.leak_mib:.2g} MiB a call: {_calls_until(prior, best.setup)}."
     share = best.client_share
@@ -431,6 +446,28 @@ def _idle_memory(best: Evidence) -> Iterator[str]:
         )
         change = f", {collected_mib:.0f} MiB after a garbage collection, {why}"
     yield f"After the load it keeps {after_mib:.0f} MiB{change}."
+
+
+def _preloads(answer: Answer) -> Iterator[str]:
+    """Yield what an import before the fork, and gc.freeze() then, change after the load."""
+    found = answer.preloads
+    plain_mib = answer.best.collected_mib
+    if not found or plain_mib is None:
+        return
+    words = [
+        f"{found[name]:.0f} MiB with {how}"
+        for name, how in (
+            ("yes", "an import before the fork (preload=yes)"),
+            ("freeze", "gc.freeze() before the fork (preload=freeze)"),
+        )
+        if name in found
+    ]
+    how = f"preload={answer.preload}" if answer.preload else "neither saves much"
+    if answer.preload == "freeze":
+        how += ", or call gc.freeze() in pre_fork of gunicorn.conf.py"
+    elif not answer.preload and len(words) == 1:
+        how = "it saves little"
+    yield f"After load and collection {plain_mib:.0f} MiB, {' and '.join(words)}: {how}."
 
 
 def _on_kept_connections(answer: Answer) -> Iterator[str]:
@@ -487,6 +524,8 @@ def as_dict(answer: Answer, handler: Handler | None = None) -> dict[str, Any]:
         "is_interrupted": answer.is_interrupted,
         "kept_connections": answer.kept and asdict(answer.kept),
         "overload": [asdict(each) for each in answer.overloads],
+        "preload": answer.preload,
+        "preload_memory_mib": dict(answer.preloads),
         "rolling_restart": _rolling_restart(answer),
         "next": f"Serve it: {answer.serve_command}",
         "serve": answer.serve,

@@ -38,7 +38,6 @@ ORDER = (
     "uvicorn_h11",
 )
 TITLES = {"asgi": "ASGI", "wsgi": "WSGI"}
-MEMORY_GAIN = 0.9  # preload is advised if it reduces the memory of a worker below this share
 
 
 @dataclass(frozen=True)
@@ -85,14 +84,6 @@ class Application:
         """Whether a change of the application removes the limit of each process."""
         return bool({cause.kind for cause in (*self.causes, *self.remaining)} & {*PER_PROCESS})
 
-    @property
-    def gains_by_preload(self) -> bool:
-        """Whether a preloaded worker needs less than MEMORY_GAIN of the memory."""
-        one, other = self.worker, self.preloaded
-        if one is None or other is None or one.pss is None or other.pss is None:
-            return False
-        return other.pss < MEMORY_GAIN * one.pss
-
     def why(self) -> Iterator[str]:
         """Yield the causes of its limit; say which ones do not limit the chosen set-up."""
         if not self.causes:
@@ -110,10 +101,7 @@ class Application:
             yield "Fix the cause first, then repeat: fewer processes will do."
         if self.worker is not None and self.worker.pss is not None:
             yield f"{self.worker.text}."
-        if self.preloaded is not None and self.preloaded.pss is not None:
-            saves = "" if self.gains_by_preload else ", which saves little"
-            yield f"Imported before the fork (preload): {self.preloaded.text}{saves}."
-        elif best.setup.processes > 1 and not catalog.find_server(best.setup.server).can_preload:
+        if best.setup.processes > 1 and not catalog.find_server(best.setup.server).can_preload:
             yield f"{best.setup.server} cannot preload."
 
     def values(self) -> dict[str, Any]:

@@ -257,19 +257,25 @@ class Race:
             self._keep([*loads])
 
     def _measure_preloaded(self) -> None:
-        """Load the choice with the application imported before the fork, for its memory."""
+        """Load the choice with its work imported before the fork, and frozen, for its memory.
+
+        A function is always imported before the fork.
+        """
         found = self.choice()
-        if found is None or not is_application(self.case.task) or found.best.setup.processes == 1:
+        if found is None or found.best.setup.processes == 1 or not found.best.latencies:
             return
-        if not catalog.find_server(found.best.setup.server).can_preload or not found.best.latencies:
+        if not catalog.find_server(found.best.setup.server).can_preload:
             return
-        self.report("memory with the application imported before the fork: 4 s")
+        preloads = ("yes", "freeze") if is_application(self.case.task) else ("freeze",)
+        names = " and ".join(f"preload={each}" for each in preloads)
+        self.report(f"memory with {names}: {4 * len(preloads)} s")
         case = self.cases[self._place(found.best.setup)]
-        self.cases.append(replace(case, settings={**case.settings, "preload": "yes"}))
-        plan_file.save(self.plan, self.folder)
         arrivals = [Arrivals(found.best.latencies[0].rate, "poisson")]
-        with closing(self._loads(len(self.cases) - 1, arrivals, LOAD_S, None)) as loads:
-            self._keep([*loads])
+        for each in preloads:
+            self.cases.append(replace(case, settings={**case.settings, "preload": each}))
+            plan_file.save(self.plan, self.folder)
+            with closing(self._loads(len(self.cases) - 1, arrivals, LOAD_S, None)) as loads:
+                self._keep([*loads])
 
     def _measure_overload(self, upstream: Upstream | None) -> None:
         """Load the choice beyond its capacity, as it is and with other settings."""

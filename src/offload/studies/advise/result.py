@@ -55,6 +55,17 @@ def kept(setup: Setup, cases: Sequence[Case], records: Sequence[Record]) -> Kept
     return Kept(found[-1], loads[-1].resources.requests or ()) if found else None
 
 
+def preloads(setup: Setup, cases: Sequence[Case], records: Sequence[Record]) -> dict[str, float]:
+    """Return the memory of a set-up after load and a collection, by its setting preload."""
+    found = {}
+    for record in records:
+        case, memory = cases[record.trial.place or 0], record.resources.memory
+        preload = str(case.settings.get("preload", ""))
+        if preload and setup_of(case) == setup and memory.collected_mib is not None:
+            found[preload] = memory.collected_mib
+    return found
+
+
 def evidence(cases: Sequence[Case], records: Sequence[Record], leaks: bool) -> list[Evidence]:
     """Return what the records say of each set-up; of several cases the one with most users.
 

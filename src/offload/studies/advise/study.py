@@ -190,6 +190,7 @@ def answer(
         tuple(overload.of_records(choice.best.setup, plan.cases, records)),
         _start_s(choice.best.setup, plan.cases, records),
         result.kept(choice.best.setup, plan.cases, records),
+        result.preloads(choice.best.setup, plan.cases, records),
     )
 
 
