@@ -17,6 +17,7 @@ from offload.bench.stats.models import scaling
 from offload.cli.commands import studies
 from offload.documents.text import render
 from offload.errors import RunError
+from offload.reports.html import document
 from offload.studies.gil import cost as gil_cost
 from offload.studies.gil.direct_calls import SpeedUp
 from offload.studies.scale import curve, sweep
@@ -241,6 +242,19 @@ def test_a_grid_shows_each_pair_of_sizes_and_the_fewest_that_are_enough() -> Non
     sentence = grids.sentences(grid)[0]
     assert sentence.startswith("Highest rate: 403.99/s with 2 processes of 32 workers; at least 97")
     assert "with 1 process of 32 workers" in sentence
+
+
+def test_a_grid_has_a_picture_with_a_line_for_each_number_of_processes() -> None:
+    rates = {(1, 8): 200.0, (1, 32): 400.0, (2, 8): 396.0, (2, 32): 404.0}
+    [chart] = grids.document(gridded(rates)).charts
+    assert [each.name for each in chart.curves] == ["1 process", "2 processes"]
+    assert [workers for workers, _ in chart.curves[0].places] == [8, 32]
+    assert [round(rate) for _, rate in chart.curves[1].places] == [396, 404]
+    assert len(chart.spots) == 4
+    assert all((spot.low or 0.0) < spot.y < (spot.high or 0.0) for spot in chart.spots)
+    [section] = document.sections(grids.document(gridded(rates)), "offload scale")
+    picture = section.panels[0].picture
+    assert picture is not None and "2 processes" in "".join(picture.svg.itertext())
 
 
 @pytest.mark.server

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from offload.documents import Document, lines
+from offload.documents import Chart, Curve, Document, Spot, lines
 from offload.reports import warnings
 from offload.studies.scale.sweep import NEARLY_HIGHEST, Grid, Size
 from offload.units import percent
@@ -21,9 +21,31 @@ def document(grid: Grid) -> Document:
         ("processes", *(counted(number, "worker") for number in columns)),
         tuple(rows),
         lines(*more, *_flags(grid)),
+        (_chart(grid),),
         has_verdict=grid.disturbed is None,
         numbers=range(len(columns) + 1),
     )
+
+
+def _chart(grid: Grid) -> Chart:
+    """Return the rate over the workers of a process, with a line for each number of processes."""
+    known = {
+        size: (e.value, e.low, e.high) for size, e in grid.points.items() if e.value is not None
+    }
+    spots = [
+        Spot(size[1], rate, f"{rate:.4g}/s with {_named(size)}", low, high)
+        for size, (rate, low, high) in known.items()
+    ]
+    curves = [
+        Curve(
+            counted(processes, "process"),
+            tuple((size[1], rate) for size, (rate, _, _) in known.items() if size[0] == processes),
+        )
+        for processes in sorted({size[0] for size in known})
+    ]
+    about = "The vertical lines are 95 % intervals."
+    title = "Rate by processes and workers"
+    return Chart(title, "workers of a process", "requests/s", tuple(spots), tuple(curves), about)
 
 
 def values(grid: Grid) -> dict[str, object]:
