@@ -457,6 +457,55 @@ def test_a_pool_raises_in_a_forked_child() -> None:
     in_pool(test, 1)
 
 
+FORK = """
+import asyncio, os, sys, time
+from pipepool import PipePool
+
+def work(seconds):
+    time.sleep(seconds)
+    return seconds
+
+def count(number):
+    for each in range(number):
+        time.sleep(0.05)
+        yield each
+
+async def fork(ending):
+    await asyncio.sleep(0.4)
+    if (child := os.fork()) == 0:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        if ending == "exit":
+            sys.exit()
+        await asyncio.sleep(0.5)
+        os._exit(0)
+    while os.waitpid(child, os.WNOHANG)[0] == 0:
+        await asyncio.sleep(0.05)
+
+async def main():
+    async with PipePool(3) as pool:
+        async def read():
+            return [each async for each in pool.stream(count, 30)]
+        print(await asyncio.gather(
+            pool.run(work, 1.5, kill_on_cancel=True), pool.run(work, 0.6), read(), fork(sys.argv[1])
+        ))
+        print(await pool.run(work, 0), pool.stats().restarts)
+
+if __name__ == "__main__":
+    asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("ending", ["exit", "loop"])
+def test_the_loop_of_a_forked_child_does_not_reach_the_pool(ending: str, tmp_path: Path) -> None:
+    """Its end cancels tasks and leaves streams and pools; until then it reads what they receive."""
+    script = tmp_path / "script.py"
+    script.write_text(FORK)
+    command = [sys.executable, str(script), ending]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    expected = f"{[1.5, 0.6, list(range(30)), None]}\n0 0\n"
+    assert (done.stdout, done.stderr) == (expected, "")
+
+
 def test_close_with_a_grace_kills_tasks_that_do_not_end() -> None:
     async def body() -> None:
         pool = PipePool(1)

@@ -311,9 +311,11 @@ class PipePool:
         return limit
 
     def _check_loop(self) -> None:
-        if _get_running_loop() is not self._loop:  # None in a forked child, too
-            if self._scheduler is not None and self._scheduler.broken is not None:
-                raise BrokenWorker(self._scheduler.broken)
+        scheduler = self._scheduler
+        is_copy = scheduler is not None and scheduler.is_copy
+        if is_copy or _get_running_loop() is not self._loop:
+            if scheduler is not None and scheduler.broken is not None:
+                raise BrokenWorker(scheduler.broken)
             raise RuntimeError("this pool belongs to the loop that it was started on")
 
     def stats(self) -> Stats:

@@ -79,6 +79,7 @@ class Scheduler:
         self._cancellations = Cancellations()
         self.was_start_reported = False  # a call of `start` has returned
         self.broken: str | None = None  # why no worker can be started, for good
+        self.is_copy = False  # in a process that was forked meanwhile
         self.manager = WorkerManager(loop, options, self)
         self._deadlines = Deadlines(loop, self.accounting, self._fail_and_stop, self.manager.kill)
         _schedulers.add(self)
@@ -663,6 +664,8 @@ def _add_runs(function: Function | None, longest: int, runs: int) -> None:
 def _reject_in_fork() -> None:
     for scheduler in _schedulers:
         scheduler.broken = "this pool belongs to the process that forked this one: create another"
+        scheduler.is_copy = True
+        scheduler.manager.detach()
 
 
 os.register_at_fork(after_in_child=_reject_in_fork)

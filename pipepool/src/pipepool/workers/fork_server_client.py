@@ -109,6 +109,11 @@ class ForkServerClient:
         self._request(REQUEST.pack(PING, 0), [])
 
     @property
+    def descriptor(self) -> int:
+        """The descriptor of the connection, -1 after its end."""
+        return self._control.fileno()
+
+    @property
     def pid(self) -> int:
         """The process of the fork server."""
         return self._process.pid

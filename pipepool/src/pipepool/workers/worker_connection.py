@@ -355,6 +355,11 @@ class WorkerConnection:
         self._loop.remove_writer(self._descriptor)
 
     @property
+    def descriptor(self) -> int:
+        """The descriptor of the socket, -1 after its end."""
+        return self._socket.fileno()
+
+    @property
     def is_suspect(self) -> bool:
         """Whether the worker may be broken, by a task that called sys.exit()."""
         return self.failures >= SUSPECT

@@ -8,6 +8,7 @@ import logging
 import math
 import os
 import signal
+import socket
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -91,6 +92,22 @@ class WorkerManager:
     def _start_fork_server(self) -> ForkServerClient:
         grace = FINALIZER_GRACE if self._setup.finalizer else ORPHAN_GRACE
         return ForkServerClient(self._loop, list(self._config.preload), grace, self)
+
+    def detach(self) -> None:
+        """In a forked process: lose the workers, so that nothing done here reaches them.
+
+        The end of its loop would cancel tasks, leave streams and close the pool of the parent. Its
+        loop shares the parent's epoll, so the descriptors must remain: they become a socket that
+        receives nothing.
+        """
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as unconnected:
+            unconnected.setblocking(False)
+            ends: list[ForkServerClient | WorkerConnection] = [self._fork_server]
+            for each in (*ends, *self.connections.values()):
+                if each.descriptor >= 0:
+                    os.dup2(unconnected.fileno(), each.descriptor, inheritable=False)
+        for connection in self.connections.values():
+            connection.tasks = {}
 
     # Facts
 
