@@ -248,6 +248,41 @@ if __name__ == "__main__":
     assert printed == f"True {tmp_path / 'app.pyz' / 'pipepool' / '__init__.py'}"
 
 
+FROZEN = """
+import multiprocessing
+
+sys.frozen = True
+multiprocessing.process.ORIGINAL_DIR = None
+multiprocessing.set_executable("./program")
+
+def freeze_support():
+    if "-c" in sys.argv:
+        code = sys.argv[sys.argv.index("-c") + 1]
+        for name in ("resource_tracker", "forkserver"):
+            if code.startswith(f"from multiprocessing.{name} import main"):
+                exec(code, {})
+                sys.exit()
+        sys.exit("the program runs itself again")
+
+def double(number):
+    return 2 * number
+
+if __name__ == "__main__":
+    freeze_support()
+    with create(1) as executor:
+        print(executor.submit(double, 21).result())
+"""
+
+
+@pytest.mark.parametrize("pool", POOLS)
+def test_a_frozen_application(pool: str, tmp_path: Path) -> None:
+    """As PyInstaller's: the interpreter is the program, which runs code of multiprocessing only."""
+    (tmp_path / "script.py").write_text(HEAD + FROZEN)
+    (tmp_path / "program").write_text(f'#!/bin/sh\nexec {sys.executable} script.py {pool} "$@"\n')
+    (tmp_path / "program").chmod(0o755)
+    assert run(["./program"], tmp_path) == "42"
+
+
 @pytest.mark.parametrize("pool", POOLS)
 def test_a_package_that_is_run_with_m(pool: str, tmp_path: Path) -> None:
     script = """

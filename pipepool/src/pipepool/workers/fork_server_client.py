@@ -49,6 +49,9 @@ START = (
     "spec.loader.exec_module(package); "
     "from pipepool.workers.fork_server import main; main({1}, {2}, {3})"
 )
+# A frozen program (PyInstaller) runs only code that begins like multiprocessing's own. Without this
+# it would run itself again, and so would that.
+FROZEN = "from multiprocessing.forkserver import main; "
 
 
 class ForkServerClient:
@@ -228,6 +231,8 @@ def _start_process(descriptor: int) -> subprocess.Popen[bytes]:
     tracker = fcntl.fcntl(known, fcntl.F_DUPFD_CLOEXEC, 3)
     root = str(Path(__file__).resolve().parents[2])
     program = START.format(root, descriptor, os.getpid(), tracker)
+    if getattr(sys, "frozen", False):
+        program = FROZEN + program
     flags: list[str] = util._args_from_interpreter_flags()  # type: ignore[attr-defined]
     executable = os.fsdecode(spawn.get_executable() or sys.executable)
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, GROUP_SIGNALS)  # until `main` ignores them
