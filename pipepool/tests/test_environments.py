@@ -93,13 +93,13 @@ def test_a_pool_works_under_any_settings_of_the_interpreter(
 
 
 SERVICE = """
-import asyncio, signal
+import asyncio, sys
 from pipepool import PipePool
 from pool_tests import calls
 
 async def main():
     stopped = asyncio.Event()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
+    asyncio.get_running_loop().add_signal_handler(int(sys.argv[1]), stopped.set)
     async with PipePool(2) as pool:
         tasks = [asyncio.ensure_future(pool.run(calls.sleep, 0.5)) for _ in range(4)]
         while pool.stats().running < 2:
@@ -114,10 +114,13 @@ if __name__ == "__main__":
 """
 
 
-def test_sigterm_to_the_whole_group_lets_an_application_drain(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
+def test_a_signal_to_the_whole_group_lets_an_application_drain(
+    number: signal.Signals, tmp_path: Path
+) -> None:
     (tmp_path / "service.py").write_text(SERVICE)
     with subprocess.Popen(
-        [sys.executable, "service.py"],
+        [sys.executable, "service.py", str(int(number))],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         cwd=tmp_path,
@@ -126,11 +129,32 @@ def test_sigterm_to_the_whole_group_lets_an_application_drain(tmp_path: Path) ->
     ) as service:
         try:
             assert read_line(service.stdout) == "running\n"
-            os.killpg(service.pid, signal.SIGTERM)
+            os.killpg(service.pid, number)
             out, err = service.communicate(timeout=20)
         finally:
             service.kill()
     assert (service.returncode, out, err) == (0, b"drained\n", b"")
+
+
+def test_programs_of_tasks_ignore_the_signals_that_the_application_was_started_to_ignore(
+    tmp_path: Path,
+) -> None:
+    """As those that the application starts itself, for example under nohup."""
+    (tmp_path / "script.py").write_text(IGNORED)
+    command = ["sh", "-c", 'trap "" HUP INT; exec "$0" script.py', sys.executable]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=50, cwd=tmp_path)
+    assert (done.stdout, done.stderr) == ("True\n", "")
+
+
+IGNORED = """
+import subprocess
+from pipepool import PipeExecutor
+def ignored():
+    return subprocess.check_output(["grep", "SigIgn", "/proc/self/status"])
+if __name__ == "__main__":
+    with PipeExecutor(1) as executor:
+        print(executor.submit(ignored).result() == ignored())
+"""
 
 
 def test_a_worker_without_memory_fails_its_task_alone() -> None:

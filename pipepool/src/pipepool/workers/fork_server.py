@@ -39,7 +39,8 @@ REQUEST = struct.Struct("=cQ")
 REPORT = struct.Struct("=cQq")
 FORK, KILL, PING = b"F", b"K", b"P"
 READY, FAILED, ENDED, PONG = b"R", b"E", b"X", b"P"
-GROUP_SIGNALS = (signal.SIGINT, signal.SIGTERM)  # the parent decides when the fork server ends
+# What a whole process group receives: the parent decides when the fork server and workers end.
+GROUP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 PR_SET_PDEATHSIG = 1
 KILL_TIMEOUT = 1.0  # s for killed workers to end
@@ -49,8 +50,7 @@ def main(descriptor: int, parent: int, tracker: int) -> NoReturn:
     """Serve the parent at the other end of a socket, and exit."""
     _open_standard_descriptors()
     _set_death_signal(signal.SIGKILL)  # during imports it does not poll for its parent's end
-    for number in GROUP_SIGNALS:
-        signal.signal(number, signal.SIG_IGN)
+    _ignore_group_signals()
     signal.pthread_sigmask(signal.SIG_UNBLOCK, GROUP_SIGNALS)
     resource_tracker._resource_tracker._fd = tracker  # type: ignore[attr-defined]
     control = socket.socket(fileno=descriptor)
@@ -198,7 +198,8 @@ class _ForkServer:
             # The signals and descriptors of the fork server (`main`).
             signal.set_wakeup_fd(-1)
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            _ignore_group_signals()
+            _ignore_group_signals()  # an import may have changed them
+            _reset_signals_in_forks()
             _set_death_signal(signal.SIGKILL)
             if os.getppid() != self._pid:
                 os._exit(1)
@@ -306,33 +307,38 @@ def _close(descriptors: list[int]) -> None:
 
 
 def _ignore_group_signals() -> None:
-    """Ignore SIGINT and SIGTERM: a process group receives both, but only the parent ends workers.
+    """Ignore the signals of a process group, unless they are already ignored, as by nohup.
 
-    Programs that a task starts would inherit SIG_IGN, so a handler is used instead. Forks of a task
-    have the defaults again. Both signals are blocked during a fork: Python clears the signals that
-    arrive in a child before its Python code runs, so a child could not be ended at once.
+    Programs that a task starts would inherit SIG_IGN, so a handler is used instead.
     """
-    defaults: dict[int, Any] = {
-        signal.SIGINT: signal.default_int_handler,
-        signal.SIGTERM: signal.SIG_DFL,
-    }
+    for number in GROUP_SIGNALS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _ignore)
+
+
+def _ignore(_number: int, _frame: object) -> None:
+    pass
+
+
+def _reset_signals_in_forks() -> None:
+    """Give forks of a task the default actions of the signals that are ignored by a handler.
+
+    The signals are blocked during a fork: Python clears those that arrive in a child before its
+    Python code runs, so a child could not be ended at once.
+    """
     saved = threading.local()
 
-    def ignore(_number: int, _frame: object) -> None:
-        pass
-
     def block() -> None:
-        saved.mask = signal.pthread_sigmask(signal.SIG_BLOCK, defaults)
+        saved.mask = signal.pthread_sigmask(signal.SIG_BLOCK, GROUP_SIGNALS)
 
     def restore() -> None:
         signal.pthread_sigmask(signal.SIG_SETMASK, saved.mask)
 
     def reset() -> None:
-        for number, default in defaults.items():
-            if signal.getsignal(number) is ignore:  # else the task has set its own
-                signal.signal(number, default)
+        for number in GROUP_SIGNALS:
+            if signal.getsignal(number) is _ignore:  # else the task has set its own
+                is_ctrl_c = number == signal.SIGINT
+                signal.signal(number, signal.default_int_handler if is_ctrl_c else signal.SIG_DFL)
         restore()
 
-    for number in defaults:
-        signal.signal(number, ignore)
     os.register_at_fork(before=block, after_in_parent=restore, after_in_child=reset)
