@@ -17,7 +17,7 @@ import pytest
 from pipepool import PipeExecutor, PipePool, TaskExit
 from pipepool.workers.worker_connection import DEFAULTS
 from pool_tests import calls
-from pool_tests.helpers import LIMIT, assume_short, in_pool, wait_for, wait_until
+from pool_tests.helpers import LIMIT, assume_short, in_pool, read_line, wait_for, wait_until
 
 pytestmark = pytest.mark.server  # starts worker processes
 
@@ -241,3 +241,34 @@ def test_submit_keeps_a_handler_of_ctrl_c_that_c_code_installed() -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT)
     assert "most recent call first" in done.stdout, done.stderr
     assert done.stdout.endswith("restored True\n")
+
+
+WAITING = """
+import time
+from pipepool import PipeExecutor
+if __name__ == "__main__":
+    with PipeExecutor(1) as executor:
+        executor.submit(abs, -1).result()
+        print("ready", flush=True)
+        executor.submit(time.sleep, 60).result()
+"""
+
+
+def test_a_second_ctrl_c_ends_a_program_that_waits_for_its_tasks(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(WAITING)
+    with subprocess.Popen(
+        [sys.executable, str(script)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    ) as process:
+        try:
+            assert read_line(process.stdout) == "ready\n"
+            time.sleep(0.2)  # for the second call
+            for _ in range(2):
+                os.killpg(process.pid, signal.SIGINT)
+                time.sleep(0.5)
+            assert process.wait(20) == -signal.SIGINT
+        finally:
+            process.kill()

@@ -167,7 +167,11 @@ class PipeExecutor(Executor):
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         self._engine.finish(cancel_futures)
         if wait:
-            self._engine.join()
+            try:
+                self._engine.join()
+            except KeyboardInterrupt:  # else only a third one would end the program
+                self.kill_workers()
+                raise
 
     def kill_workers(self) -> None:
         """Kill the workers and shut down at once.
