@@ -286,7 +286,7 @@ def test_what_c_code_writes_to_a_closed_stderr_harms_no_pool(
 
 
 OUTPUT = """
-import asyncio
+import asyncio, io
 from pipepool import PipePool
 
 def say(word, how):
@@ -296,14 +296,20 @@ def say(word, how):
         sys.stdout.buffer.write(word.encode())
     elif how == "kept":
         kept.write(word)
+    elif how == "wrapped":
+        wrapped.write(word)
     else:
         sys.stderr.write(word)
 
+def wrap():
+    sys.stderr = io.TextIOWrapper(sys.stderr.detach(), encoding="utf-8")
+
 kept = sys.stdout
+sys.stdout = wrapped = io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8")
 
 async def main():
-    async with PipePool(1) as pool:
-        for how in ("print", "buffer", "kept", "error"):
+    async with PipePool(1, initializer=wrap) as pool:
+        for how in ("print", "buffer", "kept", "wrapped", "error"):
             await pool.run(say, f"<{how}>", how)
         try:
             await pool.run(time.sleep, 20, timeout=0.2)
@@ -323,7 +329,7 @@ def test_what_a_task_printed_is_kept_when_a_later_one_is_killed(tmp_path: Path) 
         subprocess.run(
             [sys.executable, script], stdout=out, stderr=error, timeout=LIMIT, env=environment
         )
-    assert (tmp_path / "out").read_text() == "<print><buffer><kept>"
+    assert (tmp_path / "out").read_text() == "<print><buffer><kept><wrapped>"
     assert (tmp_path / "error").read_text() == "<error>"
 
 

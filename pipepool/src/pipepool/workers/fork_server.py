@@ -61,6 +61,7 @@ def main(descriptor: int, parent: int, tracker: int) -> NoReturn:
     output.replace_streams()  # before an import keeps a reference to one
     try:
         _prepare(prepared, identity, preload)
+        output.write_through()
     except BaseException:  # noqa: BLE001 - an import may raise anything
         text = traceback.format_exc().encode()
         control.sendall(REPORT.pack(FAILED, len(text), 0) + text, NO_SIGPIPE)

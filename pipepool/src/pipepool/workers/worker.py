@@ -98,6 +98,7 @@ class Output:
 
     def __init__(self) -> None:
         self.marks: list[None] = []  # not empty after a write; the truth of a list costs least
+        self._buffers: list[io.BufferedWriter] = []
 
     def replace_streams(self) -> None:
         """Replace the buffered streams by ones that record each write."""
@@ -125,17 +126,23 @@ class Output:
         }
         mode, binary = stream.mode, stream.detach()
         raw = binary.detach()  # type: ignore[attr-defined] # of a BufferedWriter
-        replaced = io.TextIOWrapper(Buffer(raw), **settings)
+        self._buffers.append(Buffer(raw))
+        replaced = io.TextIOWrapper(self._buffers[-1], **settings)
         replaced.mode = mode  # type: ignore[misc] # as Python itself does
         return replaced
+
+    def write_through(self) -> None:
+        """Keep no text in streams that an import or initializer has put around these buffers."""
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper) and not stream.closed:
+                stream.reconfigure(write_through=True)
 
     def flush(self) -> None:
         """Write what was printed; a stream that cannot be written to loses it, as at exit."""
         self.marks.clear()
-        for stream in (sys.__stdout__, sys.__stderr__):
+        for buffer in self._buffers:
             with contextlib.suppress(Exception):
-                if stream is not None:
-                    stream.flush()
+                buffer.flush()
 
 
 class AdaptiveWait:
@@ -311,6 +318,7 @@ class _Worker:
         result = None if setup.initializer is None else setup.initializer(*setup.initargs)
         if self._is_copy:
             _end_process()
+        self._output.write_through()
         self._finalizer = setup.finalizer
         self._context = contextvars.copy_context()  # with the values that the initializer set
         try:
