@@ -49,19 +49,19 @@ if __name__ == "__main__":
     "uvicorn: signal handlers of the application's loop": Habit(
         """
 def work():
-    handlers = [signal.getsignal(number) for number in (signal.SIGUSR1, signal.SIGHUP)]
+    handlers = [signal.getsignal(number) for number in (signal.SIGUSR1, signal.SIGUSR2)]
     return handlers == [signal.SIG_DFL] * 2, signal.set_wakeup_fd(-1)
 
 async def main():
     received = []
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGUSR1, signal.SIGHUP):
+    for number in (signal.SIGUSR1, signal.SIGUSR2):
         loop.add_signal_handler(number, received.append, number)
     with create(1) as executor:
         print(await loop.run_in_executor(executor, work))
         with contextlib.suppress(Exception):  # it ends the worker
             await loop.run_in_executor(executor, signal.raise_signal, signal.SIGUSR1)
-        os.kill(os.getpid(), signal.SIGHUP)
+        os.kill(os.getpid(), signal.SIGUSR2)
         while not received:
             await asyncio.sleep(0.01)
         print(*received)
@@ -69,7 +69,7 @@ async def main():
 if __name__ == "__main__":
     asyncio.run(main())
 """,
-        "(True, -1)\n1",
+        "(True, -1)\n12",
     ),
     # https://github.com/gevent/gevent/issues/936
     "gevent: it patches the standard library after the executor was created": Habit(
