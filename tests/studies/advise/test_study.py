@@ -205,7 +205,12 @@ def test_a_requirement_that_is_missed_is_an_error_after_the_answer(
     [
         (100.0, 98.0, "keeps 100 MiB."),
         (100.0, 60.0, "keeps 100 MiB, 60 MiB after a garbage collection."),
-        (224.0, 343.0, "gc.freeze() before the fork avoids it."),
+        (
+            224.0,
+            343.0,
+            "343 MiB after a garbage collection (it writes to pages that forked processes "
+            "share, unless frozen by gc.freeze()).",
+        ),
     ],
 )
 def test_memory_after_the_load_is_told_with_the_effect_of_a_collection(

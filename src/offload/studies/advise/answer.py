@@ -438,13 +438,10 @@ def _idle_memory(best: Evidence) -> Iterator[str]:
     if after_mib is None or collected_mib is None:
         return
     change = ""
-    if after_mib > GARBAGE * collected_mib:
+    if max(after_mib, collected_mib) > GARBAGE * min(after_mib, collected_mib):
         change = f", {collected_mib:.0f} MiB after a garbage collection"
-    elif collected_mib > GARBAGE * after_mib:
-        why = (
-            "which writes to pages that the processes shared: gc.freeze() before the fork avoids it"
-        )
-        change = f", {collected_mib:.0f} MiB after a garbage collection, {why}"
+    if collected_mib > GARBAGE * after_mib:
+        change += " (it writes to pages that forked processes share, unless frozen by gc.freeze())"
     yield f"After the load it keeps {after_mib:.0f} MiB{change}."
 
 
