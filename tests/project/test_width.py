@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from offload.bench.records import journal
-from offload.bench.telemetry import noise
-from offload.bench.telemetry.noise import Noise
+from offload.bench.telemetry import host
+from offload.bench.telemetry.host import Noise
 from offload.registry import catalog
 from offload.studies import studies
 from tests import ROOT
@@ -62,7 +62,7 @@ def test_what_there_is_fits(words: str) -> None:
 def test_the_doctor_fits_but_for_paths_and_how_tools_are_installed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(noise, "measure", lambda: Noise(0.99, 0.99, 0.99, 99.0))
+    monkeypatch.setattr(host, "measure_noise", lambda: Noise(0.99, 0.99, 0.99, 99.0))
     lines = [line for line in fab_here("doctor").stdout.splitlines() if "/" not in line]
     tools = [line for line in lines if line[9:].split()[0] in catalog.drivers()]
     assert len(lines) - len(tools) >= 8

@@ -16,7 +16,7 @@ from offload import loads
 from offload.bench.analysis import disturbance
 from offload.bench.records import journal
 from offload.bench.target import foreground, interpreters
-from offload.bench.telemetry import noise
+from offload.bench.telemetry import host
 from offload.bench.telemetry.host import environment
 from offload.errors import UserError
 from offload.registry import catalog
@@ -115,7 +115,7 @@ def _limits() -> Iterator[Finding]:
 
 
 def _noise() -> Iterator[Finding]:
-    now = noise.measure()
+    now = host.measure_noise()
     named = f", such as {', '.join(now.busiest)}" if now.busiest else ""
     fix = f"end the other processes{named}"
     yield _share("CPU of others", now.others_cpu, disturbance.LONG_OTHERS, fix)

@@ -14,7 +14,7 @@ import pytest
 from lab.method.method_check import ACCURATE, truth
 from offload.bench.analysis import disturbance
 from offload.bench.records.record import Record
-from offload.bench.telemetry import noise
+from offload.bench.telemetry import host
 from offload.bench.trial import flags
 from tests.rounds import measure_window
 
@@ -55,7 +55,7 @@ def test_a_load_while_others_use_the_cpu_is_flagged() -> None:
 @pytest.mark.slow
 def test_noise_reports_cpu_that_other_processes_use() -> None:
     with burning(psutil.cpu_count() or 1):
-        heard = noise.measure()
+        heard = host.measure_noise()
     assert heard.others_cpu is not None
     assert heard.others_cpu > 0.3
 

@@ -8,7 +8,7 @@ import pytest
 
 from offload.bench.experiments import ad_hoc_load
 from offload.bench.records.record import Baseline, CaseFacts, HostUse, LoadFacts, Resources
-from offload.bench.telemetry import host_counters
+from offload.bench.telemetry import host
 from offload.bench.trial import flags, load_phase, trial, workload
 from offload.bench.trial.warmup import FirstResponses
 from offload.loads import Figures, Load
@@ -21,7 +21,7 @@ RECORD = record_of("run", "threads", "noop_sync", 25, "run_server:3,noop_sync", 
 
 @pytest.fixture
 def four_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host_counters, "cpu_count", lambda: 4)
+    monkeypatch.setattr(host, "cpu_count", lambda: 4)
 
 
 def test_the_cpu_of_all_load_processes_is_not_that_of_others(four_cores: None) -> None:

@@ -14,8 +14,8 @@ import pytest
 
 from offload.bench import doctor
 from offload.bench.doctor import OK, WARNING, WRONG
-from offload.bench.telemetry import noise
-from offload.bench.telemetry.noise import Noise
+from offload.bench.telemetry import host
+from offload.bench.telemetry.host import Noise
 from offload.registry import catalog
 from tests import ROOT
 from tests.commands import FAB, fab_here, free_port
@@ -26,7 +26,7 @@ QUIET = Noise(others_cpu=0.0, steal=0.0, pressure=0.0, timer_late_ms=0.1)
 @pytest.fixture(autouse=True)
 def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the machine quiet for the doctor of this process: nobody can order that it is."""
-    monkeypatch.setattr(noise, "measure", lambda: QUIET)
+    monkeypatch.setattr(host, "measure_noise", lambda: QUIET)
     monkeypatch.setattr(doctor, "PORTS", {free_port(): "run_server"})
 
 
@@ -62,7 +62,7 @@ def test_a_quiet_machine_is_no_error_and_all_is_printed() -> None:
 def test_a_noisy_machine_is_an_error_with_its_remedy(
     changes: dict[str, float], name: str, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(noise, "measure", lambda: replace(QUIET, **changes))
+    monkeypatch.setattr(host, "measure_noise", lambda: replace(QUIET, **changes))
     assert found()[name] == (WRONG, words)
     said = fab_here("doctor")
     assert (said.returncode, said.stderr.count("\n")) == (3, 1)
@@ -75,7 +75,7 @@ def test_what_is_wrong_is_first_and_optional_tools_are_the_last_warnings(
 ) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     noisy = replace(QUIET, others_cpu=0.5, timer_late_ms=50.0)
-    monkeypatch.setattr(noise, "measure", lambda: noisy)
+    monkeypatch.setattr(host, "measure_noise", lambda: noisy)
     shown = [
         (line[:7].strip(), line[9:25].strip()) for line in fab_here("doctor").stdout.split("\n")
     ]
@@ -95,7 +95,7 @@ def test_what_is_wrong_is_first_and_optional_tools_are_the_last_warnings(
 def test_what_only_blurs_figures_is_a_warning(
     changes: dict[str, float], name: str, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(noise, "measure", lambda: replace(QUIET, **changes))
+    monkeypatch.setattr(host, "measure_noise", lambda: replace(QUIET, **changes))
     level, said = found()[name]
     assert (level, said.rpartition(": ")[2]) == (WARNING, words)
     assert fab_here("doctor").returncode == 0

@@ -13,7 +13,7 @@ from offload.bench.experiments.progress import progress_file
 from offload.bench.planning import plan_file, planned_records
 from offload.bench.records import journal
 from offload.bench.records.record import LONG, WINDOW
-from offload.bench.telemetry import noise
+from offload.bench.telemetry import host
 from offload.cli import advice, answers
 from offload.documents import Command, Document
 from offload.documents.text import render
@@ -311,8 +311,8 @@ def test_a_tie_names_only_what_was_measured_of_both() -> None:
 def test_a_busy_machine_is_told_at_the_start(
     others: float, steal: float | None, words: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now = noise.Noise(others, steal, None, 0.1, ("cc1 0.9 cores",))
-    monkeypatch.setattr(noise, "measure", lambda: now)
+    now = host.Noise(others, steal, None, 0.1, ("cc1 0.9 cores",))
+    monkeypatch.setattr(host, "measure_noise", lambda: now)
     told: list[str] = []
     study._warn_of_others(told.append)
     assert [line.removesuffix(": there may be no verdict") for line in told] == words

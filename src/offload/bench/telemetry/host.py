@@ -1,16 +1,25 @@
-"""Facts about this machine: CPU, kernel, virtualisation, packages; None means unknown."""
+"""The machine: its facts, the counters of its resources, and the noise that other processes make.
+
+The counters are those of all processes (Linux). If `taskset` restricts this process to some CPUs,
+the CPU times are those of these CPUs, because processes on the other CPUs do not disturb it.
+"""
 
 from __future__ import annotations
 
 import functools
 import os
 import platform
+import time
+from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import psutil
 
 from offload import cores
+from offload.errors import escaped
 
 PACKAGES = ("tornado", "fabric", "requests", "lxml", "feedparser", "psutil", "httptools", "uvloop")
 
@@ -44,7 +53,7 @@ def load_average() -> tuple[float, float, float]:
 
 
 def _cpu() -> str | None:
-    for line in _lines("/proc/cpuinfo"):
+    for line in _text("/proc/cpuinfo").splitlines():
         if line.startswith("model name"):
             return line.partition(":")[2].strip()
     return platform.processor() or None
@@ -53,7 +62,9 @@ def _cpu() -> str | None:
 def _virtualisation() -> str | None:
     """Return the product name of the hypervisor, "virtual machine" if unknown, None without one."""
     if not any(
-        "hypervisor" in line for line in _lines("/proc/cpuinfo") if line.startswith("flags")
+        "hypervisor" in line
+        for line in _text("/proc/cpuinfo").splitlines()
+        if line.startswith("flags")
     ):
         return None
     return _first_line("/sys/class/dmi/id/product_name") or "virtual machine"
@@ -67,11 +78,181 @@ def _version(package: str) -> str | None:
 
 
 def _first_line(path: str) -> str | None:
-    return next(iter(_lines(path)), None)
+    return next(iter(_text(path).splitlines()), None)
 
 
-def _lines(path: str) -> list[str]:
+TICK = os.sysconf("SC_CLK_TCK")  # Hz, the unit of /proc/stat
+
+
+def read_counters() -> dict[str, float | None]:
+    """Return counters since boot; None if the system does not report one.
+
+    `busy_s` is the CPU time of all usable CPUs together, `steal_s` the time when the hypervisor
+    used these CPUs, `pressure_s` the time in which at least one thread waited for a CPU (PSI),
+    `overflows` the number of connections that full listen queues of all processes dropped.
+    """
+    return {**_cpu_seconds(), "pressure_s": _pressure_s(), "overflows": _overflows()}
+
+
+def cpu_count() -> int:
+    """Return the number of CPUs whose times `read_counters` returns."""
+    return len(_usable() or ()) or psutil.cpu_count() or 1
+
+
+def _usable() -> set[int] | None:
+    """Return the CPUs that this process may use; None if it may use all."""
+    if not hasattr(os, "sched_getaffinity"):
+        return None
+    usable = os.sched_getaffinity(0)
+    return usable if len(usable) < (psutil.cpu_count() or 1) else None
+
+
+def _cpu_seconds() -> dict[str, float | None]:
+    usable = _usable()
+    names = {"cpu"} if usable is None else {f"cpu{number}" for number in usable}
+    lines = [line.split() for line in _text("/proc/stat").splitlines() if line.startswith("cpu")]
+    own = [[int(word) for word in words[1:9]] for words in lines if words[0] in names]
+    if len(own) < len(names) or any(len(times) < 8 for times in own):
+        return {"busy_s": None, "steal_s": None}
+    user, nice, system, _idle, _iowait, irq, softirq, steal = map(sum, zip(*own, strict=True))
+    return {"busy_s": (user + nice + system + irq + softirq) / TICK, "steal_s": steal / TICK}
+
+
+def _pressure_s() -> float | None:
+    for line in _text("/proc/pressure/cpu").splitlines():
+        if line.startswith("some "):
+            return int(line.rpartition("total=")[2]) / 1e6
+    return None
+
+
+def _overflows() -> float | None:
+    lines = [
+        line.split()[1:]
+        for line in _text("/proc/net/netstat").splitlines()
+        if line.startswith("TcpExt:")
+    ]
+    if len(lines) != 2:
+        return None
+    found = dict(zip(*lines, strict=True)).get("ListenOverflows")
+    return None if found is None else float(found)
+
+
+def _text(path: str) -> str:
     try:
-        return Path(path).read_text().splitlines()
+        return Path(path).read_text()
     except OSError:
-        return []
+        return ""
+
+
+class CounterSeries:
+    """Readings of increasing counters by time, in seconds of time.monotonic()."""
+
+    def __init__(self) -> None:
+        self._times: list[float] = []
+        self._readings: list[Mapping[str, float | None]] = []
+
+    def add(self, time: float, reading: Mapping[str, float | None]) -> None:
+        """Add the next reading."""
+        self._times.append(time)
+        self._readings.append(reading)
+
+    @property
+    def seconds(self) -> float:
+        """The time between the first and the last reading."""
+        return self._times[-1] - self._times[0] if self._times else 0.0
+
+    def increase(self, key: str, window: tuple[float, float] | None = None) -> float | None:
+        """Return the increase of a counter within a window, or in total, in the counter's unit.
+
+        Values are interpolated linearly between two readings, and clamped to the first and last
+        reading. None if a reading is missing or the counter decreased.
+        """
+        if not self._times:
+            return None
+        start, end = window or (self._times[0], self._times[-1])
+        before, after = self._value_at(key, start), self._value_at(key, end)
+        return None if before is None or after is None or after < before else after - before
+
+    def _value_at(self, key: str, time: float) -> float | None:
+        index = bisect_right(self._times, time)
+        if index == 0 or index == len(self._times):
+            return self._readings[min(index, len(self._times) - 1)].get(key)
+        earlier, later = self._readings[index - 1].get(key), self._readings[index].get(key)
+        if earlier is None or later is None:
+            return None
+        fraction = (time - self._times[index - 1]) / (self._times[index] - self._times[index - 1])
+        return earlier + fraction * (later - earlier)
+
+
+NOISE_S = 1.0  # the duration of a measurement of the noise
+SLEEP_S = 0.01  # s requested by each sleep
+BUSY_CORES = 0.05  # cores, from which another process is named; a guess
+MOST_NAMED = 3
+
+
+@dataclass(frozen=True)
+class Noise:
+    """The noise of the machine, as shares from 0 to 1.
+
+    `others_cpu` is the share of the machine's CPU that other processes used, `steal` the share
+    that other guests of the hypervisor used. `pressure` is the share of time in which at least
+    one thread waited for a CPU. None means unknown. `timer_late_ms` is the 99th percentile of the
+    delay of timers in ms. `busiest` are the other processes with the highest CPU use, as text.
+    """
+
+    others_cpu: float | None
+    steal: float | None
+    pressure: float | None
+    timer_late_ms: float
+    busiest: tuple[str, ...] = ()
+
+
+def measure_noise() -> Noise:
+    """Measure the noise for one second; the caller must run nothing else at the same time."""
+    series = CounterSeries()
+    late: list[float] = []
+    before = _cpu_times()
+    series.add(time.monotonic(), {**read_counters(), "own_s": time.process_time()})
+    until = time.monotonic() + NOISE_S
+    while (start := time.monotonic()) < until:
+        time.sleep(SLEEP_S)  # the measured operation
+        late.append((time.monotonic() - start - SLEEP_S) * 1000)
+    series.add(time.monotonic(), {**read_counters(), "own_s": time.process_time()})
+    cores = cpu_count()
+    busy, own = series.increase("busy_s"), series.increase("own_s") or 0.0
+    steal, pressure = series.increase("steal_s"), series.increase("pressure_s")
+    seconds = series.seconds
+    return Noise(
+        None if busy is None else round(max(0.0, busy - own) / (seconds * cores), 4),
+        None if steal is None else round(steal / (seconds * cores), 4),
+        None if pressure is None else round(pressure / seconds, 4),
+        round(sorted(late)[int(0.99 * (len(late) - 1))], 3),
+        _busiest_processes(before, _cpu_times(), seconds),
+    )
+
+
+def _cpu_times() -> dict[psutil.Process, tuple[str, float]]:
+    """Return the name and the CPU time in s of each process that can be read, except this one."""
+    found = {}
+    for process in psutil.process_iter(["name", "cpu_times"]):
+        name, times = process.info["name"], process.info["cpu_times"]
+        if process.pid != os.getpid() and name and times is not None:
+            found[process] = name, times.user + times.system
+    return found
+
+
+def _busiest_processes(
+    before: dict[psutil.Process, tuple[str, float]],
+    after: dict[psutil.Process, tuple[str, float]],
+    seconds: float,
+) -> tuple[str, ...]:
+    """Return the processes that used most CPU between two readings, the busiest one first."""
+    cpu = {
+        process: (used_s - before[process][1] if process in before else used_s) / seconds
+        for process, (_, used_s) in after.items()
+    }
+    busy = sorted((each for each in cpu if cpu[each] >= BUSY_CORES), key=lambda each: -cpu[each])
+    return tuple(
+        f"{escaped(after[each][0])} (pid {each.pid}, {cpu[each]:.1f} cores)"
+        for each in busy[:MOST_NAMED]
+    )

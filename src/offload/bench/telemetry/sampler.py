@@ -7,8 +7,8 @@ import time
 from collections.abc import Mapping, Sequence
 
 from offload.bench.records.record import HostUse, Memory, Resources
-from offload.bench.telemetry import connections, host_counters, listen_queue
-from offload.bench.telemetry.counters import CounterSeries
+from offload.bench.telemetry import connections, host, listen_queue
+from offload.bench.telemetry.host import CounterSeries
 from offload.bench.telemetry.process_counts import Reader
 from offload.bench.telemetry.process_tree import ProcessTree
 from offload.errors import StartError
@@ -90,7 +90,7 @@ class ResourceSampler:
             host=HostUse(
                 busy_s=_rounded(increases["busy_s"]),
                 own_cpu_s=_rounded(increases["own_s"]),
-                steal=_share(increases["steal_s"], seconds * host_counters.cpu_count()),
+                steal=_share(increases["steal_s"], seconds * host.cpu_count()),
                 cpu_pressure=_share(increases["pressure_s"], seconds),
             ),
         )
@@ -114,7 +114,7 @@ class ResourceSampler:
                 self._count_connections()
 
     def _read(self) -> None:
-        reading = host_counters.read()
+        reading = host.read_counters()
         if self._queue is not None:
             reading["overflows"] = listen_queue.dropped(self._queue)
         used = [tree.cpu_s() for tree in self._ours]

@@ -22,7 +22,7 @@ from offload.bench.records.record import (
 )
 from offload.bench.stats.models import operational_laws
 from offload.bench.target import server
-from offload.bench.telemetry import host_counters, process_counts
+from offload.bench.telemetry import host, process_counts
 from offload.bench.telemetry.gil_sampler import GilSampler
 from offload.bench.telemetry.host import load_average
 from offload.bench.telemetry.sampler import ResourceSampler
@@ -235,7 +235,7 @@ def _others_cpu(used: Resources, elapsed_s: float, tool: LoadFacts) -> float | N
     if None in parts or elapsed_s < SHORT:
         return None
     busy, served, own, driver = (float(str(part)) for part in parts)
-    available_s = elapsed_s * host_counters.cpu_count()
+    available_s = elapsed_s * host.cpu_count()
     return round(max(0.0, busy - served - own - driver) / available_s, 4)
 
 

@@ -17,7 +17,7 @@ from offload.bench.analysis import disturbance
 from offload.bench.planning.plan import Plan
 from offload.bench.records import journal, lines
 from offload.bench.records.record import LONG, WINDOW, Record
-from offload.bench.telemetry import noise
+from offload.bench.telemetry import host
 from offload.errors import RunError, StorageError
 from offload.flags import FAILED_REQUEST, LOAD
 from offload.registry.application import is_application
@@ -94,7 +94,7 @@ def advise(
 
 def _warn_of_others(report: Report) -> None:
     """Report other processes that use the machine: then there may be no verdict."""
-    now = noise.measure()
+    now = host.measure_noise()
     named = f" ({', '.join(now.busiest)})" if now.busiest else ""
     for share, what, who in (
         (now.others_cpu, "other processes use", named),
