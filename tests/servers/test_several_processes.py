@@ -20,7 +20,7 @@ import psutil
 import pytest
 
 from offload.bench.target import server
-from offload.bench.telemetry.process_counts import Reader
+from offload.bench.telemetry.processes import ResponseCounts
 from tests import ROOT
 from tests.commands import fab_here
 from tests.http_clients import background_requests, get
@@ -158,7 +158,7 @@ OF_OTHERS = ["gunicorn_gthread", "granian_wsgi", "starlette_threads", "uvicorn_w
 def test_each_process_counts_its_requests_and_the_sum_is_reported(name: str, start: Any) -> None:
     running = start(name, "noop_sync", processes=2)
     assert {get(running.url)[0] for _ in range(60)} == {200}
-    shares = Reader(running.facts["process_counts"]).responses()
+    shares = ResponseCounts(running.facts["process_counts"]).responses()
     assert (len(shares), sum(shares)) == (2, 60)
     report = json.loads(get(running.url + "resources/")[1])
     assert report["responses"] == {"completed": 60, "failed": 0}
@@ -176,7 +176,7 @@ def test_the_counts_of_a_process_that_was_replaced_are_kept(start: Any) -> None:
         os.kill(pid, signal.SIGKILL)
     assert wait_until(lambda: len(child_pids(running) - before) == 2)
     assert get(running.url)[0] == 200
-    shares = Reader(running.facts["process_counts"]).responses()
+    shares = ResponseCounts(running.facts["process_counts"]).responses()
     assert (len(shares), sum(shares)) == (2, 21)
 
 
@@ -186,7 +186,7 @@ def test_the_counts_of_a_process_that_was_replaced_are_kept(start: Any) -> None:
 def test_the_metrics_are_sums_over_the_processes(name: str, start: Any) -> None:
     running = start(name, "noop_sync", processes=3, health="yes", protect="yes")
     assert {get(running.url)[0] for _ in range(60)} == {200}
-    shares = Reader(running.facts["process_counts"]).responses()
+    shares = ResponseCounts(running.facts["process_counts"]).responses()
     assert sum(share > 0 for share in shares) > 1  # else a sum would prove nothing
     for _ in range(3):  # whichever process responds
         lines = get(running.url + "metrics")[1].decode().splitlines()

@@ -9,9 +9,8 @@ import sys
 import psutil
 import pytest
 
-from offload.bench.telemetry import thread_totals
-from offload.bench.telemetry.process_tree import ProcessTree
-from offload.bench.telemetry.thread_totals import ThreadTotals
+from offload.bench.telemetry import processes
+from offload.bench.telemetry.processes import ProcessTree, ThreadTotals
 from tests.waiting import read_line, wait_until
 from tests.watched import RESTLESS_THREAD, running
 
@@ -66,7 +65,7 @@ def test_the_switches_and_the_wait_of_a_thread_that_has_ended_count() -> None:
 
 def test_the_switches_of_a_process_that_has_ended_count() -> None:
     with running(RESTLESS_THREAD) as process:
-        totals = ThreadTotals(thread_totals.switches)
+        totals = ThreadTotals(processes.read_switches)
         [before, _] = totals.update([process.pid, os.getpid()]) or (0, 0)
         process.kill()
         process.wait(20)
@@ -75,9 +74,9 @@ def test_the_switches_of_a_process_that_has_ended_count() -> None:
 
 
 def test_more_threads_than_can_be_read_fast_are_unknown() -> None:
-    totals = ThreadTotals(thread_totals.switches, most=0)
+    totals = ThreadTotals(processes.read_switches, most=0)
     assert totals.update([os.getpid()]) is None
     assert totals.threads >= 1
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait(20)
-    assert ThreadTotals(thread_totals.switches).update([ended.pid]) is None
+    assert ThreadTotals(processes.read_switches).update([ended.pid]) is None

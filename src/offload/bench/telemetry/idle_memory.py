@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import psutil
 
-from offload.bench.telemetry.process_tree import ProcessTree
+from offload.bench.telemetry.processes import ProcessTree
 from offload.errors import StartError
 
 LONGEST_S, POLL_S = 3.0, 0.1  # s until a collection has ended; a guess

@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 from offload.bench.records.record import HostUse, Memory, Resources
 from offload.bench.telemetry import connections, host, listen_queue
 from offload.bench.telemetry.host import CounterSeries
-from offload.bench.telemetry.process_counts import Reader
-from offload.bench.telemetry.process_tree import ProcessTree
+from offload.bench.telemetry.processes import ProcessTree, ResponseCounts
 from offload.errors import StartError
 
 EVERY = 0.1  # s between two readings of the counters
@@ -36,7 +35,7 @@ class ResourceSampler:
         ours: Sequence[int] = (),
         port: int | None = None,
         keep_alive: bool = False,
-        counts: Reader | None = None,
+        counts: ResponseCounts | None = None,
     ) -> None:
         self._tree = None if pid is None else ProcessTree(pid)
         self._ours = [tree for each in ours if (tree := _tree_of(each)) is not None]

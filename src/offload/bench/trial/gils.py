@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from offload.bench.telemetry import connections
-from offload.bench.telemetry.process_tree import ProcessTree
+from offload.bench.telemetry.processes import ProcessTree
 from offload.bench.trial import server_report
 from offload.bench.watch import gil_location, python_runtime
 from offload.bench.watch.remote_memory import Unreadable

@@ -22,7 +22,7 @@ from offload.bench.records.record import (
 )
 from offload.bench.stats.models import operational_laws
 from offload.bench.target import server
-from offload.bench.telemetry import host, process_counts
+from offload.bench.telemetry import host, processes
 from offload.bench.telemetry.gil_sampler import GilSampler
 from offload.bench.telemetry.host import load_average
 from offload.bench.telemetry.sampler import ResourceSampler
@@ -188,7 +188,7 @@ def _run_sampled(
     completed = _completed(load.url, sender)
     pid = None if facts is None else _pid(facts)
     ours = [*ours, *([] if upstream is None else [upstream.pid])]
-    counts = process_counts.open_reader(facts or {})
+    counts = processes.open_response_counts(facts or {})
     sampler = ResourceSampler(pid, ours, urlsplit(load.url).port, load.keep_alive, counts)
     with sampler, GilSampler(gils.with_gils(facts or {})) as gil_sampler:
         ran = loads.run(load, driver, sender)

@@ -19,7 +19,7 @@ from urllib.parse import urljoin
 
 import psutil
 
-from offload.bench.telemetry.process_tree import ProcessTree
+from offload.bench.telemetry.processes import ProcessTree
 from offload.bench.trial.warmup import get
 from offload.errors import StartError
 

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 
 import psutil
 
-from offload.bench.telemetry import thread_totals
-from offload.bench.telemetry.process_tree import descendants, pss_mib
-from offload.bench.telemetry.thread_totals import Counts, ThreadTotals
+from offload.bench.telemetry import processes
+from offload.bench.telemetry.processes import Counts, ThreadTotals, descendants, pss_mib
 from offload.errors import escaped
 
 SHARE = 0.002  # maximum share of the time for a slow reading: of memory, or the list of processes
@@ -109,7 +108,7 @@ class TreeUse:
             cpu_s, reaped_s = 0.0, 0.0
         except psutil.Error:
             cpu_s, reaped_s = None, 0.0
-        totals = self._switches.setdefault(process.pid, ThreadTotals(thread_totals.switches))
+        totals = self._switches.setdefault(process.pid, ThreadTotals(processes.read_switches))
         switches = totals.update([process.pid])
         return _Counters(time.monotonic(), cpu_s, reaped_s, switches, totals.threads)
 

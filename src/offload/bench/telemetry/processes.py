@@ -1,17 +1,20 @@
-"""Resources of a process tree: a process, its descendants, and adopted orphans of its group.
+"""The processes of a server: the resources of their tree, of their threads, and their responses.
 
-Orphans of the group are adopted by this process (`prctl.adopt_orphans`).
+A tree is a process, its descendants, and adopted orphans of its group. This process adopts them
+(`prctl.adopt_orphans`).
 """
 
 from __future__ import annotations
 
+import math
+import mmap
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
 
 import psutil
 
-from offload.bench.telemetry import thread_totals
-from offload.bench.telemetry.thread_totals import ThreadTotals
 from offload.errors import MachineError, StartError
 
 MIB = 1024 * 1024
@@ -30,8 +33,8 @@ class ProcessTree:
         except psutil.NoSuchProcess:
             raise StartError(f"the server (pid {pid}) ended before the load started") from None
         self.members: list[psutil.Process] = [self.root]
-        self._switches = ThreadTotals(thread_totals.switches, MOST_THREADS)
-        self._queued = ThreadTotals(thread_totals.queued_ns)
+        self._switches = ThreadTotals(read_switches, MOST_THREADS)
+        self._queued = ThreadTotals(read_queued_ns)
         self.refresh()
 
     def refresh(self) -> None:
@@ -159,3 +162,109 @@ def _mib(sizes: Iterable[int | None]) -> float | None:
     listed = list(sizes)
     known = [size for size in listed if size is not None]
     return round(sum(known) / MIB, 2) if known and len(known) == len(listed) else None
+
+
+Counts = tuple[int, ...]
+Read = Callable[[str], Counts | None]
+
+
+class ThreadTotals:
+    """The totals over all threads of the counters that `read` returns for a thread.
+
+    /proc/PID/status has only the context switches of the main thread, and the counters of a thread
+    are removed when it ends. So the counters of each thread are read, and the last reading of a
+    thread that has ended is kept. One that starts and ends between two readings is not counted.
+
+    The argument of `read` is the folder of the thread in /proc. With more threads than `most` the
+    totals are unknown.
+    """
+
+    def __init__(self, read: Read, most: float = math.inf) -> None:
+        self._read, self._most = read, most
+        self._last: dict[tuple[int, int], Counts] = {}  # last reading by (pid, thread)
+        self._replaced: Counts = ()  # total of ended threads whose number another thread has now
+        self.threads = 0  # at the last update
+
+    def update(self, pids: Iterable[int]) -> Counts | None:
+        """Return the totals of all threads so far; None if no thread could be read."""
+        threads = [(pid, thread) for pid in pids for thread in _threads(pid)]
+        self.threads = len(threads)
+        if self.threads > self._most:
+            return None
+        for pid, thread in threads:
+            counts = self._read(f"/proc/{pid}/task/{thread}")
+            if counts is None:  # it has just ended
+                continue
+            before = self._last.get((pid, thread), counts)
+            if counts < before:
+                self._replaced = _sum(self._replaced, before)
+            self._last[pid, thread] = counts
+        total = self._replaced
+        for counts in self._last.values():
+            total = _sum(total, counts)
+        return total or None
+
+
+def read_switches(thread: str) -> Counts | None:
+    """Return the voluntary and involuntary context switches of a thread; None if it has ended."""
+    try:
+        text = Path(f"{thread}/status").read_bytes()
+    except OSError:
+        return None
+    words = text[text.rfind(b"voluntary_ctxt_switches", 0, text.rfind(b"nonvol")) :].split()
+    return (int(words[1]), int(words[3])) if len(words) >= 4 else None
+
+
+def read_queued_ns(thread: str) -> Counts | None:
+    """Return the time that a thread waited for a CPU, in ns; None if it has ended."""
+    try:
+        return (int(Path(f"{thread}/schedstat").read_bytes().split()[1]),)
+    except (OSError, IndexError):
+        return None
+
+
+def _threads(pid: int) -> list[int]:
+    try:
+        return [int(name) for name in os.listdir(f"/proc/{pid}/task")]  # noqa: PTH208 - faster
+    except OSError:  # it has ended
+        return []
+
+
+def _sum(one: Counts, other: Counts) -> Counts:
+    return tuple(map(sum, zip(one, other, strict=True))) if one else other
+
+
+class ResponseCounts:
+    """Reads the counts of a server; `layout` is its fact `process_counts`.
+
+    A row of the memory has numbers of 8 bytes: the pid of a process (0: the row is not used), then
+    its counts. Those at the indexes `responses` add up to the requests that it has answered.
+    """
+
+    def __init__(self, layout: Mapping[str, Any]) -> None:
+        """Open the memory; raise OSError if the server has ended."""
+        self._columns, self._responses = int(layout["columns"]), layout["responses"]
+        with open(layout["path"], "rb") as file:  # noqa: PTH123 - the path is not that of a file
+            self._counts = memoryview(mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)).cast("q")
+
+    def responses(self) -> list[int]:
+        """Return how many requests each process has answered since the start of the server.
+
+        A process that replaces another one continues its count.
+        """
+        found = []
+        for at in range(0, len(self._counts), self._columns):
+            row = self._counts[at : at + self._columns]
+            if not row[0]:
+                break
+            found.append(sum(row[index] for index in self._responses))
+        return found
+
+
+def open_response_counts(facts: Mapping[str, Any]) -> ResponseCounts | None:
+    """Return a reader of the server that reported `facts`; None if its counts are unknown."""
+    layout = facts.get("process_counts")
+    try:
+        return None if layout is None else ResponseCounts(layout)
+    except (OSError, ValueError):
+        return None
