@@ -18,7 +18,7 @@ import pytest
 from offload.bench.experiments.progress import progress_file
 from offload.bench.experiments.progress.display import Progress
 from offload.bench.records import journal
-from offload.bench.telemetry import connections
+from offload.bench.telemetry import sockets
 from offload.cli import live_page, plan_run
 from offload.errors import StartError, UsageError
 from offload.reports.live import launch
@@ -129,7 +129,7 @@ def test_watch_shows_its_rows_on_a_page(monkeypatch: pytest.MonkeyPatch) -> None
 @contextmanager
 def ended_in_the_end(port: int) -> Iterator[None]:
     """End the process that listens on a port."""
-    [pid] = connections.listening_roots(port)
+    [pid] = sockets.listening_roots(port)
     try:
         yield
     finally:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from offload.bench.records.record import HostUse, Memory, Resources
-from offload.bench.telemetry import connections, host, listen_queue
+from offload.bench.telemetry import host, sockets
 from offload.bench.telemetry.host import CounterSeries
 from offload.bench.telemetry.processes import ProcessTree, ResponseCounts
 from offload.errors import StartError
@@ -40,7 +40,7 @@ class ResourceSampler:
         self._tree = None if pid is None else ProcessTree(pid)
         self._ours = [tree for each in ours if (tree := _tree_of(each)) is not None]
         self._port, self._keep_alive = port, keep_alive
-        self._queue = None if port is None or listen_queue.dropped(port) is None else port
+        self._queue = None if port is None or sockets.dropped_connections(port) is None else port
         self._counts = counts
         self._processes = 0  # that have counts
         self._connections: tuple[int, ...] = ()
@@ -115,7 +115,7 @@ class ResourceSampler:
     def _read(self) -> None:
         reading = host.read_counters()
         if self._queue is not None:
-            reading["overflows"] = listen_queue.dropped(self._queue)
+            reading["overflows"] = sockets.dropped_connections(self._queue)
         used = [tree.cpu_s() for tree in self._ours]
         known = [seconds for seconds in used if seconds is not None]
         reading["own_s"] = time.process_time() + sum(known) if len(known) == len(used) else None
@@ -138,7 +138,7 @@ class ResourceSampler:
 
     def _count_connections(self) -> None:
         if self._tree is not None and self._port is not None and self._keep_alive:
-            counts = connections.count_connections(self._tree.members, self._port) or ()
+            counts = sockets.count_connections(self._tree.members, self._port) or ()
             self._connections = max(self._connections, counts, key=sum)
 
     def _update_peaks(self, values: Mapping[str, float | None]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from offload.bench.telemetry import connections
+from offload.bench.telemetry import sockets
 from offload.bench.telemetry.processes import ProcessTree
 from offload.bench.trial import server_report
 from offload.bench.watch import gil_location, python_runtime
@@ -46,7 +46,7 @@ def _workers(facts: Facts) -> Sequence[int]:
         return ()
     if catalog.find_server(str(facts["server"])).constants.get("TASKS_ELSEWHERE"):
         return ()
-    return [pid for pid in connections.accepting_pids(members, port) if pid != root]
+    return [pid for pid in sockets.accepting_pids(members, port) if pid != root]
 
 
 def _addresses(pids: Sequence[int]) -> list[Facts]:
