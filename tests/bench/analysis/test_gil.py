@@ -15,7 +15,7 @@ from offload.bench.analysis import gil
 from offload.bench.experiments import ad_hoc_load
 from offload.bench.records.record import Record
 from offload.bench.target import server
-from offload.bench.telemetry import gil_reader, gil_sampler
+from offload.bench.telemetry import gil_sampler
 from offload.bench.trial import single_request
 from offload.bench.trial.warmup import get
 from offload.loads import Load
@@ -161,4 +161,4 @@ def test_the_gil_of_a_server_with_external_workers_is_unknown() -> None:
         url = f"http://127.0.0.1:{foreign.server_port}/"
         record = ad_hoc_load.of_url(Load(url, 1, seconds=0.1), "builtin")
         foreign.shutdown()
-    assert (record.gil.utilisation.value, record.gil.why) == (None, gil_reader.NOT_REPORTED)
+    assert (record.gil.utilisation.value, record.gil.why) == (None, gil_sampler.NOT_REPORTED)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from offload.bench.telemetry import gil_reader, gil_sampler
+from offload.bench.telemetry import gil_sampler
 from offload.bench.telemetry.gil_sampler import EVERY, GilSampler, Utilisation
 from tests.bench.conftest import SimulatedGil
 from tests.waiting import wait_until
@@ -139,10 +139,10 @@ def test_with_samples_late_by_a_real_clock_the_utilisation_is_unknown(
 @pytest.mark.parametrize(
     ("facts", "why"),
     [
-        ({}, gil_reader.NOT_REPORTED),
+        ({}, gil_sampler.NOT_REPORTED),
         ({"gil_address": None, "gil_address_error": "no Linux but darwin"}, "no Linux but darwin"),
-        ({"gil_address": {"pid": os.getpid(), "address": 8}}, gil_reader.REASONS[14]),
-        ({"gil_address": {"pid": 0x3FFFFFFF, "address": 8}}, gil_reader.REASONS[3]),
+        ({"gil_address": {"pid": os.getpid(), "address": 8}}, gil_sampler.REASONS[14]),
+        ({"gil_address": {"pid": 0x3FFFFFFF, "address": 8}}, gil_sampler.REASONS[3]),
         ({"worker_gil_addresses": [{"gil_address": None, "gil_address_error": "so"}]}, "so"),
     ],
 )

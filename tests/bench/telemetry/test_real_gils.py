@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from offload.bench.target import interpreters, server
-from offload.bench.telemetry import gil_reader, gil_sampler
+from offload.bench.telemetry import gil_sampler
 from offload.bench.telemetry.gil_sampler import GilSampler, Utilisation
 from offload.bench.trial.warmup import get
 from offload.errors import UsageError
@@ -95,7 +95,7 @@ def test_a_known_hold_is_read_in_every_python(share: float, how: str, name: str)
 @pytest.mark.usefixtures("accept_late_samples")  # each of the three GILs stays as it is
 def test_one_of_three_workers_that_computes_holds_a_third_of_their_gils(start: Start) -> None:
     running = start("processes", f"{TASKS}:all_of_300_ms", workers=3)
-    assert len(gil_reader.gil_addresses(running.facts)) == 3
+    assert len(gil_sampler.gil_addresses(running.facts)) == 3
     with GilSampler(running.facts) as sampler:
         window = tuple(map(float, get(running.url).split()))
     assert sampler.between(*window).share == pytest.approx(1 / 3, abs=0.15)
@@ -153,5 +153,5 @@ def test_a_refusal_of_the_kernel_is_reported_with_its_reason(start: Start) -> No
     asking = FORK.Process(target=ask_as_nobody, daemon=True)
     asking.start()
     assert here.poll(20)
-    assert here.recv() == gil_reader.REASONS[1]
+    assert here.recv() == gil_sampler.REASONS[1]
     asking.join(20)

@@ -10,9 +10,9 @@ import threading
 import pytest
 
 from offload import prctl
-from offload.bench.telemetry import thread_scheduling
+from offload.bench.telemetry import gil_sampler
 
-KNOWN = sys.platform == "linux" and platform.machine() in thread_scheduling.NUMBERS
+KNOWN = sys.platform == "linux" and platform.machine() in gil_sampler.SCHED_SETATTR
 
 
 @pytest.mark.skipif(not KNOWN, reason="the number of the call is not known here")
@@ -21,7 +21,7 @@ def test_a_thread_that_asks_keeps_its_nice_value() -> None:
 
     def ask() -> None:
         before = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
-        found.append((thread_scheduling.request_short_slice(), prctl.sleep_exactly()))
+        found.append((gil_sampler.request_short_slice(), prctl.sleep_exactly()))
         found.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) - before)
 
     thread = threading.Thread(target=ask)
@@ -31,5 +31,5 @@ def test_a_thread_that_asks_keeps_its_nice_value() -> None:
 
 
 def test_without_a_known_system_call_nothing_is_requested(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(thread_scheduling, "NUMBERS", {})
-    assert thread_scheduling.request_short_slice() is False
+    monkeypatch.setattr(gil_sampler, "SCHED_SETATTR", {})
+    assert gil_sampler.request_short_slice() is False

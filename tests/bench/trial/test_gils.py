@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from offload.bench.target import server
-from offload.bench.telemetry import gil_reader
+from offload.bench.telemetry import gil_sampler
 from offload.bench.trial import gils
 from offload.suites import Case
 from tests.installed import require
@@ -43,11 +43,11 @@ def test_the_gils_are_those_of_the_processes_that_run_tasks(
 ) -> None:
     size = "workers" if name == "gunicorn_sync" else "processes"
     running = start(name, "noop_sync", **{size: processes})
-    found = gil_reader.gil_addresses(gils.with_gils(running.facts))
+    found = gil_sampler.gil_addresses(gils.with_gils(running.facts))
     pids = {each.pid for each in found}
     assert len(pids) == len(found) == processes
     assert pids <= {p.pid for p in psutil.Process(running.process.pid).children(recursive=True)}
-    locked, _ = gil_reader.Reader(found).read()
+    locked, _ = gil_sampler.GilReader(found).read()
     assert 0 <= locked <= processes
 
 

@@ -1,19 +1,25 @@
-"""Sample a server's GIL from outside, 1,000 times per second, to measure how long it is locked."""
+"""Sample a server's GIL from outside, 1,000 times per second, to measure how long it is locked.
+
+The sampler reads the state of each GIL at the address that the server reported.
+"""
 
 from __future__ import annotations
 
+import ctypes
+import errno
+import os
+import platform
 import random
+import struct
 import threading
 import time
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from offload import prctl
 from offload.bench.stats import autocorrelation, hold_times
-from offload.bench.telemetry import gil_reader, thread_scheduling
-from offload.bench.telemetry.gil_reader import Reader, Unavailable
 from offload.units import percent
 
 EVERY = 0.001  # s between two samples
@@ -124,16 +130,16 @@ class GilSampler:
 
     def _sample_until_stopped(self, facts: Mapping[str, object]) -> None:
         try:
-            thread_scheduling.request_short_slice()
+            request_short_slice()
             prctl.sleep_exactly()
-            gils = gil_reader.gil_addresses(facts)
+            gils = gil_addresses(facts)
             self._gils = len(gils)
-            self._sample(Reader(gils))
-        except Unavailable as error:
+            self._sample(GilReader(gils))
+        except GilUnavailable as error:
             self._why = str(error)
         self.cpu_s = time.thread_time()
 
-    def _sample(self, reader: Reader) -> None:
+    def _sample(self, reader: GilReader) -> None:
         rng = random.Random()  # noqa: S311 - no secret; the shared generator may be seeded
         start, slot = time.monotonic(), 0
         while not (self._is_stopped and self._times):
@@ -148,3 +154,106 @@ class GilSampler:
             self._late.append((at - due > LATE_S) + max(0, now - slot - 1))
             self._times.append(at)  # last: a sample counts only when it is complete
             slot = max(slot + 1, now)
+
+
+NOT_REPORTED = "this server does not report the address of its GIL"
+REASONS = {
+    errno.EPERM: "only the parent process may read a server's GIL (kernel.yama.ptrace_scope)",
+    errno.ESRCH: "a process of the server has ended",
+    errno.EFAULT: "a server's GIL is no longer at its address",
+    errno.ENOSYS: "the kernel has no process_vm_readv",
+}
+
+
+@dataclass(frozen=True)
+class GilAddress:
+    """The address of `locked`, an int32, in a process; the switch count is 8 bytes after it."""
+
+    pid: int
+    address: int
+
+
+class GilUnavailable(Exception):
+    """A GIL cannot be read; the message is the reason in one line."""
+
+
+def gil_addresses(facts: Mapping[str, object]) -> tuple[GilAddress, ...]:
+    """Return the addresses of the GILs of a server's tasks: its workers' GILs, or its own.
+
+    Raise Unavailable with the reason that the server reported.
+    """
+    workers = facts.get("worker_gil_addresses")
+    return tuple(
+        _gil_address(process) for process in (workers if isinstance(workers, list) else [facts])
+    )
+
+
+def _gil_address(process: Mapping[str, object]) -> GilAddress:
+    found = process.get("gil_address")
+    if not isinstance(found, dict):
+        raise GilUnavailable(str(process.get("gil_address_error") or NOT_REPORTED))
+    return GilAddress(int(found["pid"]), int(found["address"]))
+
+
+class GilReader:
+    """Read the state of all GILs in about 2 us each; raise Unavailable if one cannot be read."""
+
+    def __init__(self, gils: Sequence[GilAddress]) -> None:
+        # PyDLL does not release this process's GIL, unlike CDLL: the call takes only 1 us.
+        library = ctypes.PyDLL(None, use_errno=True)
+        try:
+            self._call = library["process_vm_readv"]
+        except AttributeError:
+            raise GilUnavailable("process_vm_readv exists only on Linux") from None
+        self._call.restype = ctypes.c_ssize_t
+        self._values = (ctypes.c_uint64 * (2 * len(gils)))()
+        start = ctypes.addressof(self._values)
+        one, none = ctypes.c_ulong(1), ctypes.c_ulong(0)
+        self._buffers = [
+            (_Iovec(start + STATE_BYTES * index, STATE_BYTES), _Iovec(gil.address, STATE_BYTES))
+            for index, gil in enumerate(gils)
+        ]
+        self._arguments = [
+            (ctypes.c_int(gil.pid), ctypes.byref(here), one, ctypes.byref(there), one, none)
+            for gil, (here, there) in zip(gils, self._buffers, strict=True)
+        ]
+
+    def read(self) -> tuple[int, int]:
+        """Return the number of GILs that are locked now, and their total switches so far."""
+        for arguments in self._arguments:
+            if self._call(*arguments) != STATE_BYTES:
+                number = ctypes.get_errno()
+                raise GilUnavailable(REASONS.get(number) or os.strerror(number))
+        values = self._values[:]
+        locked = [value & 0xFFFFFFFF for value in values[::2]]
+        if max(locked) > 1:
+            raise GilUnavailable(f"layout not recognised: locked reads {max(locked)}")
+        return sum(locked), sum(values[1::2])
+
+
+STATE_BYTES = 16
+
+
+class _Iovec(ctypes.Structure):
+    _fields_ = (("base", ctypes.c_void_p), ("size", ctypes.c_size_t))
+
+
+SLICE_NS = 100_000  # ns, the minimum; the default is about 3 ms
+SCHED_SETATTR = {"x86_64": 314, "aarch64": 274, "riscv64": 274}  # of the system call sched_setattr
+SCHED_ATTR = struct.Struct("=IIQiIQQQ")  # size, policy, flags, nice, priority, slice, 0, 0
+
+
+def request_short_slice() -> bool:
+    """Let this thread preempt others when it wakes up; return False if that is unsupported.
+
+    No privileges are needed. Linux supports it since 6.12; older kernels ignore the request.
+    """
+    number = SCHED_SETATTR.get(platform.machine())
+    if number is None or not hasattr(os, "sched_getscheduler"):
+        return False
+    if os.sched_getscheduler(0) != os.SCHED_OTHER:
+        return False  # the user chose another policy
+    nice = os.getpriority(os.PRIO_PROCESS, 0)
+    attributes = SCHED_ATTR.pack(SCHED_ATTR.size, os.SCHED_OTHER, 0, nice, 0, SLICE_NS, 0, 0)
+    call = ctypes.CDLL(None).syscall
+    return bool(call(ctypes.c_long(number), 0, ctypes.c_char_p(attributes), 0) == 0)

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from offload import prctl
-from offload.bench.telemetry import gil_sampler, thread_scheduling
-from offload.bench.telemetry.gil_reader import GilAddress, Reader, Unavailable
+from offload.bench.telemetry import gil_sampler
+from offload.bench.telemetry.gil_sampler import GilAddress, GilReader, GilUnavailable
 from offload.bench.watch import gil_location, python_runtime
 from offload.bench.watch.gil_location import Gils, Layout
 from offload.bench.watch.python_runtime import Runtime
@@ -60,7 +60,7 @@ class _Target:
     runtime: Runtime | None = None
     layout: Layout | None = None
     gils: Gils | None = None
-    reader: Reader | None = None
+    reader: GilReader | None = None
     why: Unreadable | None = None
     retry_at: float = 0.0
     locked: int = 0
@@ -121,7 +121,7 @@ class GilMeter:
         return found
 
     def _sample_until_stopped(self) -> None:
-        thread_scheduling.request_short_slice()
+        gil_sampler.request_short_slice()
         prctl.sleep_exactly()
         every = self._every
         while not self._stopped.is_set():
@@ -153,7 +153,7 @@ class GilMeter:
                     continue
                 try:
                     locked, switches = target.reader.read()
-                except Unavailable as error:  # until the next `update` finds the reason
+                except GilUnavailable as error:  # until the next `update` finds the reason
                     target.reader, target.retry_at = None, 0.0
                     target.why = Unreadable(ENDED, f"the GIL of pid {pid} was lost ({error})")
                     continue
@@ -163,14 +163,14 @@ class GilMeter:
                 target.switches[1:] = [switches]
 
 
-def _locate(pid: int, target: _Target) -> tuple[Gils | None, Reader | None, Unreadable | None]:
+def _locate(pid: int, target: _Target) -> tuple[Gils | None, GilReader | None, Unreadable | None]:
     """Return the GILs of a process and their reader, or the reason why they are unreadable."""
     try:
         gils = _known_gils(target) or _find_gils(pid, target)
         if gils == target.gils and target.reader is not None:
             return gils, target.reader, None
         addresses = [GilAddress(pid, address) for address in gils.addresses]
-        return gils, Reader(addresses) if addresses else None, None
+        return gils, GilReader(addresses) if addresses else None, None
     except Unreadable as error:
         target.runtime = target.layout = None
         target.retry_at = time.monotonic() + (0.0 if error.kind == STARTING else RETRY_S)
