@@ -28,8 +28,8 @@ from offload.bench.records.record import (
 from offload.bench.target import handshake, server
 from offload.bench.target.needed_upstream import needs_upstream
 from offload.bench.target.server import Server
-from offload.bench.telemetry.speed import machine_speed
-from offload.bench.telemetry.speed.speed_meter import SpeedMeter
+from offload.bench.telemetry import cpu_speed
+from offload.bench.telemetry.cpu_speed import SpeedMeter
 from offload.bench.trial import builder, load_phase, single_request, workload
 from offload.bench.trial.load_phase import LoadOutcome
 from offload.bench.trial.single_request import SingleRequest
@@ -94,7 +94,7 @@ class ReadyServer:
 
         `neighbours` are the pids of the other servers.
         """
-        speed = machine_speed.measure()
+        speed = cpu_speed.measure_speed()
         case, running = self.started.facts, self.started.running
         sent, beside_s = self.started.request, window_s if neighbours else None
         load = workload.window(self.url, case, self.facts, self.before, sent, running, beside_s)

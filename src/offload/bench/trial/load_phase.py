@@ -23,10 +23,10 @@ from offload.bench.records.record import (
 from offload.bench.stats.models import operational_laws
 from offload.bench.target import server
 from offload.bench.telemetry import host, processes
+from offload.bench.telemetry.cpu_speed import SpeedMeter
 from offload.bench.telemetry.gil_sampler import GilSampler
 from offload.bench.telemetry.host import load_average
 from offload.bench.telemetry.sampler import ResourceSampler
-from offload.bench.telemetry.speed.speed_meter import SpeedMeter
 from offload.bench.trial import gils, server_report
 from offload.bench.trial.builder import GIL
 from offload.bench.trial.warmup import get

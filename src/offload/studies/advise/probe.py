@@ -82,7 +82,7 @@ class ProcessCost:
 class Probe:
     """Calls of a task without a server: alone (`call`, `process`) and at once (`points`).
 
-    `python_s` is the duration of fixed work in Python in s (see `machine_speed`), which is longer
+    `python_s` is the duration of fixed work in Python in s (see `cpu_speed`), which is longer
     on a slower machine. `cores` can be used at once, and `quota` of them on average; None: all.
     `limit_mib` is the memory that may be used; None: unknown.
     """

@@ -1,4 +1,4 @@
-"""The speed of the CPUs during a load: the CPU time of fixed work, every 20 ms on each CPU.
+"""The speed of the CPUs: the durations of fixed work before a load, and its CPU time during it.
 
 On a shared machine, the CPU time of the same work changes by a fifth from second to second, and on
 each CPU differently. The kernel does not report this change, and it is not steal time. The rates of
@@ -12,13 +12,43 @@ import statistics
 import subprocess
 import sys
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from pathlib import Path
+from time import perf_counter
 from types import TracebackType
 from typing import IO
 
 from offload import cores
 from offload.bench.target import temporary_files
-from offload.bench.telemetry.speed.speed_work import SAMPLE
+from offload.bench.telemetry.speed_work import SAMPLE
+
+STEPS = 600_000  # of a loop in Python: about 30 ms
+BLOCK_BYTES = 8 << 20  # bytes, more than most caches of a core
+COPIES = 30  # of a block: about 30 ms
+
+
+@dataclass(frozen=True)
+class MachineSpeed:
+    """The duration of each piece of work in s: a loop in Python, and copies in memory."""
+
+    python_s: float
+    memory_s: float
+
+
+_source, _target = bytes(BLOCK_BYTES), bytearray(BLOCK_BYTES)
+
+
+def measure_speed() -> MachineSpeed:
+    """Measure both pieces of work; the caller must run nothing else at the same time."""
+    start = perf_counter()
+    total = 0
+    for step in range(STEPS):
+        total += step & 7
+    middle = perf_counter()
+    for _ in range(COPIES):
+        _target[:] = _source
+    return MachineSpeed(round(middle - start, 6), round(perf_counter() - middle, 6))
+
 
 PROGRAM = Path(__file__).with_name("speed_work.py")
 MAX_CPUS = 8  # at equal distances
