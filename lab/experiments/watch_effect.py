@@ -24,7 +24,7 @@ from offload import loads, prctl
 from offload.bench.stats import paired_test
 from offload.bench.target import server
 from offload.bench.telemetry.gil_sampler import GilSampler
-from offload.bench.trial.warmup import get
+from offload.bench.trial.workload import get
 from offload.loads import Load, Window
 from offload.registry import catalog
 from offload.suites import Case

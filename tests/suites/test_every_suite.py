@@ -13,7 +13,7 @@ from offload import upstream
 from offload.bench.records import lines
 from offload.bench.target import server
 from offload.bench.trial import workload
-from offload.bench.trial.warmup import get
+from offload.bench.trial.workload import get
 from offload.registry import catalog
 from offload.suites import Case
 from tests.installed import require

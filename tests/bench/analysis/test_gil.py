@@ -17,7 +17,7 @@ from offload.bench.records.record import Record
 from offload.bench.target import server
 from offload.bench.telemetry import gil_sampler
 from offload.bench.trial import single_request
-from offload.bench.trial.warmup import get
+from offload.bench.trial.workload import get
 from offload.loads import Load
 from offload.studies.gil import advice
 from offload.suites import Case

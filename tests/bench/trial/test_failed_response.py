@@ -9,8 +9,8 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from offload.bench.trial import warmup
-from offload.bench.trial.warmup import BadStatus
+from offload.bench.trial import workload
+from offload.bench.trial.workload import BadStatus
 from offload.suites import Request
 
 pytestmark = pytest.mark.server
@@ -54,7 +54,7 @@ def answering(body: bytes) -> Iterator[str]:
 )
 def test_an_error_shows_the_first_line_or_the_title_of_a_page(body: bytes, shown: str) -> None:
     with answering(body) as url, pytest.raises(BadStatus) as raised:
-        warmup.get(url)
+        workload.get(url)
     assert (raised.value.status, str(raised.value)) == (500, f"answered 500: {shown}")
 
 
@@ -62,5 +62,5 @@ def test_a_secret_is_masked_before_the_response_is_cut() -> None:
     secret = "0123456789" * 30
     request = Request("/quote?api_key=s3cret", header=f"X-Token: {secret}")
     with answering(f"no s3cret, no {secret}".encode()) as url, pytest.raises(BadStatus) as raised:
-        warmup.get(f"{url}quote?api_key=s3cret", request)
+        workload.get(f"{url}quote?api_key=s3cret", request)
     assert str(raised.value) == "GET /quote?api_key=*** answered 500: no ***, no ***"

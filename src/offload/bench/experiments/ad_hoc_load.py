@@ -13,7 +13,7 @@ from offload.bench.target.needed_upstream import needs_upstream
 from offload.bench.trial import builder, load_phase
 from offload.bench.trial.single_request import SingleRequest
 from offload.bench.trial.trial import build_record, is_stable
-from offload.bench.trial.warmup import GET, send_first_requests
+from offload.bench.trial.workload import GET, send_first_requests
 from offload.errors import StartError
 from offload.loads import HERE, Load, Sender, mask_query
 from offload.registry import catalog

@@ -29,7 +29,7 @@ from offload.bench.telemetry.host import load_average
 from offload.bench.telemetry.sampler import ResourceSampler
 from offload.bench.trial import gils, server_report
 from offload.bench.trial.builder import GIL
-from offload.bench.trial.warmup import get
+from offload.bench.trial.workload import get
 from offload.errors import StartError
 from offload.flags import LOAD, Flag, Problem
 from offload.loads import HERE, Figures, Load, LoadRun, Sender, mask_query

@@ -20,7 +20,7 @@ from urllib.parse import urljoin
 import psutil
 
 from offload.bench.telemetry.processes import ProcessTree
-from offload.bench.trial.warmup import get
+from offload.bench.trial.workload import get
 from offload.errors import StartError
 
 ADDRESS = "\0offload-application-{pid}"

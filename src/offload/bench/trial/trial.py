@@ -27,13 +27,12 @@ from offload.bench.trial import (
     load_phase,
     response_content,
     server_report,
-    stall,
     workload,
 )
 from offload.bench.trial.load_phase import LoadOutcome
 from offload.bench.trial.single_request import SingleRequest
-from offload.bench.trial.warmup import (
-    TIMES,
+from offload.bench.trial.workload import (
+    FIRST_REQUESTS,
     BadStatus,
     FailedRequest,
     FirstResponses,
@@ -132,7 +131,9 @@ def measure_baseline(
     is_again = (trial.round or 0) > 1
     longest_s = math.inf if is_again else workload.longest_alone_s(case, server_facts)
     try:
-        first = send_first_requests(url, AGAIN if is_again else TIMES, request, FACTOR * longest_s)
+        first = send_first_requests(
+            url, AGAIN if is_again else FIRST_REQUESTS, request, FACTOR * longest_s
+        )
     except BadStatus as error:
         if server_report.serves_application(server_facts):
             raise _application_error(error, request, server_facts) from None
@@ -140,7 +141,7 @@ def measure_baseline(
     if not is_again:
         workload.check_timeout(case, server_facts, first.alone_s)
     needs_kept = case.keep_alive and not is_again
-    kept_s = stall.kept_s(url, first.alone_s, request) if needs_kept else None
+    kept_s = workload.keep_alive_s(url, first.alone_s, request) if needs_kept else None
     baseline_flags: tuple[Flag, ...] = ()
     if not first.stable and catalog.has_constant_bodies(case.task, case.path):
         remedy = "if this is intended, set STABLE = False in the task's file"

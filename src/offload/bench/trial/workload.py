@@ -1,16 +1,24 @@
-"""The loads of a case: its window, long run, warm-up and single requests."""
+"""What a trial sends to a server: its loads, and before them single requests that must succeed."""
 
 from __future__ import annotations
 
+import hashlib
+import html
+import http.client
 import math
+import re
+import statistics
+import time
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from urllib.parse import urlsplit
 
 from offload.bench.records.record import Baseline, CaseFacts, ServerFacts
 from offload.bench.stats.estimate import SLOW
 from offload.bench.target.server import Server
-from offload.errors import TooSlowError
-from offload.loads import Load, Window
+from offload.errors import StartError, TooSlowError
+from offload.flags import FAILED_REQUEST
+from offload.loads import Load, Window, mask_query, request_target
 from offload.registry import catalog
 from offload.suites import Request
 
@@ -169,3 +177,165 @@ def load(url: str, case: CaseFacts, before: Baseline, sent: Request) -> Load:
         processes=case.clients,
         response_sha256=before.body_sha256 if before.is_stable else None,
     )
+
+
+GET = Request()
+FIRST_REQUESTS = 5  # requests
+ENOUGH_S = 1.0  # s after which no further request is sent to a slow task
+TIMEOUT_S = 30.0  # s, of a whole response
+LARGEST_BODY = 256 << 20  # bytes of a body
+TITLE = re.compile(r"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
+LONGEST_TEXT = 160  # characters of a response that an error shows
+
+
+class FailedRequest(StartError):
+    """A response that is not a success, or none within TIMEOUT_S."""
+
+    kind = FAILED_REQUEST
+
+
+class BadStatus(FailedRequest):
+    """A response whose `status` is not 2xx."""
+
+    def __init__(self, what: str, status: int) -> None:
+        super().__init__(what)
+        self.status = status
+
+
+@dataclass(frozen=True)
+class FirstResponses:
+    """The median response time of a single request in s, and the first body.
+
+    `stable`: all bodies were equal.
+    """
+
+    alone_s: float
+    body: bytes
+    body_sha256: str
+    stable: bool
+
+
+def send_first_requests(
+    url: str, times: int = FIRST_REQUESTS, request: Request = GET, longest_s: float = math.inf
+) -> FirstResponses:
+    """Send `times` requests (2 or more), one after another; raise StartError unless all succeed.
+
+    A slow task has fewer requests: two are enough if they take ENOUGH_S, and one if it takes
+    longer than `longest_s`.
+    """
+    taken: list[float] = []
+    bodies: list[bytes] = []
+    began = time.monotonic()
+    while len(taken) < 2 or (len(taken) < times and time.monotonic() - began < ENOUGH_S):
+        start = time.perf_counter()
+        bodies.append(get(url, request))
+        taken.append(time.perf_counter() - start)
+        if taken[0] > longest_s:
+            break
+    first = bodies[0]
+    alone_s = statistics.median(taken[1:] or taken)
+    return FirstResponses(alone_s, first, hashlib.sha256(first).hexdigest(), len(set(bodies)) == 1)
+
+
+def get(url: str, request: Request = GET) -> bytes:
+    """Send one request to a URL and return the body; raise StartError if it fails."""
+    connection = open_connection(url)
+    try:
+        return send_request(connection, url, request)
+    except TimeoutError as error:
+        raise FailedRequest(f"{mask_query(url)} did not answer within {TIMEOUT_S:.0f} s") from error
+    except (OSError, http.client.HTTPException) as error:
+        raise StartError(f"{mask_query(url)} did not answer: {error!r}") from error
+    finally:
+        connection.close()
+
+
+def open_connection(url: str) -> http.client.HTTPConnection:
+    """Return a connection to a URL's server; the first request opens it."""
+    parts = urlsplit(url)
+    return http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=TIMEOUT_S)
+
+
+def send_request(connection: http.client.HTTPConnection, url: str, request: Request) -> bytes:
+    """Send one request on a connection; raise StartError with the response if it fails."""
+    parts = urlsplit(url)
+    message = request.message
+    headers = {k: v for k, v in message.headers.items() if k.lower() != "content-type"}
+    if message.content_type is not None:
+        headers["Content-Type"] = message.content_type
+    target = request_target(parts)
+    body = None if message.body is None else message.body.encode()  # as load tools send it
+    connection.request(message.method, target, body, headers)
+    response = connection.getresponse()
+    content = _body(response, url)
+    if not 200 <= response.status < 300:
+        location = response.getheader("Location")  # of a redirect
+        text = f"Location {location}" if location else _first_line(content)
+        text = message.mask(text, url)  # before it is cut
+        what = f"{request.method} {target} " if request != GET else ""
+        what = f"{mask_query(what)}answered {response.status}: {_cut(text)}"
+        raise BadStatus(what, response.status)
+    return content
+
+
+def _first_line(content: bytes) -> str:
+    """Return the title of a page, or the first line of another body."""
+    text = content.decode(errors="replace").strip()
+    if text.startswith("<") and (title := TITLE.search(text)):
+        text = html.unescape(title[1]).strip()
+    return (text.splitlines() or ["nothing"])[0]
+
+
+def _body(response: http.client.HTTPResponse, url: str) -> bytes:
+    """Return the body of a response; raise TimeoutError or StartError if it does not end.
+
+    The timeout of a connection is that of each piece, so that an endless stream would never end.
+    """
+    until, pieces, size = time.monotonic() + TIMEOUT_S, list[bytes](), 0
+    while piece := response.read1(1 << 20):
+        pieces.append(piece)
+        size += len(piece)
+        if time.monotonic() > until:
+            raise TimeoutError
+        if size > LARGEST_BODY:
+            what = f"{mask_query(url)} sent more than {LARGEST_BODY >> 20} MiB"
+            raise StartError(what, "measure a request with a smaller response")
+    body = b"".join(pieces)
+    if response.length:  # the rest is missing
+        raise http.client.IncompleteRead(body, response.length)
+    response.read()  # nothing, but then the connection may have another request
+    return body
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST_TEXT else text[:LONGEST_TEXT].rpartition(" ")[0] + " ..."
+
+
+KEPT_REQUESTS = 6  # requests; the first one is not delayed, as on a new connection
+LONGEST_STALLED_S = 0.25  # s: for a longer request a stall is irrelevant
+
+
+def keep_alive_s(url: str, alone_s: float, request: Request = GET) -> float | None:
+    """Return the median response time in s on one kept connection, without its first request.
+
+    A response in two writes waits about 40 ms there: without TCP_NODELAY the server's kernel holds
+    back the second write until the first one is acknowledged, and the client delays its
+    acknowledgements, except on a new connection. None if the server closes the connection, or if
+    `alone_s` is above LONGEST_STALLED_S: then no request is sent.
+    """
+    if alone_s > LONGEST_STALLED_S:
+        return None
+    taken: list[float] = []
+    connection = open_connection(url)
+    try:
+        while len(taken) < KEPT_REQUESTS:
+            start = time.perf_counter()
+            send_request(connection, url, request)
+            taken.append(time.perf_counter() - start)
+            if connection.sock is None:  # closed by the server
+                return None
+    except (OSError, http.client.HTTPException, StartError):  # the load counts such failures
+        return None
+    finally:
+        connection.close()
+    return statistics.median(taken[1:])

@@ -13,8 +13,8 @@ import pytest
 
 from offload import loads
 from offload.bench.records.record import Record
-from offload.bench.trial import flags, stall, warmup
-from offload.bench.trial.warmup import send_first_requests
+from offload.bench.trial import flags, workload
+from offload.bench.trial.workload import send_first_requests
 from offload.errors import StartError
 from offload.loads import Load
 from offload.suites import Case
@@ -110,7 +110,7 @@ def serving(handler: type[Handler]) -> Iterator[str]:
 def probed(handler: type[Handler]) -> Record:
     with serving(handler) as url:
         alone_s = send_first_requests(url).alone_s
-        kept_s = stall.kept_s(url, alone_s)
+        kept_s = workload.keep_alive_s(url, alone_s)
     case = Case("threads", "noop_sync", keep_alive=True)
     return changed(new_record(case, "run", None), alone_s=alone_s, kept_s=kept_s)
 
@@ -135,7 +135,7 @@ def test_the_stall_is_unknown_for_a_server_that_closes_connections() -> None:
 
 
 def test_a_slow_request_is_not_measured() -> None:
-    assert stall.kept_s("http://127.0.0.1:9/", alone_s=1.0) is None
+    assert workload.keep_alive_s("http://127.0.0.1:9/", alone_s=1.0) is None
 
 
 @pytest.mark.timeout(30)
@@ -150,10 +150,10 @@ def test_a_slow_request_is_not_measured() -> None:
 def test_a_body_that_does_not_end_is_an_error(
     handler: type[Handler], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(warmup, "TIMEOUT", 1.0)
-    monkeypatch.setattr(warmup, "LARGEST", 10_000)
+    monkeypatch.setattr(workload, "TIMEOUT_S", 1.0)
+    monkeypatch.setattr(workload, "LARGEST_BODY", 10_000)
     with serving(handler) as url, pytest.raises(StartError, match=message):
-        warmup.get(url)
+        workload.get(url)
 
 
 @pytest.mark.parametrize("path", ["/", "/quote?text=why?", "/quote?text=a?b"])
