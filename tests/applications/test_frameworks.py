@@ -51,7 +51,7 @@ def test_the_use_of_anyios_threads_is_reported(serve: Serve) -> None:
     running = serve("uvicorn_httptools", "fast:app")
     began = time.monotonic()
     in_threads(60, lambda: [get(f"{running.url}quote/7") for _ in range(4)])
-    found = server_report.in_window(running.facts, running.url, began, time.monotonic())
+    found = server_report.report_window(running.facts, running.url, began, time.monotonic())
     limiter = found["application"]["limiter"]
     assert (limiter["total"], limiter["used"]) == (40, 40)
     assert limiter["waiting"] > 0 and limiter["full"] > 0.1

@@ -213,7 +213,7 @@ def reported(running: server.Server, began: float, requests: int) -> Any:
 
     def is_complete() -> bool:
         now = time.monotonic()
-        found.append(server_report.in_window(running.facts, running.url, began, now, True))
+        found.append(server_report.report_window(running.facts, running.url, began, now, True))
         return bool(found[-1]["application"]["requests"] >= requests)
 
     assert wait_until(is_complete, 10), found[-1]

@@ -27,7 +27,7 @@ from offload.bench.telemetry.cpu_speed import SpeedMeter
 from offload.bench.telemetry.gil_sampler import GilSampler
 from offload.bench.telemetry.host import load_average
 from offload.bench.telemetry.sampler import ResourceSampler
-from offload.bench.trial import gils, server_report
+from offload.bench.trial import server_report
 from offload.bench.trial.builder import GIL
 from offload.bench.trial.workload import get
 from offload.errors import StartError
@@ -190,7 +190,7 @@ def _run_sampled(
     ours = [*ours, *([] if upstream is None else [upstream.pid])]
     counts = processes.open_response_counts(facts or {})
     sampler = ResourceSampler(pid, ours, urlsplit(load.url).port, load.keep_alive, counts)
-    with sampler, GilSampler(gils.with_gils(facts or {})) as gil_sampler:
+    with sampler, GilSampler(server_report.with_gils(facts or {})) as gil_sampler:
         ran = loads.run(load, driver, sender)
     served = None if completed is None else _increase(completed, _completed(load.url, sender))
     return ran, sampler, gil_sampler, _growth(tries, _tries(upstream)), served
@@ -226,7 +226,7 @@ def _request_report(
     """Request a server's report of a window: its facts, its loop's lag and its tasks' times."""
     if facts is None or began is None or ended is None:
         return {}
-    return server_report.in_window(facts, url, began, ended)
+    return server_report.report_window(facts, url, began, ended)
 
 
 def _others_cpu(used: Resources, elapsed_s: float, tool: LoadFacts) -> float | None:

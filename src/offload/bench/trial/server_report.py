@@ -1,7 +1,11 @@
-"""The figures that a server reports about itself in a window.
+"""What a server reports about itself: the figures of a window, and the addresses of its GILs.
 
-A server of a task has the route /resources/ for this report. A user's application does not: each of
+A server of a task has the route /resources/ for the figures. A user's application does not: each of
 its processes reports on its own socket (serving/metrics/process_report.py).
+
+A server that starts its own processes for tasks (gunicorn, granian, uvicorn with workers) reports
+no address. Its accepting processes are found by their sockets, and their GILs by the method of
+`offload watch` (Linux).
 """
 
 from __future__ import annotations
@@ -19,13 +23,17 @@ from urllib.parse import urljoin
 
 import psutil
 
+from offload.bench.telemetry import sockets
 from offload.bench.telemetry.processes import ProcessTree
 from offload.bench.trial.workload import get
-from offload.errors import StartError
+from offload.bench.watch import gil_location, python_runtime
+from offload.bench.watch.remote_memory import Unreadable
+from offload.errors import MachineError, StartError
+from offload.registry import catalog
 
 ADDRESS = "\0offload-application-{pid}"
 LARGEST = 1 << 53  # count of tasks
-TIMEOUT = 5.0  # s; a process that computes may respond late
+TIMEOUT_S = 5.0  # s; a process that computes may respond late
 LAGS = ("loop_lag_p50_ms", "loop_lag_p99_ms", "loop_lag_max_ms")
 Facts = Mapping[str, Any]
 
@@ -35,22 +43,16 @@ def serves_application(facts: Facts) -> bool:
     return facts.get("application") is not None
 
 
-def with_gils(facts: Facts) -> Facts:
-    """Return a server's facts with the addresses of its application's GILs, if it serves one."""
-    if not serves_application(facts):
-        return facts
-    reports = process_reports(facts, 0.0, 0.0)
-    return {**facts, "worker_gil_addresses": reports} if reports else facts
-
-
-def in_window(facts: Facts, url: str, began: float, ended: float, with_each: bool = False) -> Facts:
+def report_window(
+    facts: Facts, url: str, began: float, ended: float, with_each: bool = False
+) -> Facts:
     """Return the figures of a window in seconds of CLOCK_MONOTONIC; empty without a response.
 
     The keys are those of /resources/; a user's application adds `application`. `with_each` adds
     the start and end of each request.
     """
     if serves_application(facts):
-        return merge(process_reports(facts, began, ended, with_each))
+        return merge_reports(process_reports(facts, began, ended, with_each))
     more = "&each" if with_each else ""
     try:
         path = f"/resources/?from={began:.6f}&to={ended:.6f}{more}"
@@ -93,7 +95,7 @@ def process_reports(
     return [report for report in found if report is not None]
 
 
-def merge(reports: Sequence[Facts]) -> Facts:
+def merge_reports(reports: Sequence[Facts]) -> Facts:
     """Return the figures of a server from those of its processes.
 
     Means are weighted by requests. The lag of the loop, the use of threads and the memory are those
@@ -137,7 +139,7 @@ def merge(reports: Sequence[Facts]) -> Facts:
 def _report_of(pid: int, request: bytes) -> Facts | None:
     """Request the report of one process; None if it does not serve the application, or ends."""
     with suppress(OSError, ValueError, psutil.Error), socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(TIMEOUT)
+        connection.settimeout(TIMEOUT_S)
         connection.connect(ADDRESS.format(pid=pid))
         if _pid_of_listener(connection) != pid:  # any user can listen on an abstract address
             return None
@@ -185,3 +187,59 @@ def _mean(parts: Sequence[Facts], key: str) -> float | None:
 
 def _worst(reports: Sequence[Facts], value_of: Callable[[Facts], Any]) -> Any:
     return max((value for r in reports if (value := value_of(r)) is not None), default=None)
+
+
+NO_GIL = "this Python has no GIL"
+
+
+def with_gils(facts: Facts) -> Facts:
+    """Return a server's facts with the addresses of the GILs of its tasks, or why none is known.
+
+    The facts are returned unchanged if they already have addresses, or if the processes that run
+    the tasks cannot be found: those of a server that starts a process per request, or whose
+    accepting processes pass the tasks to others.
+    """
+    if serves_application(facts):
+        return _with_application_gils(facts)
+    if not facts.get("external_workers") or isinstance(facts.get("worker_gil_addresses"), list):
+        return facts
+    pids = _task_pids(facts)
+    return {**facts, "worker_gil_addresses": _locate_gils(pids)} if pids else facts
+
+
+def _with_application_gils(facts: Facts) -> Facts:
+    """Return a server's facts with the addresses of its application's GILs, if it serves one."""
+    if not serves_application(facts):
+        return facts
+    reports = process_reports(facts, 0.0, 0.0)
+    return {**facts, "worker_gil_addresses": reports} if reports else facts
+
+
+def _task_pids(facts: Facts) -> Sequence[int]:
+    root, port = facts.get("pid"), facts.get("port")
+    if not isinstance(root, int) or not isinstance(port, int):
+        return ()
+    try:
+        members = ProcessTree(root).members
+    except StartError:
+        return ()
+    if catalog.find_server(str(facts["server"])).constants.get("TASKS_ELSEWHERE"):
+        return ()
+    return [pid for pid in sockets.accepting_pids(members, port) if pid != root]
+
+
+def _locate_gils(pids: Sequence[int]) -> list[Facts]:
+    found: list[Facts] = []
+    for pid in pids:
+        try:
+            runtime = python_runtime.find(pid)
+            gils = gil_location.locate(runtime, gil_location.layout(runtime))
+            gil_location.check(runtime, gils)
+        except Unreadable as error:
+            return [{"gil_address_error": error.message}]
+        except MachineError as error:  # a package is missing
+            return [{"gil_address_error": str(error)}]
+        if not gils.addresses:
+            return [{"gil_address_error": NO_GIL}]
+        found += [{"gil_address": {"pid": pid, "address": at}} for at in gils.addresses]
+    return found

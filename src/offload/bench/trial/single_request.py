@@ -55,7 +55,7 @@ def run_single_requests(load: Load, facts: Mapping[str, object], alone_s: float)
     began = time.monotonic()
     with GilSampler(facts, EVERY) as sampler:
         loads.run(replace(load, requests=count), "builtin")
-    reported = server_report.in_window(facts, load.url, began, time.monotonic(), with_each=True)
+    reported = server_report.report_window(facts, load.url, began, time.monotonic(), with_each=True)
     each = reported.get("each") or []
     hold = sampler.during(sorted((start, end) for start, end in each))
     if not each and hold.why == NO_SAMPLE:

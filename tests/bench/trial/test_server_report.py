@@ -11,7 +11,7 @@ import pytest
 
 from offload.bench.target import server
 from offload.bench.telemetry import gil_sampler
-from offload.bench.trial import gils
+from offload.bench.trial import server_report
 from offload.suites import Case
 from tests.installed import require
 from tests.rounds import measure_window
@@ -43,7 +43,7 @@ def test_the_gils_are_those_of_the_processes_that_run_tasks(
 ) -> None:
     size = "workers" if name == "gunicorn_sync" else "processes"
     running = start(name, "noop_sync", **{size: processes})
-    found = gil_sampler.gil_addresses(gils.with_gils(running.facts))
+    found = gil_sampler.gil_addresses(server_report.with_gils(running.facts))
     pids = {each.pid for each in found}
     assert len(pids) == len(found) == processes
     assert pids <= {p.pid for p in psutil.Process(running.process.pid).children(recursive=True)}
@@ -52,15 +52,15 @@ def test_the_gils_are_those_of_the_processes_that_run_tasks(
 
 
 def test_what_is_reported_or_unknown_stays(start: Start) -> None:
-    assert gils.with_gils({}) == {}
+    assert server_report.with_gils({}) == {}
     reported = start("threads", "noop_sync").facts
-    assert gils.with_gils(reported) is reported
+    assert server_report.with_gils(reported) is reported
     forking = start("fork_per_request", "noop_sync").facts
-    assert gils.with_gils(forking) is forking
+    assert server_report.with_gils(forking) is forking
     ended = {"external_workers": "gunicorn", "server": "gunicorn_sync", "pid": 2**22, "port": 1}
-    assert gils.with_gils(ended) is ended
+    assert server_report.with_gils(ended) is ended
 
 
 def test_the_threads_of_dirty_workers_do_not_count(start: Start) -> None:
     running = start("gunicorn_dirty", "noop_sync", workers=1)
-    assert gils.with_gils(running.facts) is running.facts
+    assert server_report.with_gils(running.facts) is running.facts
