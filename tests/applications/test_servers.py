@@ -14,7 +14,7 @@ import pytest
 
 from offload.bench.records.record import Baseline, CaseFacts
 from offload.bench.target import server
-from offload.bench.trial import server_report, single_request, workload
+from offload.bench.trial import load_phase, server_report, workload
 from offload.errors import StartError, UsageError, UserError
 from offload.registry import catalog
 from offload.suites import Request
@@ -133,7 +133,7 @@ def test_the_gil_of_single_requests_is_sampled(name: str, app: str, serve: Serve
     path = "/block" if app == "pure:app" else "/cpu"
     case = CaseFacts("id", name, f"app={app}", "fab", 2)
     load = workload.alone(f"{running.url[:-1]}{path}", case, Request(path))
-    alone = single_request.measure(load, running.facts, Baseline(alone_s=0.02))
+    alone = load_phase.measure_single_request(load, running.facts, Baseline(alone_s=0.02))
     assert alone.task_s is not None
     if alone.hold.share is not None:  # else no core was free for the sampler
         is_holding = path == "/cpu"

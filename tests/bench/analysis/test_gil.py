@@ -16,7 +16,7 @@ from offload.bench.experiments import ad_hoc_load
 from offload.bench.records.record import Record
 from offload.bench.target import server
 from offload.bench.telemetry import gil_sampler
-from offload.bench.trial import single_request
+from offload.bench.trial import load_phase
 from offload.bench.trial.workload import get
 from offload.loads import Load
 from offload.studies.gil import advice
@@ -48,7 +48,7 @@ def assert_hold_is_known(name: str, task: str, start: Start) -> None:
     running = start(name, f"{TASKS}:{task}", **pool)
     for _ in range(TRIES):
         held, total = map(float, get(running.url).split())
-        found = single_request.run_single_requests(
+        found = load_phase.run_single_requests(
             Load(running.url, 1, seconds=None), running.facts, float(task.split("_")[2]) / 1000
         )
         held_then, total_then = map(float, get(running.url).split())
@@ -151,8 +151,8 @@ def test_tasks_that_run_together_on_a_loop_have_no_hold_of_their_own(
     server_with_another_client: server.Server,
 ) -> None:
     load = Load(server_with_another_client.url, 1, seconds=None)
-    found = single_request.run_single_requests(load, server_with_another_client.facts, 0.28)
-    assert (found.hold.share, found.hold.why) == (None, single_request.NOT_ALONE)
+    found = load_phase.run_single_requests(load, server_with_another_client.facts, 0.28)
+    assert (found.hold.share, found.hold.why) == (None, load_phase.NOT_ALONE)
 
 
 def test_the_gil_of_a_server_with_external_workers_is_unknown() -> None:

@@ -11,7 +11,7 @@ from offload.bench.records.record import Baseline, CaseFacts, Record, ServerFact
 from offload.bench.target import pinning
 from offload.bench.target.needed_upstream import needs_upstream
 from offload.bench.trial import builder, load_phase
-from offload.bench.trial.single_request import SingleRequest
+from offload.bench.trial.load_phase import SingleRequest
 from offload.bench.trial.trial import build_record, is_stable
 from offload.bench.trial.workload import GET, send_first_requests
 from offload.errors import StartError

@@ -30,9 +30,8 @@ from offload.bench.target.needed_upstream import needs_upstream
 from offload.bench.target.server import Server
 from offload.bench.telemetry import cpu_speed
 from offload.bench.telemetry.cpu_speed import SpeedMeter
-from offload.bench.trial import builder, load_phase, single_request, workload
-from offload.bench.trial.load_phase import LoadOutcome
-from offload.bench.trial.single_request import SingleRequest
+from offload.bench.trial import builder, load_phase, workload
+from offload.bench.trial.load_phase import LoadOutcome, SingleRequest
 from offload.bench.trial.trial import Phases, Report, build_record, measure_baseline
 from offload.errors import UserError
 from offload.flags import TOO_SLOW, Flag, Problem
@@ -235,7 +234,7 @@ def _make_ready(started: StartedServer, trial: Trial, with_gil: bool) -> ReadySe
     alone = SingleRequest()
     if with_gil:
         load = workload.alone(url, started.facts, started.request)
-        alone = single_request.measure(load, reported, before)
+        alone = load_phase.measure_single_request(load, reported, before)
     facts = builder.server_facts(reported)
     return ReadyServer(started, url, facts, before, alone, flags)
 

@@ -1,9 +1,13 @@
-"""The load phase: run one load against one server while sampling the server's resources."""
+"""The load phase: run one load against one server while sampling the server's resources.
+
+Before it, a load of one user shows how long one task holds the GIL.
+"""
 
 from __future__ import annotations
 
 import json
 import math
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,6 +17,7 @@ from offload import loads
 from offload.bench.records import lines
 from offload.bench.records.application import Application
 from offload.bench.records.record import (
+    Baseline,
     GilFacts,
     LoadFacts,
     Resources,
@@ -20,11 +25,11 @@ from offload.bench.records.record import (
     Share,
     Tasks,
 )
-from offload.bench.stats.models import operational_laws
+from offload.bench.stats.models import gil, operational_laws
 from offload.bench.target import server
 from offload.bench.telemetry import host, processes
 from offload.bench.telemetry.cpu_speed import SpeedMeter
-from offload.bench.telemetry.gil_sampler import GilSampler
+from offload.bench.telemetry.gil_sampler import NO_SAMPLE, GilSampler, Utilisation
 from offload.bench.telemetry.host import load_average
 from offload.bench.telemetry.sampler import ResourceSampler
 from offload.bench.trial import server_report
@@ -35,7 +40,9 @@ from offload.flags import LOAD, Flag, Problem
 from offload.loads import HERE, Figures, Load, LoadRun, Sender, mask_query
 from offload.upstream import Upstream
 
-SHORT = 0.2  # s of load (a guess): for a shorter one, CPU clocks with ticks of 10 ms are too coarse
+SHORT_S = (
+    0.2  # s of load (a guess): for a shorter one, CPU clocks with ticks of 10 ms are too coarse
+)
 Facts = Mapping[str, Any]
 
 
@@ -140,7 +147,7 @@ def _resources(
 ) -> Resources:
     """Add the figures that are derived from CPU times; for a short load they are unknown."""
     elapsed_s = measured.elapsed_s or 0.0
-    cpu_s = None if elapsed_s < SHORT else used.cpu_s
+    cpu_s = None if elapsed_s < SHORT_S else used.cpu_s
     host = replace(
         used.host,
         others_cpu=_others_cpu(used, elapsed_s, tool),
@@ -232,7 +239,7 @@ def _request_report(
 def _others_cpu(used: Resources, elapsed_s: float, tool: LoadFacts) -> float | None:
     """Return the share of the machine's CPU that other processes took during the load."""
     parts = (used.host.busy_s, used.cpu_s, used.host.own_cpu_s, _cpu_here(tool))
-    if None in parts or elapsed_s < SHORT:
+    if None in parts or elapsed_s < SHORT_S:
         return None
     busy, served, own, driver = (float(str(part)) for part in parts)
     available_s = elapsed_s * host.cpu_count()
@@ -284,3 +291,59 @@ def _tries(upstream: Upstream | None) -> int | None:
         return int(json.loads(get(f"{upstream.http}/status"))["flaky_tries"])
     except (StartError, ValueError, KeyError):
         return None
+
+
+SINGLE_S = 0.5  # s of tasks; at least two tasks
+# s between two samples: in 0.5 s 2000 samples, whose standard error is at most 0.011
+SINGLE_EVERY = 0.00025
+NO_HOLD = Utilisation()
+NOT_ALONE = "the server does not report when its tasks started and ended"
+
+
+@dataclass(frozen=True)
+class SingleRequest:
+    """The GIL-hold fraction h of a single task, and the means of its clocks in seconds.
+
+    `task_s` is its wall time w_1, `task_cpu_s` the CPU time c_1 of its thread. `blocked_s` is b,
+    the time in which it neither ran nor waited for a CPU. None is unknown.
+    """
+
+    hold: Utilisation = NO_HOLD
+    task_s: float | None = None
+    task_cpu_s: float | None = None
+    blocked_s: float | None = None
+
+
+def measure_single_request(
+    load: Load, facts: Mapping[str, object], before: Baseline
+) -> SingleRequest:
+    """Measure a single task on the server that reported `facts`, by a load of one user.
+
+    The result is unknown for external workers, unless they serve a user's application.
+    """
+    is_clocked = server_report.serves_application(facts)
+    if facts.get("external_workers") and not is_clocked:  # they do not report their tasks' clocks
+        return SingleRequest(Utilisation(why=str(facts["gil_address_error"])))
+    return run_single_requests(load, server_report.with_gils(facts), before.alone_s or 0.0)
+
+
+def run_single_requests(load: Load, facts: Mapping[str, object], alone_s: float) -> SingleRequest:
+    """Run `load` with one user for 0.5 s, or for two tasks if these take longer.
+
+    `alone_s` is the response time of one request. Only samples between the start and the end of a
+    task are used, so h does not include the time of HTTP.
+    """
+    count = max(2, math.ceil(SINGLE_S / max(alone_s, 1e-4)))
+    began = time.monotonic()
+    with GilSampler(facts, SINGLE_EVERY) as sampler:
+        loads.run(replace(load, requests=count), "builtin")
+    reported = server_report.report_window(facts, load.url, began, time.monotonic(), with_each=True)
+    each = reported.get("each") or []
+    hold = sampler.during(sorted((start, end) for start, end in each))
+    if not each and hold.why == NO_SAMPLE:
+        hold = Utilisation(why=NOT_ALONE)
+    task_s, cpu_s, queued_s = (reported.get(f"task{key}_s") for key in ("", "_cpu", "_queued"))
+    blocked_s = None
+    if task_s is not None and cpu_s is not None and queued_s is not None:
+        blocked_s = round(gil.blocked_time(task_s, cpu_s, queued_s), 9)
+    return SingleRequest(hold, task_s, cpu_s, blocked_s)

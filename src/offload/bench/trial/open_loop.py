@@ -10,8 +10,7 @@ from offload.bench.records.record import Record, Trial
 from offload.bench.target import server
 from offload.bench.telemetry import idle_memory
 from offload.bench.trial import builder, load_phase, workload
-from offload.bench.trial.load_phase import LoadOutcome
-from offload.bench.trial.single_request import SingleRequest
+from offload.bench.trial.load_phase import LoadOutcome, SingleRequest
 from offload.bench.trial.trial import build_record, measure_baseline
 from offload.errors import UserError
 from offload.loads import Arrivals, Load, Window

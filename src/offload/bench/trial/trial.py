@@ -29,8 +29,7 @@ from offload.bench.trial import (
     server_report,
     workload,
 )
-from offload.bench.trial.load_phase import LoadOutcome
-from offload.bench.trial.single_request import SingleRequest
+from offload.bench.trial.load_phase import LoadOutcome, SingleRequest
 from offload.bench.trial.workload import (
     FIRST_REQUESTS,
     BadStatus,
