@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -10,9 +11,10 @@ from typing import Any
 from offload.bench.records.record import CaseFacts, Record, ServerFacts, Trial
 from offload.bench.target import server
 from offload.bench.telemetry.host import environment
-from offload.errors import UserError
+from offload.errors import StartError, UserError
 from offload.flags import Flag, Problem
-from offload.suites import Case
+from offload.registry import catalog
+from offload.suites import Case, _module
 from offload.upstream import Upstream
 
 PROTECTION = ("max_wait", "task_timeout", "max_connections")  # known with protect=yes
@@ -107,3 +109,27 @@ def with_ending(facts: ServerFacts, running: server.Server) -> tuple[ServerFacts
         gil["gil_enabled"] = True
     complete = replace(with_gil(facts, gil), life_cpu_s=round(running.cpu_s, 6))
     return complete, (left,) if running.left else ()
+
+
+WHOLE_CONTENT = 160  # characters; a longer content is replaced by its start and a hash
+
+
+def comparable_content(suite: str | None, body: bytes) -> str | None:
+    """Return the result of a suite's `extract(body)`; None if the suite does not define it.
+
+    Raise StartError if `extract` cannot read the body, for example an error with status 200.
+    """
+    if suite is None or suite not in catalog.suites():
+        return None
+    extract = getattr(_module.load(suite), "extract", None)
+    if extract is None:
+        return None
+    try:
+        text = str(extract(body))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        text = body[:WHOLE_CONTENT].decode(errors="replace")
+        raise StartError(f"the response cannot be read by suites/{suite}.py: {text}") from error
+    if len(text) <= WHOLE_CONTENT:
+        return text
+    digest = hashlib.sha256(text.encode(errors="replace")).hexdigest()[:16]
+    return f"{text[:WHOLE_CONTENT]}... {len(text)} characters, sha256 {digest}"

@@ -21,14 +21,7 @@ from offload.bench.records.record import (
 )
 from offload.bench.target import server
 from offload.bench.telemetry.host import environment
-from offload.bench.trial import (
-    builder,
-    flags,
-    load_phase,
-    response_content,
-    server_report,
-    workload,
-)
+from offload.bench.trial import builder, flags, load_phase, server_report, workload
 from offload.bench.trial.load_phase import LoadOutcome, SingleRequest
 from offload.bench.trial.workload import (
     FIRST_REQUESTS,
@@ -151,7 +144,7 @@ def measure_baseline(
         body_sha256=first.body_sha256,
         body_bytes=len(first.body),
         is_stable=is_stable(first, case),
-        content=response_content.comparable_content(trial.suite, first.body),
+        content=builder.comparable_content(trial.suite, first.body),
     )
     return found, baseline_flags
 
