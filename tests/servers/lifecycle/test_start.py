@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from offload.bench.target import handshake, server
+from offload.bench.target import server
 from offload.errors import StartError, UsageError, UserError
 from offload.registry import catalog, places
 from offload.suites import Case
@@ -41,7 +41,7 @@ def test_a_server_that_listens_without_a_message_is_reported_with_a_fix(
     )
     monkeypatch.setattr(catalog, "FOLDER", a_copy / "src" / "offload")
     monkeypatch.setattr(places, "CHECKOUT", a_copy)
-    monkeypatch.setattr(handshake, "READY", 5.0)
+    monkeypatch.setattr(server, "READY", 5.0)
     with pytest.raises(StartError, match=r"it listens but .*: call readiness\.announce"):
         server.start(Case("silent", "noop_sync"), {})
 

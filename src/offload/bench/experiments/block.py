@@ -25,7 +25,7 @@ from offload.bench.records.record import (
     ServerFacts,
     Trial,
 )
-from offload.bench.target import handshake, server
+from offload.bench.target import server
 from offload.bench.target.needed_upstream import needs_upstream
 from offload.bench.target.server import Server
 from offload.bench.telemetry import cpu_speed
@@ -188,7 +188,7 @@ def _start(
 
     Return the started servers, and the records of those that failed, by place.
     """
-    ready_s = handshake.READY + READY_PER_WORKER * sum(map(blocks.workers, cases.values()))
+    ready_s = server.READY + READY_PER_WORKER * sum(map(blocks.workers, cases.values()))
     launched: dict[int, StartedServer] = {}
     failed: dict[int, list[Record]] = {}
     for place, case in cases.items():

@@ -8,8 +8,8 @@ import sys
 import time
 from dataclasses import dataclass
 
-from offload.bench.target import calling_process, handshake, interpreters, packages
-from offload.bench.target.json_lines import read_lines
+from offload.bench.target import calling_process, interpreters, packages, server
+from offload.bench.target.server import read_lines
 from offload.errors import MachineError, StartError
 
 
@@ -65,5 +65,5 @@ def find(work: str, python: str | None = None, path: str | None = None) -> Impor
     if found is None:
         raise StartError(f"importing {work} ended the process", "start it by python")
     if "error" in found:
-        raise handshake.as_error(found)
+        raise server.as_error(found)
     return ImportedApplication(tuple(map(str, found["kinds"])), found["name"])

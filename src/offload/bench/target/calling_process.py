@@ -17,8 +17,8 @@ from typing import IO, Any
 
 import psutil
 
-from offload.bench.target import handshake, interpreters, packages, temporary_files
-from offload.bench.target.json_lines import read_lines
+from offload.bench.target import interpreters, packages, server
+from offload.bench.target.server import read_lines
 from offload.errors import MachineError, StartError, UserError, kind_of
 from offload.registry import catalog, places
 
@@ -70,7 +70,7 @@ class CallingProcess:
 
     def last_lines(self) -> list[str]:
         """Return the last lines of the process's stderr."""
-        return handshake.last_lines(self._log)
+        return server.last_lines(self._log)
 
     def kind_of_error(self) -> type[UserError]:
         """Return the kind of the error that the process reported, by its exit code."""
@@ -147,8 +147,8 @@ def _folder_and_log() -> Iterator[tuple[str, IO[bytes]]]:
         prefix = f"{PREFIX}{os.getpid()}-"
         folder = tempfile.TemporaryDirectory(prefix=prefix, ignore_cleanup_errors=True)
     except OSError as error:
-        raise temporary_files.write_error(error) from error
-    with folder, temporary_files.create() as log:
+        raise server.temporary_file_error(error) from error
+    with folder, server.create_temporary_file() as log:
         yield folder.name, log
 
 
@@ -170,7 +170,7 @@ def _ready(running: CallingProcess, seconds: float) -> dict[str, Any]:
         reported = [line for line in lines if line.startswith(ERROR)]  # a task may print others
         if reported:
             raise running.kind_of_error()(reported[-1].removeprefix(ERROR)) from None
-        printed = f"; its last line is {lines[-1][: handshake.LONGEST_LINE]!r}" if lines else ""
+        printed = f"; its last line is {lines[-1][: server.LONGEST_LINE]!r}" if lines else ""
         raise StartError(f"{error}{printed}", "import it in python to find the cause") from None
 
 

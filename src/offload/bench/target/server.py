@@ -1,27 +1,36 @@
-"""Start and stop the server under test, in its own process group."""
+"""Start a server in a process of its own, wait until it is ready, and stop it.
+
+A server reports JSON lines through a pipe: one when it is ready, and one when it ends.
+"""
 
 from __future__ import annotations
 
+import json
 import os
+import select
+import shlex
 import signal
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import IO
+from typing import IO, Any
 
 import psutil
 
 from offload import cores
-from offload.bench.target import handshake, interpreters, packages, temporary_files
-from offload.bench.target.json_lines import read_lines
-from offload.errors import MachineError, UsageError
-from offload.registry import bind_address, catalog
+from offload.bench.target import interpreters, packages
+from offload.errors import MachineError, StartError, UsageError, UserError, kind_of
+from offload.flags import CANNOT_LOAD
+from offload.registry import application, bind_address, catalog
 from offload.suites import Case
 
 SETTINGS_OF_ALL = ("allowed_hosts", "bind")  # settings that are no parameters of `serve`
+READY = 10.0  # s for a server and its workers to import the task
+REPORT = 2.0  # s after READY in which the server may still report its own error
 SHORT_DRAIN = 0.6  # s for a drain without waiting users; minimum time before a second signal
 DRAIN = 12.0  # s for a drain: the server's own limit is 10 s
 REAP = 1.0  # s for processes that the server left running, and after SIGKILL
@@ -92,7 +101,7 @@ def start(case: Case, environment: Mapping[str, str]) -> Server:
 
 
 def launch(
-    case: Case, environment: Mapping[str, str], ready_s: float = handshake.READY, port: int = 0
+    case: Case, environment: Mapping[str, str], ready_s: float = READY, port: int = 0
 ) -> Server:
     """Start a case's server with a timeout of `ready_s` for `await_ready`; do not wait.
 
@@ -109,9 +118,7 @@ def launch(
 def await_ready(server: Server, case: Case) -> None:
     """Wait until a server that was launched is ready; raise StartError or the server's error."""
     with server.log as log:
-        server.facts = handshake.read_ready_line(
-            server.process.pid, server.pipe, case, log, server.ready_s
-        )
+        server.facts = read_ready_line(server.process.pid, server.pipe, case, log, server.ready_s)
 
 
 def inherited_environment() -> dict[str, str]:
@@ -122,7 +129,7 @@ def inherited_environment() -> dict[str, str]:
 def _popen(
     argv: list[str], environment: Mapping[str, str], ready_s: float, folder: str | None
 ) -> Server:
-    log = temporary_files.create()  # closed when the server is ready, or stopped
+    log = create_temporary_file()  # closed when the server is ready, or stopped
     reading, writing = os.pipe()
     pipe_settings = {"SERVER_READY_FD": str(writing), "SERVER_DIES_WITH": str(os.getpid())}
     try:
@@ -215,3 +222,93 @@ def _reap(server: Server, timeout_s: float) -> bool:
             server.process.returncode = os.waitstatus_to_exitcode(status)
             until = min(until, time.monotonic() + REAP)
     return False
+
+
+LAST_BYTES = 1 << 16  # bytes of the end of a process's output that are read
+LONGEST_LINE = 1000  # characters of a printed line that an error quotes
+UNFINISHED = "it listens, but the start of the application, such as its lifespan, did not end"
+UNANNOUNCED = "it listens but did not report that it is ready: call readiness.announce(port)"
+
+
+def read_ready_line(
+    pid: int, pipe: int, case: Case, log: IO[bytes], ready_s: float
+) -> dict[str, object]:
+    """Wait for a server's ready line and return it; raise the server's own error or StartError."""
+    deadline = time.monotonic() + ready_s + REPORT
+    is_late = False
+    try:
+        for line in read_lines(pipe, deadline):
+            if "error" in line:
+                raise as_error(line)
+            return line
+    except TimeoutError:
+        is_late = True
+    except ValueError:
+        what = f"{case.name} wrote to the pipe of its server"
+        raise StartError(what, "let it write only to descriptors that it opened") from None
+    what = f"was not ready within {ready_s:.0f} s" if is_late else "ended before it was ready"
+    output = last_lines(log) or ["no output"]
+    why = output[-1][:LONGEST_LINE]
+    if is_late and _is_listening(pid):
+        why = UNFINISHED if application.is_application(case.task) else UNANNOUNCED
+    raise StartError(f"{case.name} {what} ({why})", f"try {shlex.join(['offload', *case.words])}")
+
+
+def last_lines(log: IO[bytes]) -> list[str]:
+    """Return the last lines of a process's output, up to LAST bytes of it."""
+    size = log.seek(0, os.SEEK_END)
+    log.seek(max(0, size - LAST_BYTES))
+    return log.read().decode(errors="replace").strip().splitlines()
+
+
+def as_error(line: dict[str, object]) -> UserError:
+    """Return the error that a server or a helper process reported as a JSON object."""
+    code = int(str(line["exit_code"]))
+    error = kind_of(code)(str(line["error"]), str(line.get("remedy", "")))
+    # With these exit codes a package or the task cannot be imported.
+    if code in (UsageError.exit_code, MachineError.exit_code):
+        error.kind = CANNOT_LOAD
+    return error
+
+
+def _is_listening(pid: int) -> bool:
+    """Whether a process or a descendant listens on a TCP port; False if that is unknown."""
+    with suppress(psutil.Error):
+        server = psutil.Process(pid)
+        family = [server, *server.children(recursive=True)]
+        found = (one.status for process in family for one in process.net_connections("tcp"))
+        return psutil.CONN_LISTEN in found
+    return False
+
+
+def read_lines(pipe: int, deadline: float) -> Iterator[dict[str, Any]]:
+    """Yield each line until all writers have closed the pipe; raise TimeoutError at `deadline`.
+
+    `deadline` is a time of time.monotonic(). An incomplete last line is ignored. Raise ValueError
+    for any other text: a user's code in the process may write to all of its descriptors.
+    """
+    pending = b""
+    while True:
+        if not select.select([pipe], [], [], max(0.0, deadline - time.monotonic()))[0]:
+            raise TimeoutError
+        if not (data := os.read(pipe, 1 << 16)):
+            return
+        *whole, pending = (pending + data).split(b"\n")
+        for line in whole:
+            if not isinstance(found := json.loads(line), dict):
+                raise ValueError(f"{line[:50]!r} is no JSON object")
+            yield found
+
+
+def create_temporary_file() -> IO[bytes]:
+    """Return a temporary file without a name; raise MachineError."""
+    try:
+        return tempfile.TemporaryFile()
+    except OSError as error:
+        raise temporary_file_error(error) from error
+
+
+def temporary_file_error(error: OSError) -> MachineError:
+    """Return the error to raise if a temporary file cannot be written."""
+    what = f"no temporary file can be written ({error.strerror})"
+    return MachineError(what, "free disk space, or set TMPDIR to a folder with free space")

@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import IO
 
 from offload import cores
-from offload.bench.target import temporary_files
+from offload.bench.target import server
 from offload.bench.telemetry.speed_work import SAMPLE
 
 STEPS = 600_000  # of a loop in Python: about 30 ms
@@ -72,7 +72,7 @@ class SpeedMeter:
         numbers = cores.numbers()
         with ExitStack() as stack:
             for cpu in numbers[:: -(-len(numbers) // MAX_CPUS) or 1]:
-                samples = stack.enter_context(temporary_files.create())
+                samples = stack.enter_context(server.create_temporary_file())
                 with suppress(OSError):  # this CPU has no samples, so the speed is unknown
                     process = _start(cpu, samples)
                     stack.callback(_end, process)
