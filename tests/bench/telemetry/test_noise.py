@@ -60,7 +60,7 @@ def test_noise_reports_cpu_that_other_processes_use() -> None:
     assert heard.others_cpu > 0.3
 
 
-NOISE = "from offload.bench.telemetry import noise; print(noise.measure().others_cpu)"
+NOISE = "from offload.bench.telemetry import host; print(host.measure_noise().others_cpu)"
 
 
 @pytest.mark.slow
