@@ -16,9 +16,13 @@ import pytest
 from rich.cells import cell_len
 
 from offload.bench.experiments.progress import progress_file
-from offload.bench.experiments.progress.case_rows import HEAD, CaseRow, CaseRows
-from offload.bench.experiments.progress.display import Progress
-from offload.bench.experiments.progress.table import ProgressTable
+from offload.bench.experiments.progress.display import (
+    HEAD,
+    CaseRow,
+    CaseRows,
+    Progress,
+    ProgressTable,
+)
 from offload.bench.records.record import LONG
 from offload.suites import Case
 from tests.bench.experiments.test_progress import CASES, PLAN, window

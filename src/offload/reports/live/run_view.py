@@ -15,8 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from offload import files
-from offload.bench.experiments.progress import case_rows, progress_file
-from offload.bench.experiments.progress.case_rows import CaseRows
+from offload.bench.experiments.progress import display, progress_file
+from offload.bench.experiments.progress.display import CaseRows
 from offload.bench.experiments.progress.progress_file import RunProgress
 from offload.bench.planning import plan_file, planned_records, time_budget
 from offload.bench.planning.plan import Plan
@@ -141,9 +141,9 @@ class RunView:
         return View(
             state,
             step,
-            case_rows.HEAD,
-            tuple((row.name, now or case_rows.UNKNOWN, *row.cells) for row, now in rows),
-            case_rows.NUMBERS,
+            display.HEAD,
+            tuple((row.name, now or display.UNKNOWN, *row.cells) for row, now in rows),
+            display.NUMBERS,
             tuple(n for n, now in enumerate(shown) if now),
             phase,
             phase_ends,

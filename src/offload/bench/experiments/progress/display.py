@@ -1,27 +1,37 @@
-"""Progress on stderr: a table of the rows so far on a terminal, else a plain line for each step."""
+"""Progress on stderr: a table of the rows so far on a terminal, else a plain line for each step.
+
+The table is drawn from texts that are ready: it costs little CPU. The live page has its rows, too.
+"""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from rich.console import Console
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console, ConsoleOptions
 from rich.live import Live
+from rich.segment import Segment
+from rich.style import Style
 from rich.text import Text
 
-from offload.bench.analysis import disturbance, latency_capacity
+from offload.bench.analysis import capacity, disturbance, latency_capacity, rate
 from offload.bench.analysis.comparison import rate_of
 from offload.bench.experiments.progress import progress_file
-from offload.bench.experiments.progress.case_rows import CaseRows
-from offload.bench.experiments.progress.table import ProgressTable
 from offload.bench.planning import round_times, schedule, time_budget
 from offload.bench.planning.plan import Plan
-from offload.bench.records.record import Record
-from offload.bench.records.run_records import by_round
+from offload.bench.records.record import LONG, Record
+from offload.bench.records.run_records import RunRecords, by_round
+from offload.suites import Case
+from offload.units import number, percent
+
+HEAD = ("Case", "Phase", "Rounds", "Rate per s (95 % interval)", "GIL held", "Loop lag p99")
+NUMBERS = (2, 4, 5)  # the columns that are aligned to the right
+UNKNOWN = "-"
 
 
 class Progress:
@@ -190,3 +200,136 @@ def expected_s(plan: Plan, rounds: int) -> float:
     """Estimate the duration of a new run in s if each block needs `rounds` rounds."""
     whole = rounds * sum(round_times.expected(plan, [])) + time_budget.long_runs_s(plan, [])
     return whole if plan.budget_s is None else min(whole, plan.budget_s)
+
+
+LONGEST_NAME, PHASE_WIDTH = 40, 5  # letters
+HEADER, ACTIVE = Style(bold=True), Style(bold=True, color="cyan")
+OTHER_LINES = 4  # of the terminal: the header, the range of rows, the last line, and the cursor
+
+
+class ProgressTable:
+    """The rows that fit on the terminal, those that are measured now among them, and a last line.
+
+    `phase_of` returns the phase of a row by its number, or an empty text.
+    """
+
+    def __init__(
+        self,
+        rows: Sequence[CaseRow],
+        phase_of: Callable[[int], str],
+        last_line: Callable[[], str],
+    ) -> None:
+        self._rows, self._phase_of, self._last_line = rows, phase_of, last_line
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
+        """Yield the lines, cut at the width of the terminal."""
+        for text, style in self.lines(console.size.height):
+            plain = "".join(letter if letter.isprintable() else "\ufffd" for letter in text)
+            yield Segment(set_cell_size(plain, min(cell_len(plain), options.max_width)), style)
+            yield Segment.line()
+
+    def lines(self, height: int) -> Iterator[tuple[str, Style | None]]:
+        """Yield each line with its style."""
+        rows = [*self._rows]  # another thread may add one
+        phases = [self._phase_of(number) for number in range(len(rows))]
+        shown = _shown_rows(phases, max(1, height - OTHER_LINES))
+        table = [(row.name, phases[n] or UNKNOWN, *row.cells) for n, row in enumerate(rows)]
+        table = table[shown.start : shown.stop]
+        widths = [
+            max(cell_len(cells[column]) for cells in (HEAD, *table)) for column in range(len(HEAD))
+        ]
+        widths[0], widths[1] = min(widths[0], LONGEST_NAME), max(widths[1], PHASE_WIDTH)
+        yield _table_line(HEAD, widths), HEADER
+        for n, cells in zip(shown, table, strict=True):
+            yield _table_line(cells, widths), ACTIVE if phases[n] else None
+        if len(shown) < len(rows):
+            yield f"rows {shown.start + 1} to {shown.stop} of {len(rows)}", None
+        yield self._last_line(), None
+
+
+def _shown_rows(phases: Sequence[str], room: int) -> range:
+    """Return the rows that fit: those that are measured now are among the first of them."""
+    first = next((number for number, phase in enumerate(phases) if phase), 0)
+    start = max(0, min(first - room // 4, len(phases) - room))
+    return range(start, min(len(phases), start + room))
+
+
+def _table_line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    parts = []
+    for column, (text, width) in enumerate(zip(cells, widths, strict=True)):
+        padding = " " * (width - cell_len(text))
+        parts.append(padding + text if column in NUMBERS else set_cell_size(text, max(width, 0)))
+    return "  ".join(parts)
+
+
+@dataclass
+class CaseRow:
+    """The records of a case so far, and its cells without the phase."""
+
+    name: str
+    records: list[Record] = field(default_factory=list)
+    cells: tuple[str, str, str, str] = ("0", UNKNOWN, UNKNOWN, UNKNOWN)
+
+    def add(self, record: Record) -> None:
+        """Add a record; `compute` shows it."""
+        self.records.append(record)
+
+    def compute(self) -> None:
+        """Compute the cells from all records."""
+        windows = RunRecords(self.records).windows()
+        rounds = {(record.trial.block, record.trial.round) for record in windows}
+        gil = capacity.median(self.records, lambda record: record.gil.hold.value)
+        lag = capacity.median(self.records, lambda record: record.tasks.loop_lag_p99_ms)
+        self.cells = (
+            str(len(rounds)),
+            _rate_cell(windows, self.records),
+            UNKNOWN if gil is None else percent(gil),
+            UNKNOWN if lag is None else f"{lag:.1f} ms",
+        )
+
+
+class CaseRows:
+    """The rows of the cases of a plan, and of others as their records come.
+
+    `version` changes with the cells. Only rows with new records are computed.
+    """
+
+    def __init__(self, cases: Sequence[Case]) -> None:
+        self.version = 0
+        self.rows = [CaseRow(case.name) for case in cases]
+        self._planned = len(cases)
+        self._places: dict[Hashable, int] = {}
+        for place, case in enumerate(cases):
+            self._places.setdefault(case.key, place)
+
+    def add(self, records: Sequence[Record]) -> None:
+        """Add records to their rows."""
+        changed = {self._place_of(record): record for record in records}
+        for record in records:
+            self.rows[self._place_of(record)].add(record)
+        for place in changed:
+            self.rows[place].compute()
+        self.version += bool(changed)
+
+    def _place_of(self, record: Record) -> int:
+        place = record.trial.place
+        if place is not None and 0 <= place < self._planned:
+            return place
+        if record.key not in self._places:
+            self._places[record.key] = len(self.rows)
+            self.rows.append(CaseRow(record.case.id))
+        return self._places[record.key]
+
+
+def _rate_cell(windows: Sequence[Record], records: Sequence[Record]) -> str:
+    """Return the rate with its interval, that of a long run alone, or why there is none."""
+    found = rate.of_windows(windows)
+    if found.value is not None:
+        if found.low is None or found.high is None:
+            return number(found.value)
+        return f"{number(found.value)} ({number(found.low)} to {number(found.high)})"
+    others = [record.result.rate for record in records if record.trial.kind == LONG or not windows]
+    if known := [value for value in others if value]:
+        return number(known[-1])
+    problems = [record.problem.text for record in records if record.problem is not None]
+    return problems[-1] if problems else "no rate"
