@@ -64,9 +64,9 @@ def check(load: Load, driver: str, sender: Sender = HERE) -> None:
 
     The hosts of `sender` are not connected. `load.processes` is the number on each of them.
     """
-    from offload.loads import _preflight
+    from offload.loads import _validation
 
-    _preflight.check(load, driver, sender)
+    _validation.check(load, driver, sender)
     if sender.hosts:
         from offload.loads.hosts import agreed_start
 
@@ -75,9 +75,9 @@ def check(load: Load, driver: str, sender: Sender = HERE) -> None:
 
 def version(driver: str) -> str | None:
     """Return a driver's version, None if unknown; raise MachineError if its tool is missing."""
-    from offload.loads import _preflight, _run
+    from offload.loads import _run, _validation
 
-    module = _preflight.check(Load("http://127.0.0.1/", 1, keep_alive=True), driver)
+    module = _validation.check(Load("http://127.0.0.1/", 1, keep_alive=True), driver)
     return _run.version(module)
 
 
@@ -88,9 +88,9 @@ def default_driver(published: str = "siege") -> str:
 
 def missing(driver: str) -> str | None:
     """Return a message with the install command if a driver's tool is missing, else None."""
-    from offload.loads import _preflight
+    from offload.loads import _validation
 
     module = importlib.import_module(f"offload.loads.{driver}")
-    if _preflight.is_installed(module):
+    if _validation.is_installed(module):
         return None
     return f"{driver} is not installed: {module.INSTALL}"

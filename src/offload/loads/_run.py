@@ -21,7 +21,7 @@ from offload.errors import MachineError
 from offload.flags import Flag
 from offload.loads import HERE, Command, Load, LoadResult, LoadRun, Sender, mask_query
 from offload.loads._figures import check_figures
-from offload.loads._preflight import check
+from offload.loads._validation import check
 from offload.registry import places
 
 GRACE = 5.0  # s after the end of the load and one timeout, when a tool is regarded as hung

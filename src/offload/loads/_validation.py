@@ -1,15 +1,81 @@
-"""Checks of a load: valid numbers, and a driver that supports them."""
+"""Checks before a load: its numbers, its driver, its target, and the limit of open files."""
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import math
 import re
+import resource
+import shutil
+import socket
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from urllib.parse import urlsplit
 
-from offload.errors import UsageError
-from offload.loads import Load, Message
+import psutil
+
+from offload.errors import MachineError, UsageError
+from offload.loads import HERE, Load, Message, Sender, mask_query
+from offload.registry import catalog
+from offload.registry.bind_address import is_loopback
+
+
+def check(load: Load, name: str, sender: Sender = HERE) -> ModuleType:
+    """Return the driver's module; raise UsageError or MachineError, each with a remedy."""
+    driver = importlib.import_module(f"offload.loads.{catalog.find_driver(name).name}")
+    _check_numbers(load)
+    _check_ability(load, driver, name)
+    if sender.hosts and name != "builtin":
+        raise UsageError(f"{name} cannot load from several hosts", "use driver=builtin")
+    if driver.MAX_USERS is not None and load.users > driver.MAX_USERS:
+        fix = "use fewer" if name == "builtin" else "use fewer, or driver=builtin"
+        limit = f"{name} supports at most {driver.MAX_USERS} users"
+        raise UsageError(f"users={load.users}: {limit}", fix)
+    if not is_installed(driver):
+        fix = f"{driver.INSTALL}, or use driver=builtin"
+        raise MachineError(f"{name} is not installed", fix)
+    if not sender.hosts:
+        raise_open_files_limit(load.users)
+    _check_target(load.url, sender.allow)
+    return driver
+
+
+def is_installed(driver: ModuleType) -> bool:
+    """Whether a driver's TOOL is on PATH and its PACKAGE can be imported, if it has them."""
+    package = getattr(driver, "PACKAGE", None)
+    has_tool = driver.TOOL is None or shutil.which(driver.TOOL) is not None
+    return has_tool and (package is None or importlib.util.find_spec(package) is not None)
+
+
+def _check_target(url: str, allow: Sequence[str]) -> None:
+    """Raise UsageError unless a URL's host is this machine, or one of the names in `allow`.
+
+    This machine is loopback, or one of its addresses.
+    """
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port or 80
+    except ValueError as error:
+        raise UsageError(f"url={mask_query(url)!r} is invalid: {error}") from None
+    if parts.scheme not in ("http", "https") or not host or any(c <= " " for c in url):
+        shown = mask_query(url).rpartition("@")[2]  # without user:password@, which has no // here
+        raise UsageError(f"url={shown!r} is not an http URL", "write http://127.0.0.1:8000/")
+    try:
+        addresses = {str(found[4][0]) for found in socket.getaddrinfo(host, port)}
+    except (OSError, UnicodeError):  # the latter for a name that IDNA cannot encode
+        raise UsageError(
+            f"url={mask_query(url)!r}: unknown host {host!r}", "check its name"
+        ) from None
+    own = {a.address for each in psutil.net_if_addrs().values() for a in each}
+    name = f"[{host}]" if ":" in host else host  # as in a URL
+    if name in allow or all(is_loopback(a) or a in own for a in addresses):
+        return
+    what = f"url={mask_query(url)!r} is not on this machine"
+    raise UsageError(what, f"if the machine is yours, add allow={name}")
+
 
 ARRIVALS = ("uniform", "poisson")
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")  # those with a response body
@@ -29,7 +95,7 @@ SET_BY_TOOL = {"connection", "content-length", "host", "transfer-encoding"}
 POSITIVE = ("rate", "users", "requests", "each", "timeout", "processes")
 
 
-def check_numbers(load: Load) -> None:
+def _check_numbers(load: Load) -> None:
     """Raise UsageError for a load that no driver can run."""
     settings = _settings(load)
     for name in (*NOT_NEGATIVE, *POSITIVE):
@@ -75,7 +141,7 @@ def _check_headers(message: Message) -> None:
         names.add(name.lower())
 
 
-def check_ability(load: Load, driver: ModuleType, name: str) -> None:
+def _check_ability(load: Load, driver: ModuleType, name: str) -> None:
     """Raise UsageError for a load that this driver cannot run.
 
     LACKS of a driver maps fields of a load or of its window, which must have their defaults, to the
@@ -101,3 +167,16 @@ def _settings(load: Load) -> dict[str, Any]:
     """Return the fields of a load, its message, its window and its arrivals by name."""
     rate = {} if load.arrivals is None else {"rate": load.arrivals.rate}
     return {**vars(load), **vars(load.message), **vars(load.window), **rate}
+
+
+SPARE_DESCRIPTORS = 64  # file descriptors of a load tool besides its users' connections
+
+
+def raise_open_files_limit(users: int) -> None:
+    """Raise the soft limit, which tools inherit; raise MachineError if the hard one is too low."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = users + SPARE_DESCRIPTORS
+    if hard != resource.RLIM_INFINITY and wanted > hard:
+        raise MachineError(f"users={users} need more than {hard} descriptors", "raise ulimit -n")
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

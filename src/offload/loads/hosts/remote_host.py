@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from offload import __version__
 from offload.errors import MachineError
-from offload.loads import Load, _descriptors
+from offload.loads import Load, _validation
 from offload.loads.engine.figures.samples import Samples
 from offload.loads.engine.shared_state import AgreedTimes
 from offload.loads.hosts import clock_offset, frames, transfer
@@ -78,7 +78,7 @@ class RemoteHost:
     def check_users(self, users: int) -> None:
         """Raise MachineError if the host allows fewer open files than its users need."""
         limit = self.facts.get("files")
-        if isinstance(limit, int) and users + _descriptors.SPARE > limit:
+        if isinstance(limit, int) and users + _validation.SPARE_DESCRIPTORS > limit:
             what = f"host {self.name}: {users} users need more than {limit} descriptors"
             raise MachineError(what, "raise ulimit -n there, or use more hosts")
 

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from time import monotonic
 
-from offload.loads import Load, _descriptors
+from offload.loads import Load, _validation
 from offload.loads.engine.connections.checked_connection import CheckedConnection, ExpectedBody
 from offload.loads.engine.connections.connection import Connection
 from offload.loads.engine.connections.target import Target, target
@@ -37,7 +37,7 @@ class Clients:
         self._max_failures = max(CONSECUTIVE_FAILURES, FAILURES_PER_USER * load.users)
         self._failing_since = 0.0
         self._completed = -1  # completed requests when the last request failed
-        _descriptors.raise_limit(load.users)
+        _validation.raise_open_files_limit(load.users)
 
     def start(self, now: float) -> None:
         """Send the first requests, in the running event loop; the load starts at `now`."""
