@@ -20,7 +20,7 @@ from offload import cores
 from offload.errors import MachineError
 from offload.flags import Flag
 from offload.loads import HERE, Command, Load, LoadResult, LoadRun, Sender, mask_query
-from offload.loads._figures import check_figures
+from offload.loads._result import check_figures
 from offload.loads._validation import check
 from offload.registry import places
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from offload.flags import Flag
 from offload.loads import Command, Figures, Load, LoadResult, Response
-from offload.loads._figures import COUNT, NUMBER
+from offload.loads._result import COUNT, NUMBER
 from offload.loads._validation import CLOSED_LOOP_ONLY
 from offload.loads.engine.connections.body import content_type
 from offload.loads.engine.figures.rates import quantum_of_count

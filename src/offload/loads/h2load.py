@@ -7,7 +7,7 @@ import re
 
 from offload.flags import Flag
 from offload.loads import Command, Figures, Load, LoadResult, Response, has_secret
-from offload.loads._figures import COUNT, NUMBER
+from offload.loads._result import COUNT, NUMBER
 from offload.loads.engine.figures.rates import quantum_of_count
 
 TOOL = "h2load"

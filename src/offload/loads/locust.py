@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from offload.flags import Flag
 from offload.loads import Command, Figures, Load, LoadResult, Response, request_target
-from offload.loads._figures import is_figure
+from offload.loads._result import is_figure
 from offload.loads._validation import CLOSED_LOOP_ONLY
 from offload.loads.engine.figures.rates import quantum_of_count
 from offload.registry import requirements

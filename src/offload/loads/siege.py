@@ -11,7 +11,7 @@ from typing import Any
 from offload.errors import UsageError
 from offload.flags import Flag
 from offload.loads import Command, Figures, Load, LoadResult, Message, Response, has_secret
-from offload.loads._figures import is_figure
+from offload.loads._result import is_figure
 from offload.loads._siege_config import config
 from offload.loads._validation import CLOSED_LOOP_ONLY
 from offload.loads.engine.connections.body import content_type

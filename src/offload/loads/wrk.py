@@ -17,7 +17,7 @@ from offload.loads import (
     has_secret,
     request_target,
 )
-from offload.loads._figures import COUNT, NUMBER
+from offload.loads._result import COUNT, NUMBER
 from offload.loads._validation import CLOSED_LOOP_ONLY
 from offload.loads.engine.figures.rates import quantum_of_count
 

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from offload.errors import MachineError, UsageError
 from offload.loads import HostRun, Load, LoadRun, Sender, mask_query
-from offload.loads._figures import check_figures
+from offload.loads._result import check_figures
 from offload.loads._validation import check as check_load
 from offload.loads.engine.phases import GRACE
 from offload.loads.engine.shared_state import AgreedTimes
