@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 
-from offload.loads._load import Arrivals, Command, Load, Window
+from offload.loads._load import HERE, Arrivals, Command, Load, Sender, Window
 from offload.loads._message import (
     BODY_MARK,
     MASK,
@@ -17,7 +17,6 @@ from offload.loads._message import (
     split_credentials,
 )
 from offload.loads._result import Figures, HostRun, LoadResult, LoadRun, Response
-from offload.loads._sender import HERE, Sender
 
 __all__ = [
     "BODY_MARK",

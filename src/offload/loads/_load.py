@@ -1,4 +1,4 @@
-"""A load, which is the input of every driver, and the command that a driver returns."""
+"""A load, which is the input of every driver: what is sent, from where, and a driver's command."""
 
 from __future__ import annotations
 
@@ -112,3 +112,19 @@ class Command:
     environment: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
     threads: int | None = None
+
+
+@dataclass(frozen=True)
+class Sender:
+    """The machines that send a load: `hosts` by SSH, or this machine if there are none.
+
+    On this machine the load tool uses only `cpus` (none: all). `allow` are names of other machines
+    to which the load may be sent: without them it may only be sent to this machine.
+    """
+
+    hosts: tuple[str, ...] = ()
+    cpus: tuple[int, ...] = ()
+    allow: tuple[str, ...] = ()
+
+
+HERE = Sender()
