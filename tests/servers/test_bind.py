@@ -10,7 +10,7 @@ import pytest
 
 from offload.bench.trial.workload import get
 from offload.errors import UsageError
-from offload.registry import bind_address
+from offload.registry import addresses
 from tests import ROOT
 from tests.commands import FAB, free_port, served
 from tests.installed import EVERY, PLAIN, one_of_each_kind
@@ -38,7 +38,7 @@ def test_a_server_listens_on_the_given_address_only(name: str, start: Any) -> No
 
 
 def test_all_addresses_are_served_for_loopback_names(start: Any) -> None:
-    running = start("loop", "noop_sync", bind=bind_address.ALL)
+    running = start("loop", "noop_sync", bind=addresses.ALL)
     assert running.url.startswith("http://127.0.0.1:")
     assert respond(running, None) == (200, b"ok")
     assert respond(running, "10.0.0.5")[0] == 421
@@ -62,7 +62,7 @@ def test_an_address_of_another_machine_is_one_line(name: str) -> None:
 def test_one_line_warns_of_an_address_that_others_can_reach() -> None:
     code, lines = wait_for_end(begin("loop", "noop_sync", "0", SERVER_BIND="x"))
     assert (code, len(lines)) == (2, 1)
-    words = [FAB, f"run_server:2,noop_sync,bind={bind_address.ALL},port={free_port()}"]
+    words = [FAB, f"run_server:2,noop_sync,bind={addresses.ALL},port={free_port()}"]
     with subprocess.Popen(words, cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
         try:
             warning, line = read_line(process.stderr), read_line(process.stderr)
@@ -78,8 +78,8 @@ def test_one_line_warns_of_an_address_that_others_can_reach() -> None:
 def test_only_ipv4_addresses_are_accepted() -> None:
     for text in ("", "localhost", "::1", "10.0.0.256", "1.2.3", "10.0.0.1:80"):
         with pytest.raises(UsageError, match="is not an IPv4 address"):
-            bind_address.parse(text)
-    assert bind_address.warning("127.0.0.2") is None
+            addresses.parse_bind(text)
+    assert addresses.exposure_warning("127.0.0.2") is None
 
 
 @pytest.mark.parametrize(
@@ -96,4 +96,4 @@ def test_only_ipv4_addresses_are_accepted() -> None:
     ],
 )
 def test_addresses_of_the_loopback_interface(address: str, is_loopback: bool) -> None:
-    assert bind_address.is_loopback(address) is is_loopback
+    assert addresses.is_loopback(address) is is_loopback

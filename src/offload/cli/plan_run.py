@@ -12,7 +12,7 @@ from offload import loads
 from offload.cli import live_page
 from offload.cli.program import Exit
 from offload.errors import RunError, UsageError, UserError
-from offload.registry import bind_address, catalog
+from offload.registry import addresses, catalog
 from offload.suites._claim import MEMORY
 
 if TYPE_CHECKING:
@@ -130,8 +130,8 @@ def check(plan: Plan) -> None:
 
 def _check_placements(plan: Plan) -> None:
     """Warn of servers that other machines can reach; raise MachineError if a host is missing."""
-    addresses = {str(case.settings["bind"]) for case in plan.cases if "bind" in case.settings}
-    for warning in map(bind_address.warning, sorted(addresses)):
+    bound_to = {str(case.settings["bind"]) for case in plan.cases if "bind" in case.settings}
+    for warning in map(addresses.exposure_warning, sorted(bound_to)):
         if warning is not None:
             print(warning, file=sys.stderr)
     if names := {case.placement.hosts for case in plan.cases if case.placement.hosts}:

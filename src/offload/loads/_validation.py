@@ -20,7 +20,7 @@ import psutil
 from offload.errors import MachineError, UsageError
 from offload.loads import HERE, Load, Message, Sender, mask_query
 from offload.registry import catalog
-from offload.registry.bind_address import is_loopback
+from offload.registry.addresses import is_loopback
 
 
 def check(load: Load, name: str, sender: Sender = HERE) -> ModuleType:

@@ -15,7 +15,7 @@ from cyclopts import Group, Parameter, Token
 
 from offload.errors import UsageError
 from offload.options import arguments
-from offload.registry import bind_address, setting_limits
+from offload.registry import addresses, setting_limits
 
 if TYPE_CHECKING:
     from offload.suites import Case, Request
@@ -72,7 +72,7 @@ def percent(minimum: float, maximum: float) -> Parse:
 
 def parse_bind(name: str, text: str) -> str:
     """Parse the address of bind=."""
-    return bind_address.parse(text)
+    return addresses.parse_bind(text)
 
 
 def cpu_count(name: str, text: str) -> int | None:

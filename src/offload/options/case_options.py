@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from offload.errors import UsageError
 from offload.options import arguments
-from offload.registry import application, bind_address, catalog, host_names
+from offload.registry import addresses, application, catalog
 
 if TYPE_CHECKING:
     from offload.suites import Case, Placement, Request
@@ -35,7 +35,7 @@ def work(app: str) -> str:
 
 def hosts_of(text: str) -> tuple[str, ...]:
     """Return the hosts of `from=a+user@b:2222`; raise UsageError."""
-    return host_names.parse_ssh_hosts("from", text)
+    return addresses.parse_ssh_hosts("from", text)
 
 
 def placement(hosts: str, pin: str, processes: int = 1) -> Placement:
@@ -58,8 +58,8 @@ def with_placement(one: Case, hosts: str, bind: str, pin: str = "") -> Case:
         raise UsageError(what, "add bind=ADDRESS, an address of this machine")
     settings = dict(one.settings)
     if bind:
-        settings["bind"] = bind_address.parse(bind)
-        if place.hosts and settings["bind"] == bind_address.ALL:
+        settings["bind"] = addresses.parse_bind(bind)
+        if place.hosts and settings["bind"] == addresses.ALL:
             raise UsageError(f"bind={bind} is not an address for from=", "name one address")
     return replace(one, settings=settings, placement=place)
 

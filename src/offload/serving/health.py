@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tornado.web import HTTPError
 
-from offload.registry.bind_address import is_loopback
+from offload.registry.addresses import is_loopback
 from offload.serving.applications import responses
 from offload.serving.lifecycle import log
 from offload.serving.lifecycle.stop_signal import stop

@@ -21,8 +21,8 @@ import sys
 from offload import prctl, resource_limits
 from offload.errors import MachineError, UsageError, UserError
 from offload.registry import (
+    addresses,
     application,
-    bind_address,
     catalog,
     places,
     protection,
@@ -93,7 +93,7 @@ def _serve(server: Entry, task: str, port: int) -> None:
     is_plain = bool(server.constants.get("PLAIN"))
     if host_check.configured() and is_plain:
         raise UsageError("a plain server does not check hosts", "leave allowed_hosts out")
-    if (address := bind_address.configured()) != bind_address.LOOPBACK:
+    if (address := addresses.configured_bind()) != addresses.LOOPBACK:
         if is_plain:
             raise UsageError("a plain server listens on 127.0.0.1", "leave bind out")
         probe.facts["bind"] = address

@@ -11,7 +11,7 @@ from offload import upstream
 from offload.bench.target import packages, running_servers, server
 from offload.bench.target.needed_upstream import needs_upstream
 from offload.errors import MachineError
-from offload.registry import bind_address
+from offload.registry import addresses
 from offload.suites import Case
 
 
@@ -21,7 +21,7 @@ def exec_server(case: Case, port: int) -> None:
     If the task needs the upstream, start the upstream first; it ends with the server.
     """
     argv, environment = server.command(case, port)
-    check_port(port, str(case.settings.get("bind", bind_address.LOOPBACK)))
+    check_port(port, str(case.settings.get("bind", addresses.LOOPBACK)))
     environment |= packages.environment_for(case, argv[0])
     if needs_upstream(case):
         held = upstream.hold()
@@ -36,7 +36,7 @@ def exec_server(case: Case, port: int) -> None:
         raise MachineError(what, "offload pythons lists those that do") from error
 
 
-def check_port(port: int, address: str = bind_address.LOOPBACK) -> None:
+def check_port(port: int, address: str = addresses.LOOPBACK) -> None:
     """Raise MachineError if a port of an address is in use, or if it is another machine's."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -48,5 +48,5 @@ def check_port(port: int, address: str = bind_address.LOOPBACK) -> None:
                 raise MachineError(f"port {port} is busy", fix) from error
             if error.errno == errno.EADDRNOTAVAIL:
                 what = f"bind={address} is no address of this machine"
-                raise MachineError(what, f"use one of its own, or {bind_address.ALL}") from error
+                raise MachineError(what, f"use one of its own, or {addresses.ALL}") from error
             raise MachineError(f"port {port}: {error.strerror}", "choose another port") from error

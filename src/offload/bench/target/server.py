@@ -25,7 +25,7 @@ from offload import cores
 from offload.bench.target import interpreters, packages
 from offload.errors import MachineError, StartError, UsageError, UserError, kind_of
 from offload.flags import CANNOT_LOAD
-from offload.registry import application, bind_address, catalog
+from offload.registry import addresses, application, catalog
 from offload.suites import Case
 
 SETTINGS_OF_ALL = ("allowed_hosts", "bind")  # settings that are no parameters of `serve`
@@ -59,7 +59,7 @@ class Server:
     @property
     def url(self) -> str:
         """The URL of its task."""
-        return bind_address.url(self.facts.get("bind"), self.facts["port"])
+        return addresses.server_url(self.facts.get("bind"), self.facts["port"])
 
 
 def command(case: Case, port: int) -> tuple[list[str], dict[str, str]]:

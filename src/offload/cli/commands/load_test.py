@@ -13,7 +13,7 @@ from offload import options
 from offload.cli.program import command
 from offload.errors import RunError, UsageError
 from offload.options import arguments, case_options
-from offload.registry import bind_address, catalog, host_names
+from offload.registry import addresses, catalog
 
 if TYPE_CHECKING:
     from offload.loads import Load, Sender
@@ -79,13 +79,15 @@ def run_load_test(
     if allow and not url:
         raise UsageError("allow= needs url=", "name the URL to load")
     place = case_options.placement(hosts.from_, pin, load.processes)
-    sender = replace(place.sender, allow=host_names.parse("allow", allow, "shop.test+10.0.0.5"))
+    sender = replace(
+        place.sender, allow=addresses.parse_names("allow", allow, "shop.test+10.0.0.5")
+    )
     needs_builtin = load.arrivals is not None or load.think or load.processes > 1 or place.hosts
     tool = catalog.find_driver(
         driver or ("builtin" if needs_builtin else loads.default_driver())
     ).name
     facts = {} if url else running_servers.find(port)
-    own = "" if url else bind_address.url(facts.get("bind"), facts["port"]).removesuffix("/")
+    own = "" if url else addresses.server_url(facts.get("bind"), facts["port"]).removesuffix("/")
     load = replace(load, url=url or f"{own}{sent.path}")
     loads.check(load, tool, sender)
     if place.hosts:

@@ -28,7 +28,7 @@ from offload.loads.hosts.agreed_start import Part
 from offload.loads.hosts.clock_offset import ClockOffset
 from offload.loads.hosts.merge import HostResult, merge
 from offload.loads.hosts.remote_host import LostHostError, RemoteHost
-from offload.registry.bind_address import is_loopback
+from offload.registry.addresses import is_loopback
 
 SPARE_S = 10.0  # until the first samples of a load arrive, in addition to its own time
 LONGEST_S = 3600.0  # of a load with a number of requests

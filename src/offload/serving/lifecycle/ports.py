@@ -8,7 +8,7 @@ import socket
 from collections.abc import Iterator
 
 from offload.errors import MachineError
-from offload.registry import bind_address
+from offload.registry import addresses
 
 
 @contextlib.contextmanager
@@ -18,7 +18,7 @@ def binding(port: int) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno == errno.EADDRNOTAVAIL:
-            fix = f"use one of its addresses, or {bind_address.ALL} for all"
+            fix = f"use one of its addresses, or {addresses.ALL} for all"
             raise MachineError(f"bind={address()} is no address of this machine", fix) from error
         fix = "stop what listens there, or choose another port with port="
         raise MachineError(f"port {port}: {error.strerror}", fix) from error
@@ -26,7 +26,7 @@ def binding(port: int) -> Iterator[None]:
 
 def address() -> str:
     """Return the address on which this server listens: that of `bind=`, or 127.0.0.1."""
-    return bind_address.configured()
+    return addresses.configured_bind()
 
 
 def check(port: int) -> None:

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from offload import files, resource_limits
 from offload.errors import StartError, StorageError, UserError
-from offload.registry import bind_address
+from offload.registry import addresses
 from offload.serving.lifecycle import log
 from offload.serving.lifecycle.stop_signal import exit_now
 from offload.serving.metrics import gil_state, loop_lag, probe
@@ -36,10 +36,10 @@ def announce(port: int) -> None:
             raise StorageError(f"{path}: {error.strerror}", fix) from error
     _send(probe.facts)
     if "SERVER_READY_FD" not in os.environ:
-        facts, address = probe.facts, bind_address.configured()
-        if (warning := bind_address.warning(address)) is not None:
+        facts, address = probe.facts, addresses.configured_bind()
+        if (warning := addresses.exposure_warning(address)) is not None:
             log.line(warning)
-        url = bind_address.url(address, port)
+        url = addresses.server_url(address, port)
         log.line(f"{facts['server']} serves {facts['task']} at {url} ({', '.join(_sizes(facts))})")
 
 

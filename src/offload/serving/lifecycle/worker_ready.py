@@ -19,7 +19,7 @@ from typing import NoReturn
 
 from offload import files, prctl
 from offload.errors import StartError, UserError, kind_of
-from offload.registry import bind_address
+from offload.registry import addresses
 from offload.serving.lifecycle import ports, readiness
 from offload.serving.lifecycle.stop_signal import temporary_folders
 from offload.serving.metrics import process_counts
@@ -153,7 +153,7 @@ def _count(folder: str) -> int:
 def _listens(port: int) -> bool:
     with (
         contextlib.suppress(OSError),
-        socket.create_connection((bind_address.reachable(ports.address()), port), readiness.LIMIT),
+        socket.create_connection((addresses.reachable(ports.address()), port), readiness.LIMIT),
     ):
         return True
     return False

@@ -17,18 +17,18 @@ import functools
 import os
 import re
 
-from offload.registry import bind_address, host_names
-from offload.registry.host_names import LONGEST
+from offload.registry import addresses
+from offload.registry.addresses import LONGEST_NAME
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 VARIABLE = "SERVER_ALLOWED_HOSTS"  # further names, separated by +
 
-_HOST = re.compile(rf"({host_names.PATTERN})(:[0-9]*)?", re.IGNORECASE)
+_HOST = re.compile(rf"({addresses.NAME_PATTERN})(:[0-9]*)?", re.IGNORECASE)
 
 
 def parse(text: str) -> frozenset[str]:
     """Return the names in `a+b`, in lower case; raise UsageError."""
-    return frozenset(host_names.parse("allowed_hosts", text, "shop.test+api.test"))
+    return frozenset(addresses.parse_names("allowed_hosts", text, "shop.test+api.test"))
 
 
 def configured() -> frozenset[str]:
@@ -41,7 +41,7 @@ def is_allowed(host: str | None) -> bool:
 
     It is None, or empty under granian, if the request has none.
     """
-    return not host or (len(host) <= LONGEST and _is_known(host))
+    return not host or (len(host) <= LONGEST_NAME and _is_known(host))
 
 
 @functools.lru_cache(64)
@@ -52,5 +52,5 @@ def _is_known(host: str) -> bool:
 
 def _own_address() -> frozenset[str]:
     """Return the address on which the server listens: DNS rebinding needs a name instead."""
-    address = bind_address.configured()
-    return frozenset() if address == bind_address.ALL else frozenset({address})
+    address = addresses.configured_bind()
+    return frozenset() if address == addresses.ALL else frozenset({address})

@@ -12,7 +12,7 @@ from typing import Any
 from distributed import Client
 
 from offload.errors import StartError, UsageError, UserError
-from offload.registry import host_names
+from offload.registry import addresses
 from offload.serving.lifecycle import readiness
 from offload.serving.metrics import probe, task_clock
 from offload.serving.pools import pool_workers
@@ -36,14 +36,14 @@ class Cluster:
         self._workers = workers
         self._scheduler = scheduler
         self._resize = resize
-        self._hosts = host_names.parse_ssh_hosts("ssh", ssh)
+        self._hosts = addresses.parse_ssh_hosts("ssh", ssh)
         if scheduler and ssh:
             raise UsageError("scheduler= and ssh= exclude each other", "use one of them")
         if workers < len(self._hosts):
             what = f"workers={workers}: fewer than {len(self._hosts)} hosts"
             raise UsageError(what, "use more workers, or fewer hosts")
         address = ADDRESS.fullmatch(scheduler)
-        if scheduler and (address is None or not host_names.is_port(address["port"])):
+        if scheduler and (address is None or not addresses.is_port(address["port"])):
             what = f"scheduler={scheduler[:60]!r} is not an address"
             raise UsageError(what, "write tcp://HOST:8786, or tls:// with keys in dask's settings")
         self._is_local = not scheduler and not ssh
