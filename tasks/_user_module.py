@@ -21,7 +21,7 @@ from typing import NoReturn
 
 from offload import resource_limits
 from offload.errors import UsageError, UserError
-from offload.registry import catalog, places, source
+from offload.registry import catalog, entries, places
 
 OURS = {"offload", "pipepool"}
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -48,7 +48,7 @@ def load(where: str) -> ModuleType:
         hint = f"use the file instead, path/to/{parts[-1]}.py:function"
         raise UsageError(f"{where!r} is this project's own {parts[0]!r}", hint)
     folder = places.task_folder()
-    file = source.module_file(where, [str(folder), *sys.path])
+    file = entries.module_file(where, [str(folder), *sys.path])
     try:
         with _LOADING, _search_first(folder), _as_program(where if file is None else str(file)):
             return importlib.import_module(where)
@@ -87,7 +87,7 @@ def _place(where: str, error: BaseException) -> str:
 
 
 def _file_of(where: str) -> Path | None:
-    return Path(where) if where.endswith(".py") else source.module_file(where, sys.path)
+    return Path(where) if where.endswith(".py") else entries.module_file(where, sys.path)
 
 
 def _place_of_null_byte(file: Path | None) -> str | None:
@@ -104,7 +104,7 @@ def _imported_file(line: str) -> Path | None:
     """Return the file of the first module that an import statement names."""
     words = line.replace(",", " ").split()
     is_import = len(words) > 1 and words[0] in ("import", "from")
-    return source.module_file(words[1], sys.path) if is_import else None
+    return entries.module_file(words[1], sys.path) if is_import else None
 
 
 def _file(path: Path) -> ModuleType:
@@ -132,7 +132,7 @@ def _file(path: Path) -> ModuleType:
 def _remedy(path: Path, error: BaseException) -> str:
     """Return what to do if the import of a file fails: a package's module needs its dotted name."""
     if isinstance(error, ImportError) and error.name is None:
-        nodes = ast.walk(source.parse(path))
+        nodes = ast.walk(entries.parse_file(path))
         if any(isinstance(node, ast.ImportFrom) and node.level for node in nodes):
             return f"name it as a part of its package, package.{path.stem}:function"
     return ""

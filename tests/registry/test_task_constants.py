@@ -11,7 +11,7 @@ import pytest
 from offload.bench.records.record import Record
 from offload.bench.target.needed_upstream import needs_upstream
 from offload.bench.trial import flags
-from offload.registry import catalog, source
+from offload.registry import catalog, entries
 from offload.suites import Case
 from tests.commands import free_port, served
 from tests.http_clients import get
@@ -85,11 +85,11 @@ def test_a_file_without_readable_constants_has_none(tmp_path: Path, text: str) -
 
 @pytest.mark.parametrize("name", ["no_such.module", "os.path.no", "sys", "a b", "", "..x", "math"])
 def test_a_module_without_a_python_file_is_none(name: str) -> None:
-    assert source.module_file(name, [str(Path(__file__).parent)]) is None
+    assert entries.module_file(name, [str(Path(__file__).parent)]) is None
 
 
 def test_a_package_itself_may_hold_the_function(own: Path) -> None:
-    assert source.module_file("shop", [str(own)]) == own / "shop" / "__init__.py"
+    assert entries.module_file("shop", [str(own)]) == own / "shop" / "__init__.py"
 
 
 def test_only_our_tasks_and_users_who_ask_for_it_have_their_responses_checked(

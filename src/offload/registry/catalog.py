@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from offload.errors import UsageError
-from offload.registry import application, entries, inputs, places, source
+from offload.registry import application, entries, inputs, places
 from offload.registry.entries import Entry
 
 FOLDER = places.PACKAGE  # contains servers/, tasks/, loads/ and suites/
@@ -143,17 +143,17 @@ def find_task(word: str, folder: str | None = None) -> Entry:
         path: Path | None = _user_file(where)
         word = f"{path}:{user_task['function']}"
     else:
-        path = source.module_file(where, folders)
-    constants = {} if path is None else source.readable_constants(path)
+        path = entries.module_file(where, folders)
+    constants = {} if path is None else entries.readable_constants(path)
     return Entry(word, path or Path(), "a user's own function", constants, {})
 
 
 def _check_module(word: str, folders: list[str]) -> None:
     """Raise UsageError if a word is the name of a module, or of its function after a dot."""
-    if path := source.module_file(word, folders):
+    if path := entries.module_file(word, folders):
         raise _without_function("module", word, path)
     where, _, function = word.rpartition(".")
-    if where and source.module_file(where, folders):
+    if where and entries.module_file(where, folders):
         raise UsageError(f"{word!r} does not name a function", f"write {where}:{function}")
 
 

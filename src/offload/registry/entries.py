@@ -1,19 +1,24 @@
-"""Entries of the registry, read from their files without importing them."""
+"""Entries of the registry, read from their files without importing them.
+
+Docstrings, constants and parameters are read from the syntax tree of a file.
+"""
 
 from __future__ import annotations
 
 import ast
 import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.machinery import PathFinder
 from pathlib import Path
 
-from offload.registry import places, source
+from offload.errors import UsageError
+from offload.registry import places, protection
+from offload.registry.places import display_path
 
 REQUIRED = {"servers": ("serve", "serve(task, port)"), "loads": ("command", "command(load)")}
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-
 
 HTTP_SERVERS = ("uvicorn", "gunicorn", "granian", "hypercorn")  # packages that serve HTTP
 
@@ -145,7 +150,7 @@ def _version(path: Path) -> tuple[Path, int, int]:
     """Return a path with the time of its last change, in ns, and its size."""
     try:
         status = path.stat()
-    except OSError:  # `source.parse` reports the error
+    except OSError:  # `parse_file` reports the error
         return path, 0, 0
     return path, status.st_mtime_ns, status.st_size
 
@@ -156,14 +161,14 @@ def _read_modules(
 ) -> dict[str, Entry]:
     found = {}
     for path, _, _ in versions:
-        tree = source.parse(path)
+        tree = parse_file(path)
         defined = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
         if function is not None and function not in defined:
             continue
-        settings = source.keywords(path, defined[function]) if function else {}
+        settings = read_settings(path, defined[function]) if function else {}
         module = ".".join(["offload", *path.relative_to(folder.parent).with_suffix("").parts])
-        constants = source.constants(tree)
-        found[path.stem] = Entry(path.stem, path, source.summary(tree), constants, settings, module)
+        constants = read_constants(tree)
+        found[path.stem] = Entry(path.stem, path, read_summary(tree), constants, settings, module)
     return found
 
 
@@ -179,14 +184,14 @@ def find_incomplete(folder: Path) -> dict[str, str]:
 
 def read_functions(path: Path) -> list[Entry]:
     """Return an entry for each public function of a task file, and for each alias of one."""
-    tree = source.parse(path)
-    constants = source.constants(tree)
+    tree = parse_file(path)
+    constants = read_constants(tree)
     found: dict[str, Entry] = {}
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name[0] != "_":
             is_coroutine = isinstance(node, ast.AsyncFunctionDef)
             found[node.name] = Entry(
-                node.name, path, source.summary(node), constants, {}, is_coroutine=is_coroutine
+                node.name, path, read_summary(node), constants, {}, is_coroutine=is_coroutine
             )
         elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Name):
             original = found.get(node.value.id)
@@ -195,3 +200,79 @@ def read_functions(path: Path) -> list[Entry]:
                     summary = f"Alias of {original.name}."
                     found[target.id] = replace(original, name=target.id, summary=summary)
     return list(found.values())
+
+
+def parse_file(path: Path) -> ast.Module:
+    """Parse a file; raise UsageError with the line number of a syntax error."""
+    try:
+        return _syntax(path.read_bytes(), str(path))
+    except (OSError, SyntaxError, ValueError) as error:
+        where = f"{display_path(path)}:{getattr(error, 'lineno', None) or 1}"
+        raise UsageError(f"{where} cannot be read ({error})", "fix or remove the file") from None
+
+
+@functools.lru_cache(maxsize=256)
+def _syntax(content: bytes, name: str) -> ast.Module:
+    """Parse a file's content; the result is cached for the same content."""
+    return ast.parse(content, filename=name)
+
+
+def read_summary(node: ast.Module | ast.FunctionDef | ast.AsyncFunctionDef) -> str:
+    """Return the first line of a docstring, or an empty string."""
+    return (ast.get_docstring(node) or "").partition("\n")[0]
+
+
+def read_constants(tree: ast.Module) -> dict[str, object]:
+    """Return the literal constants of a file; their names are upper case."""
+    found: dict[str, object] = {}
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            name = node.targets[0].id
+            if name.isupper():
+                try:
+                    found[name] = ast.literal_eval(node.value)
+                except (ValueError, TypeError):  # a computed constant is known only at run time
+                    continue
+    return found
+
+
+def readable_constants(path: Path) -> dict[str, object]:
+    """Return the literal constants of a user's file; none if this Python cannot parse it.
+
+    The server, which may be run by another Python, reports a syntax error.
+    """
+    try:
+        return read_constants(parse_file(path))
+    except UsageError:
+        return {}
+
+
+def module_file(name: str, folders: Sequence[str]) -> Path | None:
+    """Find the file of a dotted module in folders, without importing it or its packages.
+
+    Return None if it is missing or not a Python file.
+    """
+    found = None
+    for part in name.split("."):
+        found = PathFinder.find_spec(part, folders) if part.isidentifier() else None
+        if found is None:
+            return None
+        folders = list(found.submodule_search_locations or ())
+    origin = None if found is None or not found.has_location else found.origin
+    return Path(origin) if origin is not None and origin.endswith(".py") else None
+
+
+def read_settings(path: Path, node: ast.FunctionDef) -> dict[str, object]:
+    """Return a function's keyword-only parameters and their literal defaults; raise UsageError.
+
+    `**protection` represents the settings of the protection.
+    """
+    rest = node.args.kwarg
+    shared = protection.DEFAULTS if rest and rest.arg == protection.PARAMETER else {}
+    pairs = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
+    try:
+        own = {arg.arg: None if value is None else ast.literal_eval(value) for arg, value in pairs}
+    except (ValueError, TypeError):
+        where = f"{display_path(path)}:{node.lineno}"
+        raise UsageError(f"{where}: the default of a setting must be a literal") from None
+    return {**own, **shared}

@@ -16,7 +16,7 @@ from typing import Any
 
 from offload.bench.target import environments, interpreters, packages, server
 from offload.errors import StartError, UsageError
-from offload.registry import application, inputs, places, source
+from offload.registry import application, entries, inputs, places
 from offload.suites import Case, Origin
 
 VERSION = re.compile(r"[A-Za-z0-9][\w.-]*==[\w.+!]+", re.ASCII)
@@ -181,7 +181,7 @@ def _imported_from(case: Case) -> Path | None:
     if where.endswith(".py"):
         return Path(where).parent
     for folder in (str(places.task_folder(case.path)), *sys.path):
-        if source.module_file(where, [folder]) is not None:
+        if entries.module_file(where, [folder]) is not None:
             return Path(folder or ".").resolve()
     spec = importlib.util.find_spec(where.partition(".")[0])  # an editable package may have a hook
     is_package = spec is not None and bool(spec.submodule_search_locations)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from offload import files
 from offload.errors import UsageError, escape_hidden
-from offload.registry import catalog, inputs, places, source
+from offload.registry import catalog, entries, inputs, places
 
 WIDTH, LONGEST = 80, 2000  # columns and characters of the source of arguments
 ALIAS = "work"  # name of the function in a program that uses its own name for something else
@@ -63,7 +63,7 @@ def find(task: str, is_coroutine: bool, path: str | None) -> Function:
         module, folder = file.stem, file.parent
     else:
         module, task_folder = where, places.task_folder(path)
-        folder = task_folder if source.module_file(where, [str(task_folder)]) else None
+        folder = task_folder if entries.module_file(where, [str(task_folder)]) else None
     found = Function(task, module, name, is_coroutine, _is_plain(file, name), folder)
     return found if given is None else replace(found, arguments=arguments(given))
 
@@ -121,7 +121,7 @@ def _is_plain(file: Path, name: str) -> bool:
     if file.suffix != ".py" or not file.is_file():
         return False
     try:
-        body = source.parse(file).body
+        body = entries.parse_file(file).body
     except UsageError:
         return False
     defined = [
