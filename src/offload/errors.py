@@ -12,6 +12,8 @@ HIDDEN = re.compile(
     "\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
+# Control characters, single surrogates, and characters that are invalid in XML.
+UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\ud800-\udfff\ufffe\uffff]")
 
 
 def escape_hidden(text: str) -> str:
@@ -21,6 +23,11 @@ def escape_hidden(text: str) -> str:
     'a\\u202eb'
     """
     return HIDDEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def printable(text: str) -> str:
+    """Replace characters that are invalid in documents; escape those that a reader cannot see."""
+    return UNPRINTABLE.sub("\ufffd", escape_hidden(text))
 
 
 LONGEST = 2000  # characters of a part of a message

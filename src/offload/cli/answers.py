@@ -36,7 +36,7 @@ def print_answer(plan: Plan, folder: Path, records: Sequence[Record], format: st
 
 def _print_study(study: Study[Any, Any], run: Run, format: str) -> None:  # noqa: A002
     from offload.documents import text
-    from offload.reports.printable import printable
+    from offload.errors import printable
 
     study.complete(run, output.print_progress)
     write_report(run.folder)

@@ -186,8 +186,8 @@ def show_results(records: Sequence[Record], format: str) -> None:  # noqa: A002
 
 def _print_tables(records: Sequence[Record]) -> None:
     from offload.bench.records import journal
+    from offload.errors import printable
     from offload.reports import results_txt
-    from offload.reports.printable import printable
 
     print(printable(results_txt.tables(records)))
     path = journal.RESULTS / records[-1].trial.run / "results.txt"

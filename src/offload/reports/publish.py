@@ -7,7 +7,7 @@ from pathlib import Path
 
 from offload.bench.records import journal
 from offload.bench.records.record import Record
-from offload.reports.printable import printable
+from offload.errors import printable
 from offload.reports.results_txt import results_txt
 
 

@@ -6,7 +6,7 @@ import functools
 import json
 
 from offload.bench.records.record import Record
-from offload.reports.printable import printable
+from offload.errors import printable
 from tests.records import changed
 from tests.reports.html.pages import parsed, rendered, tables, words, written
 from tests.reports.test_tables import PROCESSES, RECORD, windows

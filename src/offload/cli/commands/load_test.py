@@ -125,8 +125,8 @@ def _measure(
     from offload.bench.experiments import ad_hoc_load
     from offload.bench.experiments.progress import display
     from offload.bench.records import journal
+    from offload.errors import printable
     from offload.reports import json_rows, publish, results_txt
-    from offload.reports.printable import printable
 
     folder = journal.lasting_run()
     amount = f"{load.seconds:g} s" if load.seconds else f"{load.requests} requests"

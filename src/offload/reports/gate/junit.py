@@ -8,8 +8,8 @@ from offload.bench.analysis.gate import FAILS
 from offload.bench.experiments.gate import GatedCase, GateResult
 from offload.bench.records.record import Record
 from offload.bench.stats.non_inferiority import LOSS, NO_LOSS
+from offload.errors import printable
 from offload.reports.gate import sentences
-from offload.reports.printable import printable
 
 SUITE = "offload.gate"
 DECLARATION = '<?xml version="1.0" encoding="UTF-8"?>'

@@ -13,14 +13,13 @@ import jinja2
 from markupsafe import Markup
 
 from offload import __version__
-from offload.errors import RunError
+from offload.errors import RunError, printable
 from offload.registry import places
 from offload.reports.html import answer, document, figures, several_runs, single_run
 from offload.reports.html.answer import Answer
 from offload.reports.html.parts import Panel, Section
 from offload.reports.html.run import MeasuredRun
 from offload.reports.pictures import drawing
-from offload.reports.printable import printable
 
 LIMIT = 400_000  # bytes of a report
 BREAKS = re.compile(r"(?<=[,_/])(?=\w)")

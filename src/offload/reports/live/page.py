@@ -9,7 +9,7 @@ from pathlib import Path
 import jinja2
 from markupsafe import Markup
 
-from offload.reports.printable import printable
+from offload.errors import printable
 
 FOLDER = Path(__file__).parent / "page"
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Protocol
 
-from offload.reports.printable import printable
+from offload.errors import printable
 
 RUNNING, ENDED, BROKEN = "running", "ended", "broken"  # the states
 LONGEST = 400  # letters of a cell

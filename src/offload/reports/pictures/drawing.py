@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
+from offload.errors import printable
 from offload.reports.pictures import shapes
 from offload.reports.pictures.style import FONT
-from offload.reports.printable import printable
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
+from offload.errors import printable
 from offload.reports.pictures.style import GREY, SMALL
-from offload.reports.printable import printable
 
 SVG = "http://www.w3.org/2000/svg"
 LETTER = 6.6  # px: the mean width of a letter of SMALL
