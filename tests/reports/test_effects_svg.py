@@ -15,7 +15,7 @@ from offload.bench.stats.paired_test import Verdict
 from offload.errors import StorageError
 from offload.reports.gil import effects, effects_svg
 from offload.reports.gil.effects import Effect
-from offload.reports.pictures import bands, style
+from offload.reports.pictures import bands, drawing
 from offload.reports.rows import rows
 from tests import ROOT
 from tests.commands import fab_here
@@ -91,7 +91,7 @@ def test_dots_are_on_the_side_of_what_is_faster() -> None:
     [slower] = dots(effects_svg.svg(swapped))
     assert float(faster.attrib["cx"]) > float(slower.attrib["cx"])
     colours = faster.attrib["fill"], slower.attrib["fill"]
-    assert colours == (style.BLUE, style.ORANGE)
+    assert colours == (drawing.BLUE, drawing.ORANGE)
 
 
 def test_a_ratio_without_an_interval_or_beyond_the_axis_is_drawn_within_it() -> None:

@@ -13,7 +13,7 @@ from offload.errors import StorageError, UsageError, UserError
 def find(names: Sequence[str]) -> list[Path]:
     """Return the folders of runs by their names; an empty name is the newest. Raise UserError."""
     from offload.bench.records import journal
-    from offload.reports.pictures.style import PALETTE
+    from offload.reports.pictures.drawing import PALETTE
 
     found = [journal.named(name) if name else journal.newest() for name in names]
     for number, folder in enumerate(found):

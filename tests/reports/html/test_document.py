@@ -5,7 +5,7 @@ from __future__ import annotations
 from offload.cli import answers
 from offload.documents import Document
 from offload.reports.html import document, page, run
-from offload.reports.pictures import curves, shapes, style
+from offload.reports.pictures import curves, drawing
 from tests import ROOT
 
 EXAMPLE = ROOT / "results" / "example-advise"
@@ -33,18 +33,18 @@ def test_names_of_points_cover_no_name_and_no_point() -> None:
     shown = {spot.name for spot in chart.spots}
     names = [
         (float(each.attrib["x"]), float(each.attrib["y"]), each.text or "")
-        for each in picture.svg.iter(shapes.tag_of("text"))
+        for each in picture.svg.iter(drawing.tag_of("text"))
         if each.text in shown
     ]
     assert len(names) == len(chart.spots)
     for x, y, text in names:
-        assert x >= curves.LEFT and x + shapes.LETTER * len(text) <= curves.WIDTH
+        assert x >= curves.LEFT and x + drawing.LETTER * len(text) <= curves.WIDTH
         covered = [
             other
             for left, base, other in names
             if other != text
-            and abs(base - y) < style.SMALL
-            and left < x + shapes.LETTER * len(text)
-            and x < left + shapes.LETTER * len(other)
+            and abs(base - y) < drawing.SMALL
+            and left < x + drawing.LETTER * len(text)
+            and x < left + drawing.LETTER * len(other)
         ]
         assert covered == []

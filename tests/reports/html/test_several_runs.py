@@ -10,7 +10,7 @@ from offload.bench.records import journal
 from offload.bench.records.record import TEST
 from offload.reports import results_json
 from offload.reports.gil import effects_svg
-from offload.reports.pictures.style import PALETTE
+from offload.reports.pictures.drawing import PALETTE
 from tests.commands import fab_here
 from tests.records import changed
 from tests.reports.html.pages import (

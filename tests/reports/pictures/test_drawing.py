@@ -8,7 +8,7 @@ from xml.etree.ElementTree import Element
 
 import pytest
 
-from offload.reports.pictures import axis, bands, curves, drawing, style
+from offload.reports.pictures import axis, bands, curves, drawing
 from offload.reports.pictures.bands import Band, Bands, Key, Line, Mark
 from offload.reports.pictures.curves import Curve, Plane, Point
 from offload.reports.pictures.drawing import Picture
@@ -72,7 +72,7 @@ def test_a_picture_names_no_class_style_or_font_and_all_its_colours_are_known() 
     [text] = drawing.inline([picture(1.0, 5.0)])
     assert not re.search(r" (class|style|font-family|aria-(?!labelledby)[a-z]+)=", text)
     colours = {*re.findall(r'(?:fill|stroke)="([^"]+)"', text)}
-    assert colours <= {*style.PALETTE, "none"}
+    assert colours <= {*drawing.PALETTE, "none"}
 
 
 def test_a_label_is_text_whatever_it_contains() -> None:
@@ -84,7 +84,7 @@ def test_a_label_is_text_whatever_it_contains() -> None:
 def test_the_legend_and_several_values_of_a_case_are_drawn() -> None:
     keys = [
         Key(f"run {n}", *look)
-        for n, look in enumerate(zip(style.SHAPES, style.PALETTE, strict=True))
+        for n, look in enumerate(zip(drawing.SHAPES, drawing.PALETTE, strict=True))
     ]
     lines = tuple(
         Line((Mark(1.0 + n, f"value {n}", key.shape, key.colour),), f"{n}")
@@ -104,7 +104,7 @@ def test_a_curve_has_its_points_its_model_and_its_rule() -> None:
         "requests/s",
     )
     points = [Point(n, 10.0 * n, f"{n} workers", 9.0 * n, 11.0 * n) for n in (1, 2, 4)]
-    model = Curve("knee", ((1.0, 10.0), (4.0, 40.0), (16.0, 40.0)), style.ORANGE)
+    model = Curve("knee", ((1.0, 10.0), (4.0, 40.0), (16.0, 40.0)), drawing.ORANGE)
     root = drawn(Picture(curves.svg(plane, points, [model], at=4.0), "t", "d"))
     assert titles(root) == ["1 workers", "2 workers", "4 workers"]
     circles = [(float(e.attrib["cx"]), float(e.attrib["cy"])) for e in root.iter(f"{SVG}circle")]

@@ -12,8 +12,7 @@ from offload.reports.gil.effects import Effect
 from offload.reports.pictures import axis, bands, drawing
 from offload.reports.pictures.axis import Axis
 from offload.reports.pictures.bands import Band, Bands, Ends, Layout, Line, Mark
-from offload.reports.pictures.drawing import Picture
-from offload.reports.pictures.style import BLUE, GREY, ORANGE
+from offload.reports.pictures.drawing import BLUE, GREY, ORANGE, Picture
 from offload.reports.tables import measurement
 
 COLOURS = {paired_test.FASTER: BLUE, paired_test.SLOWER: ORANGE}

@@ -26,9 +26,7 @@ from offload.reports.pictures.bands import (
     Line,
     Mark,
 )
-from offload.reports.pictures.drawing import Picture
-from offload.reports.pictures.shapes import STROKE
-from offload.reports.pictures.style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED
+from offload.reports.pictures.drawing import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, STROKE, Picture
 from offload.reports.rows import Row
 from offload.reports.tables import formats, labels
 from offload.units import seconds

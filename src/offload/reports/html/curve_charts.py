@@ -9,8 +9,7 @@ from datetime import datetime
 from offload.bench.records.record import WINDOW, Record
 from offload.reports.pictures import axis, curves
 from offload.reports.pictures.curves import Curve, Plane
-from offload.reports.pictures.drawing import Picture
-from offload.reports.pictures.style import BLUE, ORANGE
+from offload.reports.pictures.drawing import BLUE, ORANGE, Picture
 from offload.reports.tables import formats
 
 MOST_PLACES = 240  # points of a curve over time

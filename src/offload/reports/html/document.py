@@ -8,8 +8,7 @@ from offload.documents import Chart, Document
 from offload.reports.html.parts import Panel, Section, number, table, text
 from offload.reports.pictures import axis, curves
 from offload.reports.pictures.curves import Curve, Plane, Point
-from offload.reports.pictures.drawing import Picture
-from offload.reports.pictures.style import BLUE, PALETTE
+from offload.reports.pictures.drawing import BLUE, PALETTE, Picture
 
 
 def sections(found: Document, command: str | None) -> list[Section]:

@@ -17,8 +17,7 @@ from offload.reports.html.run import MeasuredRun
 from offload.reports.pictures import axis, bands
 from offload.reports.pictures.axis import Axis
 from offload.reports.pictures.bands import Band, Bands, Key, Line, Mark
-from offload.reports.pictures.drawing import Picture
-from offload.reports.pictures.style import PALETTE, SHAPES
+from offload.reports.pictures.drawing import PALETTE, SHAPES, Picture
 from offload.reports.rows import Row
 from offload.reports.tables import formats, labels
 from offload.units import percent

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from offload.reports.pictures.shapes import LETTER
+from offload.reports.pictures.drawing import LETTER
 
 STEPS = (1, 2, 5)  # a tick is one of these times a power of ten
 SMALLEST = 1e-9  # smallest span, as a share of its ends; a smaller one counts as 0

@@ -6,10 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
-from offload.reports.pictures import shapes
+from offload.reports.pictures import drawing
 from offload.reports.pictures.axis import Axis
-from offload.reports.pictures.shapes import LETTER
-from offload.reports.pictures.style import BLUE, SHAPES, SMALL, TEXT
+from offload.reports.pictures.drawing import BLUE, LETTER, SHAPES, SMALL, TEXT
 
 CIRCLE, DIAMOND = SHAPES[0], SHAPES[1]
 ROW = 20  # px: the height of a row of the legend
@@ -144,9 +143,9 @@ class Bands:
             *self._tick_labels(height),
         ]
         feet = enumerate(self.feet, start=1)
-        found += [shapes.text(0, height + FOOT + FOOT_LINE * n, words) for n, words in feet]
+        found += [drawing.text(0, height + FOOT + FOOT_LINE * n, words) for n, words in feet]
         more = FOOT_LINE * len(self.feet) + 6 if self.feet else 0
-        return shapes.svg(self.layout.width, height + FOOT + more, found)
+        return drawing.svg(self.layout.width, height + FOOT + more, found)
 
     @property
     def _top(self) -> int:
@@ -185,7 +184,7 @@ class Bands:
         for x, label in self.axis.labelled(*self.layout.plot):
             half = LETTER * len(label) / 2
             at = min(max(x, half), width - half)  # inside of the picture
-            yield shapes.text(at, height + 18, label, anchor="middle")
+            yield drawing.text(at, height + 18, label, anchor="middle")
 
     def _ends(self, top: int) -> Iterator[Element]:
         if self.ends is None or self.reference is None:
@@ -207,63 +206,63 @@ class Bands:
             (left, self.ends.below, below),
             (right, self.ends.above, above),
         ):
-            yield shapes.text(x, y, words, size=TEXT, colour=colour, anchor=anchor)
+            yield drawing.text(x, y, words, size=TEXT, colour=colour, anchor=anchor)
 
     def _rules(self, top: int, height: int) -> Iterator[Element]:
         """Yield a faint vertical line at each tick, and a clear one at the reference."""
         for tick in self.axis.ticks:
             x = self._x(tick)
-            yield shapes.line((x, top), (x, height), opacity=0.3)
+            yield drawing.line((x, top), (x, height), opacity=0.3)
         if self.reference is not None:
             x = self._x(self.reference)
-            yield shapes.line((x, top), (x, height), width=2.0)
+            yield drawing.line((x, top), (x, height), width=2.0)
 
     def _intervals(self, placed: Sequence[tuple[int, Band]]) -> Iterator[Element]:
         for _, y, line in self._lines(placed):
             if line.low is not None and line.high is not None:
                 ends = (self._x(line.low), y), (self._x(line.high), y)
-                yield shapes.line(*ends, line.marks[0].colour, 4.0)
+                yield drawing.line(*ends, line.marks[0].colour, 4.0)
 
     def _marks(self, placed: Sequence[tuple[int, Band]]) -> Iterator[Element]:
         for _, y, line in self._lines(placed):
             for each in line.marks:
-                yield shapes.mark(self._x(each.value), y, each.shape, each.colour, each.title)
+                yield drawing.mark(self._x(each.value), y, each.shape, each.colour, each.title)
 
     def _legend(self, top: float) -> Iterator[Element]:
         """Yield the mark and the words of each entry of the legend."""
         for number, row in enumerate(_rows(self.keys, self.layout.width)):
             y = top + ROW * number
             for x, key in row:
-                yield shapes.mark(x, y, key.shape, key.colour)
-                yield shapes.text(x + 12, y + 4, key.words)
+                yield drawing.mark(x, y, key.shape, key.colour)
+                yield drawing.text(x + 12, y + 4, key.words)
 
     def _head_texts(self) -> Iterator[Element]:
         for number, words in enumerate(self.heads):
             is_first = number == 0
             size = 17 if is_first else SMALL
-            yield shapes.text(0, 20 + FOOT_LINE * number, words, size=size, is_bold=is_first)
+            yield drawing.text(0, 20 + FOOT_LINE * number, words, size=size, is_bold=is_first)
 
     def _labels(self, placed: Sequence[tuple[int, Band]]) -> Iterator[Element]:
         layout = self.layout
         for top, band in placed:
             is_heading = not band.lines
             y, is_bold = top + layout.label + (6 if is_heading else 0), is_heading or layout.is_bold
-            yield shapes.text(0, y, band.label, size=layout.size, is_bold=is_bold)
+            yield drawing.text(0, y, band.label, size=layout.size, is_bold=is_bold)
             if band.detail:
-                yield shapes.text(0, top + layout.detail, band.detail)
+                yield drawing.text(0, top + layout.detail, band.detail)
 
     def _figures(self, placed: Sequence[tuple[int, Band]]) -> Iterator[Element]:
         layout = self.layout
         for top, y, line in self._lines(placed):
             if layout.figure is None:
                 at = (layout.width, top + layout.label)
-                yield shapes.text(*at, line.text, size=layout.size, anchor="end")
+                yield drawing.text(*at, line.text, size=layout.size, anchor="end")
             elif layout.is_bold:
                 look = {"size": layout.size, "colour": line.marks[0].colour, "is_bold": True}
-                yield shapes.text(layout.figure, y + 5, line.figure, **look)  # type: ignore[arg-type]
-                yield shapes.text(layout.figure + 60, y + 5, line.detail)
+                yield drawing.text(layout.figure, y + 5, line.figure, **look)  # type: ignore[arg-type]
+                yield drawing.text(layout.figure + 60, y + 5, line.detail)
             else:
-                yield shapes.text(layout.figure, y + 4, line.text)
+                yield drawing.text(layout.figure, y + 4, line.text)
 
 
 def _rows(keys: Sequence[Key], width: int) -> list[list[tuple[float, Key]]]:

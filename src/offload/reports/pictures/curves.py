@@ -6,10 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
-from offload.reports.pictures import shapes
+from offload.reports.pictures import drawing
 from offload.reports.pictures.axis import Axis
-from offload.reports.pictures.shapes import LETTER
-from offload.reports.pictures.style import BLUE, GREY, SHAPES, SMALL
+from offload.reports.pictures.drawing import BLUE, GREY, LETTER, SHAPES, SMALL
 
 WIDTH, HEIGHT = 400, 240  # px
 LEFT, RIGHT, TOP = 58, 12, 26  # px beside and above the plot
@@ -63,32 +62,32 @@ def svg(
     found = [*_axes(plane)]
     if at is not None:
         x, _ = plane.place(at, plane.y.low)
-        found.append(shapes.line((x, TOP), (x, HEIGHT), width=2.0))
+        found.append(drawing.line((x, TOP), (x, HEIGHT), width=2.0))
     found += [
-        shapes.path([plane.place(*place) for place in curve.places], curve.colour)
+        drawing.path([plane.place(*place) for place in curve.places], curve.colour)
         for curve in curves
     ]
     for point in points:
         if point.low is not None and point.high is not None:
             ends = plane.place(point.x, point.low), plane.place(point.x, point.high)
-            found.append(shapes.line(*ends, point.colour, 4.0))
+            found.append(drawing.line(*ends, point.colour, 4.0))
     found += [
-        shapes.mark(*plane.place(point.x, point.y), SHAPES[0], point.colour, point.title)
+        drawing.mark(*plane.place(point.x, point.y), SHAPES[0], point.colour, point.title)
         for point in points
     ]
     found += [*_names(plane, points), *_titles(plane, curves)]
-    return shapes.svg(WIDTH, HEIGHT + FOOT, found)
+    return drawing.svg(WIDTH, HEIGHT + FOOT, found)
 
 
 def _axes(plane: Plane) -> Iterator[Element]:
     right = WIDTH - RIGHT
     for y, _ in plane.y.labelled(HEIGHT, TOP):
-        yield shapes.line((LEFT, y), (right, y), opacity=0.3)
+        yield drawing.line((LEFT, y), (right, y), opacity=0.3)
     for y, label in plane.y.labelled(HEIGHT, TOP):
-        yield shapes.text(LEFT - 6, y + 4, label, anchor="end")
+        yield drawing.text(LEFT - 6, y + 4, label, anchor="end")
     for x, label in plane.x.labelled(LEFT, right):
-        yield shapes.text(x, HEIGHT + 18, label, anchor="middle")
-    yield shapes.text((LEFT + right) / 2, HEIGHT + 36, plane.x_title, anchor="middle")
+        yield drawing.text(x, HEIGHT + 18, label, anchor="middle")
+    yield drawing.text((LEFT + right) / 2, HEIGHT + 36, plane.x_title, anchor="middle")
 
 
 def _names(plane: Plane, points: Sequence[Point]) -> Iterator[Element]:
@@ -104,7 +103,7 @@ def _names(plane: Plane, points: Sequence[Point]) -> Iterator[Element]:
         sides = [(left, y + dy) for dy in (4, -14, 22, -28, 36) for left in ends]
         left, base = next((side for side in sides if _is_free(side, width, taken)), sides[0])
         taken.append((left, base, width))
-        yield shapes.text(left, base, point.name)
+        yield drawing.text(left, base, point.name)
 
 
 def _is_free(
@@ -121,8 +120,8 @@ def _is_free(
 
 def _titles(plane: Plane, curves: Sequence[Curve]) -> Iterator[Element]:
     """Yield the title of the y axis above it, and the names of the curves at the right."""
-    yield shapes.text(0, 14, plane.y_title)
+    yield drawing.text(0, 14, plane.y_title)
     x = float(WIDTH)
     for curve in reversed([curve for curve in curves if curve.name]):
-        yield shapes.text(x, 14, f"\u2014 {curve.name}", colour=curve.colour, anchor="end")
+        yield drawing.text(x, 14, f"\u2014 {curve.name}", colour=curve.colour, anchor="end")
         x -= LETTER * len(curve.name) + 36
