@@ -12,7 +12,7 @@ from offload.bench.planning.blocks import Block
 from offload.bench.planning.plan import Plan
 from offload.bench.records import journal
 from offload.cli import answers, live_page, plan_run
-from offload.reports.html import page, report_file
+from offload.reports.html import page
 from offload.suites import Case
 from tests.bench import gates
 from tests.commands import fab_here
@@ -120,7 +120,7 @@ def test_a_folder_that_cannot_be_written_is_an_error_with_the_exit_code_of_stora
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     folder = written("run", *RECORDS)
-    monkeypatch.setattr(report_file, "FILE", "missing/report.html")
+    monkeypatch.setattr(page, "REPORT_FILE", "missing/report.html")
     done = fab_here("report:run,format=html")
     assert (done.returncode, done.stderr.count("\n")) == (6, 1)
     assert str(folder) in done.stderr

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from offload.cli import answers
 from offload.documents import Document
-from offload.reports.html import document, page, run
+from offload.reports.html import page, run
 from offload.reports.pictures import curves, drawing
 from tests import ROOT
 
@@ -29,7 +29,7 @@ def test_a_document_without_charts_has_a_page() -> None:
 
 def test_names_of_points_cover_no_name_and_no_point() -> None:
     [chart, _] = DOCUMENT.charts
-    picture = document._picture(chart)
+    picture = page._picture(chart)
     shown = {spot.name for spot in chart.spots}
     names = [
         (float(each.attrib["x"]), float(each.attrib["y"]), each.text or "")

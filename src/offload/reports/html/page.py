@@ -1,11 +1,11 @@
-"""Render the parts of a report as one HTML file without links to other files."""
+"""Render a report as one HTML file without links to other files."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,14 +13,20 @@ import jinja2
 from markupsafe import Markup
 
 from offload import __version__
+from offload.bench.records import journal
+from offload.documents import Chart, Document
 from offload.errors import RunError, printable
 from offload.registry import places
-from offload.reports.html import answer, document, figures, several_runs, single_run
+from offload.reports.html import answer, run, several_runs, single_run
 from offload.reports.html.answer import Answer
-from offload.reports.html.parts import Panel, Section
+from offload.reports.html.parts import DIGITS, Cell, Panel, Section, number, table, text
 from offload.reports.html.run import MeasuredRun
-from offload.reports.pictures import drawing
+from offload.reports.pictures import axis, curves, drawing
+from offload.reports.pictures.curves import Curve, Plane, Point
+from offload.reports.pictures.drawing import BLUE, PALETTE, Picture
+from offload.reports.tables import labels
 
+REPORT_FILE = "report.html"
 LIMIT = 400_000  # bytes of a report
 BREAKS = re.compile(r"(?<=[,_/])(?=\w)")
 FOLDER = Path(__file__).parent / "page"
@@ -40,6 +46,18 @@ class Content:
     def title(self) -> str:
         """The names of the runs."""
         return " and ".join(name for name, _ in self.answers)
+
+
+def write_report(folders: Sequence[Path], documents: Mapping[Path, Document]) -> Path:
+    """Write the report of runs and return its path; raise UserError. `documents` are by folder.
+
+    It is in the folder of one run, or beside the folders of several runs.
+    """
+    text = html([run.read(folder, documents.get(folder)) for folder in folders])
+    names = "+".join(folder.name for folder in folders)
+    path = folders[0] / REPORT_FILE if len(folders) == 1 else journal.RESULTS / f"{names}.html"
+    journal.replace(path, text)
+    return path
 
 
 def html(runs: Sequence[MeasuredRun]) -> str:
@@ -65,7 +83,7 @@ def _content(runs: Sequence[MeasuredRun]) -> Content:
         shown = _sections(runs[0])
     else:
         shown = several_runs.sections(runs)
-        shown += [figures.section(run, f"Every figure of {run.name}") for run in runs]
+        shown += [figures_section(run, f"Every figure of {run.name}") for run in runs]
     sections = tuple(_with_unique_ids(shown))
     panels = [panel for section in sections for panel in section.panels]
     pictures = drawing.inline([panel.picture for panel in panels if panel.picture is not None])
@@ -76,10 +94,10 @@ def _content(runs: Sequence[MeasuredRun]) -> Content:
 def _sections(run: MeasuredRun) -> list[Section]:
     """Return the sections of one run: its document first."""
     found = run.document
-    own = [] if found is None else document.sections(found, run.command)
+    own = [] if found is None else chart_sections(found, run.command)
     if found is not None and not found.shows_cases:
         return [*own, *single_run.machine(run)]
-    return [*own, *single_run.sections(run), figures.section(run)]
+    return [*own, *single_run.sections(run), figures_section(run)]
 
 
 def _with_unique_ids(sections: Sequence[Section]) -> list[Section]:
@@ -140,3 +158,104 @@ def _policy(style: str, script: str) -> str:
     )
     own = "style-src 'sha256-{}'; script-src 'sha256-{}'".format(*hashes)
     return f"default-src 'none'; {own}; base-uri 'none'; form-action 'none'"
+
+
+def chart_sections(found: Document, command: str | None) -> list[Section]:
+    """Return a section for the charts of a document, each beside its values."""
+    panels = tuple(_chart_panel(each, command) for each in found.charts)
+    return [Section("pictures", "Pictures", panels)] if panels else []
+
+
+def _chart_panel(chart: Chart, command: str | None) -> Panel:
+    names = [each.name or each.words for each in chart.spots]
+    rows = [
+        (text(name), number(f"{each.x:.4g}", each.x), number(f"{each.y:.4g}", each.y))
+        for name, each in zip(names, chart.spots, strict=True)
+    ]
+    head = ("Point", chart.x_title, chart.y_title)
+    return Panel(table(chart.title, head, rows), _picture(chart), command)
+
+
+def _picture(chart: Chart) -> Picture:
+    lines = [
+        Curve(each.name, each.places, colour)
+        for each, colour in zip(chart.curves, PALETTE, strict=False)
+    ]
+    xs = [each.x for each in chart.spots]
+    plane = Plane(
+        axis.linear(xs, axis.plain),
+        axis.linear([*_ends(chart)], axis.plain),
+        chart.x_title,
+        chart.y_title,
+    )
+    colours = {place: curve.colour for curve in lines for place in curve.places}
+    points = [
+        Point(s.x, s.y, s.words, s.low, s.high, s.name, colours.get((s.x, s.y), BLUE))
+        for s in chart.spots
+    ]
+    return Picture(curves.svg(plane, points, lines, chart.rule), chart.title, chart.about)
+
+
+def _ends(chart: Chart) -> Sequence[float]:
+    return [end for spot in chart.spots for end in (spot.y, spot.high or 0.0)]
+
+
+ABOUT = (
+    "Rates are in requests/s, times in s unless the name contains ms, memory in MiB, shares from 0 "
+    "to 1. A dash is unknown.",
+)
+LISTS = ("flags", "causes")  # texts and nested objects, which other sections show
+
+
+def figures_section(run: MeasuredRun, title: str = "Every figure") -> Section:
+    """Return the section with the figures of the JSON report."""
+    found = run.results
+    names = [labels.case_name(row.first) for row in run.rows]
+    panels = [_figures_panel(f"Every figure of {run.name}", "Case", names, _objects(found["rows"]))]
+    if ratios := _objects(found["effects"]):
+        tasks = [f"{ratio['other']} over {ratio['one']}: {ratio['task']}" for ratio in ratios]
+        panels.append(_figures_panel(f"Every ratio of {run.name}", "Ratio", tasks, ratios))
+    machine = dict(_flatten(_object(found["machine"])))
+    rows = [(text(name), _cell(value)) for name, value in machine.items() if value is not None]
+    panels.append(Panel(table(f"Machine of {run.name}", ("Fact", "Value"), rows)))
+    return Section("figures", title, tuple(panels))
+
+
+def _figures_panel(
+    caption: str, first: str, names: Sequence[str], found: Sequence[Mapping[str, object]]
+) -> Panel:
+    """Return a table of objects, with a column for each key that has a value in any of them."""
+    flat = [dict(_flatten(each)) for each in found]
+    keys = list(dict.fromkeys(key for each in flat for key in each))
+    rows = [
+        (text(name), *(_cell(each.get(key)) for key in keys))
+        for name, each in zip(names, flat, strict=True)
+    ]
+    return Panel(table(caption, (first, *keys), rows, ABOUT))
+
+
+def _flatten(values: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
+    """Yield the names and values of an object, including those of nested objects."""
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _flatten(value, f"{prefix}{name} ")
+        elif name not in LISTS:
+            yield f"{prefix}{name}", value
+
+
+def _cell(value: object) -> Cell:
+    if isinstance(value, bool):
+        return text("yes" if value else "no")
+    if isinstance(value, int | float):
+        return number(str(value) if isinstance(value, int) else f"{value:.{DIGITS}g}", value)
+    if isinstance(value, list | tuple):
+        return text(", ".join(map(str, value)))
+    return text(value)
+
+
+def _object(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _objects(value: object) -> list[Mapping[str, object]]:
+    return [_object(each) for each in value] if isinstance(value, list) else []

@@ -24,7 +24,7 @@ from offload.bench.records import journal
 from offload.bench.records.lines import from_line
 from offload.bench.records.record import Record
 from offload.errors import StorageError
-from offload.reports.html import report_file
+from offload.reports.html import page
 from offload.reports.live.tail import FileTail
 from offload.reports.live.view import BROKEN, ENDED, RUNNING, View
 
@@ -74,7 +74,7 @@ class RunView:
         if not self._has_report():
             return None
         try:
-            return files.read(self._folder / report_file.FILE, LARGEST_REPORT)
+            return files.read(self._folder / page.REPORT_FILE, LARGEST_REPORT)
         except OSError:
             return None
 
@@ -162,7 +162,7 @@ class RunView:
 
     def _has_report(self) -> bool:
         """Whether the report was written after the last record."""
-        report = _stamp(self._folder / report_file.FILE)
+        report = _stamp(self._folder / page.REPORT_FILE)
         records = _stamp(journal.newest_file(self._folder))
         return report is not None and records is not None and report[0] >= records[0]
 
