@@ -7,10 +7,10 @@ import pytest
 from offload.bench.records import journal
 from offload.bench.records.record import TEST, Record
 from offload.flags import CANNOT_LOAD, Problem
-from offload.reports import provenance, publish
+from offload.reports import provenance
 from offload.reports.gil import effects as gil
 from offload.reports.gil import on_and_off
-from offload.reports.results_txt import TERMINAL, WIDE, results_txt, row, shortened, tables
+from offload.reports.results_txt import TERMINAL, WIDE, publish, results_txt, row, shortened, tables
 from offload.reports.rows import rows
 from offload.reports.tables import by_python, labels
 from tests.records import changed
@@ -229,7 +229,7 @@ def test_results_begin_with_the_title_and_the_output_of_each_long_run() -> None:
 
 def test_results_are_kept_with_their_run_and_as_the_newest() -> None:
     folder = journal.new_run("x")
-    kept = publish.publish(folder, [RECORD])
+    kept = publish(folder, [RECORD])
     assert kept == folder / "results.txt"
     for path in (kept, journal.RESULTS / "results.txt"):
         assert path.read_text() == results_txt([RECORD])
@@ -238,7 +238,7 @@ def test_results_are_kept_with_their_run_and_as_the_newest() -> None:
 def test_results_of_a_file_whose_name_is_not_text_are_kept() -> None:
     name = "caf\udce9.py:quote"  # as Python reads a name in Latin-1
     record = changed(RECORD, task=name, command=f"run_server:3,{name}")
-    kept = publish.publish(journal.new_run("x"), [record])
+    kept = publish(journal.new_run("x"), [record])
     assert "threads,caf\ufffd.py:quote" in kept.read_text()
 
 

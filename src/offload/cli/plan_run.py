@@ -146,12 +146,12 @@ def continue_run(plan: Plan, folder: Path) -> list[Record]:
     from offload.bench.experiments.run import run
     from offload.bench.planning import planned_records
     from offload.bench.records import journal
-    from offload.reports import publish
+    from offload.reports import results_txt
 
     records: list[Record] = []
     try:
         for records in run(plan, folder):
-            publish.publish(folder, records)
+            results_txt.publish(folder, records)
     except KeyboardInterrupt:
         raise Exit(f"interrupted: {_resume_hint(folder)}", code=130) from None
     except UserError as error:

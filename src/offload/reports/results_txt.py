@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
+from offload.bench.records import journal
 from offload.bench.records.record import LONG, TEST, Record
 from offload.documents import text_table
+from offload.errors import printable
 from offload.reports import comparison, notes, provenance, variables, warnings
 from offload.reports.gil import effects, on_and_off
 from offload.reports.rows import Row, rows
@@ -17,6 +20,16 @@ from offload.reports.tables import (
     summary,
     wide,
 )
+
+
+def publish(folder: Path, records: Sequence[Record]) -> Path:
+    """Write a run's results.txt and its copy in results/; return the path in the run's folder."""
+    text = printable(results_txt(records))  # the name of a file may have any bytes
+    own = folder / "results.txt"
+    for path in (own, journal.RESULTS / "results.txt"):
+        journal.replace(path, text)
+    return own
+
 
 TERMINAL = 60  # lines of a tool's output that are printed
 WIDE = 200  # characters of a line that are printed

@@ -126,7 +126,7 @@ def _measure(
     from offload.bench.experiments.progress import display
     from offload.bench.records import journal
     from offload.errors import printable
-    from offload.reports import json_rows, publish, results_txt
+    from offload.reports import json_rows, results_txt
 
     folder = journal.lasting_run()
     amount = f"{load.seconds:g} s" if load.seconds else f"{load.requests} requests"
@@ -141,7 +141,7 @@ def _measure(
             else ad_hoc_load.of_url(load, tool, sender)
         )
     journal.append(folder, record)
-    path = publish.publish(folder, journal.read(folder))
+    path = results_txt.publish(folder, journal.read(folder))
     if form == "json":
         print(json_rows.as_json([record]), end="")
     else:
