@@ -16,7 +16,7 @@ from offload.bench.experiments.paired import ComparedCases
 from offload.bench.records.record import LONG, TEST, WINDOW
 from offload.bench.stats import paired_test
 from offload.documents.text import render
-from offload.reports import comparison, json_rows, warnings
+from offload.reports import comparison, results_json, warnings
 from offload.reports.claims import capacity_checks, verdicts
 from offload.reports.rows import Row, rows
 from offload.reports.tables import formats, measurement, summary, wide
@@ -193,7 +193,9 @@ def test_a_mean_of_windows_is_weighted_by_their_responses() -> None:
 
 
 def test_json_has_each_figure_under_its_name() -> None:
-    [found] = json.loads(json_rows.as_json([FULL, *windows(FULL, 20.0, 20.01, 20.02, 20.01, 20.0)]))
+    [found] = json.loads(
+        results_json.rows_as_json([FULL, *windows(FULL, 20.0, 20.01, 20.02, 20.01, 20.0)])
+    )
     assert found.pop("rate") == pytest.approx(20.008)
     assert (found.pop("rate_low"), found.pop("rate_high")) == pytest.approx(
         (19.9936, 20.0224), abs=1e-4
@@ -219,10 +221,10 @@ def test_json_has_each_figure_under_its_name() -> None:
         **{"listen_overflows": 24, "loop_lag_p99_ms": 1.26, "gil_hold": 0.456},
         **{"ceiling": 20.0, "ceiling_kind": "pool", "problem": None},
     }
-    [unpublished] = json.loads(json_rows.as_json(windows(FULL, 20.0)))
+    [unpublished] = json.loads(results_json.rows_as_json(windows(FULL, 20.0)))
     assert (unpublished["published_tool"], unpublished["published_rate"]) == (None, None)
     late = [changed(FULL, at_least_s=30.0), changed(FULL, at_least_s=20.0)]
-    assert json.loads(json_rows.as_json(late))[0]["response_at_least_s"] == 20.0
+    assert json.loads(results_json.rows_as_json(late))[0]["response_at_least_s"] == 20.0
 
 
 def test_a_comparison_prints_verdict_ratio_and_rates() -> None:

@@ -10,7 +10,7 @@ import pytest
 from offload.bench.records.record import LONG, TEST, WINDOW, Record
 from offload.documents import text_table
 from offload.flags import CANNOT_LOAD, Problem
-from offload.reports import json_rows, warnings
+from offload.reports import results_json, warnings
 from offload.reports.gil import effects as gil
 from offload.reports.results_txt import results_txt, shortened, tables
 from offload.reports.rows import Row, rows
@@ -253,12 +253,12 @@ def test_what_a_python_cannot_load_is_printed_as_such() -> None:
 
 
 def test_json_rows_have_the_documented_fields() -> None:
-    [row] = json.loads(json_rows.as_json([RECORD]))
+    [row] = json.loads(results_json.rows_as_json([RECORD]))
     documented = "server task users workers driver availability rate response_mean_s memory_pss_mib"
     interval = "rate_low rate_high resolved response_p50_s response_p99_s model flags"
     assert {*documented.split(), *interval.split(), "completed", "failed", "problem"} <= set(row)
     assert (row["failed"], row["availability"], row["problem"]) == (3, 0.99, None)
-    assert json.loads(json_rows.as_json([AWAY]))[0]["failed"] is None
+    assert json.loads(results_json.rows_as_json([AWAY]))[0]["failed"] is None
 
 
 def test_many_words_of_a_tool_are_shortened_for_the_terminal() -> None:

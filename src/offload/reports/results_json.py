@@ -1,4 +1,7 @@
-"""The results of a run as JSON, for programs; results.schema.json describes it."""
+"""The results of a run as JSON, for programs; results.schema.json describes it.
+
+Rates are in requests/s, times in s, memory in MiB; unknown values are null.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from offload.bench.analysis import machine_speed
-from offload.bench.analysis.comparison import Comparison
+from offload.bench.analysis.comparison import Comparison, rate_of
 from offload.bench.records.record import Record
-from offload.reports import comparison, json_rows, notes, provenance, variables, warnings
+from offload.bench.records.run_records import by_round, of_rate
+from offload.reports import application, comparison, notes, provenance, variables, warnings
 from offload.reports.gil import effects
 from offload.reports.gil.effects import Effect
 from offload.reports.rows import Row, rows
@@ -27,7 +31,7 @@ def as_dict(records: Sequence[Record]) -> dict[str, object]:
         own = [_compared(compared)]
     noted = [note for group in groups for note in (*notes.of_table(group), *_variables(group))]
     return {
-        "rows": [json_rows.as_dict(row) for row in found],
+        "rows": [row_as_dict(row) for row in found],
         "effects": own,
         "machine": _machine(records),
         "flags": list(dict.fromkeys(noted)),
@@ -90,3 +94,57 @@ def _machine(records: Sequence[Record]) -> dict[str, object]:
 
 def _variables(group: Sequence[Row]) -> list[str]:
     return [f"differ in more than one variable: {text}" for text in variables.sentences(group)]
+
+
+def row_as_dict(row: Row) -> dict[str, object]:
+    """Return the fields of one row. A rate that was measured only once has no interval (null)."""
+    found, first, ceiling = row.estimate, row.first, row.ceiling
+    return {
+        "server": first.case.server,
+        "task": first.case.task,
+        "command": first.case.command,
+        "request": first.case.request,
+        "users": first.case.users,
+        "requested_rate": first.case.asked_rate,
+        "workers": first.server.workers,
+        "processes": first.server.processes,
+        "requests_by_process": _requests_by_process(row),
+        "driver": first.load.driver,
+        "model": row.model,
+        "rounds": len(by_round(of_rate(row.windows), rate_of)),
+        "availability": row.availability,
+        "rate": row.rate,
+        "rate_low": found.low if found else None,
+        "rate_high": found.high if found else None,
+        "resolved": found.resolved if found else None,
+        "published_tool": row.long.load.driver if row.long else None,
+        "published_rate": row.long.result.rate if row.long else None,
+        "response_mean_s": row.response_mean_s,
+        "response_p50_s": row.quantile(0.5),
+        "response_p99_s": row.quantile(0.99),
+        "response_at_least_s": row.at_least_s,
+        "memory_pss_mib": row.memory_pss_mib,
+        "completed": row.completed,
+        "failed": sum(row.failed.values()) if row.completed is not None else None,
+        "listen_overflows": row.listen_overflows,
+        "loop_lag_p99_ms": row.loop_lag_p99_ms,
+        "gil_hold": row.gil_hold,
+        "ceiling": ceiling.rate if ceiling else None,
+        "ceiling_kind": ceiling.kind if ceiling else None,
+        "reached": row.reached,
+        "application": application.as_dict(row.records),
+        "flags": warnings.row_warnings(row) if row.problem is None else [],
+        "problem": None if row.problem is None else str(row.problem),
+    }
+
+
+def _requests_by_process(row: Row) -> list[int] | None:
+    """Return the requests of each process, largest first, added over the loads of a row."""
+    known = [r.resources.requests for r in row.records if r.resources.requests is not None]
+    sizes = {len(each) for each in known}
+    return [sum(each) for each in zip(*known, strict=True)] if len(sizes) == 1 else None
+
+
+def rows_as_json(records: Sequence[Record]) -> str:
+    """Render the rows as one JSON list."""
+    return json.dumps([row_as_dict(row) for row in rows(records)], indent=2) + "\n"

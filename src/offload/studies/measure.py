@@ -102,9 +102,9 @@ class Measure(Study[Options, "Row"]):
         )
 
     def values(self, result: Row) -> Any:
-        from offload.reports import json_rows
+        from offload.reports import results_json
 
-        return [json_rows.as_dict(result)]
+        return [results_json.row_as_dict(result)]
 
     def check(self, result: Row) -> None:
         if result.problem is not None or not result.rate:

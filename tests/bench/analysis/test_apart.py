@@ -13,7 +13,7 @@ from offload.bench.experiments import run as running
 from offload.bench.planning.blocks import Block
 from offload.bench.planning.plan import Plan
 from offload.bench.records.record import WINDOW, Record
-from offload.reports import json_rows
+from offload.reports import results_json
 from offload.reports.rows import rows
 from offload.suites import Case
 from tests.bench.experiments.test_run import Measured
@@ -65,7 +65,7 @@ def test_the_memory_of_rounds_apart_counts() -> None:
 
 def test_a_row_has_the_rate_and_the_times_of_one_kind_of_rounds() -> None:
     [row] = rows([*ONE, *ONE_APART])
-    values = json_rows.as_dict(row)
+    values = results_json.row_as_dict(row)
     assert values["rounds"] == 3
     assert values["rate"] == pytest.approx(101.0, rel=0.01)
     assert values["response_mean_s"] == pytest.approx(1 / 101.0, rel=0.01)

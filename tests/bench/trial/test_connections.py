@@ -9,7 +9,7 @@ import pytest
 
 from offload.bench.records import lines
 from offload.bench.trial import flags
-from offload.reports import json_rows, warnings
+from offload.reports import results_json, warnings
 from offload.reports.rows import rows
 from offload.suites import Case
 from tests.records import changed, new_record
@@ -112,7 +112,7 @@ def test_a_record_has_both_sizes_and_the_requests_of_each_process() -> None:
     assert (server.workers, server.processes, server.all_workers) == (3, 2, 6)
     assert shares is not None
     assert sum(shares) == pytest.approx(record.result.completed, rel=0.3)
-    [row] = [json_rows.as_dict(row) for row in rows([record])]
+    [row] = [results_json.row_as_dict(row) for row in rows([record])]
     assert (row["workers"], row["processes"]) == (3, 2)
     assert row["requests_by_process"] == [*shares]
 

@@ -126,7 +126,7 @@ def _measure(
     from offload.bench.experiments.progress import display
     from offload.bench.records import journal
     from offload.errors import printable
-    from offload.reports import json_rows, results_txt
+    from offload.reports import results_json, results_txt
 
     folder = journal.lasting_run()
     amount = f"{load.seconds:g} s" if load.seconds else f"{load.requests} requests"
@@ -143,7 +143,7 @@ def _measure(
     journal.append(folder, record)
     path = results_txt.publish(folder, journal.read(folder))
     if form == "json":
-        print(json_rows.as_json([record]), end="")
+        print(results_json.rows_as_json([record]), end="")
     else:
         print(
             f"{results_txt.shortened(record.load.output)}\n\n"
