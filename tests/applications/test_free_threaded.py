@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from offload.bench.analysis.application_signs import signs
+from offload.bench.analysis.application_causes import signs
 from offload.bench.target import interpreters
 from offload.suites import Case
 from tests.applications import extension

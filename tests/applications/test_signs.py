@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from offload.bench.analysis import application_causes, application_signs
-from offload.bench.analysis.application_causes import Cause, Kind
-from offload.bench.analysis.application_signs import Signs, signs
+from offload.bench.analysis import application_causes
+from offload.bench.analysis.application_causes import Cause, Kind, Signs, signs
 from offload.bench.records import journal
 from offload.bench.records.application import Application, Route, ThreadLimit
 from offload.bench.records.lines import from_line, to_line
@@ -111,7 +110,7 @@ def causes(own: Application, **values: Any) -> list[Cause]:
 
 def test_a_record_without_an_application_has_no_signs() -> None:
     assert signs(RECORD) is None
-    assert application_signs.of_case([RECORD]) is None
+    assert application_causes.signs_of_case([RECORD]) is None
     assert report.as_dict([RECORD]) is None
 
 
@@ -166,7 +165,7 @@ def test_signs_and_causes_of_a_case_are_of_the_medians_of_its_windows() -> None:
         )
         for lag, run_s in ((1.0, 0.001), (500.0, 0.2), (30.0, 0.03))
     ]
-    found = application_signs.of_case(records)
+    found = application_causes.signs_of_case(records)
     assert found is not None and (found.loop_blocked_s, found.loop_blocked_by_s) == (0.03, 0.03)
     said = report.note(records)
     assert said is not None

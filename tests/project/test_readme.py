@@ -20,7 +20,7 @@ from lab.__main__ import experiments
 from lab.commands import PROGRAM as LAB_PROGRAM
 from offload import errors
 from offload.bench.analysis import application_causes
-from offload.bench.analysis.application_signs import Signs
+from offload.bench.analysis.application_causes import Signs
 from offload.bench.records import journal
 from offload.cli.fab import commands_of
 from offload.cli.program import OFFLOAD, Parameters

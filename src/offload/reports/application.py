@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 
-from offload.bench.analysis import application_causes, application_signs
+from offload.bench.analysis import application_causes
 from offload.bench.analysis.application_causes import Cause, Kind
 from offload.bench.records.record import Record
 from offload.errors import escaped
@@ -17,7 +17,7 @@ NOT_NOTED = {Kind.NOTHING, Kind.GIL_IMPORT}
 
 def as_dict(records: Sequence[Record]) -> dict[str, object] | None:
     """Return the figures and the limits of a user's application; None for other cases."""
-    signs = application_signs.of_case(records)
+    signs = application_causes.signs_of_case(records)
     if signs is None:
         return None
     causes = application_causes.of_case(records)

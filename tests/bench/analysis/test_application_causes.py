@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from offload.bench.analysis import application_causes as causes
-from offload.bench.analysis.application_causes import Cause, Figures, Kind
-from offload.bench.analysis.application_signs import Signs
+from offload.bench.analysis.application_causes import Cause, Figures, Kind, Signs
 from offload.reports import application
 from offload.suites import Case, Request
 from tests.applications.seeded import ADVISED, FOLDER, Seeded

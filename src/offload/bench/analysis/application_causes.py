@@ -6,12 +6,13 @@ source of each threshold. A cause is only found if all the figures that its rule
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
+from typing import Any
 
-from offload.bench.analysis import application_signs
-from offload.bench.analysis.application_signs import Signs, median
+from offload.bench.records.application import Route
 from offload.bench.records.record import Record
 
 # Guesses, unless a source is named.
@@ -118,7 +119,7 @@ def of_case(records: Sequence[Record]) -> list[Cause]:
 def figures(records: Sequence[Record]) -> Figures | None:
     """Return the figures of a case, as medians of its records; None without an application."""
     known = [r for r in records if r.problem is None and r.application.kind is not None]
-    signs = application_signs.of_case(known)
+    signs = signs_of_case(known)
     if signs is None:
         return None
     last = known[-1]
@@ -284,3 +285,110 @@ def _cpu_saturated(of: Figures) -> Cause | None:
     if used is None or used < SATURATED:
         return None
     return Cause(Kind.CPU_SATURATED, used, SATURATED)
+
+
+@dataclass(frozen=True)
+class Signs:
+    """The signs of one record; None is unknown.
+
+    `loop_blocked_s` is the time for which the event loop was blocked: the 99th percentile of its
+    lag or, if that is larger, `loop_blocked_by_s`. `loop_blocked_by` is the route that ran longest
+    on it without a pause, and `loop_blocked_by_s` is this time, as the mean of its requests.
+    `limiter_full` is the share of time in which all of anyio's `limiter_total` threads were in use.
+    `gil_utilisation` is the share of time in which the GIL was held, and `gil_enabled_by` the
+    module that enabled it in a free-threaded build. `cpu_utilisation` is the share of the machine's
+    CPU that the server used. `wait_share` is the share of the time inside the application in which
+    the server's processes neither use nor wait for a CPU. `concurrency` is the mean number of
+    requests inside (Little's law: rate x time inside), and `stretch` the time inside under load
+    over the response time of a single request. Memory is that of the largest process.
+    """
+
+    loop_blocked_s: float | None = None
+    loop_blocked_by: str | None = None
+    loop_blocked_by_s: float | None = None
+    limiter_full: float | None = None
+    limiter_total: int | None = None
+    gil_utilisation: float | None = None
+    gil_enabled_by: str | None = None
+    cpu_utilisation: float | None = None
+    wait_share: float | None = None
+    concurrency: float | None = None
+    stretch: float | None = None
+    worker_pss_mib: float | None = None
+    worker_private_mib: float | None = None
+
+
+def signs(record: Record) -> Signs | None:
+    """Return the signs of a record; None if its server has a task instead of an application."""
+    found = record.application
+    if found.kind is None:
+        return None
+    is_loop = found.kind == "asgi"
+    known = [route for route in found.routes if is_loop and route.run_s is not None]
+    blocking = max(known, key=lambda route: route.run_s or 0.0, default=None)
+    limiter, cores = found.limiter, record.environment.get("cores")
+    used = record.resources.cores_used
+    importer = record.server.interpreter.get("gil_enabled_by")
+    return Signs(
+        loop_blocked_s=_loop_blocked_s(record, blocking) if is_loop else None,
+        loop_blocked_by=blocking.route if blocking else None,
+        loop_blocked_by_s=blocking.run_s if blocking else None,
+        limiter_full=limiter.full,
+        limiter_total=limiter.total,
+        gil_utilisation=record.gil.utilisation.value,
+        gil_enabled_by=str(importer) if importer else None,
+        cpu_utilisation=round(used / cores, 4)
+        if used is not None and isinstance(cores, int)
+        else None,
+        wait_share=_wait_share(record),
+        concurrency=_concurrency(record),
+        stretch=_stretch(record),
+        worker_pss_mib=found.worker_pss_mib,
+        worker_private_mib=found.worker_private_mib,
+    )
+
+
+def signs_of_case(records: Sequence[Record]) -> Signs | None:
+    """Return the signs of a case: medians of the numbers of its records, modes of the names."""
+    known = [found for record in records if (found := signs(record)) is not None]
+    if not known:
+        return None
+    names = [each.name for each in fields(Signs)]
+    return Signs(**{name: median([getattr(found, name) for found in known]) for name in names})
+
+
+def median(values: Sequence[Any]) -> Any:
+    """Return the low median of the known numbers, or the most frequent name; None if unknown."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return None
+    return statistics.mode(known) if isinstance(known[0], str) else statistics.median_low(known)
+
+
+def _loop_blocked_s(record: Record, blocking: Route | None) -> float | None:
+    lag_ms = record.tasks.loop_lag_p99_ms
+    run_s = None if blocking is None else blocking.run_s
+    known = [None if lag_ms is None else lag_ms / 1000, run_s]
+    return max((round(value, 6) for value in known if value is not None), default=None)
+
+
+def _wait_share(record: Record) -> float | None:
+    """Return 1 - CPU time / time inside, with the CPU time of all the server's processes.
+
+    The time in which their threads waited for a CPU counts as CPU time.
+    """
+    inside_s, used = record.application.inside_s, record.resources
+    if not inside_s or used.cpu_ms_per_request is None or not record.result.completed:
+        return None
+    queued_s = (used.queued_s or 0.0) / record.result.completed
+    return round(max(0.0, 1 - (used.cpu_ms_per_request / 1000 + queued_s) / inside_s), 4)
+
+
+def _stretch(record: Record) -> float | None:
+    inside_s, alone_s = record.application.inside_s, record.baseline.alone_s
+    return None if inside_s is None or not alone_s else round(inside_s / alone_s, 4)
+
+
+def _concurrency(record: Record) -> float | None:
+    rate, inside_s = record.result.rate, record.application.inside_s
+    return None if rate is None or inside_s is None else round(rate * inside_s, 4)
