@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from offload.bench.analysis import machine_speed
+from offload.bench.analysis import disturbance
 from offload.bench.records.record import TEST, Record
 from offload.documents import text_table
 from offload.registry import catalog
@@ -34,18 +34,20 @@ def with_speed(python: list[float], memory: list[float]) -> list[Record]:
 
 def test_the_machines_speed_is_reported_once_by_its_p90_over_p10() -> None:
     times = [0.030 + 0.0001 * n for n in range(101)]
-    assert machine_speed.moved(with_speed(times, [0.03] * 101)) == pytest.approx(0.039 / 0.031 - 1)
+    assert disturbance.speed_change(with_speed(times, [0.03] * 101)) == pytest.approx(
+        0.039 / 0.031 - 1
+    )
     [own] = [note for note in noted(*with_speed(times, [0.03] * 101)) if "speed" in note]
     assert own == "this machine's speed changed by 26 % during the run"
 
 
 def test_one_slow_moment_among_many_does_not_move_the_machines_speed() -> None:
-    assert machine_speed.moved(with_speed([0.03] * 100 + [3.0], [0.03] * 101)) == 0
+    assert disturbance.speed_change(with_speed([0.03] * 100 + [3.0], [0.03] * 101)) == 0
 
 
 def test_the_speed_of_the_machine_is_unknown_by_few_windows_or_without_its_times() -> None:
-    assert machine_speed.moved(with_speed([0.03] * 4, [0.03] * 4)) is None
-    assert machine_speed.moved(windows(RECORD, *STEADY)) is None
+    assert disturbance.speed_change(with_speed([0.03] * 4, [0.03] * 4)) is None
+    assert disturbance.speed_change(windows(RECORD, *STEADY)) is None
     assert not [note for note in noted(*windows(RECORD, *STEADY)) if "speed" in note]
 
 

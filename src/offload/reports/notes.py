@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from offload.bench.analysis import disturbance, machine_speed
+from offload.bench.analysis import disturbance
 from offload.bench.records.record import WINDOW, Record
 from offload.bench.stats import sequential
 from offload.flags import Flag
@@ -25,7 +25,7 @@ def of_table(rows: Sequence[Row]) -> list[str]:
 
 def _machine(records: Sequence[Record]) -> Iterator[str]:
     """Report the use and the speed of the machine during all loads."""
-    if (change := machine_speed.moved(records)) is not None:
+    if (change := disturbance.speed_change(records)) is not None:
         yield f"this machine's speed changed by {formats.share(change)} during the run"
     windows = [r for r in records if r.trial.kind == WINDOW]
     loads, noun = (windows, "windows") if windows else (records, "loads")

@@ -9,7 +9,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from offload.bench.analysis import machine_speed
+from offload.bench.analysis import disturbance
 from offload.bench.analysis.comparison import Comparison, rate_of
 from offload.bench.records.record import Record
 from offload.bench.records.run_records import by_round, of_rate
@@ -89,7 +89,7 @@ def _verdict(compared: Comparison, windows: Sequence[Record]) -> dict[str, objec
 def _machine(records: Sequence[Record]) -> dict[str, object]:
     """Return the facts of the machine of the newest record, and the change of its speed."""
     facts = dict(records[-1].environment) if records else {}
-    return {**facts, "speed_moved": machine_speed.moved(records)}
+    return {**facts, "speed_moved": disturbance.speed_change(records)}
 
 
 def _variables(group: Sequence[Row]) -> list[str]:

@@ -1,11 +1,11 @@
-"""Decide whether other users of the machine disturbed a measurement."""
+"""Decide whether other users of the machine, or changes of its speed, disturbed a measurement."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
 
-from offload.bench.records.record import Record
+from offload.bench.records.record import WINDOW, Record
 from offload.flags import Flag
 from offload.units import percent
 
@@ -23,14 +23,14 @@ def between(one: Sequence[Record], other: Sequence[Record]) -> Flag | None:
     """
     windows = [*one, *other]
     remedy = "end the other processes (see offload doctor), or measure at a quieter time"
-    others, steal = _known(windows, "others_cpu"), _known(windows, "steal")
+    others, steal = _known_shares(windows, "others_cpu"), _known_shares(windows, "steal")
     if _in_half(others, MAX_OTHERS):
         used = f"other processes used {percent(statistics.median(others))} of the machine's CPU"
         return Flag("disturbed", used, remedy)
     if _in_half(steal, MAX_STEAL):
         used = f"the hypervisor used {percent(statistics.median(steal))} of the machine's CPU"
         return Flag("disturbed", used, "measure at a quieter time")
-    first, second = _known(one, "others_cpu"), _known(other, "others_cpu")
+    first, second = _known_shares(one, "others_cpu"), _known_shares(other, "others_cpu")
     if not first or not second:
         return None
     means = statistics.fmean(first), statistics.fmean(second)
@@ -43,7 +43,7 @@ def between(one: Sequence[Record], other: Sequence[Record]) -> Flag | None:
     return None
 
 
-def _known(windows: Sequence[Record], name: str) -> list[float]:
+def _known_shares(windows: Sequence[Record], name: str) -> list[float]:
     """Return the known values of a share of the machine's CPU, by its field in `HostUse`."""
     shares = (getattr(record.resources.host, name) for record in windows)
     return [share for share in shares if share is not None]
@@ -51,3 +51,37 @@ def _known(windows: Sequence[Record], name: str) -> list[float]:
 
 def _in_half(shares: Sequence[float], limit: float) -> bool:
     return bool(shares) and sum(share > limit for share in shares) >= len(shares) / 2
+
+
+MIN_WINDOWS = 5  # with fewer windows the change is unknown
+SPEED_KINDS = ("python_s", "memory_s")
+
+
+def speed_change(*runs: Sequence[Record]) -> float | None:
+    """Return the share by which the machine's speed changed during runs and between them.
+
+    It is that of the kind of work (Python or memory) that changed more. None if a run is too short.
+    """
+    times = [work_times(records) for records in runs]
+    found = [change_of_times(*(each[kind] for each in times)) for kind in SPEED_KINDS]
+    return max((share for share in found if share is not None), default=None)
+
+
+def change_of_times(*runs: Sequence[float]) -> float | None:
+    """Return max(p90) / min(p10) - 1 of the durations, with the percentiles of each run.
+
+    None if a run has fewer than MIN_WINDOWS durations.
+    """
+    if not runs or any(len(times) < MIN_WINDOWS for times in runs):
+        return None
+    tenths = [statistics.quantiles(times, n=10, method="inclusive") for times in runs]
+    return max(each[-1] for each in tenths) / min(each[0] for each in tenths) - 1
+
+
+def work_times(records: Sequence[Record]) -> dict[str, list[float]]:
+    """Return the durations in s of each kind of fixed work before the windows, by its field."""
+    hosts = [record.resources.host for record in records if record.trial.kind == WINDOW]
+    return {
+        kind: [time for host in hosts if (time := getattr(host, kind) or 0.0) > 0]
+        for kind in SPEED_KINDS
+    }

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from offload.bench.analysis import gate, machine_speed
+from offload.bench.analysis import disturbance, gate
 from offload.bench.analysis.comparison import rate_of
 from offload.bench.analysis.gate import CaseVerdict, GateTerms, Sides
 from offload.bench.experiments.gate import GateResult, KeptRuns, check_baselines, gated_cases
@@ -51,7 +51,7 @@ def compare(baseline: Path, run: Path, terms: GateTerms, names: Sequence[str] = 
     if names:
         chosen = {_case_syntax.find(name, common, "the cases of both runs") for name in names}
         common = [common[index] for index in sorted(chosen)]
-    moved = machine_speed.moved(before, now)
+    moved = disturbance.speed_change(before, now)
     sides = [Sides(_windows(before, case), _windows(now, case)) for case in common]
     count = len(common) * len(terms.limits)
     ratios = [_ratio(each) for each in sides]

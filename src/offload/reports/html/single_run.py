@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 
-from offload.bench.analysis import machine_speed
+from offload.bench.analysis import disturbance
 from offload.reports import warnings
 from offload.reports.claims import verdicts
 from offload.reports.html import charts, curve_charts, ratios
@@ -168,9 +168,9 @@ def _machine(run: MeasuredRun) -> Iterator[Panel]:
             text(WORK[field]),
             count(len(times)),
             *(number(seconds(value), value) for value in _spread(times)),
-            share(machine_speed.moved_times(times)),
+            share(disturbance.change_of_times(times)),
         )
-        for field, times in machine_speed.work_times(run.records).items()
+        for field, times in disturbance.work_times(run.records).items()
         if times
     ]
     for field, what in LOSSES.items():
