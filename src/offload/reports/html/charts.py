@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
 
 from offload import units
 from offload.bench.claims.evaluate import ClaimVerdict
 from offload.bench.experiments.gate import GatedCase
+from offload.bench.records.record import WINDOW, Record
 from offload.bench.stats import non_inferiority, paired_test
 from offload.documents import text_table
 from offload.reports.claims import verdicts
@@ -14,7 +17,7 @@ from offload.reports.comparison import RunComparison
 from offload.reports.gate import sentences
 from offload.reports.gil import effects_svg, on_and_off
 from offload.reports.gil.on_and_off import Pair
-from offload.reports.pictures import axis
+from offload.reports.pictures import axis, curves
 from offload.reports.pictures.axis import Axis
 from offload.reports.pictures.bands import (
     CIRCLE,
@@ -26,6 +29,7 @@ from offload.reports.pictures.bands import (
     Line,
     Mark,
 )
+from offload.reports.pictures.curves import Curve, Plane
 from offload.reports.pictures.drawing import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, STROKE, Picture
 from offload.reports.rows import Row
 from offload.reports.tables import formats, labels
@@ -260,3 +264,59 @@ def _ratio(ratio: float | None, low: float | None, high: float | None) -> str:
 
 def _label(text: str) -> str:
     return text_table.shortened(text, MOST_LETTERS)
+
+
+MOST_PLACES = 240  # points of a curve over time
+SPEED = {"python_s": ("Python", BLUE), "memory_s": ("memory", ORANGE)}
+
+
+def machine_speed(records: Sequence[Record]) -> Picture | None:
+    """Draw the speed of the machine during a run, relative to its median."""
+    found = [
+        Curve(name, tuple(_downsample(places)), colour)
+        for field, (name, colour) in SPEED.items()
+        if len(places := [*_speeds(records, field)]) > 1
+    ]
+    if not found:
+        return None
+    values = [y for curve in found for _, y in curve.places]
+    minutes = [x for curve in found for x, _ in curve.places]
+    plane = Plane(
+        axis.linear(minutes, axis.plain),
+        axis.linear(values, formats.share, low=min(values), high=1.0),
+        "minutes since the start",
+        "speed",
+    )
+    title = "Speed of the machine during the run, relative to its median"
+    about = "By the durations of fixed pieces of work before the windows of each round."
+    return Picture(curves.svg(plane, (), found), title, about)
+
+
+def _speeds(records: Sequence[Record], field: str) -> Iterator[tuple[float, float]]:
+    """Yield for each round the minutes since the start and its speed relative to the median."""
+    times: dict[float, list[float]] = {}
+    for record in records:
+        seconds, started = getattr(record.resources.host, field), _timestamp(record.trial.utc)
+        if record.trial.kind == WINDOW and seconds and started is not None:
+            times.setdefault(started, []).append(seconds)
+    if not times:
+        return
+    median = statistics.median(seconds for own in times.values() for seconds in own)
+    first = min(times)
+    for started, own in sorted(times.items()):
+        yield (started - first) / 60, median / statistics.fmean(own)
+
+
+def _timestamp(utc: str) -> float | None:
+    try:
+        return datetime.fromisoformat(utc).timestamp()
+    except (ValueError, OverflowError):  # an edited file
+        return None
+
+
+def _downsample(places: Sequence[tuple[float, float]]) -> Iterator[tuple[float, float]]:
+    """Yield the means of successive points: at most MOST_PLACES, however long the run is."""
+    size = -(-len(places) // MOST_PLACES)
+    for start in range(0, len(places), size):
+        own = places[start : start + size]
+        yield statistics.fmean(x for x, _ in own), statistics.fmean(y for _, y in own)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from offload.bench.analysis import disturbance
 from offload.reports import warnings
 from offload.reports.claims import verdicts
-from offload.reports.html import charts, curve_charts, ratios
+from offload.reports.html import charts, ratios
 from offload.reports.html.parts import (
     Cell,
     Panel,
@@ -183,7 +183,7 @@ def _machine(run: MeasuredRun) -> Iterator[Panel]:
         head = ("What", "Windows", "Lowest", "Median", "Highest", "Changed")
         about = ("Changed: the 90th percentile of the durations over the 10th, minus 1.",)
         own = table("Durations of fixed work before each window, and lost CPU", head, rows, about)
-        yield Panel(own, curve_charts.speed(run.records), run.command)
+        yield Panel(own, charts.machine_speed(run.records), run.command)
 
 
 def _claims(run: MeasuredRun) -> Iterator[Panel]:
