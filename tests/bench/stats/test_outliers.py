@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from offload.bench.stats.outliers import outliers
+from offload.bench.stats.estimate import outliers
 from tests.bench.stats.oracle import np, stats
 
 
