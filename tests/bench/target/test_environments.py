@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from offload.bench.target import environments, origins, packages
+from offload.bench.target import environments, interpreters, origins
 from offload.errors import MachineError, UsageError
 from offload.registry import places
 from offload.suites import Case
@@ -42,7 +42,7 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         wheel(folder, version)
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
-    monkeypatch.setattr(packages, "ALWAYS", ())
+    monkeypatch.setattr(interpreters, "ALWAYS", ())
     monkeypatch.setattr(places, "cache", lambda: tmp_path / "cache")
     return folder
 
@@ -106,7 +106,7 @@ def test_without_an_index_the_error_reports_what_to_do(
 
 def test_other_packages_have_the_versions_that_are_here(monkeypatch: pytest.MonkeyPatch) -> None:
     here = environments._installed()
-    monkeypatch.setattr(packages, "ALWAYS", ("tornado", "requests"))
+    monkeypatch.setattr(interpreters, "ALWAYS", ("tornado", "requests"))
     wanted = environments._wanted("Tornado==6.4", ("lxml", "starlette"), False)
     assert f"requests=={here['requests']}" in wanted
     assert f"lxml=={here['lxml']}" in wanted

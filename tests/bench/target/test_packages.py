@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from offload.bench.target import interpreters, packages
+from offload.bench.target import interpreters
 from offload.errors import MachineError, UsageError
 from offload.registry import catalog, places, requirements
 from offload.suites import Case
@@ -42,9 +42,11 @@ def test_packages_of_the_task_are_installed_with_the_servers(
     needed: list[tuple[str, ...]] = []
     (tmp_path / "own.py").write_text("PACKAGES = 'yaml'\ndef f(): pass")
     monkeypatch.setattr(
-        packages, "environment", lambda _python, needs, _work: needed.append(needs) or {}
+        interpreters,
+        "environment_with_packages",
+        lambda _python, needs, _work: needed.append(needs) or {},
     )
-    packages.environment_for(Case(server, task, path=str(tmp_path)), "other")
+    interpreters.environment_for(Case(server, task, path=str(tmp_path)), "other")
     assert set(expected) <= set(needed[0])
 
 
@@ -64,11 +66,11 @@ def test_an_environment_without_pip_is_one_line(monkeypatch: pytest.MonkeyPatch)
     def none(_: str) -> str:
         raise PackageNotFoundError("pip")
 
-    monkeypatch.setattr(packages, "version", none)
+    monkeypatch.setattr(interpreters, "version", none)
     with pytest.raises(MachineError, match=r"this environment has no pip: .* -m ensurepip adds it"):
-        packages._our_pip()
-    monkeypatch.setattr(packages, "version", lambda _: "25.0b1")
-    assert packages._pip_version() == (25, 0)
+        interpreters._our_pip()
+    monkeypatch.setattr(interpreters, "version", lambda _: "25.0b1")
+    assert interpreters._pip_version() == (25, 0)
 
 
 def test_a_failed_installation_is_retried_by_the_next_command(
@@ -83,19 +85,19 @@ def test_a_failed_installation_is_retried_by_the_next_command(
         attempts.append(Path(words[-1]).name)
         return network["up"] or attempts[-1] == "tornado.txt"
 
-    monkeypatch.setattr(packages, "_succeeds", succeeds)
-    monkeypatch.setattr(packages, "_our_pip", lambda: ["pip"])
-    monkeypatch.setattr(packages, "_folder", lambda *_: tmp_path)
-    monkeypatch.setattr(packages, "_failed", {})
-    every = len(packages.ALWAYS)
-    packages.environment("other")
-    packages.environment("other")
+    monkeypatch.setattr(interpreters, "_succeeds", succeeds)
+    monkeypatch.setattr(interpreters, "_our_pip", lambda: ["pip"])
+    monkeypatch.setattr(interpreters, "_packages_folder", lambda *_: tmp_path)
+    monkeypatch.setattr(interpreters, "_failed", {})
+    every = len(interpreters.ALWAYS)
+    interpreters.environment_with_packages("other")
+    interpreters.environment_with_packages("other")
     assert len(attempts) == every  # once in one command
     network["up"] = True
-    monkeypatch.setattr(packages, "_failed", {})  # as in another process
-    packages.environment("other")
+    monkeypatch.setattr(interpreters, "_failed", {})  # as in another process
+    interpreters.environment_with_packages("other")
     assert len(attempts) == every + every - 1  # all but tornado, which is installed
-    packages.environment("other")
+    interpreters.environment_with_packages("other")
     assert len(attempts) == every + every - 1
 
 
@@ -116,12 +118,12 @@ def test_a_package_with_another_hash_is_not_installed(
     lock.write_text("\n".join(lines) + "\n")
     monkeypatch.setattr(requirements, "LOCK", lock)
     requirements._lock.cache_clear()
-    monkeypatch.setattr(packages, "ALWAYS", ("tenacity",))
+    monkeypatch.setattr(interpreters, "ALWAYS", ("tenacity",))
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
     folder = tmp_path / "packages"
     try:
-        installed = packages._install(sys.executable, folder, requirements.pins(["tenacity"]))
+        installed = interpreters._install(sys.executable, folder, requirements.pins(["tenacity"]))
     except MachineError as error:
         assert not is_right
         assert str(error).startswith("tenacity==1.0 cannot be installed for ")
@@ -153,8 +155,10 @@ def test_an_application_has_its_own_packages_and_needs_those_of_its_server_only(
         imported.append(words[-1])
         return True
 
-    monkeypatch.setattr(packages, "_succeeds", succeeds)
-    assert packages.environment("other", (), "app=shop:app") == places.import_path("other")
-    packages.environment("other", ("gunicorn",), "app=shop:app")
-    packages.environment("other", ("gunicorn",), "noop_sync")
+    monkeypatch.setattr(interpreters, "_succeeds", succeeds)
+    assert interpreters.environment_with_packages(
+        "other", (), "app=shop:app"
+    ) == places.import_path("other")
+    interpreters.environment_with_packages("other", ("gunicorn",), "app=shop:app")
+    interpreters.environment_with_packages("other", ("gunicorn",), "noop_sync")
     assert imported == ["import gunicorn", "import tornado, gunicorn"]

@@ -8,7 +8,7 @@ import sys
 import time
 from dataclasses import dataclass
 
-from offload.bench.target import calling_process, interpreters, packages, server
+from offload.bench.target import calling_process, interpreters, server
 from offload.bench.target.server import read_lines
 from offload.errors import MachineError, StartError
 
@@ -32,7 +32,7 @@ def find(work: str, python: str | None = None, path: str | None = None) -> Impor
     `python` and `path` are those of a case. Raise UserError if it cannot be imported.
     """
     interpreter = sys.executable if python is None else interpreters.find(python)
-    environment = {**os.environ, **packages.environment(interpreter, (), work)}
+    environment = {**os.environ, **interpreters.environment_with_packages(interpreter, (), work)}
     environment |= interpreters.environment(python)
     if path is not None:
         environment["TASK_PATH"] = path

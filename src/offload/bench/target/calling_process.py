@@ -17,7 +17,7 @@ from typing import IO, Any
 
 import psutil
 
-from offload.bench.target import interpreters, packages, server
+from offload.bench.target import interpreters, server
 from offload.bench.target.server import read_lines
 from offload.errors import MachineError, StartError, UserError, kind_of
 from offload.registry import catalog, places
@@ -112,7 +112,7 @@ def start(
     """
     program = sys.executable if python is None else interpreters.find(python)
     entry = catalog.find_task(task, path)
-    needed = packages.environment(program, entry.packages)
+    needed = interpreters.environment_with_packages(program, entry.packages)
     added = {**environment, **needed, **interpreters.environment(python)}
     added["SERVER_DIES_WITH"] = str(os.getpid())
     if path is not None:

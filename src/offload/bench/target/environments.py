@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 
-from offload.bench.target import packages
+from offload.bench.target import interpreters
 from offload.errors import MachineError, StorageError, UsageError
 from offload.registry import places, requirements
 
@@ -54,7 +54,7 @@ def create(requirement: str, needs: Sequence[str], python: str, has_own_work: bo
 def _wanted(requirement: str, needs: Sequence[str], has_own_work: bool) -> list[str]:
     """Return the requirements of the other packages, with the versions of this environment."""
     own, here = _normal(requirement), _installed()
-    lines = requirements.lines_for((*packages.ALWAYS, *needs))
+    lines = requirements.lines_for((*interpreters.ALWAYS, *needs))
     names = {_normal(line): line for line in lines}
     if has_own_work:
         names |= {name: name for name in here}
@@ -109,7 +109,7 @@ def _lock(folder: Path) -> Iterator[None]:
 def _create(folder: Path, requirement: str, wanted: Sequence[str], python: str) -> None:
     """Create a venv and install the packages; raise UsageError or MachineError."""
     if importlib.util.find_spec("pip") is None:
-        raise packages.no_pip()
+        raise interpreters.no_pip()
     venv = _run([python, "-m", "venv", "--without-pip", str(folder)])
     if venv is not None:
         raise MachineError(f"{python} cannot create a venv ({venv})", "install its module venv")

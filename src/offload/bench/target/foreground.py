@@ -8,7 +8,7 @@ import socket
 import sys
 
 from offload import upstream
-from offload.bench.target import packages, running_servers, server
+from offload.bench.target import interpreters, running_servers, server
 from offload.bench.target.needed_upstream import needs_upstream
 from offload.errors import MachineError
 from offload.registry import addresses
@@ -22,7 +22,7 @@ def exec_server(case: Case, port: int) -> None:
     """
     argv, environment = server.command(case, port)
     check_port(port, str(case.settings.get("bind", addresses.LOOPBACK)))
-    environment |= packages.environment_for(case, argv[0])
+    environment |= interpreters.environment_for(case, argv[0])
     if needs_upstream(case):
         held = upstream.hold()
         held.inherit()

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from offload.bench.target import environments, interpreters, packages, server
+from offload.bench.target import environments, interpreters, server
 from offload.errors import StartError, UsageError
 from offload.registry import application, entries, inputs, places
 from offload.suites import Case, Origin
@@ -71,7 +71,7 @@ def counterparts(cases: Sequence[Case], against: str) -> list[Case]:
 def _with_package(case: Case, cases: Sequence[Case], requirement: str) -> Case:
     """Return a case that starts in an environment with the required version of a package."""
     alike = [each for each in cases if each.python == case.python]
-    needs = sorted({need for each in alike for need in packages.needs_of(each)})
+    needs = sorted({need for each in alike for need in interpreters.needs_of(each)})
     has_own = any(_module(each) is not None for each in alike)
     python = sys.executable if case.python is None else interpreters.find(case.python)
     created = environments.create(requirement, needs, python, has_own)
@@ -214,7 +214,7 @@ def differences(cases: Sequence[Case], others: Sequence[Case]) -> list[str]:
 def _facts(case: Case) -> Mapping[str, Any]:
     """Return what a case's server would import, reported by its interpreter; raise StartError."""
     argv, environment = server.command(case, port=0)
-    environment |= packages.environment_for(case, argv[0])
+    environment |= interpreters.environment_for(case, argv[0])
     where = _module(case) or ""
     is_file = where.endswith(".py")
     folder = None if case.origin is None else case.origin.folder

@@ -22,7 +22,7 @@ from typing import IO, Any
 import psutil
 
 from offload import cores
-from offload.bench.target import interpreters, packages
+from offload.bench.target import interpreters
 from offload.errors import MachineError, StartError, UsageError, UserError, kind_of
 from offload.flags import CANNOT_LOAD
 from offload.registry import addresses, application, catalog
@@ -108,7 +108,7 @@ def launch(
     With port 0 it listens on a free port.
     """
     argv, settings = command(case, port)
-    settings |= packages.environment_for(case, argv[0])
+    settings |= interpreters.environment_for(case, argv[0])
     settings["SERVER_READY_S"] = str(ready_s)
     folder = None if case.origin is None else case.origin.folder
     with cores.limited_to(case.placement.server_cpus):
