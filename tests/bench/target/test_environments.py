@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from offload.bench.target import environments, interpreters, origins
+from offload.bench.target import interpreters, origins
 from offload.errors import MachineError, UsageError
 from offload.registry import places
 from offload.suites import Case
@@ -54,7 +54,7 @@ def imported(python: str) -> str:
 
 
 def create(requirement: str) -> str:
-    return environments.create(requirement, (), sys.executable, has_own_work=False)
+    return origins.create_environment(requirement, (), sys.executable, has_own_work=False)
 
 
 @pytest.mark.slow
@@ -77,7 +77,7 @@ def test_it_is_kept_and_an_interrupted_one_is_created_again(
         path.unlink()
     assert create(f"{NAME}==1.0") == python
     assert capsys.readouterr().err == ""
-    (Path(python).parents[1] / environments.COMPLETE).unlink()
+    (Path(python).parents[1] / origins.COMPLETE).unlink()
     with pytest.raises(MachineError):
         create(f"{NAME}==1.0")
 
@@ -105,22 +105,24 @@ def test_without_an_index_the_error_reports_what_to_do(
 
 
 def test_other_packages_have_the_versions_that_are_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    here = environments._installed()
+    here = origins._installed()
     monkeypatch.setattr(interpreters, "ALWAYS", ("tornado", "requests"))
-    wanted = environments._wanted("Tornado==6.4", ("lxml", "starlette"), False)
+    wanted = origins._wanted("Tornado==6.4", ("lxml", "starlette"), False)
     assert f"requests=={here['requests']}" in wanted
     assert f"lxml=={here['lxml']}" in wanted
     assert not any(line.startswith("tornado") for line in wanted)
-    own = environments._wanted("tornado==6.4", (), True)
+    own = origins._wanted("tornado==6.4", (), True)
     assert {line.partition("==")[0] for line in own} >= {"pytest", "requests"}
-    assert not {line.partition("==")[0] for line in own} & environments.OURS
+    assert not {line.partition("==")[0] for line in own} & origins.OURS
 
 
 def test_a_case_of_another_python_has_an_environment_of_it(monkeypatch: Any) -> None:
     made: list[tuple[Any, ...]] = []
     monkeypatch.setenv("PYTHONS", f"3.99={sys.executable}")
     monkeypatch.setattr(
-        environments, "create", lambda *given: made.append(given) or f"/venv{len(made)}/bin/python"
+        origins,
+        "create_environment",
+        lambda *given: made.append(given) or f"/venv{len(made)}/bin/python",
     )
     cases = [Case("threads", "noop_sync"), Case("threads", "own:f", python="3.99")]
     found = origins.counterparts(cases, "tornado==6.4")
@@ -155,12 +157,12 @@ def test_an_interrupted_installation_leaves_nothing(
             raise KeyboardInterrupt
         return run(argv)
 
-    run = environments._run
-    monkeypatch.setattr(environments, "_run", interrupted)
+    run = origins._run
+    monkeypatch.setattr(origins, "_run", interrupted)
     with pytest.raises(KeyboardInterrupt):
         create(f"{NAME}==1.0")
     assert [path for path in (index.parent / "cache").glob("environments/*") if path.is_dir()] == []
-    monkeypatch.setattr(environments, "_run", run)
+    monkeypatch.setattr(origins, "_run", run)
     assert imported(create(f"{NAME}==1.0")) == "1.0"
 
 
@@ -180,5 +182,5 @@ def test_a_package_of_no_index_is_not_pinned(
         if url is not None:
             (facts / "direct_url.json").write_text(url)
     monkeypatch.syspath_prepend(tmp_path)
-    found = environments._installed()
+    found = origins._installed()
     assert ("plain" in found, "from-git" in found) == (True, False)

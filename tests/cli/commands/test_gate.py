@@ -12,7 +12,7 @@ import pytest
 from offload.bench.experiments import gate as gates
 from offload.bench.planning import plan_file
 from offload.bench.records import journal
-from offload.bench.target import environments
+from offload.bench.target import origins
 from offload.errors import DisturbedError, GateError
 from offload.reports.gate import formats
 from offload.reports.gate.formats import FORMATS
@@ -224,7 +224,7 @@ def test_the_cases_of_a_kept_run_are_measured_now(monkeypatch: pytest.MonkeyPatc
 def test_a_version_of_a_package_reaches_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[str] = []
     create = lambda requirement, *_: made.append(requirement) or sys.executable  # noqa: E731
-    monkeypatch.setattr(environments, "create", create)
+    monkeypatch.setattr(origins, "create_environment", create)
     said = fab_here("compare_runs:against=tornado==6.4,cases=3/noop_sync,users=2")
     assert (said.returncode, made) == (2, ["tornado==6.4"])
     assert "3/noop_sync runs the same code on both sides" in said.stderr
