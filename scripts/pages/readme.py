@@ -28,10 +28,7 @@ from offload.registry import catalog
 from offload.reports.gil import effects, effects_svg, on_and_off
 from offload.reports.gil.effects import Effect
 from offload.reports.rows import rows
-from offload.reports.tables import (
-    formats,
-    measurement,
-)
+from offload.reports.tables import formats, measurement
 from offload.studies.advise import answer, study
 from offload.suites import tornado
 from scripts.pages import claims_by_source, record_fields, reference

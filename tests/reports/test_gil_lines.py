@@ -12,7 +12,7 @@ from offload.reports.gil import effects as gil
 from offload.reports.gil import on_and_off
 from offload.reports.results_txt import TERMINAL, WIDE, publish, results_txt, row, shortened, tables
 from offload.reports.rows import rows
-from offload.reports.tables import by_python, labels
+from offload.reports.tables import by_python, formats
 from tests.records import changed
 from tests.reports.test_tables import AWAY, PROCESSES, RECORD, effects, windows
 
@@ -250,4 +250,4 @@ def test_one_load_test_has_its_row_its_times_and_its_warnings() -> None:
     assert outcome == "300 completed, failed: 3 timeout, 7 unfinished; availability 99.00 %"
     assert note == "* others: 20 %: end them"
     asked = changed(RECORD, request={"path": "/a", "method": "POST", "body": "b=1"})
-    assert labels.label(asked) == "run_server:3,xml  POST /a b=1"
+    assert formats.label(asked) == "run_server:3,xml  POST /a b=1"

@@ -13,7 +13,7 @@ from offload.bench.records.run_records import RunRecords
 from offload.bench.stats import paired_test
 from offload.documents import text_table
 from offload.reports import warnings
-from offload.reports.tables import labels
+from offload.reports.tables import formats
 
 SENTENCES = {
     paired_test.FASTER: "{other} is faster than {one}",
@@ -76,7 +76,7 @@ class RunComparison:
         trials = [record.trial for record in own.windows()]
         if not one or not other or {(t.block, t.place) for t in trials} != {(0, 0), (0, 1)}:
             return None
-        first, second = (labels.case_name(windows[-1]) for windows in (one, other))
+        first, second = (formats.case_name(windows[-1]) for windows in (one, other))
         return cls(
             (first, second),
             comparison.compare(one, other),

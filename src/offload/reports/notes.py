@@ -10,7 +10,7 @@ from offload.bench.stats import sequential
 from offload.flags import Flag
 from offload.reports import application, provenance, warnings
 from offload.reports.rows import Row
-from offload.reports.tables import formats, labels
+from offload.reports.tables import formats
 from offload.units import percent
 
 OF_THE_MACHINE = {"others", "steal"}  # kinds of flags that `_machine` reports
@@ -99,6 +99,6 @@ def _is_cut_short(row: Row) -> bool:
 
 
 def _names(rows: Sequence[Row]) -> str:
-    names = list(dict.fromkeys(labels.case_name(row.first) for row in rows))
+    names = list(dict.fromkeys(formats.case_name(row.first) for row in rows))
     text = " and ".join(names)
     return text if len(text) <= MOST_NAMES or len(names) == 1 else f"{len(names)} rows"

@@ -12,14 +12,7 @@ from offload.errors import printable
 from offload.reports import comparison, notes, provenance, variables, warnings
 from offload.reports.gil import effects, on_and_off
 from offload.reports.rows import Row, rows
-from offload.reports.tables import (
-    by_python,
-    formats,
-    labels,
-    measurement,
-    summary,
-    wide,
-)
+from offload.reports.tables import by_python, formats, measurement, summary, wide
 
 
 def publish(folder: Path, records: Sequence[Record]) -> Path:
@@ -119,7 +112,7 @@ def _table(group: Sequence[Row], is_wide: bool) -> list[str]:
 
 def _output(record: Record) -> str:
     title = (
-        f"{labels.label(record)}   ({record.case.users} users, {record.load.driver or 'no load'})"
+        f"{formats.label(record)}   ({record.case.users} users, {record.load.driver or 'no load'})"
     )
     output = record.load.output or str(record.problem or "") or "no output"
     return f"{title}\n{'=' * len(title)}\n{output.rstrip()}\n"

@@ -79,9 +79,9 @@ class Measure(Study[Options, "Row"]):
     def document(self, result: Row) -> Document:
         from offload.documents import Document, lines
         from offload.reports import notes
-        from offload.reports.tables import formats, labels, measurement
+        from offload.reports.tables import formats, measurement
 
-        name, users = labels.case_name(result.first), result.first.case.users
+        name, users = formats.case_name(result.first), result.first.case.users
         found = result.estimate
         if result.problem is not None or result.rate is None:
             why = result.problem or "no request was completed"

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from offload.bench.records.record import Record
 from offload.documents import text_table
 from offload.reports.rows import Row, rows
-from offload.reports.tables.formats import rate
-from offload.reports.tables.labels import label
+from offload.reports.tables.formats import label, rate
 from offload.suites import Claim
 from offload.units import percent
 

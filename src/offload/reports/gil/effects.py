@@ -18,7 +18,7 @@ from offload.errors import UserError
 from offload.registry import catalog
 from offload.reports import provenance
 from offload.reports.rows import Row
-from offload.reports.tables import formats, labels
+from offload.reports.tables import formats
 
 AT_CEILING = 0.95  # share of the ceiling, above which the pool is the limit
 HEAD = ("Task", "GIL held", "Threads", "Processes", "Processes : threads")
@@ -133,11 +133,11 @@ def descriptions(found: Sequence[Effect]) -> list[str]:
     several = Counter(effect.threads.first.case.task for effect in found)
     described = []
     for first in (effect.threads.first for effect in found):
-        words = [short_words(first.case.task), labels.origin_of(first)]
+        words = [short_words(first.case.task), formats.origin_of(first)]
         words += ["protected"] if first.server.settings.get("protect") == "yes" else []
         if several[first.case.task] > 1:
             load = f"{first.server.workers} workers, {first.case.users} users"
-            words += [load, labels.request_of(first)]
+            words += [load, formats.request_of(first)]
         described.append(", ".join(word for word in words if word))
     return described
 

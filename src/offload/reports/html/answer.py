@@ -23,11 +23,7 @@ from offload.reports.gil import effects, on_and_off
 from offload.reports.gil.effects import Effect
 from offload.reports.html.parts import Table, table, text
 from offload.reports.html.run import MeasuredRun
-from offload.reports.tables import (
-    formats,
-    labels,
-    measurement,
-)
+from offload.reports.tables import formats, measurement
 
 GOOD, BAD, UNCLEAR, PLAIN = "good", "bad", "unclear", "plain"
 TONES = {
@@ -90,7 +86,7 @@ def _scope(run: MeasuredRun) -> Iterator[str]:
     """Yield what the run measured, in sentences."""
     for suite in run.suites:
         yield catalog.suites()[suite].summary
-    cases = list(dict.fromkeys(labels.case_name(row.first) for row in run.rows))
+    cases = list(dict.fromkeys(formats.case_name(row.first) for row in run.rows))
     if not run.suites and len(cases) <= 2:
         yield f"{' and '.join(cases)}."
     rounds = max((row.estimate.n for row in run.rows if row.estimate is not None), default=0)
@@ -159,7 +155,7 @@ def _claims(run: MeasuredRun, with_each: bool) -> Iterator[Verdict]:
 def _rates(run: MeasuredRun) -> Iterator[Verdict]:
     """Yield the rates of the first rows, for a run without comparisons."""
     for row in run.rows[:6]:
-        name = labels.case_name(row.first)
+        name = formats.case_name(row.first)
         if row.problem is not None:
             yield Verdict(_sentence(str(row.problem)), name, tone=BAD)
         else:

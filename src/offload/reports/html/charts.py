@@ -32,7 +32,7 @@ from offload.reports.pictures.bands import (
 from offload.reports.pictures.curves import Curve, Plane
 from offload.reports.pictures.drawing import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, STROKE, Picture
 from offload.reports.rows import Row
-from offload.reports.tables import formats, labels
+from offload.reports.tables import formats
 from offload.units import seconds
 
 MOST_BANDS = 80  # rows in a picture: with more rows, only the table is shown
@@ -142,7 +142,7 @@ def latency(rows: Sequence[Row]) -> Picture | None:
         if len(times) < len(PERCENTILES):
             return None
         words = {name: formats.time_or_more(times[name], row.at_least_s) for name in times}
-        case = labels.case_name(row.first)
+        case = formats.case_name(row.first)
         marks = [
             Mark(value, f"{case}, {name}: {words[name]}", MARKS[name])
             for name, value in times.items()
@@ -227,7 +227,7 @@ def _by_task(rows: Sequence[Row], line_of: Callable[[Row], Line]) -> Iterator[Ba
             users = f", {first.case.users} users" if several_users[task] else ""
             rate = first.case.asked_rate
             requested = "" if rate is None else f"{rate:.4g}/s requested"
-            more = (labels.settings_of(first), labels.request_of(first), requested)
+            more = (formats.settings_of(first), formats.request_of(first), requested)
             detail = text_table.shortened(", ".join(part for part in more if part), MOST_SMALL)
             yield Band(_label(f"{name}{users}"), (line_of(row),), detail)
 
@@ -239,7 +239,7 @@ def _dot(
         return None
     colour = COLOURS.get(row.first.case.server.removeprefix("plain_"), GREY)
     return Line(
-        (Mark(value, f"{labels.case_name(row.first)}: {figure}", colour=colour),),
+        (Mark(value, f"{formats.case_name(row.first)}: {figure}", colour=colour),),
         figure,
         low,
         high,

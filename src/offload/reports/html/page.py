@@ -24,7 +24,7 @@ from offload.reports.html.run import MeasuredRun
 from offload.reports.pictures import axis, curves, drawing
 from offload.reports.pictures.curves import Curve, Plane, Point
 from offload.reports.pictures.drawing import BLUE, PALETTE, Picture
-from offload.reports.tables import labels
+from offload.reports.tables import formats
 
 REPORT_FILE = "report.html"
 LIMIT = 400_000  # bytes of a report
@@ -210,7 +210,7 @@ LISTS = ("flags", "causes")  # texts and nested objects, which other sections sh
 def figures_section(run: MeasuredRun, title: str = "Every figure") -> Section:
     """Return the section with the figures of the JSON report."""
     found = run.results
-    names = [labels.case_name(row.first) for row in run.rows]
+    names = [formats.case_name(row.first) for row in run.rows]
     panels = [_figures_panel(f"Every figure of {run.name}", "Case", names, _objects(found["rows"]))]
     if ratios := _objects(found["effects"]):
         tasks = [f"{ratio['other']} over {ratio['one']}: {ratio['task']}" for ratio in ratios]

@@ -19,7 +19,7 @@ from offload.reports.pictures.axis import Axis
 from offload.reports.pictures.bands import Band, Bands, Key, Line, Mark
 from offload.reports.pictures.drawing import PALETTE, SHAPES, Picture
 from offload.reports.rows import Row
-from offload.reports.tables import formats, labels
+from offload.reports.tables import formats
 from offload.units import percent
 
 MOST_LINES = 160  # lines in a picture: with more values, only the table is shown
@@ -107,7 +107,7 @@ def _name(row: Row) -> str:
     """Return the name of a row: its case and its load."""
     case = row.first.case
     requested = "" if case.asked_rate is None else f", {case.asked_rate:.4g}/s requested"
-    return f"{labels.case_name(row.first)}, {case.users} users{requested}"
+    return f"{formats.case_name(row.first)}, {case.users} users{requested}"
 
 
 def _unique(names: Iterable[str]) -> Iterator[str]:

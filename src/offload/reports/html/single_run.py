@@ -22,7 +22,7 @@ from offload.reports.html.parts import (
 )
 from offload.reports.html.run import MeasuredRun
 from offload.reports.rows import Row
-from offload.reports.tables import formats, labels, summary
+from offload.reports.tables import formats, summary
 from offload.units import seconds
 
 CASE, REQUESTED = "Server,task", "Requested"
@@ -72,7 +72,7 @@ def _rates(run: MeasuredRun, group: Sequence[Row], name: str) -> Panel:
         published = row.long.result.rate if row.long else None
         rows.append(
             (
-                text(labels.case_name(row.first)),
+                text(formats.case_name(row.first)),
                 count(row.first.case.users),
                 rate(row.first.case.asked_rate),
                 rate(row.rate) if has_figures else text("not available"),
@@ -106,7 +106,7 @@ def _latency(run: MeasuredRun, group: Sequence[Row], name: str) -> Panel | None:
             bound = row.at_least_s
             cells = [_time(value, bound) for value in known]
             load = (count(row.first.case.users), rate(row.first.case.asked_rate))
-            rows.append((text(labels.case_name(row.first)), *load, *cells))
+            rows.append((text(formats.case_name(row.first)), *load, *cells))
     if not rows:
         return None
     own = table(
@@ -121,7 +121,7 @@ def _latency(run: MeasuredRun, group: Sequence[Row], name: str) -> Panel | None:
 def _memory(run: MeasuredRun, group: Sequence[Row], name: str) -> Panel | None:
     rows = [
         (
-            text(labels.case_name(row.first)),
+            text(formats.case_name(row.first)),
             count(row.first.server.workers),
             _mib(row.memory_pss_mib),
         )
@@ -142,7 +142,7 @@ def _gil(run: MeasuredRun) -> Iterator[Panel]:
 
 def _gil_held(run: MeasuredRun, group: Sequence[Row], name: str) -> Panel | None:
     rows = [
-        (text(labels.case_name(row.first)), share(row.gil_hold))
+        (text(formats.case_name(row.first)), share(row.gil_hold))
         for row in group
         if row.gil_hold is not None
     ]
@@ -153,7 +153,7 @@ def _gil_held(run: MeasuredRun, group: Sequence[Row], name: str) -> Panel | None
 
 def _loop_lag(run: MeasuredRun, group: Sequence[Row], name: str) -> Panel | None:
     rows = [
-        (text(labels.case_name(row.first)), count(row.first.case.users), _lag(lag))
+        (text(formats.case_name(row.first)), count(row.first.case.users), _lag(lag))
         for row in group
         if (lag := row.loop_lag_p99_ms) is not None
     ]

@@ -11,7 +11,7 @@ from offload.documents import text_table
 from offload.flags import CANNOT_LOAD
 from offload.reports import provenance
 from offload.reports.rows import Row
-from offload.reports.tables import formats, labels
+from offload.reports.tables import formats
 
 GIL_ON = "GIL on"
 MOST = 50  # characters of a case
@@ -66,10 +66,10 @@ def _part(cells: Mapping[Line, Mapping[str, str]], columns: Sequence[str]) -> st
 def _line_of(record: Record) -> Line:
     """Return what the same case in other Pythons has, too."""
     case = record.case
-    settings = labels.settings_of(record).split(",")
+    settings = formats.settings_of(record).split(",")
     parts = [part for part in settings if not part.startswith("python=")]
     parts += ["keep_alive=yes"] if case.keep_alive else []
-    parts += [labels.request_of(record)]
+    parts += [formats.request_of(record)]
     return case.server, case.task, case.users, " ".join(part for part in parts if part)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from offload.documents import text_table
 from offload.documents.text_table import Line
 from offload.reports.rows import Row
-from offload.reports.tables import formats, labels
+from offload.reports.tables import formats
 
 LABEL = "Server,task"
 DEFINITIONS = {
@@ -28,7 +28,7 @@ def table(rows: Sequence[Row]) -> str:
     """Render the rows."""
     columns = _columns(rows)
     most = text_table.first_column(columns)
-    cells = [labels.first_cell(row.first, most) for row in rows]
+    cells = [formats.first_cell(row.first, most) for row in rows]
     lines = [
         Line(
             (cells[n].first, *(column[n + 1] for column in columns)),
@@ -67,6 +67,6 @@ def _columns(rows: Sequence[Row]) -> list[list[str]]:
 
 
 def _detail(row: Row, settings: str) -> str:
-    request, origin = labels.request_of(row.first), labels.origin_of(row.first)
+    request, origin = formats.request_of(row.first), formats.origin_of(row.first)
     texts = (settings, request, origin, formats.load_settings(row))
     return "  ".join(text for text in texts if text)

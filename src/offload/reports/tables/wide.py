@@ -8,7 +8,7 @@ from offload.documents import text_table
 from offload.documents.text_table import Line
 from offload.reports import warnings
 from offload.reports.rows import Row
-from offload.reports.tables import formats, labels
+from offload.reports.tables import formats
 
 HEAD = (
     "Case",
@@ -45,7 +45,7 @@ def table(rows: Sequence[Row]) -> str:
 def notes(rows: Sequence[Row]) -> str:
     """List the warnings of each row; empty if there are none."""
     lines = [
-        f"* {labels.label(row.first)}, {row.first.case.users} users: {note}"
+        f"* {formats.label(row.first)}, {row.first.case.users} users: {note}"
         for row in rows
         for note in ([str(row.problem)] if row.problem else warnings.row_warnings(row))
     ]
@@ -54,7 +54,7 @@ def notes(rows: Sequence[Row]) -> str:
 
 def _line(row: Row) -> list[str]:
     settings = formats.load_settings(row)
-    label = labels.label(row.first) + (f"  ({settings})" if settings else "")
+    label = formats.label(row.first) + (f"  ({settings})" if settings else "")
     case = [label, str(row.first.case.users)]
     if row.problem is not None:
         return [*case, "not available", *("-",) * (len(HEAD) - 3)]
