@@ -19,7 +19,7 @@ from offload.documents.text import render
 from offload.reports import comparison, results_json, warnings
 from offload.reports.claims import capacity_checks, verdicts
 from offload.reports.rows import Row, rows
-from offload.reports.tables import formats, measurement, summary, wide
+from offload.reports.tables import formats, measurement, summary
 from offload.studies import compare
 from offload.studies.scale import curve, sweep
 from offload.suites import Case
@@ -76,8 +76,8 @@ def test_a_row_of_the_summary_has_each_figure_in_its_column() -> None:
     head, _, line = summary.table(found).splitlines()
     assert cells(head) == [*summary.DEFINITIONS]
     assert cells(line) == ["threads,xml", "25", "20.01 +-0.1 %", "2.50 s", "40.2 MiB", "46 %"]
-    head, _, line = wide.table(found).splitlines()
-    assert cells(head) == [*wide.HEAD[:3], "siege", *wide.HEAD[4:]]
+    head, _, line = summary.wide_table(found).splitlines()
+    assert cells(head) == [*summary.WIDE_HEAD[:3], "siege", *summary.WIDE_HEAD[4:]]
     assert cells(line) == [
         *("run_server:3,xml", "25", "20.01 +-0.1 %", "10.00", "99.00 %", "2.50 s"),
         *("40.2 MiB", "3 timeout", "24", "1.3 ms", "46 %", "pool 20.00 100 %"),
@@ -92,10 +92,10 @@ def test_a_row_of_what_is_not_known_is_of_dashes() -> None:
         "25",
         "3.00 once",
     ]
-    head, _, line = wide.table([Row((), bare)]).splitlines()
+    head, _, line = summary.wide_table([Row((), bare)]).splitlines()
     assert cells(head)[3] == "Published tool"
     assert cells(line)[1:] == ["25", "3.00 once", "3.00", *"--------"]
-    line = wide.table(rows([AWAY])).splitlines()[2]
+    line = summary.wide_table(rows([AWAY])).splitlines()[2]
     assert cells(line)[1:] == ["25", "not available", *"---------"]
     line = summary.table(rows([RECORD, changed(AWAY, task="json")])).splitlines()[3]
     assert cells(line)[1:] == ["25", "not available", *"--"]

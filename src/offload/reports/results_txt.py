@@ -12,7 +12,7 @@ from offload.errors import printable
 from offload.reports import comparison, notes, provenance, variables, warnings
 from offload.reports.gil import effects, on_and_off
 from offload.reports.rows import Row, rows
-from offload.reports.tables import by_python, formats, measurement, summary, wide
+from offload.reports.tables import by_python, formats, measurement, summary
 
 
 def publish(folder: Path, records: Sequence[Record]) -> Path:
@@ -95,9 +95,9 @@ def _table(group: Sequence[Row], is_wide: bool) -> list[str]:
     if found:
         parts += [EFFECTS, effects.table(found), effects.definitions()]
     if is_wide:
-        explained = text_table.paragraphs(wide.EXPLAINED.splitlines())
-        parts += [wide.table(group), summary.definitions(group), explained]
-        parts += [measurement.how(group), wide.notes(group)]
+        explained = text_table.paragraphs(summary.WIDE_EXPLAINED.splitlines())
+        parts += [summary.wide_table(group), summary.definitions(group), explained]
+        parts += [measurement.how(group), summary.wide_notes(group)]
     else:
         parts += [RATES if found else "", summary.table(group)]
         parts += [f"{summary.definitions(group)}\n{MORE}"]
