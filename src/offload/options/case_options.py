@@ -42,7 +42,7 @@ def placement(hosts: str, pin: str, processes: int = 1) -> Placement:
     """Return where a load is sent from, and the CPUs of both sides; raise UsageError."""
     from offload import cores
     from offload.suites import Placement
-    from offload.suites._placement import parse_pin
+    from offload.suites._load import parse_pin
 
     names = hosts_of(hosts)
     if names and pin:

@@ -10,9 +10,8 @@ from typing import Any
 
 from offload.registry import catalog, places
 from offload.suites._claim import Audit, Availability, Claim, Figure, cases_of_claims
+from offload.suites._load import ANYWHERE, Placement, Request
 from offload.suites._origin import Origin
-from offload.suites._placement import ANYWHERE, Placement
-from offload.suites._request import Request
 
 __all__ = [
     "Audit",

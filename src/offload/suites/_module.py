@@ -11,7 +11,7 @@ from offload.errors import UsageError
 from offload.registry import catalog, places
 
 REQUIRED = ("CASES", "GROUPS")
-NO_DATA = {"__init__.py", "_claim.py", "_request.py", "_module.py"}  # classes and functions only
+NO_DATA = {"__init__.py", "_claim.py", "_load.py", "_module.py"}  # classes and functions only
 
 
 def load(name: str) -> ModuleType:

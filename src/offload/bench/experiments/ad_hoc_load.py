@@ -18,7 +18,7 @@ from offload.errors import StartError
 from offload.loads import HERE, Load, Sender, mask_query
 from offload.registry import catalog
 from offload.suites import Case, Placement, Request
-from offload.suites._placement import ANYWHERE
+from offload.suites._load import ANYWHERE
 from offload.upstream import Upstream
 
 

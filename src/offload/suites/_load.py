@@ -1,15 +1,74 @@
-"""Where the load of a case is sent from, and the CPUs of its server and of the load tool."""
+"""The load of a case: the request of its users, where it is sent from, and on which CPUs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 
 from offload.errors import MachineError, UsageError
-from offload.loads import Sender
+from offload.loads import BODY_MARK, MASK, Message, Sender, body_facts, mask_query, parse_headers
 
-FORM = "pin=yes, or the CPUs of the server and of the load tool, as pin=0-2/3 or pin=0+1/2+3"
-LARGEST = 4095  # number of a CPU
+SHOWN_BODY = 40  # characters of a body in its short form
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request; a body that looks like JSON is sent as JSON, any other body as a form.
+
+    `header` contains one or more headers: `A: 1; B: 2`. Files contain only the values of harmless
+    headers and parameters; other values are masked. The body of a user's request, which is
+    `private`, is replaced by its hash there.
+    """
+
+    path: str = "/"
+    method: str = "GET"
+    body: str | None = None
+    header: str | None = None
+    private: bool = field(default=False, compare=False)
+
+    @property
+    def message(self) -> Message:
+        """The method, body and headers that load tools send; raise UsageError if invalid."""
+        return Message(self.method, self.body, parse_headers(self.header or ""))
+
+    @property
+    def is_masked(self) -> bool:
+        """Whether it was read from a file in which a value or the body is masked."""
+        is_hash = (self.body or "").startswith(BODY_MARK)
+        values = self.message.headers.values()
+        return is_hash or MASK in values or f"={MASK}" in self.path
+
+    @property
+    def masked(self) -> Mapping[str, object]:
+        """The fields as written to files; `header` is absent without headers, as in old records."""
+        facts = asdict(self)
+        del facts["private"]
+        facts["path"] = mask_query(self.path)
+        if self.private and self.body is not None:
+            facts["body"] = body_facts(self.body)
+        if self.header is None:
+            del facts["header"]
+        else:
+            shown = self.message.masked().headers.items()
+            facts["header"] = "; ".join(f"{name}: {value}" for name, value in shown)
+        return facts
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """The identity of a request."""
+        return tuple(self.masked.values())
+
+    @property
+    def short_form(self) -> str:
+        """The short form: `POST /graphql {"query": "{ hello }"}`."""
+        facts = self.masked
+        body = str(facts["body"] or "")
+        shown = body if len(body) <= SHOWN_BODY else f"{body[: SHOWN_BODY - 3]}..."
+        return " ".join(word for word in (self.method, str(facts["path"]), shown) if word)
+
+
+PIN_FORM = "pin=yes, or the CPUs of the server and of the load tool, as pin=0-2/3 or pin=0+1/2+3"
+LARGEST_CPU = 4095  # number of a CPU
 
 
 @dataclass(frozen=True)
@@ -61,7 +120,7 @@ def parse_pin(text: str, available: Sequence[int], processes: int = 1) -> Placem
     server, slash, load = text.partition("/")
     parts = [_numbers(part, text) for part in (server, load)] if slash else []
     if not parts:
-        raise UsageError(f"pin={text[:100]!r} is not a division of CPUs", f"write {FORM}")
+        raise UsageError(f"pin={text[:100]!r} is not a division of CPUs", f"write {PIN_FORM}")
     if both := {*parts[0]} & {*parts[1]}:
         what = f"pin={text[:100]!r} has CPU {min(both)} in both parts"
         raise UsageError(what, "use different CPUs for the server and the load tool")
@@ -88,9 +147,11 @@ def _numbers(part: str, text: str) -> tuple[int, ...]:
         first, dash, last = piece.partition("-")
         words = (first, last if dash else first)
         if not all(w.isascii() and w.isdigit() and len(w) <= 4 for w in words):
-            raise UsageError(f"pin={text[:100]!r} is not a division of CPUs", f"write {FORM}")
+            raise UsageError(f"pin={text[:100]!r} is not a division of CPUs", f"write {PIN_FORM}")
         low, high = (int(word) for word in words)
-        if not low <= high <= LARGEST:
-            raise UsageError(f"pin={text[:100]!r} has an invalid range of CPUs", f"write {FORM}")
+        if not low <= high <= LARGEST_CPU:
+            raise UsageError(
+                f"pin={text[:100]!r} has an invalid range of CPUs", f"write {PIN_FORM}"
+            )
         found |= {*range(low, high + 1)}
     return tuple(sorted(found))
