@@ -8,6 +8,7 @@ from offload.bench.analysis import capacity
 from offload.bench.analysis.comparison import rate_of
 from offload.bench.records.record import Record
 from offload.bench.records.run_records import by_round, of_rate
+from offload.bench.stats import estimate as estimates
 from offload.bench.stats import sequential
 from offload.flags import Flag
 from offload.reports import provenance
@@ -103,7 +104,7 @@ def _derived(row: Row) -> Iterator[str]:
     if estimate is not None and estimate.n < design.counts[0]:
         yield f"rounds: {estimate.n} of {design.counts[0]} or more: offload resume continues it"
     rounds = by_round(of_rate(row.windows), rate_of)
-    for index in estimate.outliers([*rounds.values()]):
+    for index in estimates.outliers([*rounds.values()]):
         number, rate = [*rounds][index][2], [*rounds.values()][index]
         yield f"outlier: round {number} has {rate:.2f}/s, far from the others"
     if row.long is not None and (apart := tool_difference(row)) is not None:
