@@ -31,6 +31,7 @@ from offload.bench.analysis.gate import GateTerms
 from offload.bench.experiments import gate as gates
 from offload.bench.experiments import run as running
 from offload.bench.planning import plan_file, round_times
+from offload.bench.planning.plan import Gate
 from offload.bench.records import journal
 from offload.errors import GateError, StorageError, UndecidedError
 from offload.registry import catalog, places
@@ -92,13 +93,13 @@ def measure(kind: Kind, number: int) -> FinishedGate:
             folder.mkdir(parents=True, exist_ok=True)
             plan_file.save(gates.gate_plan([case_of(kind, number)], terms, BUDGET), folder)
         planned = plan_file.load(folder)
-        if planned.gate is None or planned.gate.against != terms.against:
+        if not isinstance(planned.rule, Gate) or planned.rule.terms.against != terms.against:
             what = f"{folder} was started by another version of this project"
             raise StorageError(what, "remove it")
         for _ in running.run(planned, folder):
             pass
     records = journal.read(folder)
-    seconds = sum(round_times.measured(planned, records).values())
+    seconds = sum(round_times.measured(planned.blocks, records).values())
     return gate_results.of_result(kind, number, gates.evaluate(planned, records, folder), seconds)
 
 

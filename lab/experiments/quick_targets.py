@@ -21,6 +21,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from offload.bench.planning.plan import Fixed
 from offload.bench.records import journal
 from offload.cli.plan_run import start_run, suite_plan
 from offload.errors import StorageError
@@ -88,7 +89,9 @@ def measure_reference() -> Path:
     """Measure the comparison blocks of `fab quick` for 40 rounds, without long runs."""
     plan = suite_plan("tornado", "published", "builtin", is_quick=True, target=None)
     blocks = tuple(b for b in plan.blocks if not b.apart and len(b.cases) == 2)
-    folder, _ = start_run(replace(plan, driver=None, blocks=blocks, budget_s=None, rounds=ROUNDS))
+    folder, _ = start_run(
+        replace(plan, driver=None, blocks=blocks, rule=Fixed(rounds=ROUNDS, quick=True))
+    )
     return folder
 
 

@@ -18,7 +18,7 @@ from offload.bench.experiments.block import measure_round
 from offload.bench.experiments.progress.display import duration
 from offload.bench.planning import plan
 from offload.bench.planning.blocks import Block
-from offload.bench.planning.plan import Plan
+from offload.bench.planning.plan import Plan, Sequential
 from offload.bench.records import journal
 from offload.bench.records.record import WINDOW, Record
 from offload.bench.records.run_records import RunRecords
@@ -63,7 +63,7 @@ def blocks_plan(count: int) -> Plan:
     pairs = [(first, first + 1) for first in range(0, len(cases), 2)]
     *same, known = (Block(pair, (pair,)) for pair in pairs)
     blocks = (*islice(cycle(same), count), *[known] * (count // 2))
-    return Plan(SUITE, cases, plan.new_seed(), None, quick=True, blocks=blocks)
+    return Plan(SUITE, cases, plan.new_seed(), None, Sequential(quick=True), blocks=blocks)
 
 
 def measure_alone(folder: Path, count: int) -> None:

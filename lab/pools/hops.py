@@ -10,7 +10,7 @@ from lab.pools.ratio_of_means import ratio_of_means
 from offload.bench.analysis.comparison import rate_of
 from offload.bench.planning import plan
 from offload.bench.planning.blocks import Block
-from offload.bench.planning.plan import Plan
+from offload.bench.planning.plan import Plan, Sequential
 from offload.bench.records.record import Record
 from offload.bench.records.run_records import RoundKey, by_round
 from offload.bench.stats import ratio, student_t
@@ -57,7 +57,8 @@ def servers_plan(is_quick: bool, workers: int) -> Plan:
     cases = tuple(_case(server, workers) for server in (*SERVERS, *PEERS))
     blocks = (Block(tuple(range(len(cases)))),)
     seed = plan.new_seed()
-    return Plan(SUITE, cases, seed, None, is_quick, blocks=blocks, budget_s=BUDGET[is_quick])
+    rule = Sequential(quick=is_quick, budget_s=BUDGET[is_quick])
+    return Plan(SUITE, cases, seed, None, rule, blocks=blocks)
 
 
 def summarize(records: Sequence[Record]) -> list[Hop]:

@@ -86,7 +86,7 @@ def test_a_body_comes_from_a_file_and_makes_the_method_post(tmp_path: Path) -> N
 def test_the_values_of_headers_are_in_no_file_and_such_a_run_is_not_resumed() -> None:
     request = Request("/", header="Authorization: Bearer hidden; Accept: text/html")
     case = Case("hypercorn", "app=shop:app", request=request)
-    own = plan.Plan("measure", (case,), 1, None, blocks=(Block((0,)),))
+    own = plan.Plan("measure", (case,), 1, None, plan.Sequential(), blocks=(Block((0,)),))
     folder = journal.new_run("measure")
     plan_file.save(own, folder)
     text = (folder / plan_file.FILE).read_text()

@@ -9,7 +9,7 @@ from typing import Any
 
 from offload.bench.analysis.gate import GateTerms
 from offload.bench.planning.blocks import Block
-from offload.bench.planning.plan import GATE, Plan
+from offload.bench.planning.plan import GATE, Gate, Plan
 from offload.bench.records.record import WINDOW, Record
 from offload.suites import Case, Origin
 from tests.records import changed, new_record
@@ -31,7 +31,7 @@ def plan(
     pairs = [(n, n + 1) for n in range(0, len(both), 2)]
     blocks = tuple(Block(pair, (pair,)) for pair in pairs)
     terms = GateTerms(loss, ORIGIN.label, ("/here instead of /other",), min_rate, max_p99_s)
-    return Plan(GATE, tuple(both), 7, None, blocks=blocks, gate=terms, **known)
+    return Plan(GATE, tuple(both), 7, None, Gate(terms=terms, **known), blocks=blocks)
 
 
 def rates(*ratios: float, sd: float = 0.02, seed: int = 3) -> Rates:

@@ -14,7 +14,7 @@ import pytest
 
 from offload import loads
 from offload.bench.experiments.run import run
-from offload.bench.planning.plan import Plan
+from offload.bench.planning.plan import Plan, Sequential
 from offload.bench.records.record import LONG, Record
 from offload.bench.trial import builder, flags
 from offload.cli import plan_run
@@ -63,14 +63,14 @@ def test_a_run_without_its_published_tool_reports_it_when_it_begins(
         (AB, f"then a longer run of each with builtin ({AB}): "),
         (None, "builtin: "),
     ):
-        plan_run.start_run(Plan("measure", (case,), seed=1, driver="builtin", missing=missing))
+        plan_run.start_run(Plan("measure", (case,), 1, "builtin", Sequential(), missing))
         assert told in capsys.readouterr().err
 
 
 @pytest.mark.server
 def test_a_row_without_its_published_tool_reports_it(tmp_path: Path) -> None:
     case = Case("threads", "noop_sync", users=2, requests=10)
-    plan = Plan("measure", (case,), seed=1, driver="builtin", quick=True, missing=AB)
+    plan = Plan("measure", (case,), 1, "builtin", Sequential(quick=True), AB)
     with closing(run(plan, tmp_path)) as running:
         [record] = next(running)
     assert (record.trial.kind, record.result.completed) == (LONG, 10)

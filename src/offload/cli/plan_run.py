@@ -46,11 +46,11 @@ def suite_plan(suite: str, rows: str, driver: str, is_quick: bool, target: float
         tuple(cases),
         plan.new_seed(),
         driver or loads.default_driver(tool),
-        is_quick,
-        target,
+        plan.Sequential(
+            quick=is_quick, target=target, budget_s=BUDGET_A_ROW[is_quick] * len(cases)
+        ),
         missing=None if driver else loads.missing(tool),
         blocks=_blocks(cases, getattr(module, "CLAIMS", ()), is_quick),
-        budget_s=BUDGET_A_ROW[is_quick] * len(cases),
     )
 
 
@@ -58,8 +58,9 @@ def with_pythons(plan: Plan, pythons: Sequence[str]) -> Plan:
     """Return a plan that measures every case in each of the interpreters."""
     unique = {case.key: case for case in (replace(c, python=None) for c in plan.cases)}
     cases = tuple(replace(case, python=python) for case in unique.values() for python in pythons)
-    budget_s = BUDGET_A_ROW[plan.quick] * len(cases)
-    return replace(plan, cases=cases, blocks=_blocks(cases, (), plan.quick), budget_s=budget_s)
+    is_quick = plan.rule.quick
+    rule = replace(plan.rule, budget_s=BUDGET_A_ROW[is_quick] * len(cases))
+    return replace(plan, cases=cases, blocks=_blocks(cases, (), is_quick), rule=rule)
 
 
 def _blocks(cases: Sequence[Case], claims: Sequence[Claim], is_quick: bool) -> tuple[Block, ...]:
@@ -78,15 +79,16 @@ def start_run(plan: Plan, is_opened: bool = False) -> tuple[Path, list[Record]]:
 
     With `is_opened` its live page is served and opened first.
     """
+    from offload.bench.planning.plan import GATE
+
     check(plan)  # before the slow imports, so that a missing tool is reported soon
     _check_placements(plan)
     # In a suite such an error is a row, and in a gate it is a loss.
-    if plan.suite not in catalog.suites() and plan.gate is None:
+    if plan.suite not in {*catalog.suites(), GATE}:
         from offload.bench.target import own_code
 
         own_code.check_imports(plan.cases)
-    from offload.bench.analysis import latency_capacity
-    from offload.bench.experiments.progress.display import duration, expected_s
+    from offload.bench.experiments.progress.display import duration
     from offload.bench.planning import plan_file
     from offload.bench.records import journal
 
@@ -97,12 +99,11 @@ def start_run(plan: Plan, is_opened: bool = False) -> tuple[Path, list[Record]]:
     rows = f"{len(plan.cases)} rows" if len(plan.cases) > 1 else plan.cases[0].name
     reason = f" ({plan.missing})" if plan.missing else ""
     long = f", then a longer run of each with {plan.driver}{reason}" if plan.driver else ""
-    shortest, longest = (duration(expected_s(plan, n)) for n in (plan.counts[0], plan.counts[-1]))
-    rounds = f"rounds of short loads by builtin{long}: {shortest} to {longest}"
-    if plan.latency is not None:
-        search_s = latency_capacity.expected_s(plan.latency)
-        rounds = f"loads at fixed rates by builtin: about {duration(search_s)}"
-    print(f"{rows}: {rounds}; results in {folder}", file=sys.stderr)
+    shortest, longest = map(duration, plan.rule.expected_s(plan))
+    time = f"about {longest}" if shortest == longest else f"{shortest} to {longest}"
+    print(
+        f"{rows}: {plan.rule.LOADS} by builtin{long}: {time}; results in {folder}", file=sys.stderr
+    )
     if is_opened:
         live_page.start_for_run(folder)
     return folder, continue_run(plan, folder)

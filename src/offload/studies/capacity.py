@@ -84,19 +84,19 @@ class CapacityStudy(Study[Options, Found]):
             (replace(one, keep_alive=options.keep_alive),),
             plan.new_seed(),
             driver=None,
-            quick=True,
-            latency=LatencyTarget(SHARES[name], limit, options.arrivals),
+            rule=plan.LatencySearch(
+                latency=LatencyTarget(SHARES[name], limit, options.arrivals), quick=True
+            ),
         )
 
     def result(self, run: Run) -> Found:
         from offload.bench.analysis import latency_capacity
+        from offload.bench.planning.plan import LatencySearch
         from offload.reports import warnings
 
-        assert run.plan.latency is not None
-        found, name = (
-            latency_capacity.evaluate(run.plan.latency, run.records),
-            run.plan.cases[0].name,
-        )
+        assert isinstance(run.plan.rule, LatencySearch)
+        found = latency_capacity.evaluate(run.plan.rule.latency, run.records)
+        name = run.plan.cases[0].name
         problems = (record.problem.text for record in run.records if record.problem is not None)
         flags = warnings.of_cases([(name, run.records)])
         return Found(name, found, tuple(flags), next(problems, None))

@@ -61,8 +61,7 @@ class Measure(Study[Options, "Row"]):
             (one,),
             plan.new_seed(),
             driver=None,
-            quick=options.quick,
-            target=options.target,
+            rule=plan.Sequential(quick=options.quick, target=options.target),
             blocks=(blocks.Block((0,)),),
         )
 

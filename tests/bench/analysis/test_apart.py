@@ -11,7 +11,7 @@ import pytest
 from offload.bench.analysis import comparison, rate
 from offload.bench.experiments import run as running
 from offload.bench.planning.blocks import Block
-from offload.bench.planning.plan import Plan
+from offload.bench.planning.plan import Plan, Sequential
 from offload.bench.records.record import WINDOW, Record
 from offload.reports import results_json
 from offload.reports.rows import rows
@@ -77,6 +77,8 @@ def test_a_run_records_which_rounds_ran_apart(
 ) -> None:
     Measured(monkeypatch)
     pair = Block((0, 1), ((0, 1),))
-    plan = Plan("measure", CASES, 1, None, True, blocks=(pair, replace(pair, apart=True)))
+    plan = Plan(
+        "measure", CASES, 1, None, Sequential(quick=True), blocks=(pair, replace(pair, apart=True))
+    )
     [*_, records] = running.run(plan, tmp_path)
     assert {(r.trial.block, r.trial.apart) for r in records} == {(0, False), (1, True)}

@@ -9,8 +9,8 @@ import pytest
 
 from offload.bench.experiments.block import MANY_ROUNDS
 from offload.bench.experiments.gate import PASSED, RED, evaluate
-from offload.bench.planning import decision, plan_file, schedule, time_budget
-from offload.bench.planning.plan import Plan
+from offload.bench.planning import plan_file
+from offload.bench.planning.plan import Plan, Round
 from offload.bench.records import journal
 from offload.bench.records.record import Record
 from offload.bench.stats.sequential import GATE_COUNTS
@@ -23,11 +23,9 @@ from tests.bench.gates import PROCESSES, THREADS, Rates, plan, rates, window
 def followed(made: Plan, values: Rates) -> tuple[list[Record], Counter[int | None]]:
     """Follow a gate to its end; return its records, and the number of rounds by block."""
     found: list[Record] = []
-    while todo := schedule.due(made, found):
-        for each in todo:
-            if not decision.is_finished(made, each.block, found):
-                places = decision.places(made, each.block, found)
-                found += [window(made, p, each.number, **values(p, each.number)) for p in places]
+    while isinstance(each := made.next_step(found), Round):
+        places = made.rule.places(made, each, found)
+        found += [window(made, p, each.number, **values(p, each.number)) for p in places]
     return found, Counter(block for block, _ in {(r.trial.block, r.trial.round) for r in found})
 
 
@@ -80,9 +78,9 @@ def test_a_case_that_had_a_rate_is_measured_again_after_failures() -> None:
 
 def test_rounds_are_short_and_many() -> None:
     made = plan(THREADS)
-    assert time_budget.limits_rounds(made)
+    assert made.rule.has_short_rounds
     assert MANY_ROUNDS.has_one
-    assert made.counts == GATE_COUNTS
+    assert made.rule.counts == GATE_COUNTS
 
 
 def test_the_time_budget_ends_a_gate_which_is_judged_by_what_there_is(

@@ -13,7 +13,7 @@ from offload.bench.experiments import kept_runs
 from offload.bench.experiments.gate import PASSED, RED, GateResult
 from offload.bench.planning import plan_file
 from offload.bench.planning.blocks import Block
-from offload.bench.planning.plan import Plan
+from offload.bench.planning.plan import Plan, Sequential
 from offload.bench.records import baselines, journal
 from offload.bench.records.record import WINDOW
 from offload.bench.telemetry.host import environment
@@ -37,7 +37,7 @@ def a_run(
     folder = journal.RESULTS / name
     folder.mkdir()
     blocks = tuple(Block((n,)) for n in range(len(cases)))
-    plan_file.save(Plan("measure", tuple(cases), 1, None, blocks=blocks), folder)
+    plan_file.save(Plan("measure", tuple(cases), 1, None, Sequential(), blocks=blocks), folder)
     for place, (case, rate) in enumerate(zip(cases, rates, strict=True)):
         made = changed(new_record(case, name), kind=WINDOW, block=place, place=place)
         known = {"python_s": speed_s, "memory_s": speed_s, "others_cpu": 0.0, "completed": 100}

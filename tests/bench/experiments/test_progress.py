@@ -8,18 +8,18 @@ from dataclasses import replace
 import pytest
 
 from offload.bench.experiments.progress import display as module
-from offload.bench.experiments.progress.display import Progress, expected_s
+from offload.bench.experiments.progress.display import Progress
 from offload.bench.planning.blocks import Block
-from offload.bench.planning.plan import Plan
+from offload.bench.planning.plan import LONG_RUN_OVERHEAD_S, Plan, Sequential
 from offload.bench.planning.round_times import GUESS
-from offload.bench.planning.time_budget import LONG_RUN_OVERHEAD_S
 from offload.bench.records.record import LONG, WINDOW, Record
 from offload.suites import Case
 from tests.records import changed, new_record
+from tests.rules import with_rule
 
 CASES = (Case("threads", "noop_sync"), Case("processes", "noop_sync"), Case("loop", "sleep_sync"))
 BLOCKS = (Block((0, 1), ((0, 1),)), Block((2,)))
-PLAN = Plan("measure", CASES, seed=7, driver=None, quick=True, blocks=BLOCKS)
+PLAN = Plan("measure", CASES, seed=7, driver=None, rule=Sequential(quick=True), blocks=BLOCKS)
 
 
 def window(place: int, rate: float, order: int = 1, number: int = 1, **values: object) -> Record:
@@ -133,7 +133,7 @@ def test_the_remaining_time_is_within_the_budget(
 ) -> None:
     monkeypatch.setattr(module.time, "monotonic", lambda: 0.0)
     long_s = sum(case.seconds + LONG_RUN_OVERHEAD_S for case in CASES)
-    plan = replace(PLAN, driver="builtin", budget_s=long_s + 11.0)
+    plan = replace(with_rule(PLAN, budget_s=long_s + 11.0), driver="builtin")
     progress = Progress(plan, [])
     progress.begin("round 1", plan.title(0))
     assert left_s(capsys.readouterr().err) == pytest.approx(long_s + 11.0, abs=1)
@@ -144,10 +144,11 @@ def test_the_remaining_time_is_within_the_budget(
 
 
 def test_a_run_prints_its_expected_duration_first() -> None:
-    assert expected_s(PLAN, rounds=3) == 3 * 3 * GUESS
-    assert expected_s(replace(PLAN, budget_s=10.0), rounds=3) == 10.0
+    assert PLAN.rule.expected_s(PLAN) == (3 * 3 * GUESS, 7 * 3 * GUESS)
+    assert with_rule(PLAN, budget_s=40.0).rule.expected_s(PLAN) == (3 * 3 * GUESS, 40.0)
     long_s = sum(case.seconds + LONG_RUN_OVERHEAD_S for case in CASES)
-    assert expected_s(replace(PLAN, driver="builtin"), rounds=3) == 9 * GUESS + long_s
+    with_long_runs = replace(PLAN, driver="builtin")
+    assert PLAN.rule.expected_s(with_long_runs)[0] == 9 * GUESS + long_s
 
 
 @pytest.mark.parametrize(("seconds", "words"), [(0.4, "0 s"), (89.0, "89 s"), (90.0, "2 min")])

@@ -19,16 +19,17 @@ import pytest
 from offload.bench.experiments import run as running
 from offload.bench.planning import plan_file, round_times
 from offload.bench.planning.blocks import Block
-from offload.bench.planning.plan import Plan
+from offload.bench.planning.plan import Fixed, Plan, Sequential
 from offload.bench.records import journal, machines
 from offload.bench.records.record import LONG, WINDOW, Record, Trial
 from offload.errors import RunError, StorageError
 from offload.suites import Case
 from tests.records import changed, new_record
+from tests.rules import with_rule
 
 CASES = (Case("threads", "noop_sync"), Case("processes", "noop_sync"), Case("loop", "noop_sync"))
 BLOCKS = (Block((0, 1), ((0, 1),)), Block((2,)))
-PLAN = Plan("measure", CASES, seed=7, driver=None, quick=True, blocks=BLOCKS)
+PLAN = Plan("measure", CASES, seed=7, driver=None, rule=Sequential(quick=True), blocks=BLOCKS)
 LONG_RUNS = replace(PLAN, driver="builtin")
 OTHERS = ("others: 40 % of the machine's CPU went to other processes: end them",)
 Change = Callable[[Trial, int], Mapping[str, Any]]
@@ -218,7 +219,7 @@ def test_a_retry_that_was_interrupted_is_measured_when_the_run_is_resumed(
             raise KeyboardInterrupt
         return {"flags": OTHERS * (trial.round == rounds)}
 
-    plan = replace(PLAN, blocks=BLOCKS[:1], rounds=rounds)
+    plan = replace(PLAN, blocks=BLOCKS[:1], rule=Fixed(rounds=rounds, quick=True))
     measured = Measured(monkeypatch, breaks)
     with pytest.raises(KeyboardInterrupt):
         run(plan, tmp_path)
@@ -271,26 +272,28 @@ def test_no_round_starts_that_does_not_fit_into_the_time(
     measured: Measured, tmp_path: Path
 ) -> None:
     guesses = [round_times.GUESS * len(block.cases) for block in BLOCKS]
-    run(replace(PLAN, budget_s=22.0), tmp_path)
+    run(with_rule(PLAN, budget_s=22.0), tmp_path)
     assert 3 <= len(measured.rounds) <= 4
     assert measured.now - 1000.0 <= 22.0
     none = tmp_path / "none"
     none.mkdir()
-    assert run(replace(PLAN, budget_s=min(guesses) - 0.1), none) == []
+    assert run(with_rule(PLAN, budget_s=min(guesses) - 0.1), none) == []
 
 
 def test_a_retry_takes_no_time_from_the_rounds_that_are_due(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flagged = Measured(monkeypatch, lambda trial, _: {"flags": OTHERS * (trial.attempt == 1)})
-    plan = replace(PLAN, blocks=BLOCKS[:1], budget_s=29.0)  # five rounds, of which three are due
+    plan = with_rule(
+        replace(PLAN, blocks=BLOCKS[:1]), budget_s=29.0
+    )  # five rounds, of which three are due
     run(plan, tmp_path)
     assert sorted(flagged.rounds) == [(0, 1, 1), (0, 1, 2), (0, 2, 1), (0, 2, 2), (0, 3, 1)]
     assert flagged.now - 1000.0 <= 29.0
 
 
 def test_a_resumed_run_continues_with_its_time_budget(measured: Measured, tmp_path: Path) -> None:
-    plan = replace(PLAN, budget_s=22.0)
+    plan = with_rule(PLAN, budget_s=22.0)
     run(plan, tmp_path, steps=2)
     run(plan, tmp_path)
     assert measured.now - 1000.0 <= 22.0
@@ -323,9 +326,10 @@ def test_a_run_has_the_same_rounds_wherever_it_was_interrupted_and_no_more_when_
     overhead_s: float,
     is_wide: bool,
 ) -> None:
-    plan = replace(PLAN, budget_s=budget_s, target=0.001)
+    plan = with_rule(PLAN, budget_s=budget_s, target=0.001)
     if is_wide:  # both blocks are decided at the first analysis, and continue
-        plan = replace(PLAN, budget_s=budget_s, blocks=(BLOCKS[0], Block((0, 2), ((0, 2),))))
+        blocks = BLOCKS[0], Block((0, 2), ((0, 2),))
+        plan = with_rule(replace(PLAN, blocks=blocks), budget_s=budget_s)
 
     def found(trial: Trial, place: int) -> dict[str, Any]:
         number = trial.round or 0
@@ -348,7 +352,7 @@ def test_a_run_has_the_same_rounds_wherever_it_was_interrupted_and_no_more_when_
 def test_long_runs_follow_when_the_time_for_rounds_is_over(
     measured: Measured, tmp_path: Path
 ) -> None:
-    records = run(replace(LONG_RUNS, budget_s=0.0), tmp_path)
+    records = run(with_rule(LONG_RUNS, budget_s=0.0), tmp_path)
     assert [record.trial.kind for record in records] == [LONG] * 3
 
 
@@ -424,7 +428,7 @@ def test_a_finished_run_shows_no_progress(
 
 
 def test_a_case_against_itself_ends_in_a_verdict(measured: Measured, tmp_path: Path) -> None:
-    twice = Plan("compare", (CASES[0],) * 2, 7, None, True, blocks=BLOCKS[:1])
+    twice = Plan("compare", (CASES[0],) * 2, 7, None, Sequential(quick=True), blocks=BLOCKS[:1])
     plan_file.save(twice, tmp_path)
     assert plan_file.load(tmp_path) == twice
     records = run(twice, tmp_path)

@@ -9,11 +9,8 @@ from typing import Any, cast
 import pytest
 
 from offload.bench.experiments.block import ReadyServer, StartedServer
-from offload.bench.planning import decision
 from offload.bench.planning.blocks import Block
-from offload.bench.planning.decision import is_finished
-from offload.bench.planning.plan import Plan
-from offload.bench.planning.schedule import due
+from offload.bench.planning.plan import Plan, Round, Sequential
 from offload.bench.records.record import WINDOW, Baseline, CaseFacts, Result
 from offload.bench.trial import flags, workload
 from offload.bench.trial.load_phase import LoadOutcome
@@ -76,7 +73,9 @@ def test_a_real_case_that_is_too_slow_is_left_out_and_the_other_one_is_measured(
 
 def test_a_case_that_is_too_slow_has_no_second_round() -> None:
     cases = (Case("threads", "sleep_sync"), Case("processes", "sleep_sync"))
-    plan = Plan("measure", cases, 1, None, True, blocks=(Block((0, 1)), Block((1,))))
+    plan = Plan(
+        "measure", cases, 1, None, Sequential(quick=True), blocks=(Block((0, 1)), Block((1,)))
+    )
     windows = [
         replace(
             changed(new_record(case, "run"), kind=WINDOW, block=0, round=1, place=place, rate=14.0),
@@ -84,10 +83,10 @@ def test_a_case_that_is_too_slow_has_no_second_round() -> None:
         )
         for place, case in enumerate(cases)
     ]
-    assert decision.places(plan, 0, windows) == [0]
+    assert plan.rule.places(plan, Round(0, 2), windows) == [0]
     only = [changed(windows[1], block=1)]
-    assert is_finished(plan, 1, only)
-    assert {each.block for each in due(plan, only)} == {0}
+    assert plan.rule.is_finished(plan, 1, only)
+    assert {each.block for each in plan.rule.due(plan, only)} == {0}
 
 
 def test_a_load_that_failed_by_its_timeouts_reports_how_long_a_request_takes() -> None:

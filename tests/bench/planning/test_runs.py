@@ -13,9 +13,12 @@ from offload.bench.records import journal
 from offload.errors import StorageError
 from offload.suites import Case
 from tests.records import changed, new_record
+from tests.rules import with_rule
 
 CASES = (Case("threads", "noop_sync"), Case("loop", "noop_sync"))
-PLAN = plan.Plan("tornado", CASES, seed=1, driver=None, blocks=(Block((0, 1)),))
+PLAN = plan.Plan(
+    "tornado", CASES, seed=1, driver=None, rule=plan.Sequential(), blocks=(Block((0, 1)),)
+)
 
 
 def new_run(second: int, *rates: float | None) -> Path:
@@ -77,7 +80,9 @@ def test_resume_finds_the_newest_run_that_is_unfinished() -> None:
     for name in ("20260101-000002-finished", "example", "example-granian"):
         folder = journal.RESULTS / name
         folder.mkdir()
-        plan_file.save(plan.Plan("measure", (), seed=1, driver=None), folder)
+        plan_file.save(
+            plan.Plan("measure", (), seed=1, driver=None, rule=plan.Sequential()), folder
+        )
     load_tests = journal.new_run("z")  # later than the others, and without a plan
     machine = {"cpu": "a CPU"}
     journal.append(load_tests, new_record(CASES[0], load_tests.name, None, environment=machine))
@@ -87,8 +92,8 @@ def test_resume_finds_the_newest_run_that_is_unfinished() -> None:
 
 def test_a_run_whose_time_is_over_is_finished_unless_it_lacks_a_long_run() -> None:
     folder = new_run(1, 14.2, 3.5)
-    plan_file.save(replace(PLAN, budget_s=0.0), folder)
+    plan_file.save(with_rule(PLAN, budget_s=0.0), folder)
     with pytest.raises(StorageError, match="no unfinished run"):
         runs.newest_unfinished()
-    plan_file.save(replace(PLAN, budget_s=0.0, driver="builtin"), folder)
+    plan_file.save(replace(with_rule(PLAN, budget_s=0.0), driver="builtin"), folder)
     assert runs.newest_unfinished() == folder

@@ -12,19 +12,18 @@ from typing import Any
 
 import pytest
 
-from offload.bench.planning import decision, plan_file, round_times, time_budget
+from offload.bench.planning import plan_file, round_times
 from offload.bench.planning.blocks import Block
-from offload.bench.planning.decision import is_finished, is_steady
-from offload.bench.planning.plan import Plan
-from offload.bench.planning.schedule import Round, due, long_runs_due
+from offload.bench.planning.plan import LONG_RUN_OVERHEAD_S, LongRun, Plan, Round, Sequential
 from offload.bench.records.record import LONG, WINDOW, Record
 from offload.errors import StorageError
 from offload.suites import Case
 from tests.records import changed, new_record
+from tests.rules import with_rule
 
 CASES = (Case("threads", "sleep_sync"), Case("processes", "sleep_sync"), Case("loop", "noop_sync"))
 BLOCKS = (Block((0, 1), ((0, 1),)), Block((2,)))
-PLAN = Plan("measure", CASES, seed=7, driver=None, quick=True, blocks=BLOCKS)
+PLAN = Plan("measure", CASES, seed=7, driver=None, rule=Sequential(quick=True), blocks=BLOCKS)
 LONG_RUNS = replace(PLAN, driver="builtin")
 CALM, WILD = [14.0, 14.01, 14.02] * 14, [10.0, 20.0, 15.0] * 14
 Rates = dict[int, list[float]]
@@ -36,22 +35,28 @@ def windows(plan: Plan, each: Round, records: list[Record], **values: Any) -> li
         changed(
             new_record(plan.cases[place], "run"),
             **{"kind": WINDOW, "block": each.block, "round": each.number, "place": place},
-            **{"quick": plan.quick, "target": plan.target, "phases": {"load": 1.0}, **values},
+            **{
+                "quick": plan.rule.quick,
+                "target": plan.rule.target,
+                "phases": {"load": 1.0},
+                **values,
+            },
         )
-        for place in decision.places(plan, each.block, records)
+        for place in plan.rule.places(plan, each, records)
     ]
 
 
 def run(plan: Plan, value: Callable[[int, int], dict[str, Any]]) -> list[Record]:
     """Follow a plan to its end, with values by place and round."""
     records: list[Record] = []
-    while todo := due(plan, records):
-        for each in todo:
-            if is_finished(plan, each.block, records):
-                continue
-            made = windows(plan, each, records)
-            records += [changed(r, **value(r.trial.place or 0, each.number)) for r in made]
+    while isinstance(each := plan.next_step(records), Round):
+        made = windows(plan, each, records)
+        records += [changed(r, **value(r.trial.place or 0, each.number)) for r in made]
     return records
+
+
+def due(plan: Plan, records: list[Record]) -> list[Round]:
+    return plan.rule.due(plan, records)
 
 
 def rounds(records: list[Record]) -> dict[int | None, int]:
@@ -87,14 +92,14 @@ def test_the_records_are_read_equally_often_with_many_blocks(budget_s: float | N
     for count in (4, 40):
         cases = tuple(replace(CASES[n % 2], users=1 + n // 2) for n in range(2 * count))
         blocks = tuple(Block((n, n + 1), ((n, n + 1),)) for n in range(0, 2 * count, 2))
-        plan = replace(PLAN, cases=cases, blocks=blocks, budget_s=budget_s)
+        plan = with_rule(replace(PLAN, cases=cases, blocks=blocks), budget_s=budget_s)
         records = Counted()
         for block in range(count):
             for number in (1, 2):
                 records.extend(windows(plan, Round(block, number), [], rate=WILD[number]))
         records.reads = 0
         due(plan, records)
-        time_budget.has_more(plan, records)
+        plan.next_step(records)
         reads.append(records.reads)
     assert reads[0] == reads[1]
 
@@ -131,20 +136,20 @@ def test_a_verdict_needs_the_ratio_and_not_the_rates() -> None:
     twice = [2 * rate for rate in WILD]
     found = by_rates({0: WILD, 1: twice, 2: WILD})
     assert rounds(run(PLAN, found)) == {0: 3, 1: 7}
-    assert rounds(run(replace(PLAN, target=0.01), found)) == {0: 7, 1: 7}
+    assert rounds(run(with_rule(PLAN, target=0.01), found)) == {0: 7, 1: 7}
 
 
 def test_a_wide_ratio_has_more_rounds_if_time_remains() -> None:
     """Its verdict comes first, and rounds of undecided blocks come before."""
     cases = (*CASES[:2], Case("threads", "noop_sync"), Case("processes", "noop_sync"))
     blocks = (Block((0, 1), ((0, 1),)), Block((2, 3), ((2, 3),)))
-    plan = replace(PLAN, cases=cases, blocks=blocks, budget_s=1000.0)
+    plan = with_rule(replace(PLAN, cases=cases, blocks=blocks), budget_s=1000.0)
     far = [5.0 * rate for rate in (14, 17.4, 14)] * 14
     wide = {0: CALM, 1: far, 2: CALM, 3: CALM}  # 1.9x to 15x at the first analysis
     assert rounds(run(plan, by_rates(wide))) == {0: 9, 1: 3}
     wider = {**wide, 1: [rate * (1.5 if n % 2 else 1) for n, rate in enumerate(far)]}
     assert rounds(run(plan, by_rates(wider))) == {0: 14, 1: 3}
-    assert rounds(run(replace(plan, budget_s=None), by_rates(wide))) == {0: 3, 1: 3}
+    assert rounds(run(with_rule(plan, budget_s=None), by_rates(wide))) == {0: 3, 1: 3}
     undecided = {**wide, 3: WILD}
     order = [
         (record.trial.block, record.trial.round)
@@ -158,15 +163,14 @@ def test_a_wide_ratio_has_more_rounds_if_time_remains() -> None:
 def test_a_ratio_without_a_verdict_has_more_rounds_until_the_budget_ends() -> None:
     plan, found = replace(PLAN, blocks=BLOCKS[:1]), by_rates({0: WILD, 1: CALM})
     assert rounds(run(plan, found)) == {0: 7}
-    assert rounds(run(replace(plan, budget_s=1000.0), found)) == {0: 14}
-    assert rounds(run(replace(plan, quick=False, budget_s=1000.0), found)) == {0: 40}
+    assert rounds(run(with_rule(plan, budget_s=1000.0), found)) == {0: 14}
+    assert rounds(run(with_rule(plan, quick=False, budget_s=1000.0), found)) == {0: 40}
 
 
 def test_a_budget_moves_the_last_level_to_the_last_analysis() -> None:
-    plan = replace(PLAN, budget_s=1000.0)
-    levels = [PLAN.stopping_level(7), plan.stopping_level(7), plan.stopping_level(14)]
+    without, limited = Sequential(quick=True), Sequential(quick=True, budget_s=1000.0)
+    levels = [without.stopping_level(7), limited.stopping_level(7), limited.stopping_level(14)]
     assert levels == [0.040, 0.005, 0.040]
-    assert replace(PLAN, rounds=1).stopping_level(1) == 0.040
 
 
 def test_one_window_of_a_case_suffices_if_both_have_the_same_rate_in_every_round() -> None:
@@ -177,23 +181,25 @@ def test_one_window_of_a_case_suffices_if_both_have_the_same_rate_in_every_round
             for record in windows(PLAN, Round(0, number), [])
         ]
 
-    assert not is_steady(PLAN, 0, [])
-    assert not is_steady(PLAN, 0, measured(1, 1.0))  # it has one window
-    assert is_steady(PLAN, 0, measured(1, 1.0, 1.01))
-    assert is_steady(PLAN, 0, [*measured(1, 1.0, 1.01), *measured(2, 1.5)])
-    assert not is_steady(PLAN, 0, measured(1, 1.0, 1.03))
-    assert not is_steady(PLAN, 0, [*measured(1, 1.0, 1.01), *measured(2, 1.0, 1.03)])
+    def is_steady(records: list[Record]) -> bool:
+        return PLAN.states(records)[0].is_steady
+
+    assert not is_steady([])
+    assert not is_steady(measured(1, 1.0))  # it has one window
+    assert is_steady(measured(1, 1.0, 1.01))
+    assert is_steady([*measured(1, 1.0, 1.01), *measured(2, 1.5)])
+    assert not is_steady(measured(1, 1.0, 1.03))
+    assert not is_steady([*measured(1, 1.0, 1.01), *measured(2, 1.0, 1.03)])
 
 
 def test_time_limits_the_rounds_of_quick_only() -> None:
-    limited = replace(PLAN, budget_s=500.0)
-    assert time_budget.limits_rounds(limited)
-    assert not time_budget.limits_rounds(PLAN)
-    assert not time_budget.limits_rounds(replace(limited, quick=False))
+    assert Sequential(quick=True, budget_s=500.0).has_short_rounds
+    assert not Sequential(quick=True).has_short_rounds
+    assert not Sequential(budget_s=500.0).has_short_rounds
 
 
 def test_without_quick_up_to_forty_rounds_are_analysed_at_four_counts() -> None:
-    plan = replace(PLAN, quick=False)
+    plan = with_rule(PLAN, quick=False)
     assert rounds(run(plan, by_rates({0: CALM, 1: WILD, 2: CALM}))) == {0: 40, 1: 5}
 
 
@@ -211,7 +217,7 @@ def test_a_case_whose_server_dies_in_two_rounds_is_not_tried_again() -> None:
 
     records = run(PLAN, found)
     assert rounds(records) == {0: 3, 1: 2}
-    assert decision.places(PLAN, 1, records) == []
+    assert PLAN.rule.places(PLAN, Round(1, 3), records) == []
 
 
 def test_a_block_of_which_no_pair_is_left_ends() -> None:
@@ -223,7 +229,7 @@ def test_a_block_of_which_no_pair_is_left_ends() -> None:
 
 def test_the_rates_of_a_block_that_lost_a_case_may_reach_their_target() -> None:
     block = Block((0, 1, 2), ((0, 1),))
-    plan = replace(PLAN, blocks=(block,), target=0.05)
+    plan = with_rule(replace(PLAN, blocks=(block,)), target=0.05)
     rate = {0: 14.0, 1: 28.0, 2: None}
     found = run(plan, lambda place, number: {"rate": rate[place] and rate[place] + number / 100})
     assert rounds(found) == {0: 3}
@@ -233,7 +239,7 @@ def test_a_case_with_a_new_rate_is_measured_further() -> None:
     records: list[Record] = []
     for number, rate in enumerate((None, 14.0, None), start=1):
         records += windows(PLAN, Round(1, number), [], rate=rate)
-    assert decision.places(PLAN, 1, records) == [2]
+    assert PLAN.rule.places(PLAN, Round(1, 4), records) == [2]
 
 
 def test_a_block_that_was_loaded_for_long_enough_ends_at_an_analysis() -> None:
@@ -244,16 +250,15 @@ def test_a_block_that_was_loaded_for_long_enough_ends_at_an_analysis() -> None:
     assert rounds(slow)[1] == 7
 
 
-def test_rounds_that_are_left_out_are_not_due() -> None:
-    left_out: set[Round] = set()
-    while todo := due(PLAN, [], left_out):
-        left_out |= {*todo}
-    assert Counter(each.block for each in left_out) == {0: 7, 1: 7}
+def test_only_rounds_that_fit_into_the_time_are_due() -> None:
+    left_s = round_times.GUESS  # of block 1, which has one case
+    assert {each.block for each in PLAN.rule.due(PLAN, [], left_s)} == {1}
+    assert PLAN.rule.due(PLAN, [], left_s - 0.1) == []
 
 
 def test_every_case_has_one_long_run_but_what_was_never_available() -> None:
-    assert long_runs_due(PLAN, []) == []
-    assert long_runs_due(LONG_RUNS, []) == [0, 1, 2]
+    assert PLAN.long_runs_due([]) == []
+    assert LONG_RUNS.long_runs_due([]) == [0, 1, 2]
     away = "not available: no network"
     records = [
         changed(new_record(CASES[0], "run"), kind=LONG, place=0),
@@ -261,37 +266,39 @@ def test_every_case_has_one_long_run_but_what_was_never_available() -> None:
         changed(new_record(CASES[2], "run"), kind=WINDOW, place=2, problem=away),
         changed(new_record(CASES[2], "run"), kind=WINDOW, place=2, rate=14.0),
     ]
-    assert long_runs_due(LONG_RUNS, records) == [2]
+    assert LONG_RUNS.long_runs_due(records) == [2]
 
 
 def test_the_time_left_for_rounds_is_without_what_was_used_and_the_long_runs() -> None:
-    plan = replace(LONG_RUNS, budget_s=500.0)
-    assert time_budget.left_for_rounds_s(PLAN, []) is None
-    long_s = sum(case.seconds + time_budget.LONG_RUN_OVERHEAD_S for case in CASES)
-    assert time_budget.left_for_rounds_s(plan, []) == pytest.approx(500 - long_s)
+    plan = with_rule(LONG_RUNS, budget_s=500.0)
+    assert PLAN.rule.left_for_rounds_s(PLAN, []) is None
+    long_s = sum(case.seconds + LONG_RUN_OVERHEAD_S for case in CASES)
+    assert plan.rule.left_for_rounds_s(plan, []) == pytest.approx(500 - long_s)
     phases = {"start": 1.0, "baseline": 0.5, "load": 2.0, "stop": 0.5}
     records = windows(plan, Round(0, 1), [], rate=14.0, phases=phases)
-    assert time_budget.left_for_rounds_s(plan, records) == pytest.approx(494 - long_s)
-    assert round_times.expected(plan, records) == [6.0, round_times.GUESS]
+    assert plan.rule.left_for_rounds_s(plan, records) == pytest.approx(494 - long_s)
+    assert round_times.expected(plan.blocks, records) == [6.0, round_times.GUESS]
     together = plan.blocks[0]
     apart = replace(plan, blocks=(replace(together, apart=True),))
-    assert round_times.expected(apart, records) == [8.0]
+    assert round_times.expected(apart.blocks, records) == [8.0]
     retried = records + [changed(record, attempt=2) for record in records]
-    assert time_budget.left_for_rounds_s(plan, retried) == pytest.approx(488 - long_s)
+    assert plan.rule.left_for_rounds_s(plan, retried) == pytest.approx(488 - long_s)
 
 
 def test_each_case_of_a_block_that_is_apart_starts_and_stops_in_its_own_time() -> None:
-    apart = replace(PLAN, blocks=(Block((0, 1), ((0, 1),), apart=True),), budget_s=100.0)
+    blocks = (Block((0, 1), ((0, 1),), apart=True),)
+    apart = with_rule(replace(PLAN, blocks=blocks), budget_s=100.0)
     phases = {"start": 1.0, "baseline": 0.5, "load": 2.0, "stop": 0.5}
     records = windows(apart, Round(0, 1), [], rate=14.0, phases=phases)
-    assert round_times.expected(apart, records) == [8.0]
-    assert time_budget.left_for_rounds_s(apart, records) == pytest.approx(92)
+    assert round_times.expected(apart.blocks, records) == [8.0]
+    assert apart.rule.left_for_rounds_s(apart, records) == pytest.approx(92)
 
 
 def test_a_run_whose_time_is_over_has_no_more_than_its_long_runs() -> None:
     for budget_s, expected in ((0.0, False), (5.0, True), (None, True)):
-        assert time_budget.has_more(replace(PLAN, budget_s=budget_s), []) is expected
-    assert time_budget.has_more(replace(LONG_RUNS, budget_s=0.0), [])
+        plan = with_rule(PLAN, budget_s=budget_s)
+        assert (plan.next_step([]) is not None) is expected
+    assert with_rule(LONG_RUNS, budget_s=0.0).next_step([]) == LongRun(0)
 
 
 def test_a_plan_is_kept_and_read_back(tmp_path: Path) -> None:

@@ -86,8 +86,12 @@ def saved(suite: str) -> tuple[str, Any]:
     """Write a finished run; return its name and the values of its plan."""
     folder = journal.RESULTS / a_run(suite, cpu_ms_per_request=0.5)
     cases = tuple(replace(case, settings={"workers": 1 + n}) for n, case in enumerate(PLAN.cases))
-    terms = GateTerms(0.05, min_rate=1.0) if suite == plans.GATE else None
-    made = replace(PLAN, suite=suite, cases=cases, target=0.05, budget_s=30.0, gate=terms)
+    rule = replace(PLAN.rule, target=0.05, budget_s=30.0)
+    if suite == plans.GATE:
+        rule = plans.Gate(
+            terms=GateTerms(0.05, min_rate=1.0), quick=True, target=0.05, budget_s=30.0
+        )
+    made = replace(PLAN, suite=suite, cases=cases, rule=rule)
     plan_file.save(made, folder)
     return folder.name, json.loads((folder / plan_file.FILE).read_text())
 

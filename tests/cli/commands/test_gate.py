@@ -216,7 +216,7 @@ def test_the_cases_of_a_kept_run_are_measured_now(monkeypatch: pytest.MonkeyPatc
         (3, 2): 5,
     }
     [folder] = journal.RESULTS.glob("*-gate")
-    assert plan_file.load(folder).budget_s == 600
+    assert plan_file.load(folder).rule.budget_s == 600
     only = fab_here("compare_runs:main,against=.,cases=threads/count_sync")
     assert only.returncode == 0
 

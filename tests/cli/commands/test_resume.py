@@ -13,7 +13,7 @@ import pytest
 from offload.bench.experiments import run as running
 from offload.bench.planning import plan_file, runs
 from offload.bench.planning.blocks import Block
-from offload.bench.planning.plan import Plan
+from offload.bench.planning.plan import Plan, Sequential
 from offload.bench.records import journal
 from offload.bench.records.record import WINDOW, Record
 from offload.cli import plan_run
@@ -25,7 +25,7 @@ from tests.records import changed, new_record
 
 CASES = (Case("threads", "noop_sync"), Case("processes", "noop_sync"))
 PAIR = (Block((0, 1), ((0, 1),)),)
-PLAN = Plan("measure", CASES, seed=1, driver=None, quick=True, blocks=PAIR)
+PLAN = Plan("measure", CASES, seed=1, driver=None, rule=Sequential(quick=True), blocks=PAIR)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import pytest
 from lab.method import method_check
 from offload.bench.planning import plan_file
 from offload.bench.planning.blocks import Block
-from offload.bench.planning.plan import Plan
+from offload.bench.planning.plan import Plan, Sequential
 from offload.bench.records import journal
 from offload.bench.records.record import WINDOW, Record
 from offload.errors import DisturbedError, GateError, RunError, UsageError
@@ -55,7 +55,7 @@ def a_run(factor: float, spread: Callable[[random.Random], float]) -> str:
 def test_a_run_of_another_suite_is_refused_and_not_continued() -> None:
     folder = journal.new_run("measure")
     case = Case("threads", "noop_sync")
-    plan_file.save(Plan("measure", (case,), 7, None, blocks=(Block((0,)),)), folder)
+    plan_file.save(Plan("measure", (case,), 7, None, Sequential(), blocks=(Block((0,)),)), folder)
     refused = lab_here("check_method", f"run={folder.name}")
     assert refused.returncode == UsageError.exit_code
     assert "is a run of measure, not of check_method" in refused.stderr
@@ -93,7 +93,7 @@ def test_the_plan_has_pairs_of_each_task_with_itself_and_half_as_many_of_a_known
         method_check.KNOWN: 30,
     }
     assert all(block.pairs == (block.cases,) for block in plan.blocks)
-    assert (plan.quick, plan.driver, plan.counts[-1]) == (True, None, 7)
+    assert (plan.rule.quick, plan.driver, plan.rule.counts[-1]) == (True, None, 7)
     assert len(method_check.blocks_plan(2).blocks) == 3
     assert method_check.blocks_plan(0).blocks == ()
 

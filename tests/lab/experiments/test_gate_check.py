@@ -17,6 +17,7 @@ from lab.experiments import gate_results
 from offload.bench.experiments import gate as gates
 from offload.bench.experiments import run as running
 from offload.bench.planning import plan_file
+from offload.bench.planning.plan import Gate
 from offload.bench.records import journal
 from offload.errors import StorageError
 from offload.registry import places
@@ -86,8 +87,8 @@ def test_every_kind_is_measured_once_and_each_requirement_has_a_line(
     assert " 0 of 6 (0.0 % to 45.9 %)" in "  ".join(table["A/A, red"])
     assert "resampled, 10 cases, loss 5 %" in table
     plan = plan_file.load(journal.RESULTS / "gate_check-12-001")
-    assert plan.gate is not None
-    assert (plan.gate.loss, plan.budget_s) == (0.05, 600.0)
+    assert isinstance(plan.rule, Gate)
+    assert (plan.rule.terms.loss, plan.rule.budget_s) == (0.05, 600.0)
     done = len(measured.rounds)
     stored = gate_results.FILE.read_text()
     kinds = [json.loads(line)["kind"] for line in stored.splitlines()]

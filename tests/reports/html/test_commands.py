@@ -9,7 +9,7 @@ import pytest
 from offload.bench.experiments import run as experiment
 from offload.bench.planning import plan_file
 from offload.bench.planning.blocks import Block
-from offload.bench.planning.plan import Plan
+from offload.bench.planning.plan import Plan, Sequential
 from offload.bench.records import journal
 from offload.cli import answers, live_page, plan_run
 from offload.reports.html import page
@@ -33,7 +33,7 @@ def plan(monkeypatch: pytest.MonkeyPatch) -> Plan:
 
     monkeypatch.setattr(experiment, "run", measured)
     cases = (Case("threads", "noop_sync"), Case("processes", "noop_sync"))
-    return Plan("compare", cases, 1, None, blocks=(Block((0, 1), ((0, 1),)),))
+    return Plan("compare", cases, 1, None, Sequential(), blocks=(Block((0, 1), ((0, 1),)),))
 
 
 def test_fab_report_writes_the_file_into_the_folder_and_prints_its_path() -> None:
@@ -143,7 +143,7 @@ def test_a_sweep_has_its_model_and_a_comparison_its_verdict() -> None:
         tuple(Case("threads", "noop_sync", settings={"workers": n}) for n in numbers),
         1,
         None,
-        quick=True,
+        Sequential(quick=True),
         blocks=(Block((0, 1, 2, 3, 4, 5, 6)),),
     )
     plan_file.save(plan, folder)

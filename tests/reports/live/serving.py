@@ -19,7 +19,7 @@ from typing import Any
 
 from offload.bench.planning import plan_file
 from offload.bench.planning.blocks import Block
-from offload.bench.planning.plan import Plan
+from offload.bench.planning.plan import Fixed, Plan
 from offload.bench.records import journal
 from offload.bench.records.record import WINDOW, Record
 from offload.reports.live import launch, server
@@ -31,7 +31,7 @@ from tests.records import changed, new_record
 SCRIPT = "<img src=x onerror=alert(1)>\n\ndata: {}"
 CASES = (Case("threads", "noop_sync"), Case("processes", "noop_sync"), Case("loop", SCRIPT))
 PLAN = Plan(
-    "measure", CASES, seed=7, driver=None, quick=True, blocks=(Block((0, 1)), Block((2,))), rounds=1
+    "measure", CASES, 7, None, Fixed(rounds=1, quick=True), blocks=(Block((0, 1)), Block((2,)))
 )
 TIMEOUT = 20.0  # s for each answer, on a busy machine
 

@@ -33,6 +33,7 @@ from tests.reports.live.serving import (
     served,
     window,
 )
+from tests.rules import with_rule
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.server
@@ -128,7 +129,7 @@ def test_hostile_names_are_text(url: str) -> None:
 
 
 def test_records_and_phases_appear_while_they_are_written(folder: Path) -> None:
-    plan_file.save(replace(PLAN, rounds=2), folder)
+    plan_file.save(with_rule(PLAN, rounds=2), folder)
     with served(RunView(folder)) as url, Events(url) as events:
         assert "Not measured completely" in events.next()["step"]
         progress_file.announce(folder)
@@ -311,5 +312,5 @@ def test_a_value_that_cannot_be_computed_is_one_line(folder: Path) -> None:
 
 
 def test_the_plan_of_these_tests_is_read_back(folder: Path) -> None:
-    assert json.loads((folder / "run.json").read_text())["rounds"] == PLAN.rounds
+    assert json.loads((folder / "run.json").read_text())["rounds"] == PLAN.rule.counts[0]
     assert RunView(folder).read().rows[2][0] == f"2/{SCRIPT}"

@@ -21,12 +21,12 @@ pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.timeout(240)]
 RUN = """
 import sys
 from offload.bench.planning.blocks import Block
-from offload.bench.planning.plan import Plan
+from offload.bench.planning.plan import Fixed, Plan
 from offload.cli.plan_run import start_run
 from offload.suites import Case
 
 cases = (Case("threads", "sleep_short_sync"), Case("loop", "sleep_short_sync"))
-plan = Plan("measure", cases, 7, None, True, blocks=(Block((0, 1)),), rounds=1)
+plan = Plan("measure", cases, 7, None, Fixed(rounds=1, quick=True), blocks=(Block((0, 1)),))
 start_run(plan, sys.argv[1] == "yes")
 """
 STREAMS = 20

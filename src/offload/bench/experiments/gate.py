@@ -18,7 +18,7 @@ from offload.bench.analysis.gate import (
 )
 from offload.bench.planning import plan
 from offload.bench.planning.blocks import Block
-from offload.bench.planning.plan import Plan
+from offload.bench.planning.plan import Gate, Plan
 from offload.bench.records.record import Record
 from offload.bench.stats.estimate import Estimate
 from offload.bench.stats.non_inferiority import LOSS, UNDECIDED
@@ -114,27 +114,27 @@ def gate_plan(cases: Sequence[Case], terms: GateTerms, budget_s: float) -> Plan:
         tuple(all_cases),
         plan.new_seed(),
         None,
+        Gate(terms=complete, budget_s=budget_s),
         blocks=blocks,
-        budget_s=budget_s,
-        gate=complete,
     )
 
 
 def check_sides(planned: Plan) -> None:
     """Raise UsageError if the differences of the sides have changed since the start of a gate."""
-    assert planned.gate is not None
+    assert isinstance(planned.rule, Gate)
+    known = planned.rule.terms.differences
     others = [planned.cases[block.cases[0]] for block in planned.blocks]
     found = tuple(origins.differences(planned.cases_now, others))
-    if found != planned.gate.differences:
-        before, now = ("; ".join(each) for each in (planned.gate.differences, found))
+    if found != known:
+        before, now = ("; ".join(each) for each in (known, found))
         what = f"the sides have changed: at the start {before}, and now {now}"
         raise UsageError(what, "start a new gate by its command")
 
 
 def evaluate(measured: Plan, records: Sequence[Record], folder: Path) -> GateResult:
     """Judge the cases of a gate's run; raise RunError if no case has a baseline."""
-    terms, cases = measured.gate, measured.cases_now
-    assert terms is not None
+    assert isinstance(measured.rule, Gate)
+    terms, cases = measured.rule.terms, measured.cases_now
     sides = measured.sides(records)
     verdicts = gate.judge_cases(sides, terms.loss, len(cases) * len(terms.limits))
     check_baselines(verdicts, folder)

@@ -10,7 +10,7 @@ from offload.bench.analysis import comparison, rate
 from offload.bench.analysis.comparison import Comparison
 from offload.bench.planning import plan
 from offload.bench.planning.blocks import Block
-from offload.bench.planning.plan import Plan
+from offload.bench.planning.plan import Plan, Sequential
 from offload.bench.records.record import Record
 from offload.bench.records.run_records import RunRecords
 from offload.errors import RunError
@@ -40,7 +40,8 @@ class ComparedCases:
 def comparison_plan(name: str, one: Case, other: Case, is_quick: bool) -> Plan:
     """Return the plan of a run that compares two cases; they may be the same."""
     blocks = (Block((0, 1), ((0, 1),)),)
-    return Plan(name, (one, other), plan.new_seed(), None, is_quick, blocks=blocks)
+    rule = Sequential(quick=is_quick)
+    return Plan(name, (one, other), plan.new_seed(), None, rule, blocks=blocks)
 
 
 def evaluate(one: Case, other: Case, records: Sequence[Record], folder: Path) -> ComparedCases:

@@ -1,4 +1,4 @@
-"""Run a plan: measure each round, long run and open loop that is due, and save it at once."""
+"""Run a plan: measure the round, long run or open loop that is due, save it, and ask again."""
 
 from __future__ import annotations
 
@@ -9,19 +9,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from offload import files, prctl
-from offload.bench.analysis import latency_capacity
-from offload.bench.analysis.latency_capacity import LatencyTarget
 from offload.bench.experiments.block import MANY_ROUNDS, WindowDesign, measure_round
 from offload.bench.experiments.progress.display import Progress
-from offload.bench.planning import (
-    decision,
-    planned_records,
-    round_times,
-    schedule,
-    time_budget,
-)
-from offload.bench.planning.plan import Plan
-from offload.bench.planning.schedule import Round
+from offload.bench.planning import planned_records, round_times
+from offload.bench.planning.plan import LongRun, OpenLoop, Plan, Round, Step
 from offload.bench.records import journal, machines
 from offload.bench.records.record import LONG, WINDOW, Record, Trial
 from offload.bench.records.run_records import without_repeated_argv
@@ -38,7 +29,7 @@ HeldUpstream = Upstream | UserError | None  # an error if it cannot start, None 
 
 
 def run(plan: Plan, folder: Path) -> Iterator[list[Record]]:
-    """Measure what is due: rounds, long runs and open loops; yield all records after each of them.
+    """Measure each step that is due; yield all records after it.
 
     Raise RunError if another process measures the same run.
     """
@@ -46,28 +37,44 @@ def run(plan: Plan, folder: Path) -> Iterator[list[Record]]:
     with ExitStack() as stack:
         stack.enter_context(_lock(folder))  # before reading: another process may still add records
         records = planned_records.read_if_any(folder, plan)
-        if not time_budget.has_more(plan, records) and interrupted_retry(plan, records) is None:
+        if next_step(plan, records) is None:
             return
         _warn_of_other_machine(folder, records)
         upstream = _hold_upstream(stack, plan.cases)
         progress = stack.enter_context(Progress(plan, records, folder))
         active = ActiveRun(plan, folder, upstream, records, progress)
-        for _ in active.rounds():
+        while (step := next_step(plan, records)) is not None:
+            active.measure(step)
             yield records
-        for _ in active.long_runs():
-            yield records
-        if plan.latency is not None:
-            for _ in active.open_loops(plan.latency):
-                yield records
+
+
+def next_step(plan: Plan, records: Sequence[Record]) -> Step | None:
+    """Return the retry of the last round if it has reasons and time, or else the plan's step."""
+    last, reasons = _last_round(records)
+    if last is not None and reasons and plan.rule.may_retry(plan, records, last):
+        return replace(last, attempt=2)
+    return plan.next_step(records)
+
+
+def _last_round(records: Sequence[Record]) -> tuple[Round | None, Mapping[str, str]]:
+    """Return the round that was measured last and not retried, and the reasons to retry it."""
+    if not records or (last := records[-1].trial).kind != WINDOW or last.attempt > 1:
+        return None, {}
+    if last.block is None or last.round is None:
+        return None, {}
+    own = [r for r in records if (r.trial.block, r.trial.round) == (last.block, last.round)]
+    earlier = records[: -len(own)]  # without a retry, the records of the last round are the last
+    reasons: dict[str, str] = {}
+    for record in own:
+        reasons |= flags.reasons(record, earlier)
+    return Round(last.block, last.round), reasons
 
 
 @dataclass
 class ActiveRun:
     """A run while it is measured; each step adds to `records`.
 
-    The next round depends only on the plan and the records. So a resumed run measures the same
-    rounds as an uninterrupted run, and a finished run measures none. `since` is the time at which
-    the last round ended.
+    `since` is the time at which the last round ended.
     """
 
     plan: Plan
@@ -77,113 +84,72 @@ class ActiveRun:
     progress: Progress
     since: float = field(default_factory=lambda: time.monotonic())  # noqa: PLW0108 - not captured
 
-    def rounds(self) -> Iterator[None]:
-        """Measure the rounds that are due and are expected to end within the time budget."""
-        if (interrupted := interrupted_retry(self.plan, self.records)) is not None:
-            self._measure(interrupted, 2)
-            yield
-        left_out: set[Round] = set()
-        while time_budget.has_more_rounds(self.plan, self.records):
-            if not (todo := schedule.due(self.plan, self.records, left_out)):
-                return
-            left_s, expected_s = self._times()
-            for each in todo:
-                if left_s is not None and expected_s[each.block] > left_s:
-                    left_out.add(each)
-                    continue
-                if decision.is_finished(self.plan, each.block, self.records):
-                    continue  # its cases have become hopeless in the meantime
-                if self._measure(each, 1) and _can_retry(self.plan, self.records, each):
-                    self._measure(each, 2)
-                left_s, expected_s = self._times()
-                yield
+    def measure(self, step: Step) -> None:
+        """Measure a step, and save its records."""
+        match step:
+            case Round():
+                found = self._round(step)
+            case LongRun():
+                found = [self._long_run(step.place)]
+            case OpenLoop():
+                found = self._open_loop(step)
+        self._keep(found)
 
-    def long_runs(self) -> Iterator[None]:
-        """Measure the missing long runs."""
-        for place in schedule.long_runs_due(self.plan, self.records):
-            case = self.plan.cases[place]
-            self.progress.begin("long run", case.name, [place])
-            trial, upstream = self._trial(LONG, place=place), self._upstream_of(case)
-            if isinstance(upstream, UserError):
-                record = _without_upstream(case, trial, upstream)
-            else:
-                driver = self.plan.driver or "builtin"
-                record = long_run(case, driver, trial, upstream, self.progress.phase)
-            self._keep([record])
-            yield
+    def _round(self, each: Round) -> list[Record]:
+        """Measure the cases of a block together, or one after the other if they run apart."""
+        plan, step, retry_s = self.plan, f"round {each.number}", 0.0
+        places = plan.rule.places(plan, each, self.records)
+        if each.attempt > 1:
+            step = f"{step}, retry"
+            retry_s = round_times.of_round(plan.blocks, self.records, each.block, each.number)
+            self.progress.retry([*_last_round(self.records)[1].values()])
+        self.progress.begin(step, plan.title(each.block), places, retry_s)
+        cases = {place: plan.cases[place] for place in places}
+        block = plan.blocks[each.block]
+        known = {"block": each.block, "round": each.number, "attempt": each.attempt}
+        trial = self._trial(WINDOW, **known, apart=block.apart)
+        design = MANY_ROUNDS
+        if not plan.rule.has_short_rounds:
+            is_steady = plan.states(self.records)[each.block].is_steady
+            design = WindowDesign(is_steady, workload.LONGER_WINDOW)
+        parts = [{place: case} for place, case in cases.items()] if block.apart else [cases]
+        found: list[Record] = []
+        for part in parts:
+            report, has_gil = self.progress.phase, each.number == 1
+            found += measure_round(part, trial, self.upstream, report, has_gil, design)
+        return self._with_other_time(found)
 
-    def open_loops(self, target: LatencyTarget) -> Iterator[None]:
-        """Search the capacity of the only case under a latency target."""
+    def _long_run(self, place: int) -> Record:
+        case = self.plan.cases[place]
+        self.progress.begin("long run", case.name, [place])
+        trial, upstream = self._trial(LONG, place=place), self._upstream_of(case)
+        if isinstance(upstream, UserError):
+            return _without_upstream(case, trial, upstream)
+        return long_run(case, self.plan.driver or "builtin", trial, upstream, self.progress.phase)
+
+    def _open_loop(self, step: OpenLoop) -> list[Record]:
         [case] = self.plan.cases
-        upstream = self._upstream_of(case)
-        while (step := latency_capacity.next_step(target, self.records)) is not None:
-            number, rate = step
-            self.progress.begin(f"round {number}", f"{case.name} at {rate:.4g}/s", [0])
-            load_s = max(open_loop.seconds(rate), latency_capacity.shortest_load_s(target))
-            self.progress.phase("load", load_s, 0)
-            arrivals = [Arrivals(rate, target.arrivals)]
-            trial = self._trial(LONG, place=0, round=number)
-            if isinstance(upstream, UserError):
-                self._keep([_without_upstream(case, trial, upstream)])
-            else:
-                warm_s = open_loop.WARM
-                loads = open_loop.measure(
-                    case, arrivals, trial, upstream, warm_s, duration_s=load_s
-                )
-                self._keep([*loads])
-            yield
+        self.progress.begin(f"round {step.number}", f"{case.name} at {step.rate:.4g}/s", [0])
+        load_s = max(open_loop.seconds(step.rate), step.seconds)
+        self.progress.phase("load", load_s, 0)
+        arrivals = [Arrivals(step.rate, step.arrivals)]
+        trial, upstream = self._trial(LONG, place=0, round=step.number), self._upstream_of(case)
+        if isinstance(upstream, UserError):
+            return [_without_upstream(case, trial, upstream)]
+        warm_s = open_loop.WARM
+        return [*open_loop.measure(case, arrivals, trial, upstream, warm_s, duration_s=load_s)]
 
     def _upstream_of(self, case: Case) -> HeldUpstream:
         return self.upstream if needs_upstream(case) else None
 
-    def _times(self) -> tuple[float | None, Sequence[float]]:
-        """Return the time that is left for rounds, and the expected time of each block's round."""
-        left_s = time_budget.left_for_rounds_s(self.plan, self.records)
-        return left_s, round_times.expected(self.plan, self.records)
-
-    def _measure(self, each: Round, attempt: int) -> bool:
-        """Measure one round; return whether its flags are a reason to retry it."""
-        places = decision.places(self.plan, each.block, self.records)
-        if self.plan.gate is not None and each.number % 2 == 0:
-            places.reverse()  # alternate which side starts first, in case that has an effect
-        cases = {place: self.plan.cases[place] for place in places}
-        step, retry_s = f"round {each.number}", 0.0
-        if attempt > 1:
-            step = f"{step}, retry"
-            retry_s = round_times.of_round(self.plan, self.records, each.block, each.number)
-        self.progress.begin(step, self.plan.title(each.block), places, retry_s)
-        is_apart = self.plan.blocks[each.block].apart
-        trial = self._trial(
-            WINDOW, block=each.block, round=each.number, attempt=attempt, apart=is_apart
-        )
-        found = self._with_other_time(self._round(cases, trial))
-        reasons = _retry_reasons(found, self.records)
-        self._keep(found)
-        self.progress.retry(list(reasons.values()))
-        return bool(reasons)
-
     def _with_other_time(self, found: list[Record]) -> list[Record]:
         """Add the phase `other` to the first record: the time since `since` outside all phases."""
         now = time.monotonic()
-        known_s = sum(round_times.measured(self.plan, found).values())
+        known_s = sum(round_times.measured(self.plan.blocks, found).values())
         trial, other_s = found[0].trial, round(max(0.0, now - self.since - known_s), 3)
         self.since = now
         first = replace(found[0], trial=replace(trial, phases={**trial.phases, "other": other_s}))
         return [first, *found[1:]]
-
-    def _round(self, cases: Mapping[int, Case], trial: Trial) -> list[Record]:
-        """Measure the cases of a block together, or one after the other with `trial.apart`."""
-        parts = [{place: case} for place, case in cases.items()] if trial.apart else [cases]
-        with_gil = trial.round == 1
-        is_steady = decision.is_steady(self.plan, trial.block or 0, self.records)
-        design = WindowDesign(is_steady, workload.LONGER_WINDOW)
-        if time_budget.limits_rounds(self.plan):
-            design = MANY_ROUNDS
-        report = self.progress.phase
-        found: list[Record] = []
-        for part in parts:
-            found += measure_round(part, trial, self.upstream, report, with_gil, design)
-        return found
 
     def _keep(self, found: Sequence[Record]) -> None:
         kept: list[Record] = []
@@ -205,8 +171,8 @@ class ActiveRun:
             kind=kind,
             suite=plan.suite,
             seed=plan.seed,
-            quick=plan.quick,
-            target=plan.target,
+            quick=plan.rule.quick,
+            target=plan.rule.target,
             **known,
         )
 
@@ -214,38 +180,6 @@ class ActiveRun:
 def _without_upstream(case: Case, trial: Trial, error: UserError) -> Record:
     """Return the record of a case whose upstream could not be started."""
     return builder.unavailable(trial, builder.case_facts(case, None), case.settings, error)
-
-
-def interrupted_retry(plan: Plan, records: Sequence[Record]) -> Round | None:
-    """Return the round whose retry is missing because the run was interrupted before it."""
-    if not records or (last := records[-1].trial).kind != WINDOW or last.attempt > 1:
-        return None
-    if last.block is None or last.round is None:
-        return None
-    each = Round(last.block, last.round)
-    own = [r for r in records if (r.trial.block, r.trial.round) == (each.block, each.number)]
-    earlier = records[: -len(own)]  # without a retry, the records of the last round are the last
-    return each if _retry_reasons(own, earlier) and _can_retry(plan, records, each) else None
-
-
-def _retry_reasons(found: Sequence[Record], earlier: Sequence[Record]) -> dict[str, str]:
-    """Return the reasons to retry the round of the records `found`, by kind."""
-    reasons: dict[str, str] = {}
-    for record in found:
-        reasons |= flags.reasons(record, earlier)
-    return reasons
-
-
-def _can_retry(plan: Plan, records: Sequence[Record], each: Round) -> bool:
-    """Whether a case of a round is measurable, and its retry and all rounds that are due fit."""
-    if not decision.places(plan, each.block, records):
-        return False
-    left_s = time_budget.left_for_rounds_s(plan, records)
-    if left_s is None:
-        return True
-    times = round_times.expected(plan, records)
-    others_s = sum(times[other.block] for other in schedule.due(plan, records))
-    return round_times.of_round(plan, records, each.block, each.number) + others_s <= left_s
 
 
 def _warn_of_other_machine(folder: Path, records: Sequence[Record]) -> None:

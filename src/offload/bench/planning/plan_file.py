@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from offload import command_line, files
-from offload.bench.planning.plan import CAPACITY, GATE, Plan
+from offload.bench.analysis.gate import GateTerms
+from offload.bench.analysis.latency_capacity import LatencyTarget
+from offload.bench.planning.blocks import Block
+from offload.bench.planning.plan import (
+    CAPACITY,
+    GATE,
+    Fixed,
+    Gate,
+    LatencySearch,
+    Plan,
+    Sequential,
+    StoppingRule,
+)
 from offload.bench.records import journal, lines, machines
 from offload.errors import StorageError, UsageError
 from offload.registry import catalog
@@ -22,6 +34,38 @@ MAX_DIGITS = 9  # of a number of workers
 MAX_CASES = 1000  # more would take days; the same limit holds for blocks
 
 
+@dataclass(frozen=True)
+class _Saved:
+    """The values of a plan in the file; `rounds`, `gate` or `latency` are those of its rule."""
+
+    suite: str
+    cases: tuple[Case, ...]
+    seed: int
+    driver: str | None
+    quick: bool = False
+    target: float | None = None
+    missing: str | None = None
+    blocks: tuple[Block, ...] = ()
+    budget_s: float | None = None
+    rounds: int | None = None
+    gate: GateTerms | None = None
+    latency: LatencyTarget | None = None
+
+    @property
+    def plan(self) -> Plan:
+        """The plan with these values."""
+        known: dict[str, Any] = {"quick": self.quick, "target": self.target}
+        known["budget_s"] = self.budget_s
+        rule: StoppingRule = Sequential(**known)
+        if self.latency is not None:
+            rule = LatencySearch(latency=self.latency, **known)
+        elif self.gate is not None:
+            rule = Gate(terms=self.gate, **known)
+        elif self.rounds is not None:
+            rule = Fixed(rounds=self.rounds, **known)
+        return Plan(self.suite, self.cases, self.seed, self.driver, rule, self.missing, self.blocks)
+
+
 def save(plan: Plan, folder: Path) -> None:
     """Save the plan in its run's folder; raise StorageError, or UsageError if it is too long.
 
@@ -33,13 +77,21 @@ def save(plan: Plan, folder: Path) -> None:
         if len(found) > MAX_CASES:
             raise UsageError(f"{len(found)} {name} are too many", f"use at most {MAX_CASES}")
     try:
-        values = {**asdict(plan), ARGV: argv, machines.KEY: machines.read(folder)}
+        values = {**_values(plan), ARGV: argv, machines.KEY: machines.read(folder)}
         for case, saved in zip(plan.cases, values["cases"], strict=True):
             saved["request"] = None if case.request is None else dict(case.request.masked)
         files.replace(path, json.dumps(values, indent=1).encode() + b"\n")
     except OSError as error:
         what = f"{path}: {error.strerror}"
         raise StorageError(what, "check permissions and disk space") from error
+
+
+def _values(plan: Plan) -> dict[str, Any]:
+    """Return the values of a plan in its file: those of its rule are beside the others."""
+    values = asdict(plan)
+    rule: dict[str, Any] = values.pop("rule")
+    of_one = {"rounds": "rounds", "gate": "terms", "latency": "latency"}  # keys of one rule alone
+    return {**values, **{key: rule.pop(name, None) for key, name in of_one.items()}, **rule}
 
 
 def exists(folder: Path) -> bool:
@@ -111,33 +163,33 @@ def _validated_plan(values: dict[str, Any]) -> Plan:
         found = values.get(name)
         if isinstance(found, list) and len(found) > MAX_CASES:
             raise ValueError(f"it has {len(found)} {name}, and at most {MAX_CASES} are allowed")
-    plan: Plan = lines.built(Plan, values, "plan")
-    _check_names(Plan, values)
+    saved: _Saved = lines.built(_Saved, values, "plan")
+    _check_names(_Saved, values)
     for case in values["cases"]:
         _check_names(Case, case)
-    _check_values(plan)
-    places = {*range(len(plan.cases))}
-    for block in plan.blocks:
+    _check_values(saved)
+    places = {*range(len(saved.cases))}
+    for block in saved.blocks:
         if not block.cases:
             raise ValueError("a block has no case")
         if not {*block.cases} <= places:
-            raise ValueError(f"a block has cases {block.cases}, but there are {len(plan.cases)}")
+            raise ValueError(f"a block has cases {block.cases}, but there are {len(saved.cases)}")
         own = {*block.cases}
         if len(own) < len(block.cases) or len({*block.pairs}) < len(block.pairs):
             raise ValueError("a block has a case or a pair twice")
         if any(len(pair) != 2 or not own.issuperset(pair) for pair in block.pairs):
             raise ValueError(f"a block of cases {block.cases} has pairs {block.pairs}")
-    _check_gate(plan)
-    _check_latency(plan)
-    return plan
+    _check_gate(saved)
+    _check_latency(saved)
+    return saved.plan
 
 
-def _check_values(plan: Plan) -> None:
+def _check_values(saved: _Saved) -> None:
     """Raise ValueError for a number with which no measurement is possible."""
-    if plan.rounds == 0:
+    if saved.rounds == 0:
         raise ValueError("it has no rounds")
-    sizes = {name: catalog.find_server(name).size for name in {c.server for c in plan.cases}}
-    for case in plan.cases:
+    sizes = {name: catalog.find_server(name).size for name in {c.server for c in saved.cases}}
+    for case in saved.cases:
         counts = {"users": case.users, "requests": case.requests, "clients": case.clients}
         counts |= {"slots": case.slots}
         for name, count in counts.items():
@@ -148,38 +200,38 @@ def _check_values(plan: Plan) -> None:
             known = case.settings.get(size, 1)
             if not str(known).isdecimal() or len(str(known)) > MAX_DIGITS:
                 raise ValueError(f"setting {size}={str(known)[:20]!r} is not a number of workers")
-    _check_count("rounds", plan.rounds, MAX_ROUNDS)
-    if plan.budget_s is not None and plan.budget_s < 0:
-        raise ValueError(f"budget_s={plan.budget_s} must be at least 0")
-    if plan.target is not None and not plan.target > 0:
-        raise ValueError(f"target={plan.target} must be more than 0")
+    _check_count("rounds", saved.rounds, MAX_ROUNDS)
+    if saved.budget_s is not None and saved.budget_s < 0:
+        raise ValueError(f"budget_s={saved.budget_s} must be at least 0")
+    if saved.target is not None and not saved.target > 0:
+        raise ValueError(f"target={saved.target} must be more than 0")
 
 
-def _check_gate(plan: Plan) -> None:
+def _check_gate(saved: _Saved) -> None:
     """Raise ValueError or UsageError for an invalid gate."""
-    if (plan.suite == GATE) != (plan.gate is not None):
-        raise ValueError(f"its suite is {plan.suite!r}, but only a gate has the field `gate`")
-    if plan.gate is None:
+    if (saved.suite == GATE) != (saved.gate is not None):
+        raise ValueError(f"its suite is {saved.suite!r}, but only a gate has the field `gate`")
+    if saved.gate is None:
         return
-    if not 0 < plan.gate.loss < 1:
-        raise ValueError(f"the loss {plan.gate.loss} of a gate must be between 0 and 1")
-    if not plan.blocks or any(block.pairs != (block.cases,) for block in plan.blocks):
+    if not 0 < saved.gate.loss < 1:
+        raise ValueError(f"the loss {saved.gate.loss} of a gate must be between 0 and 1")
+    if not saved.blocks or any(block.pairs != (block.cases,) for block in saved.blocks):
         raise ValueError("a gate compares two cases in each block")
 
 
-def _check_latency(plan: Plan) -> None:
+def _check_latency(saved: _Saved) -> None:
     """Raise ValueError for an invalid latency target."""
-    if (plan.suite == CAPACITY) != (plan.latency is not None):
-        what = f"its suite is {plan.suite!r}, but only {CAPACITY} has the field `latency`"
+    if (saved.suite == CAPACITY) != (saved.latency is not None):
+        what = f"its suite is {saved.suite!r}, but only {CAPACITY} has the field `latency`"
         raise ValueError(what)
-    if plan.latency is None:
+    if saved.latency is None:
         return
-    if len(plan.cases) != 1 or plan.blocks or plan.driver is not None:
+    if len(saved.cases) != 1 or saved.blocks or saved.driver is not None:
         raise ValueError("a latency target is for one case without blocks and long runs")
-    if not 0 < plan.latency.share < 1 or not plan.latency.seconds > 0:
-        raise ValueError(f"{plan.latency} is not a latency target")
-    if plan.latency.arrivals not in ("uniform", "poisson"):
-        raise ValueError(f"arrivals={plan.latency.arrivals!r} is unknown")
+    if not 0 < saved.latency.share < 1 or not saved.latency.seconds > 0:
+        raise ValueError(f"{saved.latency} is not a latency target")
+    if saved.latency.arrivals not in ("uniform", "poisson"):
+        raise ValueError(f"arrivals={saved.latency.arrivals!r} is unknown")
 
 
 def _check_count(name: str, count: int | None, maximum: int) -> None:

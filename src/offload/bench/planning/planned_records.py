@@ -54,4 +54,4 @@ def _is_planned(plan: Plan, places: Sequence[frozenset[int]], record: Record) ->
         return True
     if not 0 <= trial.block < len(places) or trial.place not in places[trial.block]:
         return False
-    return trial.round is not None and 1 <= trial.round <= plan.counts[-1]
+    return trial.round is not None and 1 <= trial.round <= plan.rule.counts[-1]

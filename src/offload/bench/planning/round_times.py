@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from offload.bench.planning.plan import Plan
+from offload.bench.planning.blocks import Block
 from offload.bench.records.record import WINDOW, Record
 
 GUESS = 4.0  # s per case of a round, until one round of its block was measured
 
 
-def expected(plan: Plan, records: Sequence[Record]) -> list[float]:
+def expected(blocks: Sequence[Block], records: Sequence[Record]) -> list[float]:
     """Return the expected time in s of a round of each block: that of its last one, or a guess."""
-    times = [GUESS * len(block.cases) for block in plan.blocks]
-    for (block, _, _), seconds in measured(plan, records).items():
+    times = [GUESS * len(block.cases) for block in blocks]
+    for (block, _, _), seconds in measured(blocks, records).items():
         if block is not None and 0 <= block < len(times):
             times[block] = seconds
     return times
 
 
-def of_round(plan: Plan, records: Sequence[Record], block: int, number: int) -> float:
+def of_round(blocks: Sequence[Block], records: Sequence[Record], block: int, number: int) -> float:
     """Return the duration in s of the first attempt of a round; 0.0 if it was not measured."""
-    return measured(plan, records).get((block, number, 1), 0.0)
+    return measured(blocks, records).get((block, number, 1), 0.0)
 
 
 def measured(
-    plan: Plan, records: Sequence[Record]
+    blocks: Sequence[Block], records: Sequence[Record]
 ) -> Mapping[tuple[int | None, int | None, int], float]:
     """Return the duration in s of each attempt of a round, by (block, round, attempt).
 
@@ -40,13 +40,9 @@ def measured(
             continue
         attempt = (trial.block, trial.round, trial.attempt)
         is_first = attempt not in times
-        if _is_apart(plan, trial.block):
+        if trial.block is not None and 0 <= trial.block < len(blocks) and blocks[trial.block].apart:
             is_first = (*attempt, trial.place) not in places
             places.add((*attempt, trial.place))
         phases = trial.phases.values() if is_first else [trial.phases.get("load", 0.0)]
         times[attempt] = times.get(attempt, 0.0) + sum(phases)
     return times
-
-
-def _is_apart(plan: Plan, block: int | None) -> bool:
-    return block is not None and 0 <= block < len(plan.blocks) and plan.blocks[block].apart

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from offload.bench.planning import plan_file, planned_records, time_budget
+from offload.bench.planning import plan_file, planned_records
 from offload.bench.planning.plan import Plan
 from offload.bench.records import journal
 from offload.bench.records.record import Record
@@ -61,7 +61,7 @@ def newest_unfinished() -> Path:
 
 def is_due(planned: Plan, folder: Path) -> bool:
     """Whether a round or a long run of a plan is missing from its folder."""
-    return time_budget.has_more(planned, planned_records.read_if_any(folder, planned))
+    return planned.next_step(planned_records.read_if_any(folder, planned)) is not None
 
 
 def find(run: str) -> Path:

@@ -29,7 +29,7 @@ WINDOW = 1.5  # s: more restarts narrow the interval more than longer windows do
 CYCLES = 2.0  # responses per user
 # The same in s for blocks of several cases, in which only ratios of rates matter. LONGER_WINDOW is
 # usual: one longer window takes less time than short windows in two rounds, and is as precise.
-# SHORT_WINDOW is for runs with little time (`time_budget.limits_rounds`).
+# SHORT_WINDOW is for runs with little time (`StoppingRule.has_short_rounds`).
 SHORT_WARM, SHORT_WINDOW, LONGER_WINDOW = 0.15, 0.5, 1.0
 MANY, FEW = 20, 5  # responses in a window; FEW if a block has several cases, or below SLOW
 

@@ -123,22 +123,23 @@ def resume(
     """
     from offload.bench.experiments import gate as gates
     from offload.bench.planning import plan_file, runs
+    from offload.bench.planning.plan import Gate
     from offload.reports.gate import formats
 
     arguments.one_of("format", format, *formats.FORMATS)
     folder = runs.find(run) if run else runs.newest_unfinished()
     unfinished = plan_file.load(folder)
-    if unfinished.gate is None:
+    if not (is_gate := isinstance(unfinished.rule, Gate)):
         arguments.one_of("format", format, "text", "json")
     if unfinished.is_masked:
         what = f"{folder.name} sends a header, a body or a parameter whose value is not in its file"
         raise UsageError(what, "start a new run by its command")
-    with formats.reserved() if unfinished.gate is not None else nullcontext():
+    with formats.reserved() if is_gate else nullcontext():
         if runs.is_due(unfinished, folder):
             if any(case.placement.hosts for case in unfinished.cases):
                 hosts.connect()
             check(unfinished)
-            if unfinished.gate is not None:
+            if is_gate:
                 gates.check_sides(unfinished)
             if open:
                 live_page.start_for_run(folder)

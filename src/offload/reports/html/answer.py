@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from offload.bench.analysis.comparison import Comparison
 from offload.bench.analysis.gate import FAILS
 from offload.bench.experiments import gate
-from offload.bench.planning.plan import Plan
+from offload.bench.planning.plan import Gate, Plan
 from offload.bench.stats import paired_test, replication
 from offload.bench.stats.non_inferiority import LOSS, NO_LOSS
 from offload.documents import Document
@@ -98,7 +98,7 @@ def _scope(run: MeasuredRun) -> Iterator[str]:
 def _verdicts(run: MeasuredRun) -> tuple[list[Verdict], list[Table]]:
     if run.document is not None:
         return _document(run.document, f"Figures of {run.name}")
-    if run.plan is not None and run.plan.gate is not None:
+    if run.plan is not None and isinstance(run.plan.rule, Gate):
         return [*_gate(run, run.plan)], []
     found = [*_effects(run), *_on_and_off(run)]
     found += _claims(run, with_each=not found)

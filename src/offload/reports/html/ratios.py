@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from offload.bench.analysis.comparison import Comparison
 from offload.bench.experiments import gate
 from offload.bench.experiments.gate import GatedCase
-from offload.bench.planning.plan import Plan
+from offload.bench.planning.plan import Gate, Plan
 from offload.errors import UserError
 from offload.reports import comparison
 from offload.reports.gil import effects, effects_svg, on_and_off
@@ -23,7 +23,7 @@ OF_GATE = ("Ratio: the rate now over that of the baseline; From, To: its 98 % in
 
 def panels(run: MeasuredRun) -> Iterator[Panel]:
     """Yield the panels of a run's ratios."""
-    if run.plan is not None and run.plan.gate is not None:
+    if run.plan is not None and isinstance(run.plan.rule, Gate):
         yield from _gate(run, run.plan)
         return
     compared = comparison.RunComparison.of(run.records)

@@ -18,7 +18,7 @@ from offload import files
 from offload.bench.experiments.progress import display, progress_file
 from offload.bench.experiments.progress.display import CaseRows
 from offload.bench.experiments.progress.progress_file import RunProgress
-from offload.bench.planning import plan_file, planned_records, time_budget
+from offload.bench.planning import plan_file, planned_records
 from offload.bench.planning.plan import Plan
 from offload.bench.records import journal
 from offload.bench.records.lines import from_line
@@ -157,7 +157,7 @@ class RunView:
             return True
         count = len(self._records)
         if self._is_complete[0] != count:
-            self._is_complete = (count, not time_budget.has_more(self._plan, self._records))
+            self._is_complete = (count, self._plan.next_step(self._records) is None)
         return self._is_complete[1]
 
     def _has_report(self) -> bool:

@@ -17,7 +17,7 @@ from offload.bench.experiments.block import WindowDesign, measure_round
 from offload.bench.experiments.progress import progress_file
 from offload.bench.planning import plan as plans
 from offload.bench.planning import plan_file
-from offload.bench.planning.plan import Plan
+from offload.bench.planning.plan import Plan, Sequential
 from offload.bench.records import journal
 from offload.bench.records.record import LONG, WINDOW, Record, Trial
 from offload.bench.target.needed_upstream import hold_for
@@ -72,7 +72,7 @@ class Race:
     @property
     def plan(self) -> Plan:
         """The plan of the cases so far; it has no blocks: a race cannot be resumed."""
-        return Plan(SUITE, tuple(self.cases), self.seed, None, True)
+        return Plan(SUITE, tuple(self.cases), self.seed, None, Sequential(quick=True))
 
     @property
     def prior(self) -> Prior:

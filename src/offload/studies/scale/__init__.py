@@ -68,7 +68,7 @@ class Scale(Study[Options, "Sweep | Grid"]):
         if len(cases) == 1:
             raise UsageError(f"{cases[0].name} alone varies nothing", "use a range, such as 1..16")
         seed, own = plan.new_seed(), blocks.form(cases)
-        return plan.Plan("scale", cases, seed, driver=None, quick=True, blocks=own)
+        return plan.Plan("scale", cases, seed, None, plan.Sequential(quick=True), blocks=own)
 
     def notices(self, plan: Plan) -> Iterator[str]:
         from offload.bench.stats.models import scaling

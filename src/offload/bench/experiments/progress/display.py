@@ -19,10 +19,9 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
-from offload.bench.analysis import capacity, disturbance, latency_capacity, rate
+from offload.bench.analysis import capacity, disturbance, rate
 from offload.bench.analysis.comparison import rate_of
 from offload.bench.experiments.progress import progress_file
-from offload.bench.planning import round_times, schedule, time_budget
 from offload.bench.planning.plan import Plan
 from offload.bench.records.record import LONG, Record
 from offload.bench.records.run_records import RunRecords, by_round
@@ -138,15 +137,7 @@ class Progress:
         return text
 
     def _expected_s(self, retry_s: float = 0.0) -> float:
-        """Estimate the remaining time in s, including all rounds until the next analysis."""
-        plan, records = self._plan, self._records
-        if plan.latency is not None:
-            return latency_capacity.left_s(plan.latency, records)
-        times = round_times.expected(plan, records)
-        rounds = retry_s + sum(times[due.block] for due in schedule.due(plan, records))
-        if (left := time_budget.left_for_rounds_s(plan, records)) is not None:
-            rounds = min(rounds, max(0.0, left))
-        return rounds + time_budget.long_runs_s(plan, records)
+        return self._plan.rule.left_s(self._plan, self._records, retry_s)
 
     def _phase_of(self, place: int) -> str:
         return self._now.phase_of(place)
@@ -194,12 +185,6 @@ def duration(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min"
-
-
-def expected_s(plan: Plan, rounds: int) -> float:
-    """Estimate the duration of a new run in s if each block needs `rounds` rounds."""
-    whole = rounds * sum(round_times.expected(plan, [])) + time_budget.long_runs_s(plan, [])
-    return whole if plan.budget_s is None else min(whole, plan.budget_s)
 
 
 LONGEST_NAME, PHASE_WIDTH = 40, 5  # letters
