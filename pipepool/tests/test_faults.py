@@ -395,6 +395,27 @@ def test_a_pool_survives_the_end_of_its_fork_server() -> None:
     in_pool(test)
 
 
+def test_programs_that_an_import_or_a_task_starts_hold_no_descriptor_of_the_pool(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The end of a fork server whose socket they hold would not be noticed."""
+    script = 'import os\nos.system("sleep 30 & echo $! > {}")\n'.format
+    (tmp_path / "starts_a_program.py").write_text(script(tmp_path / "first"))
+    monkeypatch.syspath_prepend(tmp_path)
+
+    async def test(pool: PipePool) -> None:
+        await pool.run(os.system, f"sleep 30 & echo $! > {tmp_path / 'second'}")
+        for name in ("first", "second"):
+            program = psutil.Process(int((tmp_path / name).read_text()))
+            while program.name() != "sleep":  # it is still the shell
+                await asyncio.sleep(0.01)
+            held = {each.name for each in Path(f"/proc/{program.pid}/fd").iterdir()}
+            program.kill()
+            assert held == {"0", "1", "2"}
+
+    in_pool(test, 1, preload=["starts_a_program"])
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux sets limits of other processes")
 def test_a_fork_server_without_a_free_descriptor_keeps_its_other_workers(
     capfd: pytest.CaptureFixture[str],

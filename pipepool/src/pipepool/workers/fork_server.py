@@ -52,6 +52,8 @@ def main(descriptor: int, parent: int, tracker: int) -> NoReturn:
     _set_death_signal(signal.SIGKILL)  # during imports it does not poll for its parent's end
     _ignore_group_signals()
     signal.pthread_sigmask(signal.SIG_UNBLOCK, GROUP_SIGNALS)
+    for each in (descriptor, tracker):  # programs that an import starts must not keep them open
+        os.set_inheritable(each, False)
     resource_tracker._resource_tracker._fd = tracker  # type: ignore[attr-defined]
     control = socket.socket(fileno=descriptor)
     control.settimeout(None)
