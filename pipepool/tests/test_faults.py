@@ -527,6 +527,35 @@ def test_the_loop_of_a_forked_child_does_not_reach_the_pool(ending: str, tmp_pat
     assert (done.stdout, done.stderr) == (expected, "")
 
 
+FORK_AT_START = """
+import asyncio, os, sys, time
+from pipepool import PipePool
+
+async def main():
+    pool = PipePool(1)
+    starting = asyncio.ensure_future(pool.start())
+    await asyncio.sleep(0)
+    began = time.monotonic()
+    if (child := os.fork()) == 0:
+        sys.exit()
+    os.waitpid(child, 0)
+    print(time.monotonic() - began < 4)
+    await starting
+    print(await pool.run(abs, -1))
+    await pool.close()
+
+if __name__ == "__main__":
+    asyncio.run(main())
+"""
+
+
+def test_a_child_that_is_forked_while_a_pool_starts_ends_at_once(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(FORK_AT_START)
+    done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("True\n1\n", "")
+
+
 def test_close_with_a_grace_kills_tasks_that_do_not_end() -> None:
     async def body() -> None:
         pool = PipePool(1)

@@ -99,7 +99,8 @@ class PipePool:
         try:
             await asyncio.shield(scheduler.manager.started)
         except asyncio.CancelledError:
-            if scheduler.waiting_for_start == 1 and not scheduler.was_start_reported:
+            is_last = scheduler.waiting_for_start == 1 and not scheduler.was_start_reported
+            if is_last and not scheduler.is_copy:
                 await self._abandon_start(scheduler)
             raise
         finally:
