@@ -356,6 +356,23 @@ def test_long_runs_follow_when_the_time_for_rounds_is_over(
     assert [record.trial.kind for record in records] == [LONG] * 3
 
 
+def test_a_run_is_done_after_its_long_runs_even_if_they_were_shorter_than_expected(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def wild(trial: Trial, place: int) -> dict[str, Any]:
+        return {"rate": 10.0 + (trial.round or 0) * (place + 1) % 3}
+
+    Measured(monkeypatch, wild)
+    plan = with_rule(LONG_RUNS, budget_s=22.0 + LONG_RUNS.long_runs_s([]))
+    records = run(plan, tmp_path)
+    kinds = [kind for kind, _ in itertools.groupby(record.trial.kind for record in records)]
+    assert kinds == [WINDOW, LONG]
+    left_s = plan.rule.left_for_rounds_s(plan, records)
+    assert left_s is not None
+    assert plan.rule.due(plan, records, left_s)  # there is time for another round
+    assert run(plan, tmp_path) == []
+
+
 def test_a_full_disk_ends_the_run_and_keeps_whole_rounds(
     measured: Measured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -169,8 +169,13 @@ class StoppingRule(ABC):
         return self.quick and self.budget_s is not None
 
     def next_step(self, plan: Plan, records: Sequence[Record]) -> Step | None:
-        """Return the first due round that fits into the time budget, or else a due long run."""
-        if due := self.due(plan, records, self.left_for_rounds_s(plan, records)):
+        """Return the first due round that fits into the time budget, or else a due long run.
+
+        No round follows a long run, even if long runs were shorter than expected.
+        """
+        has_long_run = any(record.trial.kind == LONG for record in records)
+        left_s = self.left_for_rounds_s(plan, records)
+        if not has_long_run and (due := self.due(plan, records, left_s)):
             return due[0]
         places = plan.long_runs_due(records)
         return LongRun(places[0]) if places else None
