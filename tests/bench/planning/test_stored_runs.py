@@ -1,0 +1,39 @@
+"""The stopping rules choose each step of stored runs again."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from offload.bench.experiments.run import next_step
+from offload.bench.planning import plan_file, planned_records
+from offload.bench.planning.plan import LongRun, Round, Step
+from offload.bench.records.record import WINDOW, Record
+from tests import ROOT
+
+
+def step_of(record: Record) -> Step:
+    trial = record.trial
+    if trial.kind != WINDOW:
+        return LongRun(trial.place or 0)
+    return Round(trial.block or 0, trial.round or 0, trial.attempt)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "example",
+        "example-fastapi_strawberry",
+        "example-graphene_django",
+        "example-requests_aiohttp",
+    ],
+)
+def test_the_rule_of_a_stored_run_chooses_each_of_its_steps(name: str) -> None:
+    folder = ROOT / "results" / name
+    plan = plan_file.load(folder)
+    records: list[Record] = []
+    for step, own in itertools.groupby(planned_records.read(folder, plan), key=step_of):
+        assert next_step(plan, records) == step
+        records += own
+    assert next_step(plan, records) is None
