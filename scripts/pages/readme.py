@@ -25,7 +25,7 @@ from offload.cli import suite_claims
 from offload.documents import text_table
 from offload.errors import GateError
 from offload.registry import catalog
-from offload.reports.gil import effects, effects_svg, on_and_off
+from offload.reports.gil import effects, effects_svg
 from offload.reports.gil.effects import Effect
 from offload.reports.rows import rows
 from offload.reports.tables import formats, measurement
@@ -110,8 +110,8 @@ def _on_and_off() -> str:
     if not folder.exists():
         return "Not measured yet: ``offload run_suite free_threading quick=yes``."
     measured = rows(journal.read(folder))
-    found = on_and_off.pairs(measured)
-    return f"{text_table.literal(on_and_off.table(found))}\n\n{measurement.where(measured)}"
+    found = effects.on_and_off_pairs(measured)
+    return f"{text_table.literal(effects.on_and_off_table(found))}\n\n{measurement.where(measured)}"
 
 
 def _gates() -> str:

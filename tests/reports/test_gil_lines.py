@@ -9,7 +9,6 @@ from offload.bench.records.record import TEST, Record
 from offload.flags import CANNOT_LOAD, Problem
 from offload.reports import provenance
 from offload.reports.gil import effects as gil
-from offload.reports.gil import on_and_off
 from offload.reports.results_txt import TERMINAL, WIDE, publish, results_txt, row, shortened, tables
 from offload.reports.rows import rows
 from offload.reports.tables import by_python, formats
@@ -140,7 +139,7 @@ def test_the_same_request_is_compared_with_the_gil_on_and_off() -> None:
         return windows(RECORD, rate, 1.01 * rate, interpreter=interpreter, **facts)
 
     known = (("gil", "/a", 10.0), ("gil", "/b", 90.0), ("nogil", "/a", 20.0), ("nogil", "/b", 90.0))
-    found = on_and_off.pairs(rows([record for each in known for record in made(*each)]))
+    found = gil.on_and_off_pairs(rows([record for each in known for record in made(*each)]))
     ratios = [pair.comparison.verdict.ratio for pair in found]
     assert ratios == [pytest.approx(2.0), pytest.approx(1.0)]
 

@@ -10,7 +10,7 @@ from offload.bench.records.record import LONG, TEST, Record
 from offload.documents import text_table
 from offload.errors import printable
 from offload.reports import comparison, notes, provenance, variables, warnings
-from offload.reports.gil import effects, on_and_off
+from offload.reports.gil import effects
 from offload.reports.rows import Row, rows
 from offload.reports.tables import by_python, formats, measurement, summary
 
@@ -58,7 +58,7 @@ def tables(records: Sequence[Record], is_wide: bool = False) -> str:
     compared = comparison.of_run(records)
     parts = [
         compared,
-        on_and_off.table(on_and_off.pairs(all_rows)),
+        effects.on_and_off_table(effects.on_and_off_pairs(all_rows)),
         by_python.table(all_rows),
         several if len(groups) > 1 else "",
         *parts,

@@ -20,7 +20,7 @@ from offload.bench.records import journal
 from offload.bench.records.record import WINDOW, Record
 from offload.errors import RunError
 from offload.reports import results_json, results_txt
-from offload.reports.gil import effects, on_and_off
+from offload.reports.gil import effects
 from offload.reports.html import charts, page, run
 from offload.reports.rows import rows
 from offload.suites import Case
@@ -241,7 +241,7 @@ def test_servers_that_do_not_start_with_their_gil_have_no_picture_of_ratios() ->
         python = f"3.13t-{setting}"
         return changed(record, kind=WINDOW, round=1, id=f"threads@{python}/xml", python=python)
 
-    [pair] = on_and_off.pairs(rows([made(AWAY, "gil"), made(RECORD, "nogil")]))
+    [pair] = effects.on_and_off_pairs(rows([made(AWAY, "gil"), made(RECORD, "nogil")]))
     assert pair.comparison.verdict.ratio is None
     assert charts.on_off([pair]) is None
 

@@ -1,9 +1,9 @@
-"""GIL effects: compare each task in threads with the same task in processes."""
+"""GIL effects: each task in threads and in processes, and one Python with its GIL on and off."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from offload import units
@@ -197,3 +197,94 @@ def _compare(threads: Row, processes: Row) -> Comparison:
         return found
     ratio = (processes.rate or 0.0) / (threads.rate or 1.0)
     return Comparison(Verdict(paired_test.UNRESOLVED, ratio, None, None, 0, None, None))
+
+
+ON_AND_OFF_HEAD = ("Server, task", "Workers", "GIL on", "GIL off", "off : on", "Memory")
+ON_AND_OFF_DEFINITIONS = (
+    "Workers: threads of one process; with prefork, processes with one thread each.",
+    "GIL on, GIL off: completed requests per second of the same build, with PYTHON_GIL=1 and =0.",
+    "off : on: the ratio of both rates in the same rounds, with its 95 % interval.",
+    "Memory: the peak memory of all processes with the GIL on, and off, in MiB (PSS).",
+)
+WORDS = {
+    paired_test.FASTER: "Faster without its GIL",
+    paired_test.SLOWER: "Slower without its GIL",
+    paired_test.SAME: "No difference that matters",
+    paired_test.TINY: "No difference that matters",
+    paired_test.UNRESOLVED: "No clear difference",
+}
+
+
+@dataclass(frozen=True)
+class OnAndOff:
+    """One case with the GIL `on` and `off`, compared in the rounds of their block."""
+
+    on: Row
+    off: Row
+    comparison: Comparison
+
+    @property
+    def sentence(self) -> str:
+        """The conclusion, or the reason why there is none."""
+        for row, name in ((self.on, "on"), (self.off, "off")):
+            if row.problem is not None:
+                return f"With the GIL {name}: {row.problem.message}"
+        if (importer := provenance.gil_enabled_by(self.off.first)) is not None:
+            return f"No comparison: {importer} turned the GIL on"
+        if self.comparison.disturbed is not None:
+            return str(self.comparison.disturbed)
+        return WORDS[self.comparison.verdict.outcome]
+
+
+def on_and_off_pairs(rows: Sequence[Row]) -> list[OnAndOff]:
+    """Return the pairs of rows that differ only in PYTHON_GIL, in the order of the rows."""
+    off = {_case(row.first): row for row in rows if _setting(row.first) == "nogil"}
+    return [
+        OnAndOff(
+            row,
+            off[_case(row.first)],
+            comparison.compare(row.windows, off[_case(row.first)].windows),
+        )
+        for row in rows
+        if _setting(row.first) == "gil" and _case(row.first) in off
+    ]
+
+
+def on_and_off_table(found: Sequence[OnAndOff]) -> str:
+    """Render the pairs with a sentence for each; empty without pairs."""
+    if not found:
+        return ""
+    lines = [Line(tuple(_on_and_off_cells(pair)), f"{pair.sentence}.") for pair in found]
+    words = text_table.paragraphs(ON_AND_OFF_DEFINITIONS)
+    return f"{text_table.render(ON_AND_OFF_HEAD, lines)}\n\n{words}"
+
+
+def on_and_off_ratio_text(pair: OnAndOff) -> str:
+    """Format the ratio with its interval: `1.78x (1.17 to 2.73)`; empty if it is unknown."""
+    verdict = pair.comparison.verdict
+    if verdict.ratio is None or verdict.low is None:
+        return ""
+    return units.ratio(verdict.ratio, verdict.low, verdict.high)
+
+
+def _on_and_off_cells(pair: OnAndOff) -> Iterator[str]:
+    case = pair.on.first.case
+    server = pair.on.first.server
+    yield f"{case.server}, {case.task}"
+    yield str(server.workers or server.settings.get("processes", "-"))
+    for row in (pair.on, pair.off):
+        yield "-" if row.rate is None else f"{formats.number(row.rate)}/s"
+    yield on_and_off_ratio_text(pair) or "-"
+    memory = [row.memory_pss_mib for row in (pair.on, pair.off)]
+    yield " / ".join("-" if mib is None else f"{mib:.0f}" for mib in memory)
+
+
+def _case(record: Record) -> tuple[object, ...]:
+    """Return the facts that are equal in both rows of a pair."""
+    build = (record.case.python or "").rpartition("-")[0]
+    _, *load = record.key
+    return (build, record.case.id.replace(f"@{record.case.python}", ""), *load)
+
+
+def _setting(record: Record) -> str:
+    return (record.case.python or "").rpartition("-")[2]

@@ -19,7 +19,7 @@ from offload.errors import UserError
 from offload.registry import catalog
 from offload.reports.claims import verdicts
 from offload.reports.gate import sentences as gate_sentences
-from offload.reports.gil import effects, on_and_off
+from offload.reports.gil import effects
 from offload.reports.gil.effects import Effect
 from offload.reports.html.parts import Table, table, text
 from offload.reports.html.run import MeasuredRun
@@ -134,9 +134,9 @@ def _effects(run: MeasuredRun) -> Iterator[Verdict]:
 
 
 def _on_and_off(run: MeasuredRun) -> Iterator[Verdict]:
-    for pair in on_and_off.pairs(run.rows):
+    for pair in effects.on_and_off_pairs(run.rows):
         case = pair.on.first.case
-        ratio = on_and_off.ratio_text(pair)
+        ratio = effects.on_and_off_ratio_text(pair)
         yield Verdict(
             _sentence(pair.sentence), f"{case.server}, {case.task}", ratio, _tone(pair.comparison)
         )

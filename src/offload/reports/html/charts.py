@@ -15,8 +15,8 @@ from offload.documents import text_table
 from offload.reports.claims import verdicts
 from offload.reports.comparison import RunComparison
 from offload.reports.gate import sentences
-from offload.reports.gil import effects_svg, on_and_off
-from offload.reports.gil.on_and_off import Pair
+from offload.reports.gil import effects, effects_svg
+from offload.reports.gil.effects import OnAndOff
 from offload.reports.pictures import axis, curves
 from offload.reports.pictures.axis import Axis
 from offload.reports.pictures.bands import (
@@ -83,12 +83,12 @@ def gate(cases: Sequence[GatedCase]) -> Picture | None:
     return _ratios(found, ends, "Rate now, relative to the baseline", about)
 
 
-def on_off(pairs: Sequence[Pair]) -> Picture | None:
+def on_off(pairs: Sequence[OnAndOff]) -> Picture | None:
     """Draw the ratio of each server without its GIL to the same with it; None without ratios."""
     found = []
     for pair in pairs:
         verdict, case = pair.comparison.verdict, pair.on.first.case
-        figure, name = on_and_off.ratio_text(pair), f"{case.server}, {case.task}"
+        figure, name = effects.on_and_off_ratio_text(pair), f"{case.server}, {case.task}"
         colour = OUTCOMES.get(verdict.outcome, GREY)
         if verdict.ratio is not None:
             mark = Mark(verdict.ratio, f"{name}: {figure}", colour=colour)

@@ -14,7 +14,7 @@ from offload.bench.planning.plan import Gate, Plan
 from offload.errors import UserError
 from offload.reports import comparison, warnings
 from offload.reports.claims import verdicts
-from offload.reports.gil import effects, effects_svg, on_and_off
+from offload.reports.gil import effects, effects_svg
 from offload.reports.gil.effects import Effect
 from offload.reports.html import charts
 from offload.reports.html.parts import (
@@ -254,7 +254,7 @@ def ratio_panels(run: MeasuredRun) -> Iterator[Panel]:
         caption = "Ratio of the rates of two cases"
         picture = None if verdict.ratio is None else charts.compared(compared)
         yield Panel(table(caption, ("Cases", *VERDICT_HEAD), [cells]), picture, run.command)
-    if pairs := on_and_off.pairs(run.rows):
+    if pairs := effects.on_and_off_pairs(run.rows):
         rows = [
             (
                 text(f"{pair.on.first.case.server}, {pair.on.first.case.task}"),
