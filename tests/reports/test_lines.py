@@ -16,7 +16,7 @@ from offload.bench.experiments.paired import ComparedCases
 from offload.bench.records.record import LONG, TEST, WINDOW
 from offload.bench.stats import paired_test
 from offload.documents.text import render
-from offload.reports import comparison, results_json, warnings
+from offload.reports import comparison, notes, results_json
 from offload.reports.claims import capacity_checks, verdicts
 from offload.reports.rows import Row, rows
 from offload.reports.tables import formats, measurement, summary
@@ -273,12 +273,12 @@ def test_an_unresolved_comparison_reports_how_many_rounds_are_needed() -> None:
 
 def test_of_several_flags_of_a_kind_the_newest_is_reported_with_their_number() -> None:
     flagged = [changed(RECORD, flags=flags) for flags in (("a: 1",), (), ("a: 2", "b: 3"))]
-    assert warnings.count_flags(flagged, "runs") == ["a: 2 (2 of 3 runs)", "b: 3 (1 of 3 runs)"]
+    assert notes.count_flags(flagged, "runs") == ["a: 2 (2 of 3 runs)", "b: 3 (1 of 3 runs)"]
 
 
 def test_several_flags_of_a_kind_in_one_record_count_once() -> None:
     flagged = [changed(RECORD, flags=("bodies: 1", "bodies: 2")), changed(RECORD, flags=())]
-    assert warnings.count_flags(flagged, "runs") == ["bodies: 2 (1 of 2 runs)"]
+    assert notes.count_flags(flagged, "runs") == ["bodies: 2 (1 of 2 runs)"]
 
 
 @pytest.mark.parametrize(("rate", "is_above"), [(39.0, False), (40.7, False), (40.9, True)])
@@ -286,7 +286,7 @@ def test_a_rate_is_above_its_ceiling_beyond_2_percent(rate: float, is_above: boo
     [row] = rows([changed(RECORD, rate=rate)])
     assert row.ceiling is not None
     assert row.ceiling.rate == pytest.approx(40.0)
-    found = [warning for warning in warnings.row_warnings(row) if warning.startswith("ceiling: ")]
+    found = [warning for warning in notes.row_warnings(row) if warning.startswith("ceiling: ")]
     fix = "check the task, and the workers that its server reports"
     words = f"ceiling: the rate is above its pool ceiling of 40.00/s: {fix}"
     assert found == [words] * is_above
@@ -304,7 +304,7 @@ def test_a_ceiling_is_of_slots_by_their_own_time_and_of_workers_by_the_time_alon
 
 def test_an_outlier_is_reported_with_its_round() -> None:
     [row] = rows(windows(RECORD, 10.0, 10.0, 7.0, 10.01, 9.99))
-    outliers = [warning for warning in warnings.row_warnings(row) if warning.startswith("outlier")]
+    outliers = [warning for warning in notes.row_warnings(row) if warning.startswith("outlier")]
     assert outliers == ["outlier: round 3 has 7.00/s, far from the others"]
 
 

@@ -10,7 +10,7 @@ import pytest
 from offload.bench.records.record import LONG, TEST, WINDOW, Record
 from offload.documents import text_table
 from offload.flags import CANNOT_LOAD, Problem
-from offload.reports import results_json, warnings
+from offload.reports import notes, results_json
 from offload.reports.gil import effects as gil
 from offload.reports.results_txt import results_txt, shortened, tables
 from offload.reports.rows import Row, rows
@@ -100,7 +100,7 @@ def test_a_retried_round_counts_once_by_its_last_attempt() -> None:
 
 def test_a_published_tool_that_disagrees_has_a_warning() -> None:
     [row] = rows([changed(RECORD, rate=9.0), *windows(RECORD, 10.0, 10.0, 10.0, 10.0, 10.0)])
-    assert [d for d in warnings.row_warnings(row) if d.startswith("tools: siege")]
+    assert [d for d in notes.row_warnings(row) if d.startswith("tools: siege")]
 
 
 @pytest.mark.parametrize(("rate", "doubted"), [(9.0, False), (8.5, True), (10.4, True)])
@@ -108,21 +108,19 @@ def test_the_additional_round_of_users_of_ab_is_no_difference(rate: float, doubt
     long = changed(RECORD, driver="ab", users=10, completed=100, rate=rate)
     alike = changed(RECORD, users=10)
     [row] = rows([long, *windows(alike, 10.0, 10.0, 10.0, 10.0, 10.0)])
-    assert any(warning.startswith("tools: ab") for warning in warnings.row_warnings(row)) is doubted
+    assert any(warning.startswith("tools: ab") for warning in notes.row_warnings(row)) is doubted
 
 
 def test_flags_of_a_kind_are_counted_and_reported_once() -> None:
     flagged = windows(RECORD, 10.0, 10.0, flags=("others: 20 %: end them",))
     [row] = rows(flagged)
-    assert "others: 20 %: end them (in 2 of 2 runs)" in warnings.row_warnings(row)
+    assert "others: 20 %: end them (in 2 of 2 runs)" in notes.row_warnings(row)
 
 
 def test_a_row_that_was_cut_short_reports_how_to_go_on() -> None:
     [row] = rows(windows(RECORD, 10.0, 10.0))
     assert [
-        d
-        for d in warnings.row_warnings(row)
-        if d.startswith("rounds: 2 of 5 or more: offload resume")
+        d for d in notes.row_warnings(row) if d.startswith("rounds: 2 of 5 or more: offload resume")
     ]
 
 
@@ -136,7 +134,7 @@ def test_a_rate_above_its_ceiling_has_a_warning() -> None:
     [row] = rows([changed(RECORD, rate=50.0)])
     assert row.ceiling is not None
     assert (row.ceiling.kind, row.ceiling.rate) == ("pool", pytest.approx(40.0))
-    assert [d for d in warnings.row_warnings(row) if d.startswith("ceiling: ")]
+    assert [d for d in notes.row_warnings(row) if d.startswith("ceiling: ")]
 
 
 @pytest.mark.parametrize(("spread", "is_doubted"), [(0.1, True), (9.0, False)])
@@ -145,7 +143,7 @@ def test_a_rate_whose_interval_reaches_below_its_ceiling_has_no_warning(
 ) -> None:
     [row] = rows(windows(RECORD, 42.0 - spread, 42.0, 42.0 + spread, 42.0, 42.0))
     assert row.ceiling is not None
-    assert bool([d for d in warnings.row_warnings(row) if d.startswith("ceiling: ")]) == is_doubted
+    assert bool([d for d in notes.row_warnings(row) if d.startswith("ceiling: ")]) == is_doubted
 
 
 def test_the_gil_effect_is_processes_over_threads() -> None:
@@ -237,11 +235,9 @@ def test_a_row_whose_import_turned_the_gil_on_is_labelled_with_the_module() -> N
     assert "* threads/xml in 3.13t: importing lxml.etree turned the GIL on" in text
     asked = changed(other, interpreter={**facts, "python_gil": "1"})
     assert [
-        d
-        for d in warnings.row_warnings(rows([other])[0])
-        if d.startswith("gil: importing lxml.etree")
+        d for d in notes.row_warnings(rows([other])[0]) if d.startswith("gil: importing lxml.etree")
     ]
-    assert not warnings.row_warnings(rows([asked])[0])
+    assert not notes.row_warnings(rows([asked])[0])
 
 
 def test_what_a_python_cannot_load_is_printed_as_such() -> None:

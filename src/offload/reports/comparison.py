@@ -12,7 +12,7 @@ from offload.bench.records.record import Record
 from offload.bench.records.run_records import RunRecords
 from offload.bench.stats import paired_test
 from offload.documents import text_table
-from offload.reports import warnings
+from offload.reports import notes
 from offload.reports.tables import formats
 
 SENTENCES = {
@@ -108,6 +108,6 @@ def as_dict(cases: ComparedCases) -> dict[str, object]:
 def flags(cases: ComparedCases) -> list[str]:
     """Return the warnings on the windows of two compared cases."""
     own = RunRecords(cases.records)
-    return warnings.of_cases(
+    return notes.case_warnings(
         (name, own.at(place).records) for place, name in enumerate(cases.names)
     )

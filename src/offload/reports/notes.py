@@ -1,14 +1,17 @@
-"""Notes below a table, which report each problem of its measurements once."""
+"""Notes below a table, which report each problem of its measurements once, and warnings on rows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from offload.bench.analysis import disturbance
+from offload.bench.analysis import capacity, disturbance
+from offload.bench.analysis.comparison import rate_of
 from offload.bench.records.record import WINDOW, Record
+from offload.bench.records.run_records import by_round, of_rate
 from offload.bench.stats import sequential
+from offload.bench.stats.estimate import outliers
 from offload.flags import Flag
-from offload.reports import application, provenance, warnings
+from offload.reports import application, provenance
 from offload.reports.rows import Row
 from offload.reports.tables import formats
 from offload.units import percent
@@ -20,7 +23,7 @@ MOST_NAMES = 100  # characters of the names of rows in a note
 def of_table(rows: Sequence[Row]) -> list[str]:
     """Return the notes on the rows of one table."""
     records = [record for row in rows for record in row.records]
-    return [*_machine(records), *_flags(rows), *_rows(rows)]
+    return [*_machine(records), *_flags(rows), *_row_notes(rows)]
 
 
 def _machine(records: Sequence[Record]) -> Iterator[str]:
@@ -53,14 +56,14 @@ def _flags(rows: Sequence[Row]) -> Iterator[str]:
             yield f"{found[-1][1]} ({count} of {_names([row for row, _ in found])})"
 
 
-def _rows(rows: Sequence[Row]) -> Iterator[str]:
+def _row_notes(rows: Sequence[Row]) -> Iterator[str]:
     """Report why rows have no figures, and findings from their records; equal texts only once."""
     yield from _grouped(rows, lambda row: None if row.problem is None else str(row.problem))
     known = [row for row in rows if row.problem is None]
-    yield from _grouped(known, lambda row: warnings.failed_loads(row.records))
+    yield from _grouped(known, lambda row: failed_loads(row.records))
     yield from _grouped(known, _gil)
     yield from _grouped(known, lambda row: application.note(row.records))
-    yield from _grouped(known, warnings.above_ceiling)
+    yield from _grouped(known, above_ceiling)
     short = [row for row in known if _is_cut_short(row)]
     for few, remedy in (
         ([row for row in short if row.long is None], "offload resume continues the run"),
@@ -68,7 +71,7 @@ def _rows(rows: Sequence[Row]) -> Iterator[str]:
     ):
         if few:
             yield f"fewer rounds than an analysis needs: {_names(few)}: {remedy}"
-    tools = [(row, by) for row in known if (by := warnings.tool_difference(row)) is not None]
+    tools = [(row, by) for row in known if (by := tool_difference(row)) is not None]
     if tools:
         driver = tools[-1][0].long
         name = (driver and driver.load.driver) or "the published tool"
@@ -102,3 +105,114 @@ def _names(rows: Sequence[Row]) -> str:
     names = list(dict.fromkeys(formats.case_name(row.first) for row in rows))
     text = " and ".join(names)
     return text if len(text) <= MOST_NAMES or len(names) == 1 else f"{len(names)} rows"
+
+
+TOOL_DIFFERENCE = 0.03  # relative, between the rates of the published tool and of builtin
+
+
+def row_warnings(row: Row) -> list[str]:
+    """Return the warnings on a row: the newest flag of each kind, and findings from all records."""
+    return [*_row_flags(row), *_derived(row)]
+
+
+def count_flags(records: Sequence[Record], what: str) -> list[str]:
+    """Return the newest flag of each kind, with the number of records that have it.
+
+    `what` is a plural noun for the records.
+    """
+    kinds = _by_kind(records).values()
+    return [f"{flags[-1]} ({len(flags)} of {len(records)} {what})" for flags in kinds]
+
+
+def case_warnings(cases: Iterable[tuple[str, Sequence[Record]]]) -> list[str]:
+    """Return the warnings on the windows of several named cases.
+
+    These are the number of failed loads of each case, and the flags of all windows together.
+    """
+    named = [*cases]
+    failed = [(name, failed_loads(windows)) for name, windows in named]
+    problems = [f"problem: {name}: {found}" for name, found in failed if found is not None]
+    every = [record for _, windows in named for record in windows]
+    return [*problems, *count_flags(every, "windows")]
+
+
+def failed_loads(records: Sequence[Record]) -> str | None:
+    """Return how many loads of a case failed, with the newest reason; None if none did.
+
+    The figures of the case are those of its other loads.
+    """
+    problems = [record.problem for record in records if record.problem is not None]
+    if not problems:
+        return None
+    return f"{len(problems)} of {len(records)} loads failed and are left out: {problems[-1]}"
+
+
+def _row_flags(row: Row) -> Iterator[str]:
+    for flags in _by_kind(row.records).values():
+        often = f" (in {len(flags)} of {len(row.records)} runs)" if len(flags) > 1 else ""
+        yield f"{flags[-1]}{often}"
+
+
+def _by_kind(records: Sequence[Record]) -> dict[str, list[Flag]]:
+    """Return the newest flag of each kind in each record that has one."""
+    flags: dict[str, list[Flag]] = {}
+    for record in records:
+        for kind, flag in {flag.kind: flag for flag in record.flags}.items():
+            flags.setdefault(kind, []).append(flag)
+    return flags
+
+
+def tool_difference(row: Row) -> float | None:
+    """Return the relative difference of the published tool's run from the rounds.
+
+    None if it is within TOOL_DIFFERENCE.
+    """
+    estimate = row.estimate
+    if row.long is None or not row.long.result.rate or estimate is None or not estimate.value:
+        return None
+    apart = row.long.result.rate / estimate.value - 1
+    is_near = -TOOL_DIFFERENCE - _ab_loss(row.long) <= apart <= TOOL_DIFFERENCE
+    return None if is_near else apart
+
+
+def above_ceiling(row: Row) -> str | None:
+    """Return a warning if the rate and its whole interval are above the ceiling, else None."""
+    ceiling, estimate = row.ceiling, row.estimate
+    if ceiling is None:
+        return None
+    low = row.rate if estimate is None or estimate.low is None else estimate.low
+    if (row.rate or 0.0) <= capacity.ABOVE * ceiling.rate or (low or 0.0) <= ceiling.rate:
+        return None
+    what = f"the rate is above its {ceiling.kind} ceiling of {ceiling.rate:.2f}/s"
+    return f"ceiling: {what}: check the task, and the workers that its server reports"
+
+
+def _derived(row: Row) -> Iterator[str]:
+    if failed := failed_loads(row.records):
+        yield f"problem: {failed}"
+    if (importer := provenance.gil_enabled_by(row.first)) is not None:
+        yield f"gil: {importer} turned the GIL on: this row is not free-threaded"
+    estimate, design = row.estimate, sequential.design(row.first.trial.quick)
+    if estimate is not None and estimate.n < design.counts[0]:
+        yield f"rounds: {estimate.n} of {design.counts[0]} or more: offload resume continues it"
+    rounds = by_round(of_rate(row.windows), rate_of)
+    for index in outliers([*rounds.values()]):
+        number, rate = [*rounds][index][2], [*rounds.values()][index]
+        yield f"outlier: round {number} has {rate:.2f}/s, far from the others"
+    if row.long is not None and (apart := tool_difference(row)) is not None:
+        yield (
+            f"tools: {row.long.load.driver}'s rate differs by {percent(apart, 1, '+')} from the "
+            "rounds by builtin: see its output"
+        )
+    if (above := above_ceiling(row)) is not None:
+        yield above
+
+
+def _ab_loss(long: Record) -> float:
+    """Return the share of its rate that ab loses, because its time includes more requests.
+
+    When ab stops, one request per user is in flight.
+    """
+    if long.load.driver != "ab" or not long.result.completed:
+        return 0.0
+    return long.case.users / (long.result.completed + long.case.users)

@@ -13,7 +13,7 @@ from offload.bench.analysis import disturbance
 from offload.bench.analysis.comparison import Comparison, rate_of
 from offload.bench.records.record import Record
 from offload.bench.records.run_records import by_round, of_rate
-from offload.reports import application, comparison, notes, provenance, variables, warnings
+from offload.reports import application, comparison, notes, provenance, variables
 from offload.reports.gil import effects
 from offload.reports.gil.effects import Effect
 from offload.reports.rows import Row, rows
@@ -82,7 +82,7 @@ def _verdict(compared: Comparison, windows: Sequence[Record]) -> dict[str, objec
         "verdict": verdict.outcome,
         "at_least": compared.at_least,
         "rounds": verdict.pairs,
-        "flags": [*disturbed, *warnings.count_flags(windows, "windows")],
+        "flags": [*disturbed, *notes.count_flags(windows, "windows")],
     }
 
 
@@ -133,7 +133,7 @@ def row_as_dict(row: Row) -> dict[str, object]:
         "ceiling_kind": ceiling.kind if ceiling else None,
         "reached": row.reached,
         "application": application.as_dict(row.records),
-        "flags": warnings.row_warnings(row) if row.problem is None else [],
+        "flags": notes.row_warnings(row) if row.problem is None else [],
         "problem": None if row.problem is None else str(row.problem),
     }
 

@@ -9,7 +9,7 @@ from offload.bench.records import journal
 from offload.bench.records.record import LONG, TEST, Record
 from offload.documents import text_table
 from offload.errors import printable
-from offload.reports import comparison, notes, provenance, variables, warnings
+from offload.reports import comparison, notes, provenance, variables
 from offload.reports.gil import effects
 from offload.reports.rows import Row, rows
 from offload.reports.tables import by_python, formats, measurement, summary
@@ -73,7 +73,7 @@ def row(record: Record) -> str:
         summary.table([one]),
         formats.outcome(record),
         text_table.wrapped(formats.percentiles(record)),
-        text_table.listing([str(one.problem)] if one.problem else warnings.row_warnings(one)),
+        text_table.listing([str(one.problem)] if one.problem else notes.row_warnings(one)),
     )
     return "\n\n".join(part for part in parts if part) + "\n"
 

@@ -92,13 +92,13 @@ class CapacityStudy(Study[Options, Found]):
     def result(self, run: Run) -> Found:
         from offload.bench.analysis import latency_capacity
         from offload.bench.planning.plan import LatencySearch
-        from offload.reports import warnings
+        from offload.reports import notes
 
         assert isinstance(run.plan.rule, LatencySearch)
         found = latency_capacity.evaluate(run.plan.rule.latency, run.records)
         name = run.plan.cases[0].name
         problems = (record.problem.text for record in run.records if record.problem is not None)
-        flags = warnings.of_cases([(name, run.records)])
+        flags = notes.case_warnings([(name, run.records)])
         return Found(name, found, tuple(flags), next(problems, None))
 
     def document(self, result: Found) -> Document:

@@ -9,7 +9,7 @@ import pytest
 
 from offload.bench.records import lines
 from offload.bench.trial import flags
-from offload.reports import results_json, warnings
+from offload.reports import notes, results_json
 from offload.reports.rows import rows
 from offload.suites import Case
 from tests.records import changed, new_record
@@ -95,7 +95,7 @@ def test_a_process_that_answers_less_than_the_others_is_shown(tmp_path: Path) ->
     assert shares is not None
     assert len(shares) == 2
     assert shares[0] > flags.UNEVEN_REQUESTS * shares[1]
-    [shown] = [text for text in warnings.of_cases([("it", [record])]) if "uneven" in text]
+    [shown] = [text for text in notes.case_warnings([("it", [record])]) if "uneven" in text]
     assert f"the server's processes answered {shares[0]}, {shares[1]} requests" in shown
     assert "reuse_port=yes" in shown
     again = lines.from_line(lines.to_line(record))

@@ -11,7 +11,7 @@ from offload.bench.experiments.gate import GatedCase, GateResult
 from offload.bench.stats.estimate import Estimate
 from offload.bench.stats.non_inferiority import LOSS, UNDECIDED
 from offload.bench.stats.sequential import GATE
-from offload.reports import warnings
+from offload.reports import notes
 from offload.reports.tables import formats
 from offload.units import percent
 
@@ -136,7 +136,7 @@ def flags(found: GateResult) -> list[str]:
             ("now", case.sides.now),
         )
     ]
-    return warnings.of_cases(sides)
+    return notes.case_warnings(sides)
 
 
 def conditions(found: GateResult) -> Iterator[str]:

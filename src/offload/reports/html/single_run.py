@@ -12,7 +12,7 @@ from offload.bench.experiments import gate
 from offload.bench.experiments.gate import GatedCase
 from offload.bench.planning.plan import Gate, Plan
 from offload.errors import UserError
-from offload.reports import comparison, warnings
+from offload.reports import comparison, notes
 from offload.reports.claims import verdicts
 from offload.reports.gil import effects, effects_svg
 from offload.reports.gil.effects import Effect
@@ -77,7 +77,7 @@ def _rates(run: MeasuredRun, group: Sequence[Row], name: str) -> Panel:
     rows = []
     for row in group:
         found, ceiling, has_figures = row.estimate, row.ceiling, row.problem is None
-        notices = [str(row.problem)] if row.problem else warnings.row_warnings(row)
+        notices = [str(row.problem)] if row.problem else notes.row_warnings(row)
         published = row.long.result.rate if row.long else None
         rows.append(
             (

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from offload.documents import text_table
 from offload.documents.text_table import Line
-from offload.reports import warnings
+from offload.reports import notes
 from offload.reports.rows import Row
 from offload.reports.tables import formats
 
@@ -110,7 +110,7 @@ def wide_notes(rows: Sequence[Row]) -> str:
     lines = [
         f"* {formats.label(row.first)}, {row.first.case.users} users: {note}"
         for row in rows
-        for note in ([str(row.problem)] if row.problem else warnings.row_warnings(row))
+        for note in ([str(row.problem)] if row.problem else notes.row_warnings(row))
     ]
     return "\n".join(lines)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from offload import units
 from offload.bench.stats.models import scaling
 from offload.documents import Chart, Curve, Document, Spot, lines
-from offload.reports import warnings
+from offload.reports import notes
 from offload.studies.scale.sweep import NEARLY_HIGHEST, Sweep
 from offload.units import percent
 
@@ -81,7 +81,7 @@ def values(sweep: Sweep) -> dict[str, object]:
 
 def _flags(sweep: Sweep) -> list[str]:
     """Return the warnings on the windows of all points."""
-    return warnings.of_cases((f"{sweep.over}={n}", sweep.windows[n]) for n, _ in sweep.points)
+    return notes.case_warnings((f"{sweep.over}={n}", sweep.windows[n]) for n, _ in sweep.points)
 
 
 def sentences(sweep: Sweep) -> list[str]:

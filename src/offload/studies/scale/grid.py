@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from offload.documents import Chart, Curve, Document, Spot, lines
-from offload.reports import warnings
+from offload.reports import notes
 from offload.studies.scale.sweep import NEARLY_HIGHEST, Grid, Size
 from offload.units import percent
 
@@ -100,4 +100,4 @@ def _sizes(size: Size) -> dict[str, int]:
 
 def _flags(grid: Grid) -> list[str]:
     """Return the warnings on the windows of all points."""
-    return warnings.of_cases((_named(size), grid.windows[size]) for size in grid.points)
+    return notes.case_warnings((_named(size), grid.windows[size]) for size in grid.points)
