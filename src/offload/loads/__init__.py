@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import importlib
 
-from offload.loads._load import HERE, Arrivals, Command, Load, Sender, Window
-from offload.loads._message import (
+from offload.loads._load import (
     BODY_MARK,
+    HERE,
     MASK,
+    Arrivals,
+    Command,
+    Load,
     Message,
+    Sender,
+    Window,
     body_facts,
     has_secret,
     mask_query,
