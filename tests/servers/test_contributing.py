@@ -78,6 +78,9 @@ def test_the_study_is_run_resumed_and_reported_in_each_form(project: Path) -> No
     assert ended.returncode in (0, 7), ended.stderr
     found = json.loads(ended.stdout)
     assert found["pairs"] > 2
+    told = fab("report:format=json", cwd=project)
+    assert json.loads(told.stdout)["answer"]["ratio"] == found["ratio"]
+    assert fab("report", cwd=project).stdout.startswith(found["verdict"])
     [page] = journal.RESULTS.glob("*-faster_python/report.html")
     assert found["verdict"] in page.read_text()
 

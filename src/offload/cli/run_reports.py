@@ -6,8 +6,14 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from offload.errors import StorageError, UsageError, UserError
+from offload.studies import Run, studies
+
+if TYPE_CHECKING:
+    from offload.bench.records.record import Record
+    from offload.documents import Document
 
 
 def find(names: Sequence[str]) -> list[Path]:
@@ -42,6 +48,7 @@ def records_of_others(which: str) -> Iterator[None]:
 def show(found: Sequence[Path], form: str, wide: bool) -> None:
     """Print the results of runs; raise UserError."""
     from offload.bench.planning import planned_records
+    from offload.documents import text
     from offload.errors import printable
     from offload.reports import results_json, results_txt
     from offload.reports.gil import effects, effects_svg
@@ -55,13 +62,31 @@ def show(found: Sequence[Path], form: str, wide: bool) -> None:
         if not records:
             what = f"{folder} has no readable record"
             raise StorageError(what, "choose another run by report:RUN")
+        answered = _answer(folder, records)
         if form == "json":
-            objects.append(results_json.as_dict(records))
+            answer = {} if answered is None else {"answer": answered[1]}
+            objects.append({**answer, **results_json.as_dict(records)})
         elif form == "svg":
             texts.append(effects_svg.svg(effects.effects(rows(records))))
         else:
             head = f"{folder.name}\n{'=' * len(folder.name)}\n\n" if len(found) > 1 else ""
-            texts.append(f"{head}{results_txt.tables(records, wide)}")
+            if answered is not None:
+                head += f"{text.render(answered[0])}\n\n"
+            texts.append(f"{head}{results_txt.tables(records, wide, answered is not None)}")
     if form == "json":
         print(json.dumps(objects if len(found) > 1 else objects[0], indent=2))
     print(printable("\n".join(texts)), end="")
+
+
+def _answer(folder: Path, records: Sequence[Record]) -> tuple[Document, Any] | None:
+    """Return the document and the values of a run of a study; None if it has no result."""
+    from offload.bench.planning import plan_file
+
+    plan = plan_file.find(folder)
+    if plan is None or (study := studies().get(plan.suite)) is None:
+        return None
+    try:
+        result = study.result(Run(folder, plan, records))
+    except UserError:  # a case has no rate: its row has the reason
+        return None
+    return study.document(result), study.values(result)

@@ -42,10 +42,11 @@ def results_txt(records: Sequence[Record]) -> str:
     return "\n".join([*outputs, tables(records)])
 
 
-def tables(records: Sequence[Record], is_wide: bool = False) -> str:
+def tables(records: Sequence[Record], is_wide: bool = False, is_answered: bool = False) -> str:
     """Render the GIL effects, the rows and the notes, separately for each provenance.
 
     The table of rows has at most 100 columns, or with `is_wide` every figure that the records have.
+    With `is_answered` the comparison of two cases is left out, because it is above the tables.
     """
     all_rows = rows(records)
     groups = provenance.group_by_provenance(
@@ -55,9 +56,8 @@ def tables(records: Sequence[Record], is_wide: bool = False) -> str:
         return "no records\n"
     parts = [part for group in groups for part in _table(group, is_wide)]
     several = "The records are of several machines, Pythons or upstreams; each has its own table."
-    compared = comparison.of_run(records)
     parts = [
-        compared,
+        "" if is_answered else comparison.of_run(records),
         effects.on_and_off_table(effects.on_and_off_pairs(all_rows)),
         by_python.table(all_rows),
         several if len(groups) > 1 else "",
