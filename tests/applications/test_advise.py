@@ -71,7 +71,7 @@ def test_a_wrong_word_is_one_line_and_exit_code_2(words: str, message: str) -> N
         ("app=broken:app", 2, "importing broken raised NameError"),
         ("app=pure:app,request=/none", 5, "the application has no GET /none"),
         ("app=pure:app,request=/bad", 5, "ValueError: no such quote"),
-        ("app=pure:app,memory=1M", 5, "no set-up fits into 1 MiB: one process needs "),
+        ("app=pure:app,memory=1M", 5, "no set-up fits into 1 MiB: "),
         ("app=pure:app,request=/wait,p99=5ms", 5, "no set-up reaches a p99 of 5 ms"),
     ],
 )
