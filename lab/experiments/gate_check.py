@@ -93,7 +93,7 @@ def measure(kind: Kind, number: int) -> FinishedGate:
             folder.mkdir(parents=True, exist_ok=True)
             plan_file.save(gates.gate_plan([case_of(kind, number)], terms, BUDGET), folder)
         planned = plan_file.load(folder)
-        if not isinstance(planned.rule, Gate) or planned.rule.terms.against != terms.against:
+        if not isinstance(planned.rule, Gate) or planned.rule.gate.against != terms.against:
             what = f"{folder} was started by another version of this project"
             raise StorageError(what, "remove it")
         for _ in running.run(planned, folder):

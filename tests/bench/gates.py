@@ -31,7 +31,7 @@ def plan(
     pairs = [(n, n + 1) for n in range(0, len(both), 2)]
     blocks = tuple(Block(pair, (pair,)) for pair in pairs)
     terms = GateTerms(loss, ORIGIN.label, ("/here instead of /other",), min_rate, max_p99_s)
-    return Plan(GATE, tuple(both), 7, None, Gate(terms=terms, **known), blocks=blocks)
+    return Plan(GATE, tuple(both), 7, None, Gate(gate=terms, **known), blocks=blocks)
 
 
 def rates(*ratios: float, sd: float = 0.02, seed: int = 3) -> Rates:

@@ -10,6 +10,8 @@ import pytest
 
 from offload.bench.analysis import gate
 from offload.bench.experiments.gate import PASSED, RED, GateResult, evaluate
+from offload.bench.planning.plan import Plan
+from offload.bench.records.record import Record
 from offload.errors import RunError
 from offload.flags import TOO_SLOW, Problem
 from offload.suites import Case
@@ -22,6 +24,10 @@ BOUND = ("client-bound: builtin used 90 % of the CPU: use driver=h2load",)
 def judged(values: Rates, *cases: Any, rounds: int = 20, **terms: Any) -> GateResult:
     made = plan(*(cases or (THREADS,)), **terms)
     return evaluate(made, records(made, values, rounds), Path("/results/run"))
+
+
+def sides_of(made: Plan, found: list[Record]) -> list[gate.Sides]:
+    return [state.sides for state in made.states(found)]
 
 
 def also(values: Rates, place: int, **more: Any) -> Rates:
@@ -209,9 +215,9 @@ def test_a_percentile_beyond_the_timeout_is_unknown_above() -> None:
 def test_a_verdict_is_final_at_an_analysis_only() -> None:
     made = plan(THREADS)
     for count, expected in ((9, False), (10, True), (11, False), (160, True)):
-        sides = made.sides(records(made, rates(0.8, sd=0.01), count))
+        sides = sides_of(made, records(made, rates(0.8, sd=0.01), count))
         assert gate.is_decided(sides[0], 0.05, 1, count) is expected
-    [wild] = made.sides(records(made, rates(1.0, sd=0.2), 10))
+    [wild] = sides_of(made, records(made, rates(1.0, sd=0.2), 10))
     assert not gate.is_decided(wild, 0.05, 1, 10)
     assert gate.is_decided(wild, 0.05, 1, 160)
 
@@ -219,7 +225,7 @@ def test_a_verdict_is_final_at_an_analysis_only() -> None:
 def test_a_disturbance_may_end_until_the_last_analysis() -> None:
     made = plan(THREADS)
     rounds = [window(made, p, n, rate=100.0, others_cpu=0.5) for n in range(5) for p in (0, 1)]
-    [loud] = made.sides(rounds)
+    [loud] = sides_of(made, rounds)
     assert [gate.is_decided(loud, 0.05, 1, count) for count in (10, 20, 160)] == [
         False,
         False,

@@ -85,7 +85,7 @@ def test_a_case_that_is_too_slow_has_no_second_round() -> None:
     ]
     assert plan.rule.places(plan, Round(0, 2), windows) == [0]
     only = [changed(windows[1], block=1)]
-    assert plan.rule.is_finished(plan, 1, only)
+    assert plan.rule.is_finished(plan, plan.states(only), 1)
     assert {each.block for each in plan.rule.due(plan, only)} == {0}
 
 

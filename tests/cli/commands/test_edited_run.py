@@ -89,7 +89,7 @@ def saved(suite: str) -> tuple[str, Any]:
     rule = replace(PLAN.rule, target=0.05, budget_s=30.0)
     if suite == plans.GATE:
         rule = plans.Gate(
-            terms=GateTerms(0.05, min_rate=1.0), quick=True, target=0.05, budget_s=30.0
+            gate=GateTerms(0.05, min_rate=1.0), quick=True, target=0.05, budget_s=30.0
         )
     made = replace(PLAN, suite=suite, cases=cases, rule=rule)
     plan_file.save(made, folder)

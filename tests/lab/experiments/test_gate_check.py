@@ -88,7 +88,7 @@ def test_every_kind_is_measured_once_and_each_requirement_has_a_line(
     assert "resampled, 10 cases, loss 5 %" in table
     plan = plan_file.load(journal.RESULTS / "gate_check-12-001")
     assert isinstance(plan.rule, Gate)
-    assert (plan.rule.terms.loss, plan.rule.budget_s) == (0.05, 600.0)
+    assert (plan.rule.gate.loss, plan.rule.budget_s) == (0.05, 600.0)
     done = len(measured.rounds)
     stored = gate_results.FILE.read_text()
     kinds = [json.loads(line)["kind"] for line in stored.splitlines()]

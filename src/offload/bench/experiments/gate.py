@@ -114,7 +114,7 @@ def gate_plan(cases: Sequence[Case], terms: GateTerms, budget_s: float) -> Plan:
         tuple(all_cases),
         plan.new_seed(),
         None,
-        Gate(terms=complete, budget_s=budget_s),
+        Gate(gate=complete, budget_s=budget_s),
         blocks=blocks,
     )
 
@@ -122,7 +122,7 @@ def gate_plan(cases: Sequence[Case], terms: GateTerms, budget_s: float) -> Plan:
 def check_sides(planned: Plan) -> None:
     """Raise UsageError if the differences of the sides have changed since the start of a gate."""
     assert isinstance(planned.rule, Gate)
-    known = planned.rule.terms.differences
+    known = planned.rule.gate.differences
     others = [planned.cases[block.cases[0]] for block in planned.blocks]
     found = tuple(origins.differences(planned.cases_now, others))
     if found != known:
@@ -134,8 +134,8 @@ def check_sides(planned: Plan) -> None:
 def evaluate(measured: Plan, records: Sequence[Record], folder: Path) -> GateResult:
     """Judge the cases of a gate's run; raise RunError if no case has a baseline."""
     assert isinstance(measured.rule, Gate)
-    terms, cases = measured.rule.terms, measured.cases_now
-    sides = measured.sides(records)
+    terms, cases = measured.rule.gate, measured.cases_now
+    sides = [state.sides for state in measured.states(records)]
     verdicts = gate.judge_cases(sides, terms.loss, len(cases) * len(terms.limits))
     check_baselines(verdicts, folder)
     return GateResult(

@@ -9,6 +9,7 @@ from functools import cached_property
 
 from offload.bench.analysis import comparison, rate
 from offload.bench.analysis.comparison import Comparison
+from offload.bench.analysis.gate import Sides
 from offload.bench.planning.blocks import Block
 from offload.bench.records.record import Record
 from offload.bench.records.run_records import RunRecords
@@ -39,6 +40,12 @@ class BlockState:
         own = RunRecords(self.records)
         windows = {place: own.at(place).windows() for place in self.block.cases}
         return {place: found for place, found in windows.items() if not rate.is_hopeless(found)}
+
+    @cached_property
+    def sides(self) -> Sides:
+        """The windows of a case of a gate: those of its baseline, and those now."""
+        own = RunRecords(self.records)
+        return Sides(*(own.at(place).windows() for place in self.block.cases))
 
     @property
     def is_hopeless(self) -> bool:

@@ -22,13 +22,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from offload.bench.analysis import gate, latency_capacity
-from offload.bench.analysis.gate import GateTerms, Sides
+from offload.bench.analysis.gate import GateTerms
 from offload.bench.analysis.latency_capacity import LatencyTarget
 from offload.bench.planning import round_times
 from offload.bench.planning.block_state import BlockState, is_final
 from offload.bench.planning.blocks import Block
 from offload.bench.records.record import LONG, WINDOW, Record
-from offload.bench.records.run_records import RunRecords
 from offload.bench.stats import sequential
 from offload.suites import Case
 
@@ -123,14 +122,6 @@ class Plan:
         """The cases of a gate as they are now: the last one of each block."""
         return tuple(self.cases[block.cases[-1]] for block in self.blocks)
 
-    def sides(self, records: Sequence[Record]) -> list[Sides]:
-        """Return for each case of a gate its windows of the baseline and its windows now."""
-        own = RunRecords(records)
-        return [
-            Sides(*(own.at(place).windows() for place in (block.cases[0], block.cases[-1])))
-            for block in self.blocks
-        ]
-
     def title(self, block: int) -> str:
         """Return a short name of a block: what its cases have in common."""
         cases = [self.cases[place] for place in self.blocks[block].cases]
@@ -188,18 +179,14 @@ class StoppingRule(ABC):
         Their figures determine whether there are more. With `left_s` only those of blocks whose
         round is expected to end within this time.
         """
-        times = round_times.expected(plan.blocks, records)
-        states = {
-            number: state
-            for number, state in enumerate(plan.states(records))
-            if (left_s is None or times[number] <= left_s)
-            and not self._is_finished(plan, number, state, records)
-        }
-        return self._due(plan, states, times)
+        times, states = round_times.expected(plan.blocks, records), plan.states(records)
+        fitting = (n for n, time in enumerate(times) if left_s is None or time <= left_s)
+        unfinished = {n: states[n] for n in fitting if not self.is_finished(plan, states, n)}
+        return self._due(plan, unfinished, times)
 
-    def is_finished(self, plan: Plan, number: int, records: Sequence[Record]) -> bool:
+    @abstractmethod
+    def is_finished(self, plan: Plan, states: Sequence[BlockState], number: int) -> bool:
         """Whether a block needs no further round."""
-        return self._is_finished(plan, number, plan.states(records)[number], records)
 
     def places(self, plan: Plan, each: Round, records: Sequence[Record]) -> list[int]:
         """Return the places of the cases that a round measures, without hopeless ones."""
@@ -248,11 +235,6 @@ class StoppingRule(ABC):
             return shortest, longest
         return min(shortest, self.budget_s), min(longest, self.budget_s)
 
-    @abstractmethod
-    def _is_finished(
-        self, plan: Plan, number: int, state: BlockState, records: Sequence[Record]
-    ) -> bool: ...
-
     def _due(
         self, plan: Plan, states: Mapping[int, BlockState], times: Sequence[float]
     ) -> list[Round]:
@@ -270,9 +252,8 @@ class Fixed(StoppingRule):
     def counts(self) -> tuple[int, ...]:
         return (self.rounds,)
 
-    def _is_finished(
-        self, plan: Plan, number: int, state: BlockState, records: Sequence[Record]
-    ) -> bool:
+    def is_finished(self, plan: Plan, states: Sequence[BlockState], number: int) -> bool:
+        state = states[number]
         return state.is_hopeless or len(state.rounds) >= self.rounds
 
 
@@ -299,9 +280,8 @@ class Sequential(StoppingRule):
         design = sequential.design(self.quick)
         return design.early if count < self.counts[-1] else design.level
 
-    def _is_finished(
-        self, plan: Plan, number: int, state: BlockState, records: Sequence[Record]
-    ) -> bool:
+    def is_finished(self, plan: Plan, states: Sequence[BlockState], number: int) -> bool:
+        state = states[number]
         # `state` shows that no case can be measured; the other one omits rounds after the analysis
         analysed = state.until_last_analysis(self.counts)
         if not (self._is_decided(state) or self._is_decided(analysed)):
@@ -362,7 +342,7 @@ class Gate(StoppingRule):
     rate on one side needs no further round.
     """
 
-    terms: GateTerms
+    gate: GateTerms
 
     @property
     def counts(self) -> tuple[int, ...]:
@@ -377,21 +357,18 @@ class Gate(StoppingRule):
         places = [*plan.blocks[each.block].cases]
         return places if each.number % 2 else places[::-1]
 
-    def _is_finished(
-        self, plan: Plan, number: int, state: BlockState, records: Sequence[Record]
-    ) -> bool:
-        own = RunRecords(state.records)
-        sides = Sides(*(own.at(place).windows() for place in state.block.cases))
+    def is_finished(self, plan: Plan, states: Sequence[BlockState], number: int) -> bool:
+        all_sides = [each.sides for each in states]
+        sides, count = all_sides[number], len(states[number].rounds)
         if gate.never_works(sides.baseline) or gate.never_works(sides.now):
             return True
-        count = len(state.rounds)
         if count == self.counts[-1]:
             return True
-        family = len(plan.blocks) * (1 + len(self.terms.limits))
-        if not gate.is_decided(sides, self.terms.loss, family, count):
+        family = len(plan.blocks) * (1 + len(self.gate.limits))
+        if not gate.is_decided(sides, self.gate.loss, family, count):
             return False
         early = sequential.GATE.early / 2
-        found = gate.judge_condition(self.terms, plan.cases_now, plan.sides(records), early)
+        found = gate.judge_condition(self.gate, plan.cases_now, all_sides, early)
         return found is None or found.holds is False or found.cases[number] is not None
 
 
@@ -424,9 +401,7 @@ class LatencySearch(StoppingRule):
         expected_s = latency_capacity.expected_s(self.latency)
         return expected_s, expected_s
 
-    def _is_finished(
-        self, plan: Plan, number: int, state: BlockState, records: Sequence[Record]
-    ) -> bool:
+    def is_finished(self, plan: Plan, states: Sequence[BlockState], number: int) -> bool:
         return True
 
 

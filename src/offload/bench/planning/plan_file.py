@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
 from offload import command_line, files
-from offload.bench.analysis.gate import GateTerms
-from offload.bench.analysis.latency_capacity import LatencyTarget
-from offload.bench.planning.blocks import Block
 from offload.bench.planning.plan import (
     CAPACITY,
     GATE,
@@ -32,38 +29,9 @@ ARGV = "argv"  # its key in the file
 MAX_COUNT, MAX_ROUNDS = 10**9, 1000  # of users or requests; more rounds would take days
 MAX_DIGITS = 9  # of a number of workers
 MAX_CASES = 1000  # more would take days; the same limit holds for blocks
-
-
-@dataclass(frozen=True)
-class _Saved:
-    """The values of a plan in the file; `rounds`, `gate` or `latency` are those of its rule."""
-
-    suite: str
-    cases: tuple[Case, ...]
-    seed: int
-    driver: str | None
-    quick: bool = False
-    target: float | None = None
-    missing: str | None = None
-    blocks: tuple[Block, ...] = ()
-    budget_s: float | None = None
-    rounds: int | None = None
-    gate: GateTerms | None = None
-    latency: LatencyTarget | None = None
-
-    @property
-    def plan(self) -> Plan:
-        """The plan with these values."""
-        known: dict[str, Any] = {"quick": self.quick, "target": self.target}
-        known["budget_s"] = self.budget_s
-        rule: StoppingRule = Sequential(**known)
-        if self.latency is not None:
-            rule = LatencySearch(latency=self.latency, **known)
-        elif self.gate is not None:
-            rule = Gate(terms=self.gate, **known)
-        elif self.rounds is not None:
-            rule = Fixed(rounds=self.rounds, **known)
-        return Plan(self.suite, self.cases, self.seed, self.driver, rule, self.missing, self.blocks)
+# In the file the values of the rule are beside the others; these belong to one kind of rule.
+RULES: dict[str, type[StoppingRule]] = {"latency": LatencySearch, "gate": Gate, "rounds": Fixed}
+COMMON = [each.name for each in fields(Sequential)]  # values of every rule
 
 
 def save(plan: Plan, folder: Path) -> None:
@@ -77,21 +45,15 @@ def save(plan: Plan, folder: Path) -> None:
         if len(found) > MAX_CASES:
             raise UsageError(f"{len(found)} {name} are too many", f"use at most {MAX_CASES}")
     try:
-        values = {**_values(plan), ARGV: argv, machines.KEY: machines.read(folder)}
+        values = {**asdict(plan), **dict.fromkeys(RULES), **asdict(plan.rule)}
+        del values["rule"]
+        values |= {ARGV: argv, machines.KEY: machines.read(folder)}
         for case, saved in zip(plan.cases, values["cases"], strict=True):
             saved["request"] = None if case.request is None else dict(case.request.masked)
         files.replace(path, json.dumps(values, indent=1).encode() + b"\n")
     except OSError as error:
         what = f"{path}: {error.strerror}"
         raise StorageError(what, "check permissions and disk space") from error
-
-
-def _values(plan: Plan) -> dict[str, Any]:
-    """Return the values of a plan in its file: those of its rule are beside the others."""
-    values = asdict(plan)
-    rule: dict[str, Any] = values.pop("rule")
-    of_one = {"rounds": "rounds", "gate": "terms", "latency": "latency"}  # keys of one rule alone
-    return {**values, **{key: rule.pop(name, None) for key, name in of_one.items()}, **rule}
 
 
 def exists(folder: Path) -> bool:
@@ -163,33 +125,38 @@ def _validated_plan(values: dict[str, Any]) -> Plan:
         found = values.get(name)
         if isinstance(found, list) and len(found) > MAX_CASES:
             raise ValueError(f"it has {len(found)} {name}, and at most {MAX_CASES} are allowed")
-    saved: _Saved = lines.built(_Saved, values, "plan")
-    _check_names(_Saved, values)
+    given = {name: values.pop(name) for name in (*COMMON, *RULES) if name in values}
+    kind = next((RULES[name] for name in RULES if given.get(name) is not None), Sequential)
+    _check_names(Plan, values)
+    plan: Plan = lines.built(Plan, values, "plan", rule=lines.built(kind, given, "plan"))
     for case in values["cases"]:
         _check_names(Case, case)
-    _check_values(saved)
-    places = {*range(len(saved.cases))}
-    for block in saved.blocks:
+    _check_values(plan)
+    places = {*range(len(plan.cases))}
+    for block in plan.blocks:
         if not block.cases:
             raise ValueError("a block has no case")
         if not {*block.cases} <= places:
-            raise ValueError(f"a block has cases {block.cases}, but there are {len(saved.cases)}")
+            raise ValueError(f"a block has cases {block.cases}, but there are {len(plan.cases)}")
         own = {*block.cases}
         if len(own) < len(block.cases) or len({*block.pairs}) < len(block.pairs):
             raise ValueError("a block has a case or a pair twice")
         if any(len(pair) != 2 or not own.issuperset(pair) for pair in block.pairs):
             raise ValueError(f"a block of cases {block.cases} has pairs {block.pairs}")
-    _check_gate(saved)
-    _check_latency(saved)
-    return saved.plan
+    _check_gate(plan)
+    _check_latency(plan)
+    return plan
 
 
-def _check_values(saved: _Saved) -> None:
+def _check_values(plan: Plan) -> None:
     """Raise ValueError for a number with which no measurement is possible."""
-    if saved.rounds == 0:
-        raise ValueError("it has no rounds")
-    sizes = {name: catalog.find_server(name).size for name in {c.server for c in saved.cases}}
-    for case in saved.cases:
+    rule = plan.rule
+    if isinstance(rule, Fixed):
+        if rule.rounds == 0:
+            raise ValueError("it has no rounds")
+        _check_count("rounds", rule.rounds, MAX_ROUNDS)
+    sizes = {name: catalog.find_server(name).size for name in {c.server for c in plan.cases}}
+    for case in plan.cases:
         counts = {"users": case.users, "requests": case.requests, "clients": case.clients}
         counts |= {"slots": case.slots}
         for name, count in counts.items():
@@ -200,38 +167,38 @@ def _check_values(saved: _Saved) -> None:
             known = case.settings.get(size, 1)
             if not str(known).isdecimal() or len(str(known)) > MAX_DIGITS:
                 raise ValueError(f"setting {size}={str(known)[:20]!r} is not a number of workers")
-    _check_count("rounds", saved.rounds, MAX_ROUNDS)
-    if saved.budget_s is not None and saved.budget_s < 0:
-        raise ValueError(f"budget_s={saved.budget_s} must be at least 0")
-    if saved.target is not None and not saved.target > 0:
-        raise ValueError(f"target={saved.target} must be more than 0")
+    if rule.budget_s is not None and rule.budget_s < 0:
+        raise ValueError(f"budget_s={rule.budget_s} must be at least 0")
+    if rule.target is not None and not rule.target > 0:
+        raise ValueError(f"target={rule.target} must be more than 0")
 
 
-def _check_gate(saved: _Saved) -> None:
+def _check_gate(plan: Plan) -> None:
     """Raise ValueError or UsageError for an invalid gate."""
-    if (saved.suite == GATE) != (saved.gate is not None):
-        raise ValueError(f"its suite is {saved.suite!r}, but only a gate has the field `gate`")
-    if saved.gate is None:
+    if (plan.suite == GATE) != isinstance(plan.rule, Gate):
+        raise ValueError(f"its suite is {plan.suite!r}, but only a gate has the field `gate`")
+    if not isinstance(plan.rule, Gate):
         return
-    if not 0 < saved.gate.loss < 1:
-        raise ValueError(f"the loss {saved.gate.loss} of a gate must be between 0 and 1")
-    if not saved.blocks or any(block.pairs != (block.cases,) for block in saved.blocks):
+    if not 0 < plan.rule.gate.loss < 1:
+        raise ValueError(f"the loss {plan.rule.gate.loss} of a gate must be between 0 and 1")
+    if not plan.blocks or any(block.pairs != (block.cases,) for block in plan.blocks):
         raise ValueError("a gate compares two cases in each block")
 
 
-def _check_latency(saved: _Saved) -> None:
+def _check_latency(plan: Plan) -> None:
     """Raise ValueError for an invalid latency target."""
-    if (saved.suite == CAPACITY) != (saved.latency is not None):
-        what = f"its suite is {saved.suite!r}, but only {CAPACITY} has the field `latency`"
+    if (plan.suite == CAPACITY) != isinstance(plan.rule, LatencySearch):
+        what = f"its suite is {plan.suite!r}, but only {CAPACITY} has the field `latency`"
         raise ValueError(what)
-    if saved.latency is None:
+    if not isinstance(plan.rule, LatencySearch):
         return
-    if len(saved.cases) != 1 or saved.blocks or saved.driver is not None:
+    target = plan.rule.latency
+    if len(plan.cases) != 1 or plan.blocks or plan.driver is not None:
         raise ValueError("a latency target is for one case without blocks and long runs")
-    if not 0 < saved.latency.share < 1 or not saved.latency.seconds > 0:
-        raise ValueError(f"{saved.latency} is not a latency target")
-    if saved.latency.arrivals not in ("uniform", "poisson"):
-        raise ValueError(f"arrivals={saved.latency.arrivals!r} is unknown")
+    if not 0 < target.share < 1 or not target.seconds > 0:
+        raise ValueError(f"{target} is not a latency target")
+    if target.arrivals not in ("uniform", "poisson"):
+        raise ValueError(f"arrivals={target.arrivals!r} is unknown")
 
 
 def _check_count(name: str, count: int | None, maximum: int) -> None:

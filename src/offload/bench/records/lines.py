@@ -65,8 +65,8 @@ def renamed_settings(settings: dict[str, Any]) -> dict[str, Any]:
     return {RENAMED.get(name, name): value for name, value in settings.items()}
 
 
-def built(cls: type, values: Any, name: str) -> Any:
-    """Build a dataclass from nested values; unknown fields are ignored."""
+def built(cls: type, values: Any, name: str, **more: Any) -> Any:
+    """Build a dataclass from nested values and `more` fields; unknown fields are ignored."""
     if not isinstance(values, dict):
         raise ValueError(f"{name} is not a JSON object")
     types = _types(cls)
@@ -76,7 +76,7 @@ def built(cls: type, values: Any, name: str) -> Any:
         if key in types
     }
     try:
-        return cls(**known)
+        return cls(**known, **more)
     except TypeError as error:  # a field without a default is missing
         raise ValueError(f"{name}: {error}") from None
 
