@@ -50,10 +50,8 @@ class BlockState:
     @property
     def is_hopeless(self) -> bool:
         """Whether no case, or no pair of a block with pairs, can be measured further."""
-        pairs = self.block.pairs
-        return not self.windows or (
-            bool(pairs) and not any(self.windows.keys() >= {*pair} for pair in pairs)
-        )
+        pairs, known = self.block.pairs, self.windows.keys()
+        return not known or (bool(pairs) and not any(known >= {*pair} for pair in pairs))
 
     def until_last_analysis(self, counts: Sequence[int]) -> BlockState:
         """Return the state after the last of `counts` rounds that were measured.

@@ -3,18 +3,16 @@
     plan + records so far -> rule.next_step -> a round, a long run or an open loop -> more records
                                             -> None: the run is done
 
-The rule is asked before each step, and answers from the plan and the records alone. So a resumed
-run continues as an uninterrupted one, and a finished run measures nothing.
-
-First every block has one round, in random order; then every block has its second round, in another
-order, and so on. So changes of the machine affect all blocks alike, and when the time budget ends
-all blocks have the same number of rounds. When all blocks are finished, every case has its long
-run. `Fixed`, `Sequential` and `Gate` differ in when a block is finished. `LatencySearch` has no
-blocks: it looks for a rate.
+The rule answers from the plan and the records alone, so a resumed run continues as an
+uninterrupted one. First every block has one round, in random order; then every block has its second
+round, in another order, and so on. So changes of the machine affect all blocks alike, and when the
+time budget ends all blocks have the same number of rounds. When all blocks are finished, every case
+has its long run. `Fixed`, `Sequential` and `Gate` differ in when a block is finished.
 """
 
 from __future__ import annotations
 
+import math
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
@@ -64,6 +62,8 @@ class OpenLoop:
 
 
 Step = Round | LongRun | OpenLoop
+Records = Sequence[Record]
+States = Mapping[int, BlockState]  # by the indexes of the blocks
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Plan:
     missing: str | None = None
     blocks: tuple[Block, ...] = ()
 
-    def next_step(self, records: Sequence[Record]) -> Step | None:
+    def next_step(self, records: Records) -> Step | None:
         """Return the step that is due, None if the run is done."""
         return self.rule.next_step(self, records)
 
@@ -94,7 +94,7 @@ class Plan:
             own.setdefault(record.trial.block, []).append(record)
         return [BlockState(block, own.get(n, [])) for n, block in enumerate(self.blocks)]
 
-    def long_runs_due(self, records: Sequence[Record]) -> list[int]:
+    def long_runs_due(self, records: Records) -> list[int]:
         """Return the places of the cases without a long run, in the order of the table.
 
         Cases that could not be measured at all are not due.
@@ -107,7 +107,7 @@ class Plan:
         done |= unavailable - measured
         return [place for place in range(len(self.cases)) if place not in done]
 
-    def long_runs_s(self, records: Sequence[Record]) -> float:
+    def long_runs_s(self, records: Records) -> float:
         """Return the expected time of all due long runs in s."""
         due = self.long_runs_due(records)
         return sum(self.cases[place].seconds + LONG_RUN_OVERHEAD_S for place in due)
@@ -152,14 +152,14 @@ class StoppingRule(ABC):
 
     @property
     def has_short_rounds(self) -> bool:
-        """Whether the time is enough for a few rounds only, so each of them should be short.
+        """Whether each round should be short, because the time is enough for a few of them only.
 
-        The t interval of three rounds is 3.7 times their SD, and that of seven rounds 1.1 times. So
-        if second windows are omitted, the additional rounds in the same time narrow it more.
+        The t interval of 3 rounds is 3.7 times their SD, that of 7 rounds 1.1 times: more rounds
+        narrow it more than second windows do.
         """
         return self.quick and self.budget_s is not None
 
-    def next_step(self, plan: Plan, records: Sequence[Record]) -> Step | None:
+    def next_step(self, plan: Plan, records: Records) -> Step | None:
         """Return the first due round that fits into the time budget, or else a due long run.
 
         No round follows a long run, even if long runs were shorter than expected.
@@ -171,9 +171,7 @@ class StoppingRule(ABC):
         places = plan.long_runs_due(records)
         return LongRun(places[0]) if places else None
 
-    def due(
-        self, plan: Plan, records: Sequence[Record], left_s: float | None = None
-    ) -> list[Round]:
+    def due(self, plan: Plan, records: Records, left_s: float | None = None) -> list[Round]:
         """Return the rounds that are due before the next analysis of any block, in their order.
 
         Their figures determine whether there are more. With `left_s` only those of blocks whose
@@ -188,11 +186,11 @@ class StoppingRule(ABC):
     def is_finished(self, plan: Plan, states: Sequence[BlockState], number: int) -> bool:
         """Whether a block needs no further round."""
 
-    def places(self, plan: Plan, each: Round, records: Sequence[Record]) -> list[int]:
+    def places(self, plan: Plan, each: Round, records: Records) -> list[int]:
         """Return the places of the cases that a round measures, without hopeless ones."""
         return [*plan.states(records)[each.block].windows]
 
-    def may_retry(self, plan: Plan, records: Sequence[Record], each: Round) -> bool:
+    def may_retry(self, plan: Plan, records: Records, each: Round) -> bool:
         """Whether a round has a measurable case, and its retry fits beside all due rounds."""
         if not self.places(plan, each, records):
             return False
@@ -204,20 +202,16 @@ class StoppingRule(ABC):
         retry_s = round_times.of_round(plan.blocks, records, each.block, each.number)
         return retry_s + others_s <= left_s
 
-    def left_for_rounds_s(self, plan: Plan, records: Sequence[Record]) -> float | None:
-        """Return the time in s that is left for rounds, without that of due long runs.
-
-        None if it is unlimited.
-        """
+    def left_for_rounds_s(self, plan: Plan, records: Records) -> float | None:
+        """Return the time in s for rounds, without that of due long runs; None if unlimited."""
         if self.budget_s is None:
             return None
-        others = (record for record in records if record.trial.kind != WINDOW)
-        spent = sum(round_times.measured(plan.blocks, records).values()) + sum(
-            sum(record.trial.phases.values()) for record in others
-        )
-        return self.budget_s - spent - plan.long_runs_s(records)
+        rounds_s = sum(round_times.measured(plan.blocks, records).values())
+        others = (record.trial for record in records if record.trial.kind != WINDOW)
+        others_s = sum(sum(trial.phases.values()) for trial in others)
+        return self.budget_s - (rounds_s + others_s) - plan.long_runs_s(records)
 
-    def left_s(self, plan: Plan, records: Sequence[Record], retry_s: float = 0.0) -> float:
+    def left_s(self, plan: Plan, records: Records, retry_s: float = 0.0) -> float:
         """Return the remaining time in s: at least a retry, all due rounds, and all long runs."""
         times = round_times.expected(plan.blocks, records)
         rounds_s = retry_s + sum(times[each.block] for each in self.due(plan, records))
@@ -228,16 +222,11 @@ class StoppingRule(ABC):
     def expected_s(self, plan: Plan) -> tuple[float, float]:
         """Return the shortest and the longest expected time of a new run in s."""
         round_s, long_s = sum(round_times.expected(plan.blocks, [])), plan.long_runs_s([])
-        shortest, longest = (
-            count * round_s + long_s for count in (self.counts[0], self.counts[-1])
-        )
-        if self.budget_s is None:
-            return shortest, longest
-        return min(shortest, self.budget_s), min(longest, self.budget_s)
+        most_s = math.inf if self.budget_s is None else self.budget_s
+        first, last = self.counts[0], self.counts[-1]
+        return min(most_s, first * round_s + long_s), min(most_s, last * round_s + long_s)
 
-    def _due(
-        self, plan: Plan, states: Mapping[int, BlockState], times: Sequence[float]
-    ) -> list[Round]:
+    def _due(self, plan: Plan, states: States, times: Sequence[float]) -> list[Round]:
         """Return the due rounds of blocks that are not finished."""
         return _until_next(self.counts, states, plan.seed)
 
@@ -304,15 +293,10 @@ class Sequential(StoppingRule):
         fills_budget = len(state.block.cases) > 1 and self.budget_s is not None
         return not fills_budget and state.are_rates_resolved
 
-    def _due(
-        self, plan: Plan, states: Mapping[int, BlockState], times: Sequence[float]
-    ) -> list[Round]:
+    def _due(self, plan: Plan, states: States, times: Sequence[float]) -> list[Round]:
         """Return the rounds of undecided blocks, or else of others, or else the most useful one."""
-        undecided = {
-            number: state
-            for number, state in states.items()
-            if not self._is_decided(state.until_last_analysis(self.counts))
-        }
+        analysed = {n: state.until_last_analysis(self.counts) for n, state in states.items()}
+        undecided = {n: states[n] for n in states if not self._is_decided(analysed[n])}
         counts = sequential.design(self.quick).counts
         return (
             _until_next(counts, undecided, plan.seed)
@@ -320,17 +304,16 @@ class Sequential(StoppingRule):
             or self._most_useful(states, times)
         )
 
-    def _most_useful(self, states: Mapping[int, BlockState], times: Sequence[float]) -> list[Round]:
+    def _most_useful(self, states: States, times: Sequence[float]) -> list[Round]:
         """Return the round that narrows the interval of its block most per second.
 
         A half-width w falls with the root of the number of rounds n, so one more round narrows it
         by about w / 2n.
         """
         gains: dict[Round, float] = {}
-        for number, state in states.items():
-            if missing := _missing(state, self.counts[-1]):
-                gain = state.half_width / (2 * missing[0] * times[number])
-                gains[Round(number, missing[0])] = gain
+        for n, state in states.items():
+            for number in _missing(state, self.counts[-1])[:1]:
+                gains[Round(n, number)] = state.half_width / (2 * number * times[n])
         return [max(gains, key=lambda each: gains[each])] if gains else []
 
 
@@ -352,7 +335,7 @@ class Gate(StoppingRule):
     def has_short_rounds(self) -> bool:
         return True
 
-    def places(self, plan: Plan, each: Round, records: Sequence[Record]) -> list[int]:
+    def places(self, plan: Plan, each: Round, records: Records) -> list[int]:
         """Return both places; alternate which side starts first, in case that has an effect."""
         places = [*plan.blocks[each.block].cases]
         return places if each.number % 2 else places[::-1]
@@ -383,23 +366,20 @@ class LatencySearch(StoppingRule):
     def counts(self) -> tuple[int, ...]:
         return ()
 
-    def next_step(self, plan: Plan, records: Sequence[Record]) -> OpenLoop | None:
+    def next_step(self, plan: Plan, records: Records) -> OpenLoop | None:
         """Return the load at the next rate; None if the search is over."""
-        found = latency_capacity.next_step(self.latency, records)
-        if found is None:
+        if (found := latency_capacity.next_step(self.latency, records)) is None:
             return None
-        return OpenLoop(
-            *found, self.latency.arrivals, latency_capacity.shortest_load_s(self.latency)
-        )
+        shortest_s = latency_capacity.shortest_load_s(self.latency)
+        return OpenLoop(*found, self.latency.arrivals, shortest_s)
 
-    def left_s(self, plan: Plan, records: Sequence[Record], retry_s: float = 0.0) -> float:
+    def left_s(self, plan: Plan, records: Records, retry_s: float = 0.0) -> float:
         """Return the expected time of the remaining loads in s, without those of round 1."""
         return latency_capacity.left_s(self.latency, records)
 
     def expected_s(self, plan: Plan) -> tuple[float, float]:
         """Return the expected time of a whole search in s, twice."""
-        expected_s = latency_capacity.expected_s(self.latency)
-        return expected_s, expected_s
+        return (latency_capacity.expected_s(self.latency),) * 2
 
     def is_finished(self, plan: Plan, states: Sequence[BlockState], number: int) -> bool:
         return True
@@ -420,7 +400,7 @@ def _missing(state: BlockState, count: int) -> list[int]:
     return [number for number in range(1, count + 1) if number not in state.rounds]
 
 
-def _until_next(counts: Sequence[int], states: Mapping[int, BlockState], seed: int) -> list[Round]:
+def _until_next(counts: Sequence[int], states: States, seed: int) -> list[Round]:
     """Return the rounds up to the first of `counts` that a block lacks.
 
     They are sorted by their number, and those with the same number at random. The order of two

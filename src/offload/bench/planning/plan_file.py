@@ -143,18 +143,12 @@ def _validated_plan(values: dict[str, Any]) -> Plan:
             raise ValueError("a block has a case or a pair twice")
         if any(len(pair) != 2 or not own.issuperset(pair) for pair in block.pairs):
             raise ValueError(f"a block of cases {block.cases} has pairs {block.pairs}")
-    _check_gate(plan)
-    _check_latency(plan)
+    _check_rule(plan)
     return plan
 
 
 def _check_values(plan: Plan) -> None:
     """Raise ValueError for a number with which no measurement is possible."""
-    rule = plan.rule
-    if isinstance(rule, Fixed):
-        if rule.rounds == 0:
-            raise ValueError("it has no rounds")
-        _check_count("rounds", rule.rounds, MAX_ROUNDS)
     sizes = {name: catalog.find_server(name).size for name in {c.server for c in plan.cases}}
     for case in plan.cases:
         counts = {"users": case.users, "requests": case.requests, "clients": case.clients}
@@ -167,38 +161,38 @@ def _check_values(plan: Plan) -> None:
             known = case.settings.get(size, 1)
             if not str(known).isdecimal() or len(str(known)) > MAX_DIGITS:
                 raise ValueError(f"setting {size}={str(known)[:20]!r} is not a number of workers")
+    rule = plan.rule
     if rule.budget_s is not None and rule.budget_s < 0:
         raise ValueError(f"budget_s={rule.budget_s} must be at least 0")
     if rule.target is not None and not rule.target > 0:
         raise ValueError(f"target={rule.target} must be more than 0")
 
 
-def _check_gate(plan: Plan) -> None:
-    """Raise ValueError or UsageError for an invalid gate."""
-    if (plan.suite == GATE) != isinstance(plan.rule, Gate):
-        raise ValueError(f"its suite is {plan.suite!r}, but only a gate has the field `gate`")
-    if not isinstance(plan.rule, Gate):
-        return
-    if not 0 < plan.rule.gate.loss < 1:
-        raise ValueError(f"the loss {plan.rule.gate.loss} of a gate must be between 0 and 1")
-    if not plan.blocks or any(block.pairs != (block.cases,) for block in plan.blocks):
-        raise ValueError("a gate compares two cases in each block")
-
-
-def _check_latency(plan: Plan) -> None:
-    """Raise ValueError for an invalid latency target."""
-    if (plan.suite == CAPACITY) != isinstance(plan.rule, LatencySearch):
-        what = f"its suite is {plan.suite!r}, but only {CAPACITY} has the field `latency`"
-        raise ValueError(what)
-    if not isinstance(plan.rule, LatencySearch):
-        return
-    target = plan.rule.latency
-    if len(plan.cases) != 1 or plan.blocks or plan.driver is not None:
-        raise ValueError("a latency target is for one case without blocks and long runs")
-    if not 0 < target.share < 1 or not target.seconds > 0:
-        raise ValueError(f"{target} is not a latency target")
-    if target.arrivals not in ("uniform", "poisson"):
-        raise ValueError(f"arrivals={target.arrivals!r} is unknown")
+def _check_rule(plan: Plan) -> None:
+    """Raise ValueError for a rule with invalid values, or of another kind than its suite needs."""
+    rule = plan.rule
+    for suite, kind in ((GATE, Gate), (CAPACITY, LatencySearch)):
+        if (plan.suite == suite) != isinstance(rule, kind):
+            name = next(name for name, each in RULES.items() if each is kind)
+            what = f"its suite is {plan.suite!r}, but only a {suite} has the field `{name}`"
+            raise ValueError(what)
+    match rule:
+        case Fixed(rounds=0):
+            raise ValueError("it has no rounds")
+        case Fixed(rounds=rounds):
+            _check_count("rounds", rounds, MAX_ROUNDS)
+        case Gate(gate=terms):
+            if not 0 < terms.loss < 1:
+                raise ValueError(f"the loss {terms.loss} of a gate must be between 0 and 1")
+            if not plan.blocks or any(block.pairs != (block.cases,) for block in plan.blocks):
+                raise ValueError("a gate compares two cases in each block")
+        case LatencySearch(latency=target):
+            if len(plan.cases) != 1 or plan.blocks or plan.driver is not None:
+                raise ValueError("a latency target is for one case without blocks and long runs")
+            if not 0 < target.share < 1 or not target.seconds > 0:
+                raise ValueError(f"{target} is not a latency target")
+            if target.arrivals not in ("uniform", "poisson"):
+                raise ValueError(f"arrivals={target.arrivals!r} is unknown")
 
 
 def _check_count(name: str, count: int | None, maximum: int) -> None:
