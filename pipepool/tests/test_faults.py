@@ -553,7 +553,8 @@ def test_a_child_that_is_forked_while_a_pool_starts_ends_at_once(tmp_path: Path)
     script = tmp_path / "script.py"
     script.write_text(FORK_AT_START)
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=60)
-    assert (done.stdout, done.stderr) == ("True\n1\n", "")
+    assert done.stdout == "True\n1\n", done.stderr
+    assert "pipepool" not in done.stderr  # Python 3.13's tracker complains in a fork that ends
 
 
 def test_close_with_a_grace_kills_tasks_that_do_not_end() -> None:
