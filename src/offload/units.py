@@ -50,10 +50,11 @@ def after(what: str, took_s: float | None) -> str:
 def counted(count: int, noun: str) -> str:
     """Render a number of things.
 
-    >>> counted(1, "kill"), counted(6, "kill")
-    ('1 kill', '6 kills')
+    >>> counted(1, "kill"), counted(6, "kill"), counted(2, "process")
+    ('1 kill', '6 kills', '2 processes')
     """
-    return f"{count} {noun}{'' if count == 1 else 's'}"
+    ending = "" if count == 1 else "es" if noun.endswith("s") else "s"
+    return f"{count} {noun}{ending}"
 
 
 def number(rate: float) -> str:

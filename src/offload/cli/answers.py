@@ -84,15 +84,15 @@ def _document(folder: Path) -> Document | None:
 
     if (plan := plan_file.find(folder)) is None:
         return None
-    run = Run(folder, plan, planned_records.read(folder, plan))
+    records = planned_records.read(folder, plan)
+    if (found := run_reports.answer(Run(folder, plan, records))) is not None:
+        return found[0]
+    if plan.suite != ADVISE:
+        return None
     try:
-        if (study := studies().get(plan.suite)) is not None:
-            return study.document(study.result(run))
-        if plan.suite == ADVISE:
-            return answer.document(advice.load(folder, plan, run.records))
-    except UserError as error:  # a case has no rate, or a file is missing
+        return answer.document(advice.load(folder, plan, records))
+    except UserError as error:  # a file is missing
         return Document(f"{error.what}.", has_verdict=False)
-    return None
 
 
 def print_gate(found: GateResult, style: str) -> None:

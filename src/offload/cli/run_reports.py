@@ -12,7 +12,6 @@ from offload.errors import StorageError, UsageError, UserError
 from offload.studies import Run, studies
 
 if TYPE_CHECKING:
-    from offload.bench.records.record import Record
     from offload.documents import Document
 
 
@@ -47,7 +46,7 @@ def records_of_others(which: str) -> Iterator[None]:
 
 def show(found: Sequence[Path], form: str, wide: bool) -> None:
     """Print the results of runs; raise UserError."""
-    from offload.bench.planning import planned_records
+    from offload.bench.planning import plan_file, planned_records
     from offload.documents import text
     from offload.errors import printable
     from offload.reports import results_json, results_txt
@@ -62,10 +61,11 @@ def show(found: Sequence[Path], form: str, wide: bool) -> None:
         if not records:
             what = f"{folder} has no readable record"
             raise StorageError(what, "choose another run by report:RUN")
-        answered = _answer(folder, records)
+        plan = plan_file.find(folder)
+        answered = None if plan is None else answer(Run(folder, plan, records))
         if form == "json":
-            answer = {} if answered is None else {"answer": answered[1]}
-            objects.append({**answer, **results_json.as_dict(records)})
+            own = {} if answered is None else {"answer": answered[1]}
+            objects.append({**own, **results_json.as_dict(records)})
         elif form == "svg":
             texts.append(effects_svg.svg(effects.effects(rows(records))))
         else:
@@ -78,15 +78,17 @@ def show(found: Sequence[Path], form: str, wide: bool) -> None:
     print(printable("\n".join(texts)), end="")
 
 
-def _answer(folder: Path, records: Sequence[Record]) -> tuple[Document, Any] | None:
-    """Return the document and the values of a run of a study; None if it has no result."""
-    from offload.bench.planning import plan_file
+def answer(run: Run) -> tuple[Document, Any] | None:
+    """Return the document and the values of a run of a study; None for another run.
 
-    plan = plan_file.find(folder)
-    if plan is None or (study := studies().get(plan.suite)) is None:
+    Without a result the document has the reason, and there are no values.
+    """
+    from offload.documents import Document
+
+    if (study := studies().get(run.plan.suite)) is None:
         return None
     try:
-        result = study.result(Run(folder, plan, records))
-    except UserError:  # a case has no rate: its row has the reason
-        return None
+        result = study.result(run)
+    except UserError as error:  # a case has no rate
+        return Document(f"{error.what}.", has_verdict=False), None
     return study.document(result), study.values(result)

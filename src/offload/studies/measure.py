@@ -11,6 +11,7 @@ from cyclopts import Parameter
 from offload import options
 from offload.errors import RunError
 from offload.studies import Run, Study
+from offload.units import counted
 
 UNKNOWN = "-"
 
@@ -80,12 +81,12 @@ class Measure(Study[Options, "Row"]):
         from offload.reports import notes
         from offload.reports.tables import formats, measurement
 
-        name, users = formats.case_name(result.first), result.first.case.users
+        name, users = formats.case_name(result.first), counted(result.first.case.users, "user")
         found = result.estimate
         if result.problem is not None or result.rate is None:
             why = result.problem or "no request was completed"
             return Document(f"{name}: {why}", has_verdict=False)
-        carries = f"{name} carries {formats.number(result.rate)} requests/s with {users} users"
+        carries = f"{name} carries {formats.number(result.rate)} requests/s with {users}"
         if found is not None and found.low is not None and found.high is not None:
             ends = f"{formats.number(found.low)} to {formats.number(found.high)}"
             carries += f" (95 % interval {ends}, {found.n} rounds of fresh servers)"

@@ -324,7 +324,7 @@ def _ignore(_number: int, _frame: object) -> None:
 
 
 def _reset_signals_in_forks() -> None:
-    """Give forks of a task the default actions of the signals that are ignored by a handler.
+    """In a fork of a task, restore the default actions of the signals that the worker ignores.
 
     The signals are blocked during a fork: Python clears those that arrive in a child before its
     Python code runs, so a child could not be ended at once.

@@ -190,7 +190,7 @@ class Task:
         self.is_retried = False
         self.returns = 0  # number of workers that received it and skipped it
         self.deaths = 0  # number of workers that died holding it, before they started it
-        # None once the task has ended: a kept error keeps its task, and that the worker's memory.
+        # None after its end: whoever keeps an error keeps its task, but not the worker's memory.
         self.connection: WorkerConnection | None = None
         self.sequence = self.sent = 0
         self.cost = 0.0  # ns that it adds to its worker's load

@@ -35,7 +35,7 @@ from offload.studies.advise.overload import Overload, sentences
 from offload.studies.advise.prior import MOST_USERS, Prior
 from offload.studies.advise.result import case_of
 from offload.suites import Case
-from offload.units import percent, seconds
+from offload.units import counted, percent, seconds
 
 MOST_ROWS = 5
 LARGE_CALL_MIB = 4.0
@@ -141,7 +141,7 @@ class Answer:
         if self.disturbed is not None or self.is_interrupted:
             return None
         if missed == "rate":
-            machines = _counted(self.machines, "machine")
+            machines = counted(self.machines, "machine")
             what = f"{question.rate:g}/s needs {machines} of this size"
             return RunError(what, "deploy so many, or lower rate=")
         if missed is not None:
@@ -163,23 +163,16 @@ class Answer:
 
 def size_in_words(setup: Setup) -> str:
     """Return a set-up in words: 2 processes of 32 threads each (threads 2x32)."""
-    count = _counted(setup.processes, "process")
+    count = counted(setup.processes, "process")
     if setup.kind == THREADS:
-        return f"{count} of {_counted(setup.workers or 1, 'thread')} each ({setup.name})"
+        return f"{count} of {counted(setup.workers or 1, 'thread')} each ({setup.name})"
     if setup.kind == POOL:
-        return (
-            f"one process with a pool of {_counted(setup.workers or 1, 'process')} ({setup.name})"
-        )
+        return f"one process with a pool of {counted(setup.workers or 1, 'process')} ({setup.name})"
     return (
         f"{count} with one event loop each ({setup.name})"
         if setup.processes > 1
         else f"one event loop ({setup.name})"
     )
-
-
-def _counted(count: int, noun: str) -> str:
-    plural = f"{noun}es" if noun.endswith("s") else f"{noun}s"
-    return f"{count} {noun if count == 1 else plural}"
 
 
 def text(
@@ -320,7 +313,7 @@ def _call_mib(found: Evidence, prior: Prior) -> float:
 
 def _kept(answer: Answer, rate: float) -> Iterator[str]:
     if answer.choice.missed == "rate":
-        needs = f"{rate:g}/s needs {_counted(answer.machines, 'machine')} of this size"
+        needs = f"{rate:g}/s needs {counted(answer.machines, 'machine')} of this size"
         yield f"{needs}: no set-up carries it with a reserve of {percent(1 - RESERVE)}."
         return
     found = answer.required

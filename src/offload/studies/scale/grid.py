@@ -5,7 +5,7 @@ from __future__ import annotations
 from offload.documents import Chart, Curve, Document, Spot, lines
 from offload.reports import notes
 from offload.studies.scale.sweep import NEARLY_HIGHEST, Grid, Size
-from offload.units import percent
+from offload.units import counted, percent
 
 
 def document(grid: Grid) -> Document:
@@ -75,11 +75,6 @@ def sentences(grid: Grid) -> list[str]:
     if widest > 1 - NEARLY_HIGHEST:
         return [f"{words}. This is not certain: the rates have intervals of +-{percent(widest)}."]
     return [f"{words}."]
-
-
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}{'e' * noun.endswith('s')}s"
 
 
 def _cell(grid: Grid, size: Size) -> str:
