@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from offload import files
-from offload.bench.records import lines
+from offload.engine.record import dataclass_from
 from offload.errors import StorageError
 
 
@@ -19,7 +19,7 @@ def load(path: Path, cls: type, name: str) -> list[Any]:
     """
     try:
         text = files.read(path).decode()
-        return [lines.built(cls, files.parse_json(line), name) for line in text.splitlines()]
+        return [dataclass_from(cls, files.parse_json(line), name) for line in text.splitlines()]
     except FileNotFoundError:
         return []
     except (OSError, ValueError, TypeError) as error:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from offload.bench.experiments.block import WindowDesign, measure_round
-from offload.bench.records.record import WINDOW, Record
 from offload.bench.trial import builder, workload
+from offload.engine.record import WINDOW, Record
 from offload.errors import UserError
 from offload.suites import Case
 from offload.upstream import Upstream

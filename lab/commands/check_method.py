@@ -14,7 +14,7 @@ from offload.options import arguments
 
 if TYPE_CHECKING:
     from offload.bench.planning.plan import Plan
-    from offload.bench.records.record import Record
+    from offload.engine.record import Record
 
 
 @command

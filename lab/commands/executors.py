@@ -17,7 +17,7 @@ from offload.options import arguments
 if TYPE_CHECKING:
     from lab.pools.hops import Hop
     from offload.bench.planning.plan import Plan
-    from offload.bench.records.record import Record
+    from offload.engine.record import Record
 
 WORKERS = 2  # per pool in `check_executors`
 
@@ -63,7 +63,7 @@ def _pools(quick: bool, workers: int) -> tuple[str, object]:
 def _servers(quick: bool, workers: int) -> tuple[list[Hop], dict[str, str]]:
     """Measure the servers that use the pools; return the results, and the missing servers."""
     from lab.pools import hops
-    from offload.bench.records.run_records import RunRecords
+    from offload.engine.record import RunRecords
 
     folder, records = start_run(hops.servers_plan(quick, workers))
     print(f"records: {folder}", file=sys.stderr)
@@ -97,7 +97,7 @@ def _print_hops(plan: Plan, records: Sequence[Record], form: str) -> None:
     """Print the added CPU of each server; raise RunError if none has figures."""
     from lab.pools import hops
     from lab.pools import hops_table as report
-    from offload.bench.records.run_records import RunRecords
+    from offload.engine.record import RunRecords
 
     windows = RunRecords(records).windows()
     workers = next(int(str(c.settings["workers"])) for c in plan.cases if "workers" in c.settings)

@@ -19,9 +19,9 @@ from offload.bench.analysis.comparison import rate_of, work_by_round
 from offload.bench.analysis.figures import Measured
 from offload.bench.experiments import gate as gates
 from offload.bench.experiments.gate import GateResult
-from offload.bench.records.run_records import RunRecords, pairs_by_round
 from offload.bench.stats import student_t
 from offload.bench.telemetry import host
+from offload.engine.record import RunRecords, pairs_by_round
 from offload.errors import StorageError
 from offload.reports.gate import sentences
 from offload.units import percent

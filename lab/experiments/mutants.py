@@ -49,7 +49,7 @@ AREAS = {  # files to mutate, and their tests, fastest first
         "tests/bench/stats/models/test_*.py",
         "tests/bench/stats/test_*.py",
     ),
-    "src/offload/bench/records/record.py": (
+    "src/offload/engine/record.py": (
         "tests/bench/records/test_journal*.py",
         "tests/bench/records/test_record*.py",
     ),

@@ -20,11 +20,10 @@ from offload.bench.planning import plan
 from offload.bench.planning.blocks import Block
 from offload.bench.planning.plan import Plan, Sequential
 from offload.bench.records import journal
-from offload.bench.records.record import WINDOW, Record
-from offload.bench.records.run_records import RunRecords
 from offload.bench.stats import sequential, student_t
 from offload.bench.stats.paired_test import DISTURBED, FASTER, SLOWER
 from offload.bench.trial import builder
+from offload.engine.record import WINDOW, Record, RunRecords
 from offload.errors import RunError
 from offload.suites import Case
 from offload.units import percent

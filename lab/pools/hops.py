@@ -11,11 +11,10 @@ from offload.bench.analysis.comparison import rate_of
 from offload.bench.planning import plan
 from offload.bench.planning.blocks import Block
 from offload.bench.planning.plan import Plan, Sequential
-from offload.bench.records.record import Record
-from offload.bench.records.run_records import RoundKey, by_round
 from offload.bench.stats import ratio, student_t
 from offload.bench.stats.ratio import Interval
 from offload.bench.trial import flags
+from offload.engine.record import Record, RoundKey, by_round
 from offload.registry import catalog
 from offload.suites import Case
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from offload.bench.records.record import Record
 from offload.documents import text_table
+from offload.engine.record import Record
 
 JSON = {str: "string", int: "integer", float: "number", bool: "true or false", object: "any value"}
 LEFT_OUT = "environment"  # this field of a record is stored in run.json

@@ -11,9 +11,9 @@ import pytest
 from offload.bench.planning import plan, plan_file
 from offload.bench.planning.blocks import Block
 from offload.bench.records import journal
-from offload.bench.records.record import WINDOW
 from offload.bench.target import application_kind
 from offload.bench.trial import builder
+from offload.engine.record import WINDOW
 from offload.errors import StartError, UsageError
 from offload.options import case_options
 from offload.studies.scale import sweep

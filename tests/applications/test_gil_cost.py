@@ -11,10 +11,10 @@ import pytest
 from offload.bench.analysis import gil
 from offload.bench.analysis.comparison import Comparison
 from offload.bench.experiments.paired import ComparedCases
-from offload.bench.records.application import Application, Route
 from offload.bench.stats import paired_test
 from offload.bench.stats.paired_test import Verdict
 from offload.documents.text import render
+from offload.engine.record import Application, Route
 from offload.studies.gil import cost as gil_cost
 from offload.studies.gil import document as report
 from offload.studies.gil.cost import GilCost

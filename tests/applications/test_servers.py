@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from offload.bench.records.record import Baseline, CaseFacts
 from offload.bench.target import server
 from offload.bench.trial import load_phase, server_report, workload
+from offload.engine.record import Baseline, CaseFacts
 from offload.errors import StartError, UsageError, UserError
 from offload.registry import catalog
 from offload.suites import Request

@@ -10,9 +10,7 @@ import pytest
 from offload.bench.analysis import application_causes
 from offload.bench.analysis.application_causes import Cause, Kind, Signs, signs
 from offload.bench.records import journal
-from offload.bench.records.application import Application, Route, ThreadLimit
-from offload.bench.records.lines import from_line, to_line
-from offload.bench.records.record import Record
+from offload.engine.record import Application, Record, Route, ThreadLimit, from_line, to_line
 from offload.registry import catalog
 from offload.reports import application as report
 from offload.suites import Case, Request

@@ -10,7 +10,7 @@ from typing import Any
 from offload.bench.analysis.gate import GateTerms
 from offload.bench.planning.blocks import Block
 from offload.bench.planning.plan import GATE, Gate, Plan
-from offload.bench.records.record import WINDOW, Record
+from offload.engine.record import WINDOW, Record
 from offload.suites import Case, Origin
 from tests.records import changed, new_record
 

@@ -9,9 +9,9 @@ import pytest
 from offload import command_line
 from offload.bench.planning import plan_file, runs
 from offload.bench.records import journal
-from offload.bench.records.record import Record
 from offload.cli import commands, plan_run
 from offload.cli.program import OFFLOAD
+from offload.engine.record import Record
 from offload.errors import RunError
 from tests.commands import fab_here, offload_here
 

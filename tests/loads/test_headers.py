@@ -11,7 +11,7 @@ import pytest
 
 from offload import loads
 from offload.bench.experiments import ad_hoc_load
-from offload.bench.records import lines
+from offload.engine.record import to_line
 from offload.errors import UsageError
 from offload.loads import Load, Message, ab, h2load, locust, siege, wrk
 from tests.installed import lacks
@@ -143,7 +143,7 @@ def test_no_secret_is_recorded(server: Server) -> None:
     load = replace(LOAD, url=url, message=Message(headers=headers))
     record = ad_hoc_load.of_url(load, "builtin")
     assert record.result.completed == 4
-    line = lines.to_line(record)
+    line = to_line(record)
     for secret in ("p%40ss", "p@ss", BASIC.split()[1], "0123456789", "abcdefgh"):
         assert secret not in line
     assert PLAIN in line

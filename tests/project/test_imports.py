@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -46,24 +47,20 @@ MAY_IMPORT = {
     "servers": BASE | {"tasks", "serving"},
     "loads": BASE,
     "suites": BASE | {"loads"},
-    "bench": BASE | {"suites", "loads", "upstream"},
+    "engine": BASE | {"suites", "loads", "upstream", "bench"},
+    "bench": BASE | {"suites", "loads", "upstream", "engine"},
     "documents": BASE,
-    "reports": BASE | {"suites", "loads", "bench", "documents"},
+    "reports": BASE | {"suites", "loads", "bench", "engine", "documents"},
     "options": BASE | {"suites", "loads"},
-    "studies": BASE | {"options", "suites", "loads", "upstream", "bench", "reports", "documents"},
-    "cli": BASE | {"options", "suites", "loads", "bench", "reports", "studies", "documents"},
+    "studies": BASE
+    | {"options", "suites", "loads", "upstream", "bench", "engine", "reports", "documents"},
+    "cli": BASE
+    | {"options", "suites", "loads", "bench", "engine", "reports", "studies", "documents"},
     "__main__": {"interrupts", "cli"},
 }
 
 SERVED = ROOT / "lab" / "faults" / "served"  # the tasks of the lab: servers import them
 PRODUCT = (ROOT / "src" / "offload", ROOT / "servers", ROOT / "tasks", ROOT / "pipepool" / "src")
-
-STEPS: dict[str, set[str]] = {  # of a measurement, from numbers to rounds: folders of bench
-    "stats": set(),
-    "records": set(),
-    "analysis": {"stats", "records"},
-    "planning": {"stats", "records", "analysis"},
-}
 
 
 def files(part: str) -> list[Path]:
@@ -111,11 +108,18 @@ def test_the_tasks_of_the_lab_import_only_tasks() -> None:
     assert {name for path in paths for name in parts_of(path)} <= {"tasks"}
 
 
-@pytest.mark.parametrize("step", STEPS)
-def test_a_step_of_a_measurement_uses_only_earlier_ones(step: str) -> None:
-    names = {name for path in files(f"bench/{step}") for name in modules(path)}
-    ours = {name.split(".")[2] for name in names if name.startswith("offload.bench.")}
-    assert ours - {step} <= STEPS[step]
+def test_the_files_of_the_engine_import_each_other_in_no_cycle() -> None:
+    paths = {
+        ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts): path
+        for part in ("engine", "bench")
+        for path in files(part)
+    }
+    graph = {}
+    for name, path in paths.items():
+        found = {other for each in modules(path) for other in (each, each.rpartition(".")[0])}
+        graph[name] = found & paths.keys()
+    assert len(graph) > 10
+    assert [*TopologicalSorter(graph).static_order()]  # raises CycleError
 
 
 def test_every_python_file_belongs_to_a_part() -> None:
@@ -144,8 +148,8 @@ def test_the_process_pool_needs_only_the_standard_library() -> None:
         assert imported(path) - {"pipepool"} <= sys.stdlib_module_names, path
 
 
-@pytest.mark.parametrize("part", sorted({*MAY_IMPORT} - {"serving", "bench", "registry"}))
-def test_only_serving_and_the_bench_use_the_process_pool(part: str) -> None:
+@pytest.mark.parametrize("part", sorted({*MAY_IMPORT} - {"serving", "bench", "engine", "registry"}))
+def test_only_serving_and_the_engine_use_the_process_pool(part: str) -> None:
     assert not any("pipepool" in imported(path) for path in files(part))
 
 

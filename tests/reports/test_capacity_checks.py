@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from offload.bench.records.record import WINDOW, Record
+from offload.engine.record import WINDOW, Record
 from offload.reports.claims import capacity_checks
 from offload.reports.rows import rows
 from offload.suites import Case, Claim, requests_aiohttp

@@ -9,8 +9,8 @@ import pytest
 
 from offload.bench.planning.plan import Plan
 from offload.bench.records import journal
-from offload.bench.records.record import Record
 from offload.cli.commands import benchmark, start
+from offload.engine.record import Record
 from offload.registry import catalog
 from offload.reports import results_json
 from offload.suites import _module

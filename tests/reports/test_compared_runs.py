@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from offload.bench.records.record import Record
+from offload.engine.record import Record
 from offload.reports import results_json
 from offload.reports.results_txt import tables
 from tests.records import changed

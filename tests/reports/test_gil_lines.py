@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from offload.bench.records import journal
-from offload.bench.records.record import TEST, Record
+from offload.engine.record import TEST, Record
 from offload.flags import CANNOT_LOAD, Problem
 from offload.reports import provenance
 from offload.reports.gil import effects as gil

@@ -13,9 +13,9 @@ import pytest
 from offload.bench.analysis.comparison import Comparison
 from offload.bench.claims.evaluate import ClaimVerdict
 from offload.bench.experiments.paired import ComparedCases
-from offload.bench.records.record import LONG, TEST, WINDOW
 from offload.bench.stats import paired_test
 from offload.documents.text import render
+from offload.engine.record import LONG, TEST, WINDOW
 from offload.reports import comparison, notes, results_json
 from offload.reports.claims import capacity_checks, verdicts
 from offload.reports.rows import Row, rows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from offload.bench.records.record import WINDOW
+from offload.engine.record import WINDOW
 from offload.loads.engine.figures.histogram import histogram
 from offload.reports import results_json
 from offload.reports.rows import rows

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from offload.bench.analysis import disturbance
-from offload.bench.records.record import TEST, Record
 from offload.documents import text_table
+from offload.engine.record import TEST, Record
 from offload.registry import catalog
 from offload.reports import notes, variables
 from offload.reports.results_txt import tables

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from offload.bench.records.record import LONG, TEST, WINDOW, Record
 from offload.documents import text_table
+from offload.engine.record import LONG, TEST, WINDOW, Record
 from offload.flags import CANNOT_LOAD, Problem
 from offload.reports import notes, results_json
 from offload.reports.gil import effects as gil

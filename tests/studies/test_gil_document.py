@@ -11,10 +11,10 @@ import pytest
 from offload.bench.analysis import gil
 from offload.bench.analysis.comparison import Comparison
 from offload.bench.experiments.paired import ComparedCases
-from offload.bench.records.record import WINDOW
 from offload.bench.stats import paired_test
 from offload.bench.stats.paired_test import Verdict
 from offload.documents.text import render
+from offload.engine.record import WINDOW
 from offload.flags import Flag
 from offload.studies.gil import advice
 from offload.studies.gil import document as gil_document

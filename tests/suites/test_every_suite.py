@@ -10,10 +10,10 @@ from types import ModuleType
 import pytest
 
 from offload import upstream
-from offload.bench.records import lines
 from offload.bench.target import server
 from offload.bench.trial import workload
 from offload.bench.trial.workload import get
+from offload.engine.record import dataclass_from
 from offload.registry import catalog
 from offload.suites import Case
 from tests.installed import require
@@ -27,7 +27,7 @@ every = pytest.mark.parametrize("suite", SUITES, ids=list(catalog.suites()))
 def test_a_case_can_be_started_and_kept(case: Case) -> None:
     words, _ = server.command(replace(case, python=None), 0)  # which may be one that is not here
     assert words[4:6] == [case.server, case.task]
-    assert lines.built(Case, json.loads(json.dumps(asdict(case))), "case") == case
+    assert dataclass_from(Case, json.loads(json.dumps(asdict(case))), "case") == case
 
 
 @every

@@ -7,10 +7,9 @@ from dataclasses import replace
 import pytest
 
 from offload import tasks
-from offload.bench.records.lines import from_line, to_line
-from offload.bench.records.record import LONG, WINDOW
 from offload.bench.trial import builder
 from offload.bench.trial.trial import long_run
+from offload.engine.record import LONG, WINDOW, from_line, to_line
 from offload.reports.rows import rows
 from offload.reports.tables import formats
 from offload.suites import Case, Request, fastapi_strawberry

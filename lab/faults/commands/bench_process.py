@@ -17,7 +17,7 @@ from lab.faults.commands import failing_commands
 from lab.faults.machine.processes import descendants, is_gone, kill_all
 from lab.faults.machine.waiting import wait_until
 from offload.bench.records import journal
-from offload.bench.records.record import Record
+from offload.engine.record import Record
 
 BENCH = "bench"  # the name of a row whose faults affect the bench itself, instead of a server
 SERVER = "offload.servers"  # in the command line of a server

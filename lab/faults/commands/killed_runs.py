@@ -10,7 +10,7 @@ from pathlib import Path
 from lab.faults.commands import bench_process
 from offload.bench.planning import plan_file, runs
 from offload.bench.records import journal
-from offload.bench.records.lines import SchemaError, from_line
+from offload.engine.record import SchemaError, from_line
 from offload.errors import DisturbedError
 
 RUN = "compare:2/sleep_short_sync,3/sleep_short_sync,users=2,quick=yes"

@@ -24,7 +24,7 @@ from lab.faults.servers.mixed_server import (
 from offload import loads
 from offload.bench.experiments import ad_hoc_load
 from offload.bench.records import journal
-from offload.bench.records.record import Record
+from offload.engine.record import Record
 from offload.loads import Arrivals, Load, Window
 
 REQUESTS = 60  # for each of `Size.requests`

@@ -16,7 +16,7 @@ from lab.faults.machine.shifted_clock import ShiftedClock
 from lab.faults.row import NotAvailable, Outcome, Row, Size
 from lab.faults.servers.faulty_server import FaultyServer, faulty
 from offload import loads
-from offload.bench.records.record import Record
+from offload.engine.record import Record
 from offload.errors import MachineError
 from offload.units import percent
 

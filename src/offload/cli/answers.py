@@ -20,8 +20,8 @@ from offload.studies import Run, Study, studies
 if TYPE_CHECKING:
     from offload.bench.experiments.gate import GateResult
     from offload.bench.planning.plan import Plan
-    from offload.bench.records.record import Record
     from offload.documents import Document
+    from offload.engine.record import Record
 
 
 def print_answer(plan: Plan, folder: Path, records: Sequence[Record], format: str) -> None:  # noqa: A002

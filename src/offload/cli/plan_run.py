@@ -18,7 +18,7 @@ from offload.suites._claim import MEMORY
 if TYPE_CHECKING:
     from offload.bench.planning.blocks import Block
     from offload.bench.planning.plan import Plan
-    from offload.bench.records.record import Record
+    from offload.engine.record import Record
     from offload.suites import Case, Claim
 
 BUDGET_A_ROW = {True: 18.5, False: 80.0}  # s per row; by quick
@@ -200,7 +200,7 @@ def check_figures(records: Sequence[Record]) -> None:
 
     Attempts that were retried and failed loads do not count, because no row uses their figures.
     """
-    from offload.bench.records.run_records import RunRecords
+    from offload.engine.record import RunRecords
 
     last = RunRecords(records).last_attempts()
     if not any(record.result.completed and record.problem is None for record in last):

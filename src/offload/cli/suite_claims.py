@@ -11,7 +11,7 @@ from offload.registry import catalog
 if TYPE_CHECKING:
     from offload.bench.claims.evaluate import ClaimVerdict
     from offload.bench.planning.runs import Run
-    from offload.bench.records.record import Record
+    from offload.engine.record import Record
     from offload.reports.claims import capacity_checks
 
 

@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from offload.bench.analysis import application_causes
 from offload.bench.analysis.application_causes import Cause, Kind
-from offload.bench.records.record import Record
+from offload.engine.record import Record
 from offload.errors import escaped
 from offload.units import counted, percent, seconds
 

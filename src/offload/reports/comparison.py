@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from offload.bench.analysis import comparison, rate
 from offload.bench.analysis.comparison import Comparison
 from offload.bench.experiments.paired import ComparedCases
-from offload.bench.records.record import Record
-from offload.bench.records.run_records import RunRecords
 from offload.bench.stats import paired_test
 from offload.documents import text_table
+from offload.engine.record import Record, RunRecords
 from offload.reports import notes
 from offload.reports.tables import formats
 

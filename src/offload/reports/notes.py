@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from offload.bench.analysis import capacity, disturbance
 from offload.bench.analysis.comparison import rate_of
-from offload.bench.records.record import WINDOW, Record
-from offload.bench.records.run_records import by_round, of_rate
 from offload.bench.stats import sequential
 from offload.bench.stats.estimate import outliers
+from offload.engine.record import WINDOW, Record, by_round, of_rate
 from offload.flags import Flag
 from offload.reports import application, provenance
 from offload.reports.rows import Row

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from offload.bench.records.record import Record
+from offload.engine.record import Record
 
 MACHINE = ("cpu", "cores", "kernel", "virtualisation")
 PYTHON = ("python", "implementation", "free_threaded_build", "gil_enabled")

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from offload.bench.analysis import disturbance
 from offload.bench.analysis.comparison import Comparison, rate_of
-from offload.bench.records.record import Record
-from offload.bench.records.run_records import by_round, of_rate
+from offload.engine.record import Record, by_round, of_rate
 from offload.reports import application, comparison, notes, provenance, variables
 from offload.reports.gil import effects
 from offload.reports.gil.effects import Effect

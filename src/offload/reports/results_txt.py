@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from offload.bench.records import journal
-from offload.bench.records.record import LONG, TEST, Record
 from offload.documents import text_table
+from offload.engine.record import LONG, TEST, Record
 from offload.errors import printable
 from offload.reports import comparison, notes, provenance, variables
 from offload.reports.gil import effects

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from offload.bench.analysis import capacity, rate
-from offload.bench.records.record import TEST, WINDOW, Record
-from offload.bench.records.run_records import RunRecords, of_rate
 from offload.bench.stats.estimate import Estimate
 from offload.bench.stats.models import operational_laws
 from offload.bench.stats.models.operational_laws import Ceiling
+from offload.engine.record import TEST, WINDOW, Record, RunRecords, of_rate
 from offload.flags import Problem
 from offload.loads.engine.figures import histogram
 from offload.reports import provenance

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from offload.bench.records.record import Record
+from offload.engine.record import Record
 from offload.errors import UserError
 from offload.registry import catalog
 from offload.reports.rows import Row

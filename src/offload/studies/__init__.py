@@ -24,8 +24,8 @@ from offload.errors import DisturbedError
 
 if TYPE_CHECKING:
     from offload.bench.planning.plan import Plan
-    from offload.bench.records.record import Record
     from offload.documents import Document
+    from offload.engine.record import Record
     from offload.flags import Flag
 
 O = TypeVar("O")  # noqa: E741 - options

@@ -12,7 +12,7 @@ from offload.bench.analysis import comparison, rate
 from offload.bench.experiments import run as running
 from offload.bench.planning.blocks import Block
 from offload.bench.planning.plan import Plan, Sequential
-from offload.bench.records.record import WINDOW, Record
+from offload.engine.record import WINDOW, Record
 from offload.reports import results_json
 from offload.reports.rows import rows
 from offload.suites import Case

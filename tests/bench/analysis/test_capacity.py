@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from offload.bench.analysis import capacity
-from offload.bench.records.record import WINDOW
+from offload.engine.record import WINDOW
 from offload.suites import Case
 from tests.records import changed, new_record
 

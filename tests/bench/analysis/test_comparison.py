@@ -10,8 +10,6 @@ import pytest
 from offload.bench.analysis import rate
 from offload.bench.analysis.comparison import Comparison, compare
 from offload.bench.analysis.disturbance import MAX_DIFFERENCE, MAX_OTHERS, MAX_STEAL
-from offload.bench.records.record import Record
-from offload.bench.records.run_records import RunRecords, by_round
 from offload.bench.stats.paired_test import (
     DISTURBED,
     FASTER,
@@ -20,6 +18,7 @@ from offload.bench.stats.paired_test import (
     TINY,
     UNRESOLVED,
 )
+from offload.engine.record import Record, RunRecords, by_round
 from tests.records import changed, record_of
 
 NOISE = (1.0, 1.4, 0.8, 1.1, 0.9)  # of the machine: it is in both cases of a round

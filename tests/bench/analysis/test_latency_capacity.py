@@ -10,7 +10,7 @@ import pytest
 
 from offload.bench.analysis import latency_capacity
 from offload.bench.analysis.latency_capacity import FAILED, ROUNDS, TOO_SLOW, TOOL, LatencyTarget
-from offload.bench.records.record import LONG, Record
+from offload.engine.record import LONG, Record
 from offload.loads import HostRun
 from offload.loads.engine.figures.histogram import histogram
 from offload.suites import Case

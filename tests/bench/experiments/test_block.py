@@ -15,10 +15,9 @@ import pytest
 from offload import upstream
 from offload.bench.analysis.comparison import rate_of
 from offload.bench.experiments import block
-from offload.bench.records.record import Record
-from offload.bench.records.run_records import by_round
 from offload.bench.target import server
 from offload.bench.telemetry.sampler import ResourceSampler
+from offload.engine.record import Record, by_round
 from offload.errors import StartError
 from offload.flags import LOAD
 from offload.suites import Case

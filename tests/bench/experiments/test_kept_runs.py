@@ -15,8 +15,8 @@ from offload.bench.planning import plan_file
 from offload.bench.planning.blocks import Block
 from offload.bench.planning.plan import Plan, Sequential
 from offload.bench.records import baselines, journal
-from offload.bench.records.record import WINDOW
 from offload.bench.telemetry.host import environment
+from offload.engine.record import WINDOW
 from offload.errors import RunError, UsageError
 from offload.suites import Case
 from tests.records import changed, new_record

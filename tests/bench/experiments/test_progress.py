@@ -12,7 +12,7 @@ from offload.bench.experiments.progress.display import Progress
 from offload.bench.planning.blocks import Block
 from offload.bench.planning.plan import LONG_RUN_OVERHEAD_S, Plan, Sequential
 from offload.bench.planning.round_times import GUESS
-from offload.bench.records.record import LONG, WINDOW, Record
+from offload.engine.record import LONG, WINDOW, Record
 from offload.suites import Case
 from tests.records import changed, new_record
 from tests.rules import with_rule

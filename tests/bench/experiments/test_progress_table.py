@@ -23,7 +23,7 @@ from offload.bench.experiments.progress.display import (
     Progress,
     ProgressTable,
 )
-from offload.bench.records.record import LONG
+from offload.engine.record import LONG
 from offload.suites import Case
 from tests.bench.experiments.test_progress import CASES, PLAN, window
 from tests.records import changed, new_record

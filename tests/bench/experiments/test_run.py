@@ -21,7 +21,7 @@ from offload.bench.planning import plan_file, round_times
 from offload.bench.planning.blocks import Block
 from offload.bench.planning.plan import Fixed, Plan, Sequential
 from offload.bench.records import journal, machines
-from offload.bench.records.record import LONG, WINDOW, Record, Trial
+from offload.engine.record import LONG, WINDOW, Record, Trial
 from offload.errors import RunError, StorageError
 from offload.suites import Case
 from tests.records import changed, new_record

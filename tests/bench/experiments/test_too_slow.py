@@ -11,9 +11,9 @@ import pytest
 from offload.bench.experiments.block import ReadyServer, StartedServer
 from offload.bench.planning.blocks import Block
 from offload.bench.planning.plan import Plan, Round, Sequential
-from offload.bench.records.record import WINDOW, Baseline, CaseFacts, Result
 from offload.bench.trial import flags, workload
 from offload.bench.trial.load_phase import LoadOutcome
+from offload.engine.record import WINDOW, Baseline, CaseFacts, Result
 from offload.errors import RunError, TooSlowError
 from offload.flags import LOAD, TOO_SLOW, Problem
 from offload.loads import Load

@@ -15,7 +15,7 @@ import pytest
 from offload.bench.planning import plan_file, round_times
 from offload.bench.planning.blocks import Block
 from offload.bench.planning.plan import LONG_RUN_OVERHEAD_S, LongRun, Plan, Round, Sequential
-from offload.bench.records.record import LONG, WINDOW, Record
+from offload.engine.record import LONG, WINDOW, Record
 from offload.errors import StorageError
 from offload.suites import Case
 from tests.records import changed, new_record

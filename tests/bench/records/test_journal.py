@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from offload.bench.records import journal, machines
-from offload.bench.records.lines import from_line, to_line
+from offload.engine.record import from_line, to_line
 from offload.errors import StorageError
 from tests import ROOT
 from tests.records import changed, record_of
@@ -22,7 +22,7 @@ WRITE = """
 import sys
 from pathlib import Path
 from offload.bench.records import journal, machines
-from offload.bench.records.lines import from_line
+from offload.engine.record import from_line
 from tests.records import changed
 record = from_line(sys.argv[3])
 for n in range(40):

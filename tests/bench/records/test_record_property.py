@@ -15,9 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offload.bench.records import journal
-from offload.bench.records.application import Route
-from offload.bench.records.lines import LARGEST, from_line, to_line
-from offload.bench.records.record import Record
+from offload.engine.record import LARGEST, Record, Route, from_line, to_line
 from offload.errors import StorageError
 from offload.flags import Flag, Problem
 from offload.loads import HostRun

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from offload.bench.records import journal
-from offload.bench.records.lines import to_line
+from offload.engine.record import to_line
 from offload.errors import StorageError
 from tests import ROOT
 from tests.bench.records.test_journal import RECORD
@@ -25,7 +25,7 @@ FULL_DISK = """
 import json, subprocess, sys
 from pathlib import Path
 from offload.bench.records import journal
-from offload.bench.records.lines import from_line
+from offload.engine.record import from_line
 from offload.errors import StorageError
 from tests.records import changed
 folder, record = Path(sys.argv[1]), from_line(sys.argv[2])

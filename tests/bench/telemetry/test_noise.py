@@ -13,9 +13,9 @@ import pytest
 
 from lab.method.method_check import ACCURATE, truth
 from offload.bench.analysis import disturbance
-from offload.bench.records.record import Record
 from offload.bench.telemetry import host
 from offload.bench.trial import flags
+from offload.engine.record import Record
 from tests.rounds import measure_window
 
 pytestmark = pytest.mark.server

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from offload.bench.records import lines
 from offload.bench.trial import flags
+from offload.engine.record import from_line, to_line
 from offload.reports import notes, results_json
 from offload.reports.rows import rows
 from offload.suites import Case
@@ -98,7 +98,7 @@ def test_a_process_that_answers_less_than_the_others_is_shown(tmp_path: Path) ->
     [shown] = [text for text in notes.case_warnings([("it", [record])]) if "uneven" in text]
     assert f"the server's processes answered {shares[0]}, {shares[1]} requests" in shown
     assert "reuse_port=yes" in shown
-    again = lines.from_line(lines.to_line(record))
+    again = from_line(to_line(record))
     assert again.resources.requests == shares
 
 

@@ -12,9 +12,9 @@ from threading import Thread
 import pytest
 
 from offload import loads
-from offload.bench.records.record import Record
 from offload.bench.trial import flags, workload
 from offload.bench.trial.workload import send_first_requests
+from offload.engine.record import Record
 from offload.errors import StartError
 from offload.loads import Load
 from offload.suites import Case

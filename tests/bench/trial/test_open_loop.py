@@ -6,8 +6,8 @@ from contextlib import closing
 
 import pytest
 
-from offload.bench.records.record import LONG
 from offload.bench.trial import builder, open_loop
+from offload.engine.record import LONG
 from offload.loads import Arrivals
 from offload.suites import Case
 

@@ -10,7 +10,7 @@ from collections import Counter
 import pytest
 
 from offload.bench.records import journal
-from offload.bench.records.record import Trial
+from offload.engine.record import Trial
 from tests import ROOT
 from tests.cli.test_fab import Alive
 from tests.commands import FAB, fab, fab_here

@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from offload.bench.records import journal
-from offload.bench.records.record import LONG, WINDOW
+from offload.engine.record import LONG, WINDOW
 from offload.registry import catalog
 from offload.suites import tornado
 from tests.commands import fab, fab_here

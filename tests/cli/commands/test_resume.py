@@ -15,9 +15,9 @@ from offload.bench.planning import plan_file, runs
 from offload.bench.planning.blocks import Block
 from offload.bench.planning.plan import Plan, Sequential
 from offload.bench.records import journal
-from offload.bench.records.record import WINDOW, Record
 from offload.cli import plan_run
 from offload.cli.program import Exit
+from offload.engine.record import WINDOW, Record
 from offload.errors import DisturbedError, StorageError, UsageError
 from offload.suites import Case, Request
 from tests.commands import fab_here

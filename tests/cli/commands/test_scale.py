@@ -12,10 +12,10 @@ import pytest
 from offload.bench.planning import blocks
 from offload.bench.planning.blocks import Block
 from offload.bench.planning.plan import Plan
-from offload.bench.records.record import WINDOW, Record
 from offload.bench.stats.models import scaling
 from offload.cli.commands import studies
 from offload.documents.text import render
+from offload.engine.record import WINDOW, Record
 from offload.errors import RunError
 from offload.reports.html import page
 from offload.studies.gil import cost as gil_cost

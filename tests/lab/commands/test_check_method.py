@@ -17,7 +17,7 @@ from offload.bench.planning import plan_file
 from offload.bench.planning.blocks import Block
 from offload.bench.planning.plan import Plan, Sequential
 from offload.bench.records import journal
-from offload.bench.records.record import WINDOW, Record
+from offload.engine.record import WINDOW, Record
 from offload.errors import DisturbedError, GateError, RunError, UsageError
 from offload.suites import Case
 from tests import ROOT

@@ -9,7 +9,7 @@ import pytest
 from lab.pools import hops
 from lab.pools import hops_table as report
 from offload.bench.planning.blocks import Block
-from offload.bench.records.record import WINDOW, Record
+from offload.engine.record import WINDOW, Record
 from tests.records import changed, record_of
 
 # us of CPU a request: the noise of a round is in all of them alike

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from offload.bench.records import journal
-from offload.bench.records.record import Record
 from offload.cli import answers
+from offload.engine.record import Record
 from offload.reports.html import page, run
 from tests import ROOT
 

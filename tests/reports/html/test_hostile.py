@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 
-from offload.bench.records.record import Record
+from offload.engine.record import Record
 from offload.errors import printable
 from tests.records import changed
 from tests.reports.html.pages import parsed, rendered, tables, words, written

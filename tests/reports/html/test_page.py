@@ -17,7 +17,7 @@ import pytest
 
 from offload.bench.planning import plan_file
 from offload.bench.records import journal
-from offload.bench.records.record import WINDOW, Record
+from offload.engine.record import WINDOW, Record
 from offload.errors import RunError
 from offload.reports import results_json, results_txt
 from offload.reports.gil import effects

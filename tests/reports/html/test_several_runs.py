@@ -7,7 +7,7 @@ import json
 import pytest
 
 from offload.bench.records import journal
-from offload.bench.records.record import TEST
+from offload.engine.record import TEST
 from offload.reports import results_json
 from offload.reports.gil import effects_svg
 from offload.reports.pictures.drawing import PALETTE

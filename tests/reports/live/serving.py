@@ -21,7 +21,7 @@ from offload.bench.planning import plan_file
 from offload.bench.planning.blocks import Block
 from offload.bench.planning.plan import Fixed, Plan
 from offload.bench.records import journal
-from offload.bench.records.record import WINDOW, Record
+from offload.engine.record import WINDOW, Record
 from offload.reports.live import launch, server
 from offload.reports.live.launch import LivePage
 from offload.reports.live.view import Source

@@ -18,7 +18,7 @@ import pytest
 from offload.bench.experiments.progress import progress_file
 from offload.bench.planning import plan_file
 from offload.bench.records import journal
-from offload.bench.records.lines import to_line
+from offload.engine.record import to_line
 from offload.reports.live import feed
 from offload.reports.live.run_view import RunView
 from offload.reports.live.view import RUNNING, Source, View

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from offload.bench.records.record import LONG
 from offload.bench.trial import builder, open_loop
+from offload.engine.record import LONG
 from offload.loads import Arrivals
 from offload.loads.engine.figures import histogram
 from offload.studies.advise import overload

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from offload.bench.records.record import LONG, WINDOW
+from offload.engine.record import LONG, WINDOW
 from offload.studies.advise.evidence import THREADS, Setup
 from offload.studies.advise.result import ALONE, case_of, evidence, leak_mib
 from offload.suites import Case

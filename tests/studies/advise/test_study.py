@@ -12,11 +12,11 @@ import pytest
 from offload.bench.experiments.progress import progress_file
 from offload.bench.planning import plan_file, planned_records
 from offload.bench.records import journal
-from offload.bench.records.record import LONG, WINDOW
 from offload.bench.telemetry import host
 from offload.cli import advice, answers
 from offload.documents import Command, Document
 from offload.documents.text import render
+from offload.engine.record import LONG, WINDOW
 from offload.errors import RunError
 from offload.flags import Flag
 from offload.registry import places

@@ -12,8 +12,7 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any
 
-from offload.bench.records.application import Route
-from offload.bench.records.record import Record
+from offload.engine.record import Record, Route
 
 # Guesses, unless a source is named.
 BLOCKED_S = 0.02  # s: two intervals of the loop's timer; asyncio itself warns from 0.1 s on

@@ -10,9 +10,9 @@ import functools
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 
-from offload.bench.records.record import Record
 from offload.bench.stats.models import operational_laws
 from offload.bench.stats.models.operational_laws import Ceiling
+from offload.engine.record import Record
 from offload.registry import catalog
 from offload.suites import _module
 

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from offload.bench.analysis import disturbance
-from offload.bench.records.record import Record
-from offload.bench.records.run_records import Value, by_round, of_rate, pairs_by_round
 from offload.bench.stats import paired_test, sequential
 from offload.bench.stats.paired_test import (
     DISTURBED,
@@ -18,6 +16,7 @@ from offload.bench.stats.paired_test import (
     UNRESOLVED,
     Verdict,
 )
+from offload.engine.record import Record, Value, by_round, of_rate, pairs_by_round
 from offload.flags import Flag
 
 EFFECT, ROUGH = paired_test.EFFECT, 0.05  # the smallest difference that matters; ROUGH with quick

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
-from offload.bench.records.record import WINDOW, Record
+from offload.engine.record import WINDOW, Record
 from offload.flags import Flag
 from offload.units import percent
 

@@ -9,9 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from offload.bench.analysis.comparison import rate_of, work_by_round
-from offload.bench.records.record import Record
-from offload.bench.records.run_records import RoundKey, by_round, of_rate, pairs_by_round
 from offload.bench.stats import non_inferiority, quantile_interval, student_t
+from offload.engine.record import Record, RoundKey, by_round, of_rate, pairs_by_round
 from offload.loads.engine.figures.histogram import GROWTH, merge, quantile
 
 Windows = Sequence[Record]

@@ -20,11 +20,10 @@ from dataclasses import dataclass, field, replace
 from offload.bench.analysis import comparison, disturbance, figures, rate
 from offload.bench.analysis.comparison import rate_of
 from offload.bench.analysis.figures import P99, RATE, UNKNOWN, Measured
-from offload.bench.records.record import Record
-from offload.bench.records.run_records import by_round, of_rate
 from offload.bench.stats import holm, non_inferiority, paired_test, student_t
 from offload.bench.stats.non_inferiority import LOSS, NO_LOSS, UNDECIDED, LogRatio
 from offload.bench.stats.sequential import GATE
+from offload.engine.record import Record, by_round, of_rate
 from offload.flags import TOO_SLOW, Flag
 from offload.suites import Case, _case_syntax
 

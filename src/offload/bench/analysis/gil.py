@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from offload.bench.records.record import Record
 from offload.bench.stats.models import gil
+from offload.engine.record import Record
 
 
 @dataclass(frozen=True)

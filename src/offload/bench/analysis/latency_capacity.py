@@ -17,8 +17,8 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from offload.bench.records.record import LONG, Record
 from offload.bench.stats import student_t
+from offload.engine.record import LONG, Record
 from offload.loads.engine.figures import histogram
 
 FIRST_GROWTH, FIRST_GAP = 2.0, 1.2  # of the rate in the first round; the last gap, as a ratio

@@ -5,10 +5,9 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
-from offload.bench.records.record import Record
-from offload.bench.records.run_records import by_round, of_rate
 from offload.bench.stats import sequential
 from offload.bench.stats.estimate import Estimate, estimate
+from offload.engine.record import Record, by_round, of_rate
 from offload.flags import TOO_SLOW
 
 HOPELESS = 2  # rounds without a rate after which a case is not measured again

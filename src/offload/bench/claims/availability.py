@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from offload.bench.claims.evaluate import ClaimVerdict
-from offload.bench.records.record import LONG, Record
 from offload.bench.stats import student_t
 from offload.bench.stats.replication import DOES_NOT, HOLDS, IN_PART, NOT_COMPARABLE, UNRESOLVED
+from offload.engine.record import LONG, Record
 from offload.suites import Availability
 
 PERCENT = " %"

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from offload.bench.analysis import comparison
 from offload.bench.analysis.comparison import Comparison
 from offload.bench.claims import validity
-from offload.bench.records.record import LONG, WINDOW, Record
-from offload.bench.records.run_records import RunRecords
 from offload.bench.stats import paired_test, replication
 from offload.bench.stats.paired_test import DISTURBED
 from offload.bench.stats.replication import NOT_COMPARABLE, UNRESOLVED
+from offload.engine.record import LONG, WINDOW, Record, RunRecords
 from offload.errors import UserError
 from offload.registry import catalog
 from offload.suites import Case, Claim

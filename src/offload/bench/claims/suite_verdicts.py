@@ -8,7 +8,7 @@ from typing import Any
 
 from offload.bench.claims import audit, availability, evaluate
 from offload.bench.claims.evaluate import ClaimVerdict
-from offload.bench.records.record import Record
+from offload.engine.record import Record
 from offload.suites import _module
 
 KINDS = ("CLAIMS", "AVAILABILITIES", "AUDITS")

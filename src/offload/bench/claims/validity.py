@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from offload.bench.analysis import capacity, disturbance
-from offload.bench.records.record import WINDOW, Record
+from offload.engine.record import WINDOW, Record
 
 LITTLE_TOLERANCE = 0.05  # difference between rate x mean / users and 1
 

@@ -17,14 +17,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
 from offload.bench.planning import blocks
-from offload.bench.records.record import (
-    Baseline,
-    CaseFacts,
-    Memory,
-    Record,
-    ServerFacts,
-    Trial,
-)
 from offload.bench.target import server
 from offload.bench.target.needed_upstream import needs_upstream
 from offload.bench.target.server import Server
@@ -33,6 +25,7 @@ from offload.bench.telemetry.cpu_speed import SpeedMeter
 from offload.bench.trial import builder, load_phase, workload
 from offload.bench.trial.load_phase import LoadOutcome, SingleRequest
 from offload.bench.trial.trial import Phases, Report, build_record, measure_baseline
+from offload.engine.record import Baseline, CaseFacts, Memory, Record, ServerFacts, Trial
 from offload.errors import UserError
 from offload.flags import TOO_SLOW, Flag, Problem
 from offload.suites import Case, Request

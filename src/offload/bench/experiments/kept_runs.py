@@ -17,11 +17,10 @@ from offload.bench.analysis.gate import CaseVerdict, GateTerms, Sides
 from offload.bench.experiments.gate import GateResult, KeptRuns, check_baselines, gated_cases
 from offload.bench.planning import plan_file, planned_records
 from offload.bench.records import machines
-from offload.bench.records.record import WINDOW, Record
-from offload.bench.records.run_records import RunRecords, by_round, of_rate
 from offload.bench.stats import non_inferiority
 from offload.bench.stats.non_inferiority import UNDECIDED, LogRatio
 from offload.bench.stats.sequential import GATE_ERROR
+from offload.engine.record import WINDOW, Record, RunRecords, by_round, of_rate
 from offload.errors import RunError, UsageError
 from offload.flags import Flag
 from offload.suites import Case, _case_syntax

@@ -11,8 +11,7 @@ from offload.bench.analysis.comparison import Comparison
 from offload.bench.planning import plan
 from offload.bench.planning.blocks import Block
 from offload.bench.planning.plan import Plan, Sequential
-from offload.bench.records.record import Record
-from offload.bench.records.run_records import RunRecords
+from offload.engine.record import Record, RunRecords
 from offload.errors import RunError
 from offload.suites import Case
 

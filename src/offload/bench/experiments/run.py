@@ -14,12 +14,11 @@ from offload.bench.experiments.progress.display import Progress
 from offload.bench.planning import planned_records, round_times
 from offload.bench.planning.plan import LongRun, OpenLoop, Plan, Round, Step
 from offload.bench.records import journal, machines
-from offload.bench.records.record import LONG, WINDOW, Record, Trial
-from offload.bench.records.run_records import without_repeated_argv
 from offload.bench.target.needed_upstream import hold_for, needs_upstream
 from offload.bench.telemetry.host import environment
 from offload.bench.trial import builder, flags, open_loop, workload
 from offload.bench.trial.trial import long_run
+from offload.engine.record import LONG, WINDOW, Record, Trial, without_repeated_argv
 from offload.errors import RunError, UserError
 from offload.loads import Arrivals
 from offload.suites import Case

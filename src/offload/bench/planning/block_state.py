@@ -11,10 +11,9 @@ from offload.bench.analysis import comparison, rate
 from offload.bench.analysis.comparison import Comparison
 from offload.bench.analysis.gate import Sides
 from offload.bench.planning.blocks import Block
-from offload.bench.records.record import Record
-from offload.bench.records.run_records import RunRecords
 from offload.bench.stats.estimate import SLOW
 from offload.bench.stats.paired_test import DISTURBED, UNRESOLVED
+from offload.engine.record import Record, RunRecords
 
 MAX_LOAD_S = 60.0  # s of load of one case, after which its block ends even if unresolved
 MAX_LOAD_SLOW_S = 180.0  # the same for cases below SLOW requests/s

@@ -25,8 +25,8 @@ from offload.bench.analysis.latency_capacity import LatencyTarget
 from offload.bench.planning import round_times
 from offload.bench.planning.block_state import BlockState, is_final
 from offload.bench.planning.blocks import Block
-from offload.bench.records.record import LONG, WINDOW, Record
 from offload.bench.stats import sequential
+from offload.engine.record import LONG, WINDOW, Record
 from offload.suites import Case
 
 GATE = "gate"  # `suite` of the runs of a gate

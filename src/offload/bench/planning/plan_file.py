@@ -18,7 +18,8 @@ from offload.bench.planning.plan import (
     Sequential,
     StoppingRule,
 )
-from offload.bench.records import journal, lines, machines
+from offload.bench.records import journal, machines
+from offload.engine.record import dataclass_from, renamed_settings
 from offload.errors import StorageError, UsageError
 from offload.registry import catalog
 from offload.suites import Case
@@ -82,7 +83,7 @@ def load(folder: Path) -> Plan:
             values.pop(name, None)
         for case in values.get("cases", ()):
             if isinstance(case, dict) and isinstance(case.get("settings"), dict):
-                case["settings"] = lines.renamed_settings(case["settings"])
+                case["settings"] = renamed_settings(case["settings"])
         return _validated_plan(values)
     except OSError as error:
         what = f"{path}: {error.strerror}"
@@ -128,7 +129,7 @@ def _validated_plan(values: dict[str, Any]) -> Plan:
     given = {name: values.pop(name) for name in (*COMMON, *RULES) if name in values}
     kind = next((RULES[name] for name in RULES if given.get(name) is not None), Sequential)
     _check_names(Plan, values)
-    plan: Plan = lines.built(Plan, values, "plan", rule=lines.built(kind, given, "plan"))
+    plan: Plan = dataclass_from(Plan, values, "plan", rule=dataclass_from(kind, given, "plan"))
     for case in values["cases"]:
         _check_names(Case, case)
     _check_values(plan)

@@ -12,7 +12,7 @@ from pathlib import Path
 from offload.bench.planning import plan_file
 from offload.bench.planning.plan import Plan
 from offload.bench.records import journal
-from offload.bench.records.record import TEST, WINDOW, Record
+from offload.engine.record import TEST, WINDOW, Record
 
 
 def read(folder: Path, plan: Plan | None = None) -> list[Record]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from offload.bench.planning.blocks import Block
-from offload.bench.records.record import WINDOW, Record
+from offload.engine.record import WINDOW, Record
 
 GUESS = 4.0  # s per case of a round, until one round of its block was measured
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from offload.bench.planning import plan_file, planned_records
 from offload.bench.planning.plan import Plan
 from offload.bench.records import journal
-from offload.bench.records.record import Record
+from offload.engine.record import Record
 from offload.errors import StorageError
 
 

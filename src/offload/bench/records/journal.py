@@ -23,8 +23,7 @@ from pathlib import Path
 
 from offload import files
 from offload.bench.records import machines
-from offload.bench.records.lines import SchemaError, from_line, to_line
-from offload.bench.records.record import Record
+from offload.engine.record import Record, SchemaError, from_line, to_line
 from offload.errors import StorageError, UsageError, escaped, shortened
 
 RESULTS = Path(os.environ.get("RESULTS", "results")).absolute()

@@ -6,10 +6,10 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 
-from offload.bench.records.record import HostUse, Memory, Resources
 from offload.bench.telemetry import host, sockets
 from offload.bench.telemetry.host import CounterSeries
 from offload.bench.telemetry.processes import ProcessTree, ResponseCounts
+from offload.engine.record import HostUse, Memory, Resources
 from offload.errors import StartError
 
 EVERY = 0.1  # s between two readings of the counters

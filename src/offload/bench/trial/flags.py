@@ -10,8 +10,8 @@ import math
 from collections.abc import Iterator, Sequence
 
 from offload.bench.analysis import disturbance
-from offload.bench.records.record import LONG, WINDOW, LoadFacts, Record
 from offload.bench.trial import workload
+from offload.engine.record import LONG, WINDOW, LoadFacts, Record
 from offload.flags import Flag
 from offload.registry import catalog
 from offload.units import percent

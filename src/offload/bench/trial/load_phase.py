@@ -14,17 +14,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from offload import loads
-from offload.bench.records import lines
-from offload.bench.records.application import Application
-from offload.bench.records.record import (
-    Baseline,
-    GilFacts,
-    LoadFacts,
-    Resources,
-    Result,
-    Share,
-    Tasks,
-)
 from offload.bench.stats.models import gil, operational_laws
 from offload.bench.target import server
 from offload.bench.telemetry import host, processes
@@ -35,6 +24,17 @@ from offload.bench.telemetry.sampler import ResourceSampler
 from offload.bench.trial import server_report
 from offload.bench.trial.builder import GIL
 from offload.bench.trial.workload import get
+from offload.engine.record import (
+    Application,
+    Baseline,
+    GilFacts,
+    LoadFacts,
+    Resources,
+    Result,
+    Share,
+    Tasks,
+    dataclass_from,
+)
 from offload.errors import StartError
 from offload.flags import LOAD, Flag, Problem
 from offload.loads import HERE, Figures, Load, LoadRun, Sender, mask_query
@@ -124,7 +124,7 @@ def run(
             hold_p75_s=gil.hold_p75_s,
             why=gil.why,
         ),
-        lines.built(Application, application, "application"),
+        dataclass_from(Application, application, "application"),
         {key: report["facts"][key] for key in GIL if key in report.get("facts", {})},
         flags + ran.result.notes,
         None if problem is None else Problem(LOAD, problem, fix),

@@ -6,12 +6,12 @@ import time
 from collections.abc import Generator, Sequence
 from dataclasses import replace
 
-from offload.bench.records.record import Record, Trial
 from offload.bench.target import server
 from offload.bench.telemetry import idle_memory
 from offload.bench.trial import builder, load_phase, workload
 from offload.bench.trial.load_phase import LoadOutcome, SingleRequest
 from offload.bench.trial.trial import build_record, measure_baseline
+from offload.engine.record import Record, Trial
 from offload.errors import UserError
 from offload.loads import Arrivals, Load, Window
 from offload.suites import Case, Request

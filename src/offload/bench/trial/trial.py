@@ -10,15 +10,6 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from offload import loads
-from offload.bench.records.record import (
-    Baseline,
-    CaseFacts,
-    GilFacts,
-    Record,
-    ServerFacts,
-    Share,
-    Trial,
-)
 from offload.bench.target import server
 from offload.bench.telemetry.host import environment
 from offload.bench.trial import builder, flags, load_phase, server_report, workload
@@ -30,6 +21,7 @@ from offload.bench.trial.workload import (
     FirstResponses,
     send_first_requests,
 )
+from offload.engine.record import Baseline, CaseFacts, GilFacts, Record, ServerFacts, Share, Trial
 from offload.errors import UserError
 from offload.flags import Flag
 from offload.registry import catalog

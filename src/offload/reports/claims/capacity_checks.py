@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from offload.bench.records.record import Record
 from offload.documents import text_table
+from offload.engine.record import Record
 from offload.reports.rows import Row, rows
 from offload.reports.tables.formats import label, rate
 from offload.suites import Claim

@@ -6,8 +6,8 @@ from xml.etree import ElementTree as ET
 
 from offload.bench.analysis.gate import FAILS
 from offload.bench.experiments.gate import GatedCase, GateResult
-from offload.bench.records.record import Record
 from offload.bench.stats.non_inferiority import LOSS, NO_LOSS
+from offload.engine.record import Record
 from offload.errors import printable
 from offload.reports.gate import sentences
 

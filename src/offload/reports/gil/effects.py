@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from offload import units
 from offload.bench.analysis import capacity, comparison
 from offload.bench.analysis.comparison import Comparison
-from offload.bench.records.record import TEST, Record
 from offload.bench.stats import paired_test
 from offload.bench.stats.paired_test import Verdict
 from offload.documents import text_table
 from offload.documents.text_table import Line
+from offload.engine.record import TEST, Record
 from offload.errors import UserError
 from offload.registry import catalog
 from offload.reports import provenance

@@ -9,9 +9,9 @@ from datetime import datetime
 from offload import units
 from offload.bench.claims.evaluate import ClaimVerdict
 from offload.bench.experiments.gate import GatedCase
-from offload.bench.records.record import WINDOW, Record
 from offload.bench.stats import non_inferiority, paired_test
 from offload.documents import text_table
+from offload.engine.record import WINDOW, Record
 from offload.reports.claims import verdicts
 from offload.reports.comparison import RunComparison
 from offload.reports.gate import sentences

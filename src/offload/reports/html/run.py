@@ -12,8 +12,8 @@ from offload.bench.claims import suite_verdicts
 from offload.bench.claims.evaluate import ClaimVerdict
 from offload.bench.planning import plan_file, planned_records
 from offload.bench.planning.plan import Plan
-from offload.bench.records.record import Record
 from offload.documents import Document
+from offload.engine.record import Record
 from offload.errors import StorageError
 from offload.registry import catalog
 from offload.reports import provenance, results_json

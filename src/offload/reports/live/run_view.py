@@ -21,8 +21,7 @@ from offload.bench.experiments.progress.progress_file import RunProgress
 from offload.bench.planning import plan_file, planned_records
 from offload.bench.planning.plan import Plan
 from offload.bench.records import journal
-from offload.bench.records.lines import from_line
-from offload.bench.records.record import Record
+from offload.engine.record import Record, from_line
 from offload.errors import StorageError
 from offload.reports.html import page
 from offload.reports.live.tail import FileTail

@@ -6,8 +6,8 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from offload.bench.records.record import Record
 from offload.documents import text_table
+from offload.engine.record import Record
 from offload.flags import CANNOT_LOAD
 from offload.reports import provenance
 from offload.reports.rows import Row

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from offload import units
-from offload.bench.records.record import TEST, Record
 from offload.documents import text_table
+from offload.engine.record import TEST, Record
 from offload.reports.rows import Row
 from offload.suites import Request
 from offload.units import percent

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from offload.bench.records.record import Record
 from offload.bench.telemetry.host import sentence
 from offload.documents import text_table
+from offload.engine.record import Record
 from offload.reports import provenance
 from offload.reports.rows import Row
 

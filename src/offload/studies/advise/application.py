@@ -10,8 +10,8 @@ from typing import Any
 
 from offload.bench.analysis import application_causes
 from offload.bench.analysis.application_causes import PER_PROCESS, Cause, Kind
-from offload.bench.records.record import LONG, Record
 from offload.bench.target import application_kind
+from offload.engine.record import LONG, Record
 from offload.errors import MachineError
 from offload.registry import catalog, places, requirements
 from offload.registry.entries import Entry

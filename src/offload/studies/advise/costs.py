@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from offload import cgroups, cores
-from offload.bench.records.record import Record
+from offload.engine.record import Record
 from offload.studies.advise import probe as probes
 from offload.studies.advise.evidence import LOOPS, POOL, THREADS
 from offload.studies.advise.probe import Probe

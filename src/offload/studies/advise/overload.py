@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from offload.bench.records.record import Record
+from offload.engine.record import Record
 from offload.loads.engine.figures import histogram
 from offload.registry import catalog
 from offload.studies.advise.evidence import Setup

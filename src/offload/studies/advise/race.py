@@ -19,9 +19,9 @@ from offload.bench.planning import plan as plans
 from offload.bench.planning import plan_file
 from offload.bench.planning.plan import Plan, Sequential
 from offload.bench.records import journal
-from offload.bench.records.record import LONG, WINDOW, Record, Trial
 from offload.bench.target.needed_upstream import hold_for
 from offload.bench.trial import builder, open_loop
+from offload.engine.record import LONG, WINDOW, Record, Trial
 from offload.loads import Arrivals
 from offload.registry import catalog
 from offload.registry.application import is_application

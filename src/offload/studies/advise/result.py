@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from offload.bench.records.record import LONG, WINDOW, Memory, Record
+from offload.engine.record import LONG, WINDOW, Memory, Record
 from offload.loads.engine.figures import histogram
 from offload.registry import catalog
 from offload.studies.advise.choice import MOST_FAILED

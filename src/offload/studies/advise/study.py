@@ -15,9 +15,9 @@ from pathlib import Path
 from offload import files
 from offload.bench.analysis import disturbance
 from offload.bench.planning.plan import Plan
-from offload.bench.records import journal, lines
-from offload.bench.records.record import LONG, WINDOW, Record
+from offload.bench.records import journal
 from offload.bench.telemetry import host
+from offload.engine.record import LONG, WINDOW, Record, dataclass_from
 from offload.errors import RunError, StorageError
 from offload.flags import FAILED_REQUEST, LOAD
 from offload.registry.application import is_application
@@ -206,7 +206,7 @@ def load(folder: Path, plan: Plan, records: Sequence[Record]) -> Answer:
     """Return the answer of a saved run; raise StorageError if its files are damaged."""
     path = folder / journal.QUESTION
     try:
-        saved: Saved = lines.built(Saved, files.parse_json(files.read(path)), "question")
+        saved: Saved = dataclass_from(Saved, files.parse_json(files.read(path)), "question")
     except FileNotFoundError:
         what = f"{folder.name} is an advice of an older version"
         raise StorageError(what, REPEAT) from None

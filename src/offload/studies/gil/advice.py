@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from offload.bench.records.record import Record
 from offload.bench.stats import paired_test
+from offload.engine.record import Record
 from offload.studies.gil.cost import GilCost
 from offload.units import percent
 

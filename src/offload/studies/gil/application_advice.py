@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from offload.bench.analysis import application_causes
 from offload.bench.analysis.application_causes import PER_PROCESS, Cause, Kind
-from offload.bench.records.record import Record
 from offload.bench.stats import paired_test
+from offload.engine.record import Record
 from offload.reports import application
 from offload.studies.gil.cost import GilCost
 from offload.units import percent

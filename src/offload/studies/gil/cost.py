@@ -13,12 +13,11 @@ from offload.bench.analysis import gil
 from offload.bench.analysis.gil import Gil
 from offload.bench.experiments import paired
 from offload.bench.experiments.paired import ComparedCases
-from offload.bench.records import journal, lines
-from offload.bench.records.record import Record
-from offload.bench.records.run_records import RunRecords
+from offload.bench.records import journal
 from offload.bench.stats.models.gil import cost
 from offload.bench.target import application_kind
 from offload.bench.target.needed_upstream import hold_for
+from offload.engine.record import Record, RunRecords, dataclass_from
 from offload.errors import RunError, StorageError
 from offload.studies.gil.direct_calls import SpeedUp, direct, least_s, speed_ups
 from offload.suites import Case
@@ -59,7 +58,7 @@ def read_direct(folder: Path) -> dict[str, SpeedUp] | None:
     """Return the saved speed-ups of direct calls of a run; None if there are none."""
     try:
         found = files.parse_json(files.read(folder / journal.QUESTION))
-        return {kind: lines.built(SpeedUp, found[kind], kind) for kind in KINDS}
+        return {kind: dataclass_from(SpeedUp, found[kind], kind) for kind in KINDS}
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError, LookupError) as error:

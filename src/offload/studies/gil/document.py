@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from offload import units
-from offload.bench.records.record import Record
 from offload.documents import Document, lines
+from offload.engine.record import Record
 from offload.reports import comparison, provenance
 from offload.studies.gil import advice, application_advice
 from offload.studies.gil.cost import GilCost

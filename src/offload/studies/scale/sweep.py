@@ -9,11 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from offload.bench.analysis import disturbance, rate
-from offload.bench.records.record import Record
-from offload.bench.records.run_records import RunRecords
 from offload.bench.stats.estimate import Estimate
 from offload.bench.stats.models import scaling
 from offload.bench.stats.models.scaling import Choice
+from offload.engine.record import Record, RunRecords
 from offload.errors import RunError, UsageError
 from offload.flags import Flag
 from offload.registry import catalog

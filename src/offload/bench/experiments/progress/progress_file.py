@@ -16,7 +16,8 @@ from pathlib import Path
 import psutil
 
 from offload import files
-from offload.bench.records import journal, lines
+from offload.bench.records import journal
+from offload.engine.record import dataclass_from
 
 FILE = "progress.json"
 LONGEST = 100_000  # bytes of a file that is read: ours have about 300
@@ -80,7 +81,7 @@ def read(folder: Path) -> RunProgress | None:
     """Read the file; None if there is none, or one that this version cannot read."""
     try:
         values = files.parse_json(files.read(folder / FILE, LONGEST))
-        found: RunProgress = lines.built(RunProgress, values, "progress")
+        found: RunProgress = dataclass_from(RunProgress, values, "progress")
     except (OSError, ValueError):
         return None
     return found

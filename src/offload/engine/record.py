@@ -2,14 +2,24 @@
 
 Everything else is derived from records. Units are in the names: `_s` seconds, `_mib` MiB. Rates are
 in requests/s, shares are from 0 to 1. None is unknown; 0 is a measured zero.
+
+After the parts of a record and `Record` itself come selections of the records of a run and values
+by round, and then a record as one line of JSON, which is validated when it is read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import json
+import re
+import statistics
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any
 
-from offload.bench.records.application import Application
+from offload import files
 from offload.flags import LOAD, Flag, Problem
 from offload.loads import Figures, HostRun
 
@@ -302,6 +312,67 @@ class GilFacts:
 
 
 @dataclass(frozen=True)
+class Route:
+    """The requests of one route whose times were measured: means in s.
+
+    `inside_s` is the time from the call of the application to the end of its response. `cpu_s` is
+    the CPU time of the calling thread; for an ASGI application this is only the time on the event
+    loop. `run_s` is the longest time that a request ran on this thread without a pause; an ASGI
+    application blocks its event loop for so long. `longest_s` is the maximum of `run_s`.
+    """
+
+    route: str
+    requests: int
+    inside_s: float | None = None
+    cpu_s: float | None = None
+    run_s: float | None = None
+    longest_s: float | None = None
+
+
+@dataclass(frozen=True)
+class ThreadLimit:
+    """The use of anyio's threads, in which Starlette and FastAPI run `def` endpoints.
+
+    `used` is the maximum number of its `total` threads that were in use, and `waiting` the maximum
+    number of calls that waited for a thread. `full` is the share of time in which all threads were
+    in use. The values are those of the process with the highest `full`. None is unknown, also if
+    the application does not use anyio.
+    """
+
+    total: int | None = None
+    used: int | None = None
+    waiting: int | None = None
+    full: float | None = None
+
+
+@dataclass(frozen=True)
+class Application:
+    """The reports of the `processes` that serve a user's application of a `kind`: asgi or wsgi.
+
+    `requests` is the number of requests whose times were measured, at most about 1,000 per second
+    and process; `inside_s` and `cpu_s` are their means as in `routes`. `inside_most` is the maximum
+    number of concurrent requests in one process. `asyncio_threads` are those of
+    `asyncio.to_thread`. `worker_pss_mib` is the memory of the largest process, and
+    `worker_private_mib` the largest memory that a process does not share. `error` is the last
+    unhandled exception of the application, with its file and line. None is unknown.
+    """
+
+    kind: str | None = None
+    processes: int | None = None
+    requests: int | None = None
+    inside_s: float | None = None
+    cpu_s: float | None = None
+    inside_most: int | None = None
+    routes: tuple[Route, ...] = ()
+    limiter: ThreadLimit = ThreadLimit()
+    anyio_threads: int | None = None
+    asyncio_threads: int | None = None
+    worker_pss_mib: float | None = None
+    worker_private_mib: float | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True)
 class Record:
     """The results of one trial: one load of one server, and the phases before and after it.
 
@@ -345,3 +416,205 @@ class Record:
     def is_unavailable(self) -> bool:
         """Whether the case could not be measured at all."""
         return self.problem is not None and self.problem.kind != LOAD
+
+
+Value = Callable[[Record], float | None]
+RoundKey = tuple[str, int | None, int | None]  # run, block, number
+
+
+@dataclass(frozen=True)
+class RunRecords:
+    """Records in the order in which they were measured."""
+
+    records: Sequence[Record]
+
+    def of_case(self, *keys: tuple[object, ...]) -> RunRecords:
+        """Return the records of one case, which may have several keys."""
+        return RunRecords([record for record in self.records if record.key in keys])
+
+    def at(self, place: int) -> RunRecords:
+        """Return the records of the case at a place in the plan."""
+        return RunRecords([record for record in self.records if record.trial.place == place])
+
+    def last_attempts(self) -> list[Record]:
+        """Return the records without those of attempts that were retried."""
+        trials = [record.trial for record in self.records]
+        rounds = [
+            (record.key, trial.place, trial.run, trial.kind, trial.block, trial.round)
+            for record, trial in zip(self.records, trials, strict=True)
+        ]
+        last = dict(zip(rounds, (trial.attempt for trial in trials), strict=True))
+        return [
+            record
+            for record, key in zip(self.records, rounds, strict=True)
+            if record.trial.kind == TEST or record.trial.attempt == last[key]
+        ]
+
+    def windows(self) -> list[Record]:
+        """Return the last attempts of windows."""
+        return [record for record in self.last_attempts() if record.trial.kind == WINDOW]
+
+
+def without_repeated_argv(record: Record, earlier: Sequence[Record]) -> Record:
+    """Omit the load tool's argv if the last one of the case is the same, except for the URL."""
+    same = (
+        each
+        for each in reversed(earlier)
+        if each.load.argv and each.key == record.key and each.trial.kind == record.trial.kind
+    )
+    last = next(same, None)
+    if last is None or not record.load.argv or _command(last) != _command(record):
+        return record
+    return replace(record, load=replace(record.load, argv=None))
+
+
+def _command(record: Record) -> list[str]:
+    url = record.load.url or ""
+    return [word.replace(url, "{url}") if url else word for word in record.load.argv or ()]
+
+
+def of_rate(windows: Sequence[Record]) -> Sequence[Record]:
+    """Return the windows from which a case's rate is computed.
+
+    These are the windows with the other servers of the block running. Windows with `apart` measure
+    memory, and are used only if there are no others: a server is a little faster if no idle servers
+    run at the same time.
+    """
+    return [record for record in windows if not record.trial.apart] or windows
+
+
+def by_round(windows: Sequence[Record], value: Value) -> Mapping[RoundKey, float]:
+    """Return the geometric mean of a value over the windows of one case in each round.
+
+    Rounds without a value are omitted. Values of 0 or less are ignored, and so are windows with a
+    problem: the number of requests that a server completed before it died is not a rate.
+    """
+    known: dict[RoundKey, list[float]] = {}
+    for record in windows:
+        if record.problem is None and (found := value(record) or 0.0) > 0:
+            trial = record.trial
+            known.setdefault((trial.run, trial.block, trial.round), []).append(found)
+    return {which: statistics.geometric_mean(values) for which, values in known.items()}
+
+
+def pairs_by_round(
+    one: Sequence[Record], other: Sequence[Record], value: Value
+) -> list[tuple[float, float]]:
+    """Return the pairs of values of two cases, for each round in which both have a value."""
+    first, second = by_round(one, value), by_round(other, value)
+    return [(found, second[which]) for which, found in first.items() if which in second]
+
+
+LARGEST = 1e20  # number in a record: larger than any measured value in any unit
+DEEPEST = 20  # levels of values with any keys: written records have up to 3
+RENAMED = {"threads": "runtime_threads", "isolate": "dask_isolate"}  # settings until 0.2
+RENAMED_SETTING = re.compile(r"([(,])(threads|isolate)=")
+PLAIN = {int: (int,), float: (int, float), str: (str,), bool: (bool,)}
+
+
+class SchemaError(ValueError):
+    """A record that was written by another version of this program."""
+
+
+def to_line(record: Record) -> str:
+    """Return a record as one line of JSON, with `schema` first and without a line break.
+
+    The facts of the machine are omitted, because they are stored in run.json.
+    """
+    values = asdict(record)
+    del values["environment"]
+    return json.dumps({"schema": SCHEMA, **values}, allow_nan=False)
+
+
+def from_line(line: str) -> Record:
+    """Parse a record; raise SchemaError for another schema, ValueError for any other error."""
+    values = files.parse_json(line)
+    if not isinstance(values, dict):
+        raise ValueError("it is not a JSON object")
+    schema = values.pop("schema", None)
+    if schema != SCHEMA:
+        raise SchemaError(f"it has schema {repr(schema)[:40]}, and this version reads {SCHEMA}")
+    _rename(values)
+    record: Record = dataclass_from(Record, values, "record")
+    return record
+
+
+def _rename(values: dict[str, Any]) -> None:
+    """Rename what versions until 0.2 wrote: the program in a command, and some settings."""
+    case, server = values.get("case"), values.get("server")
+    if isinstance(case, dict):
+        for name in ("id", "command"):
+            if isinstance(text := case.get(name), str):
+                new = RENAMED_SETTING.sub(lambda found: f"{found[1]}{RENAMED[found[2]]}=", text)
+                case[name] = new.removeprefix("fab ") if name == "command" else new
+    if isinstance(server, dict) and isinstance(known := server.get("settings"), dict):
+        server["settings"] = renamed_settings(known)
+
+
+def renamed_settings(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return settings of servers with the names that this version has."""
+    return {RENAMED.get(name, name): value for name, value in settings.items()}
+
+
+def dataclass_from(cls: type, values: Any, name: str, **more: Any) -> Any:
+    """Build a dataclass from nested values and `more` fields; unknown fields are ignored."""
+    if not isinstance(values, dict):
+        raise ValueError(f"{name} is not a JSON object")
+    types = _types(cls)
+    known = {
+        key: _value(types[key], value, f"{name}.{key}")
+        for key, value in values.items()
+        if key in types
+    }
+    try:
+        return cls(**known, **more)
+    except TypeError as error:  # a field without a default is missing
+        raise ValueError(f"{name}: {error}") from None
+
+
+def _value(kind: Any, value: Any, name: str) -> Any:
+    """Convert a value to the type of its field; raise ValueError."""
+    if isinstance(kind, UnionType):
+        if value is None:
+            return None
+        kind = next(part for part in typing.get_args(kind) if part is not NoneType)
+    if is_dataclass(kind):
+        return dataclass_from(typing.cast(type, kind), value, name)
+    origin = typing.get_origin(kind) or kind
+    if origin is tuple and isinstance(value, list):
+        item = typing.get_args(kind)[0]
+        return tuple(_value(item, each, name) for each in value)
+    if origin is Mapping and isinstance(value, dict):
+        if typing.get_args(kind)[1] is object:
+            _check_numbers(value, name)
+            return value
+        item = typing.get_args(kind)[1]
+        return {key: _value(item, each, f"{name}.{key}") for key, each in value.items()}
+    plain: tuple[type, ...] = PLAIN.get(origin, ())
+    is_right = isinstance(value, plain) and isinstance(value, bool) == (origin is bool)
+    if not is_right or not _is_plausible(value):
+        wanted = getattr(kind, "__name__", kind)
+        raise ValueError(f"{name}={str(value)[:40]!r} is not of type {wanted}")
+    return value
+
+
+def _check_numbers(value: object, name: str, depth: int = 1) -> None:
+    """Raise ValueError for an implausible number or too deep nesting in values with any keys."""
+    if depth > DEEPEST:
+        raise ValueError(f"{name} is nested too deeply")
+    if isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            _check_numbers(each, name, depth + 1)
+    elif not _is_plausible(value):
+        raise ValueError(f"{name} has a number that is too large")
+
+
+def _is_plausible(value: object) -> bool:
+    """Whether a value is not a number, or at most LARGEST."""
+    return not isinstance(value, int | float) or abs(value) <= LARGEST
+
+
+@cache
+def _types(cls: type) -> dict[str, Any]:
+    hints = typing.get_type_hints(cls)
+    return {each.name: hints[each.name] for each in fields(cls) if each.name != "environment"}

@@ -1,0 +1,1 @@
+"""The engine: what measures, whatever is asked."""
