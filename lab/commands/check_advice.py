@@ -24,8 +24,7 @@ def check_advice(functions: str = "", seed: str = "", count: str = "10", repeat:
     The advised set-up and each of fourteen others are measured in a block of the two alone.
     """
     from lab import advice
-    from offload.documents import text_table
-    from offload.documents.text_table import Line
+    from offload.documents.text import TableLine, render_table
     from offload.studies.advise.choice import Question
 
     times = arguments.whole_number("repeat", repeat, 1, 20)
@@ -38,7 +37,7 @@ def check_advice(functions: str = "", seed: str = "", count: str = "10", repeat:
         found.append(each := advice.judge(case, Question(), times, output.print_progress))
         output.print_progress(f"{each.task}: {each.dominated or each.problem or 'not dominated'}")
     rows = [
-        Line(
+        TableLine(
             (
                 each.task,
                 ", ".join(each.answers),
@@ -50,7 +49,7 @@ def check_advice(functions: str = "", seed: str = "", count: str = "10", repeat:
         )
         for each in found
     ]
-    print(text_table.render(head, rows))
+    print(render_table(head, rows))
     if any(each.dominated or each.problem for each in found):
         raise GateError("an advised set-up is dominated, or there is no answer")
 

@@ -28,8 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from offload.bench.target import interpreters
-from offload.documents import text_table
-from offload.documents.text_table import Line
+from offload.documents.text import TableLine, render_table
 from offload.errors import UsageError, UserError
 from scripts.script import ROOT, run
 from tests.applications import extension
@@ -56,7 +55,7 @@ def main(words: list[str]) -> int:
         rows.append(row)
         disturbed += code == DISTURBED
         wrong += code in (0, DISTURBED) and row[2].split(",")[0] != each.cause
-    print(text_table.render(HEAD, [Line(row) for row in rows]))
+    print(render_table(HEAD, [TableLine(row) for row in rows]))
     return 1 if wrong else DISTURBED if disturbed else 0
 
 

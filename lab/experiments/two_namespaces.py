@@ -42,8 +42,7 @@ import psutil
 from lab.experiments import private_sshd
 from offload.bench.target import server
 from offload.bench.trial import server_report
-from offload.documents import text_table
-from offload.documents.text_table import Line
+from offload.documents.text import TableLine, render_table
 from offload.errors import MachineError
 from offload.loads import Arrivals, Load, hosts
 from offload.loads.engine.shared_state import AgreedTimes
@@ -107,8 +106,8 @@ def main(words: list[str]) -> int:
         checks += check_killed(load, spaces[1].network)
         checks += check_commands(running.url, spaces[0].ours, ssh_config, folder, seconds)
         checks.append(check_left(spaces))
-    lines = [Line([name, "yes" if good else "NO", text]) for name, good, text in checks]
-    print(text_table.render(("Check", "Passed", "Figures"), lines))
+    lines = [TableLine([name, "yes" if good else "NO", text]) for name, good, text in checks]
+    print(render_table(("Check", "Passed", "Figures"), lines))
     return 0 if all(good for _, good, _ in checks) else 1
 
 

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
 from lab.faults.lab import ROWS, Finding
-from offload.documents import text_table
-from offload.documents.text_table import Line
+from offload.documents.text import TableLine, render_table, wrapped
 
 HEAD = ("Server", "Promise")
 
@@ -20,9 +19,9 @@ def render(findings: Sequence[Finding]) -> str:
 
 def _table(name: str, findings: Sequence[Finding]) -> str:
     row = ROWS[name]
-    title = text_table.wrapped(f"{name}: {row.fault}. Promise: {row.promise}.")
-    lines = [Line((each.server, _status(each)), _detail(each)) for each in findings]
-    return f"{title}\n\n{text_table.render(HEAD, lines)}"
+    title = wrapped(f"{name}: {row.fault}. Promise: {row.promise}.")
+    lines = [TableLine((each.server, _status(each)), _detail(each)) for each in findings]
+    return f"{title}\n\n{render_table(HEAD, lines)}"
 
 
 def _status(found: Finding) -> str:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lab.method.method_check import CheckResult
-from offload.documents import text_table
-from offload.documents.text_table import Line
+from offload.documents.text import TableLine, render_table
 
 HEAD = ("Check", "Measured", "Required", "Result")
 OUTCOMES = {True: "passed", False: "failed", None: "unknown"}
@@ -14,8 +13,8 @@ OUTCOMES = {True: "passed", False: "failed", None: "unknown"}
 
 def text(results: Sequence[CheckResult]) -> str:
     """Render the results."""
-    lines = [Line((one.name, one.measured, one.required, _outcome(one))) for one in results]
-    return text_table.render(HEAD, lines, left=len(HEAD))
+    lines = [TableLine((one.name, one.measured, one.required, _outcome(one))) for one in results]
+    return render_table(HEAD, lines, left=len(HEAD))
 
 
 def _outcome(result: CheckResult) -> str:

@@ -15,7 +15,7 @@ from lab.pools.hops import (
     Hop,
 )
 from offload.bench.stats.ratio import Interval
-from offload.documents.text_table import Line, render, wrapped
+from offload.documents.text import TableLine, render_table, wrapped
 
 HEAD = (
     "Server",
@@ -41,7 +41,7 @@ def text(hops: Sequence[Hop], missing: Mapping[str, str], environment: str) -> s
     parts = [
         wrapped(environment),
         wrapped(f"{TASK}, {USERS} users with keep-alive connections. {added}."),
-        render(HEAD, [Line(_row(hop)) for hop in hops]),
+        render_table(HEAD, [TableLine(_row(hop)) for hop in hops]),
     ]
     if bound := [hop.server for hop in hops if hop.client_bound]:
         parts.append(wrapped(f"The load tool limited the rate, or nearly did: {', '.join(bound)}."))

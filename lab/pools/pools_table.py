@@ -8,7 +8,7 @@ from dataclasses import asdict
 from lab.pools import run
 from lab.pools.summary import REFERENCE, Cell
 from offload import units
-from offload.documents.text_table import Line, render, wrapped
+from offload.documents.text import TableLine, render_table, wrapped
 
 HEAD = ("Pool", "Concurrency", "Tasks/s", "", "p50", "p99", "CPU a task", f"x {REFERENCE}", "")
 STARTS = ("Pool", "Start", "Memory")
@@ -20,13 +20,13 @@ def text(cells: Sequence[Cell], lines: Sequence[run.Line], environment: str) -> 
     for size in dict.fromkeys(cell.size for cell in cells):
         rows = [cell for cell in cells if cell.size == size]
         rows.sort(key=lambda cell: (cell.concurrency, -cell.rate))
-        parts.append(f"{size}\n\n{render(HEAD, [Line(_row(cell)) for cell in rows])}")
+        parts.append(f"{size}\n\n{render_table(HEAD, [TableLine(_row(cell)) for cell in rows])}")
     starts = [
         (line["pool"], f"{1000 * line['start_s']:.0f} ms", _or_dash("{:.1f} MiB", _memory(line)))
         for line in lines
         if line["kind"] == "pool"
     ]
-    parts.append(render(STARTS, [Line(cells) for cells in starts]))
+    parts.append(render_table(STARTS, [TableLine(cells) for cells in starts]))
     missing = [line["pool"] for line in lines if line["kind"] == "missing"]
     if missing:
         parts.append(wrapped(f"Not installed: {', '.join(missing)}."))

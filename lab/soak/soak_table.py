@@ -8,8 +8,7 @@ from dataclasses import asdict
 
 from lab.soak.finding import FLAT, MOST_MB, Count, Finding
 from lab.soak.trend import Trend
-from offload.documents import text_table
-from offload.documents.text_table import Line
+from offload.documents.text import TableLine, render_table
 
 HEAD = ("Server", "Requests", "Faults", "Memory, MB/min", "Descriptors", "Threads", "Verdict")
 
@@ -17,7 +16,7 @@ HEAD = ("Server", "Requests", "Faults", "Memory, MB/min", "Descriptors", "Thread
 def render(findings: Sequence[Finding]) -> str:
     """Render a row for each server."""
     lines = [
-        Line(
+        TableLine(
             (
                 each.server,
                 f"{sum(each.statuses.values())}",
@@ -31,7 +30,7 @@ def render(findings: Sequence[Finding]) -> str:
         )
         for each in findings
     ]
-    return text_table.render(HEAD, lines)
+    return render_table(HEAD, lines)
 
 
 def summary(findings: Sequence[Finding]) -> str:

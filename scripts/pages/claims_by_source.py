@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 
 from offload.bench.claims.evaluate import ClaimVerdict
-from offload.documents import text_table
+from offload.documents.text import WIDTH, wrapped
 from offload.reports.claims import verdicts
 from offload.suites import Audit, Availability, Claim
 
@@ -24,7 +24,7 @@ def rst(found: Mapping[str, Sequence[Evaluated]], conditions: Mapping[str, str])
     `conditions` describe when, where and with which tools each run was measured.
     """
     every = [verdict for pairs in found.values() for _, verdict in pairs]
-    parts = [text_table.wrapped(verdicts.counted(every))]
+    parts = [wrapped(verdicts.counted(every))]
     for suite, pairs in found.items():
         parts.append(f"{suite}\n{'-' * len(suite)}")
         if run := next((verdict.run for _, verdict in pairs if verdict.run), None):
@@ -34,7 +34,7 @@ def rst(found: Mapping[str, Sequence[Evaluated]], conditions: Mapping[str, str])
         for claim, verdict in pairs:
             sources.setdefault(_source(claim), []).append((claim, verdict))
         for source, own in sources.items():
-            parts += [text_table.wrapped(_plain(source)), _table(own)]
+            parts += [wrapped(_plain(source)), _table(own)]
     return "\n\n".join(parts)
 
 
@@ -69,7 +69,7 @@ def _row(cells: Sequence[str]) -> list[str]:
     return [
         textwrap.fill(
             cell,
-            text_table.WIDTH,
+            WIDTH,
             initial_indent=mark,
             subsequent_indent=" " * len(mark),
             break_on_hyphens=False,

@@ -17,7 +17,7 @@ from lab.pools import hops_table as hops
 from lab.pools import pools_table as pools
 from lab.pools.hops import Hop
 from lab.pools.summary import Cell
-from offload.documents import text_table
+from offload.documents.text import literal
 from scripts.pages.table import main
 from scripts.script import ROOT, run
 
@@ -51,14 +51,14 @@ def _over_http() -> str:
     if not (part := _figures().get("http")):
         return NOT_MEASURED
     servers = [Hop(**values) for values in part["servers"]]
-    return text_table.literal(hops.text(servers, part["missing"], part["environment"]))
+    return literal(hops.text(servers, part["missing"], part["environment"]))
 
 
 def _alone() -> str:
     if not (part := _figures().get("pools")):
         return NOT_MEASURED
     cells = [Cell(**values) for values in part["cells"]]
-    return text_table.literal(pools.text(cells, part["pools"], part["environment"]))
+    return literal(pools.text(cells, part["pools"], part["environment"]))
 
 
 DOCUMENTS = {ROOT / "docs" / "executors.rst": _over_http, ROOT / "lab" / "executors.rst": _alone}

@@ -21,8 +21,7 @@ from offload.bench.stats.paired_test import Verdict
 from offload.bench.target import interpreters
 from offload.bench.telemetry import host
 from offload.cli import plan_run
-from offload.documents import text_table
-from offload.documents.text_table import Line
+from offload.documents.text import TableLine, literal, render_table
 from offload.errors import UserError
 from offload.registry import catalog
 from offload.studies.gil import cost as gil_cost
@@ -118,8 +117,8 @@ def _lines() -> Iterator[str]:
     committed = {one.threads.first.case.task: one.verdict for one in gil_effects()}
     found = [{**one, **_cost(committed.get(one["task"]))} for one in found]
     for head, line in ((HEAD, _speed_ups), (("Task", *MORE), _costs)):
-        lines = [Line((one["task"], *line(one))) for one in found]
-        yield text_table.literal(text_table.render(head, lines))
+        lines = [TableLine((one["task"], *line(one))) for one in found]
+        yield literal(render_table(head, lines))
         yield ""
     for place in sorted({f"{one['utc'][:10]} on {one['machine']}" for one in found}):
         yield f"Measured {place}, {WORKERS} workers."

@@ -22,7 +22,7 @@ from offload.bench.records import journal
 from offload.bench.stats import paired_test
 from offload.bench.telemetry import host
 from offload.cli import suite_claims
-from offload.documents import text_table
+from offload.documents.text import LITERAL_INDENT, WIDTH, listing, literal
 from offload.errors import GateError
 from offload.registry import catalog
 from offload.reports.gil import effects, effects_svg
@@ -85,14 +85,14 @@ def _answer(found: Sequence[Effect]) -> str:
     """Return the GIL effects as offload quick prints them, and the machine of their run."""
     published = {case.task for case in tornado.PUBLISHED}
     own = [effect for effect in found if effect.threads.first.case.task in published]
-    width = text_table.WIDTH - text_table.INDENT
+    width = WIDTH - LITERAL_INDENT
     lines = [
         part
         for line in effects.table(own).splitlines()
         for part in textwrap.wrap(line, width, subsequent_indent="  ", drop_whitespace=False)
     ]
     measured = [row for effect in own for row in (effect.threads, effect.processes)]
-    return f"{text_table.literal(chr(10).join(lines))}\n\n{measurement.where(measured)}"
+    return f"{literal(chr(10).join(lines))}\n\n{measurement.where(measured)}"
 
 
 def _advice() -> str:
@@ -100,8 +100,8 @@ def _advice() -> str:
     folder = RESULTS / "example-advise"
     found = study.load(folder, plan_file.load(folder), journal.read(folder))
     _require(found.disturbed is None, folder.name)
-    width = text_table.WIDTH - text_table.INDENT
-    return text_table.literal(answer.text(found, width=width))
+    width = WIDTH - LITERAL_INDENT
+    return literal(answer.text(found, width=width))
 
 
 def _on_and_off() -> str:
@@ -111,7 +111,7 @@ def _on_and_off() -> str:
         return "Not measured yet: ``offload run_suite free_threading quick=yes``."
     measured = rows(journal.read(folder))
     found = effects.on_and_off_pairs(measured)
-    return f"{text_table.literal(effects.on_and_off_table(found))}\n\n{measurement.where(measured)}"
+    return f"{literal(effects.on_and_off_table(found))}\n\n{measurement.where(measured)}"
 
 
 def _gates() -> str:
@@ -119,7 +119,7 @@ def _gates() -> str:
     finished = gate_results.load()
     if not finished:
         return "No gate is stored yet."
-    table = text_table.literal(method_verdicts.text(gate_results.check(finished)))
+    table = literal(method_verdicts.text(gate_results.check(finished)))
     days = sorted(found.utc[:10] for found in finished)
     where = "; ".join(sorted({found.machine for found in finished}))
     return f"{table}\n\nMeasured {' to '.join(dict.fromkeys((days[0], days[-1])))} on {where}."
@@ -129,7 +129,7 @@ def _faults() -> str:
     """Return the findings of the fault lab, and their machine."""
     size, environment, found = lab.load(DATA / lab.FILE)
     where = f"Size: {size}. Measured on {host.sentence(environment)}."
-    table = text_table.literal(faults_table.render(found))
+    table = literal(faults_table.render(found))
     return f"{faults_table.summary(found)}. {where}\n\n{table}"
 
 
@@ -149,14 +149,14 @@ def _tested() -> str:
         items.append(f"*{row.fault}*: {row.promise}. Kept by {by}.{broken}")
     flat = soak_table.summary(soaked)
     items.append(f"*{planned.seconds / 60:g} minutes under load and faults*: {flat}.")
-    return f"{text_table.listing(items)}\n\nMeasured on {host.sentence(environment)}."
+    return f"{listing(items)}\n\nMeasured on {host.sentence(environment)}."
 
 
 def _soak() -> str:
     """Return the findings of a soak, and their machine."""
     planned, environment, found = soak_file.load(DATA / soak_file.FILE)
     where = f"{planned.seconds / 60:g} minutes. Measured on {host.sentence(environment)}."
-    table = text_table.literal(soak_table.render(found))
+    table = literal(soak_table.render(found))
     return f"{soak_table.summary(found)}. {where}\n\n{table}"
 
 
@@ -176,7 +176,7 @@ def _strategies(found: Sequence[Effect], verdicts: Mapping[str, ClaimVerdict]) -
     memory = (
         "" if None in known else ", but use {1} instead of {0}".format(*map(formats.memory, known))
     )
-    return text_table.listing(
+    return listing(
         [
             "The task awaits: ``loop``. One thread serves all users. An awaited sleep has "
             f"{awaited.here:.1f} times the rate of a sleep that blocks the loop.",

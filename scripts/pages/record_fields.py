@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from offload.documents import text_table
+from offload.documents.text import wrapped
 from offload.engine.record import Record
 
 JSON = {str: "string", int: "integer", float: "number", bool: "true or false", object: "any value"}
@@ -41,7 +41,7 @@ def _hints(kind: type) -> dict[str, Any]:
 
 def _section(title: str, kind: type) -> str:
     documented = [each for each in (kind, *kind.__bases__) if is_dataclass(each)]
-    text = [text_table.wrapped(part) for each in documented for part in _paragraphs(each)]
+    text = [wrapped(part) for each in documented for part in _paragraphs(each)]
     return "\n\n".join([f"{title}\n{'-' * len(title)}", *text, _table(_hints(kind))])
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from lab import corpus as functions
 from offload.cli import commands as registered
 from offload.cli.program import OFFLOAD
-from offload.documents import text_table
+from offload.documents.text import listing, wrapped
 from offload.registry import catalog
 from offload.registry.entries import Entry
 
@@ -25,7 +25,7 @@ def commands() -> str:
 
 def _command(name: str) -> str:
     first, *others = OFFLOAD.docstring(name).split("\n\n")
-    parts = [text_table.wrapped(f"**{name}**: {first[0].lower()}{first[1:]}")]
+    parts = [wrapped(f"**{name}**: {first[0].lower()}{first[1:]}")]
     texts = [each for each in others if not each.startswith("Example")]
     blocks = [each for each in others if each.startswith("Example")]
     options = "\n".join(OFFLOAD.options_by_group(name))
@@ -64,9 +64,7 @@ def corpus() -> str:
     parts = []
     for path, entries in by_module.items():
         packages = ", ".join(entries[0].packages)
-        parts.append(
-            text_table.wrapped(f"**{path.stem}**" + (f" ({packages})" if packages else ""))
-        )
+        parts.append(wrapped(f"**{path.stem}**" + (f" ({packages})" if packages else "")))
         names = [entry.name.removeprefix(functions.task_name("")) for entry in entries]
         ends = [f" *Fold {folds[name]}.*" if name in folds else "" for name in names]
         described = zip(names, entries, ends, strict=True)
@@ -83,4 +81,4 @@ def _described(entries: Iterable[Entry]) -> Iterator[tuple[str, str]]:
 
 
 def _list(items: Iterable[tuple[str, str]]) -> str:
-    return text_table.listing([f"{name}: {text}" for name, text in items])
+    return listing([f"{name}: {text}" for name, text in items])

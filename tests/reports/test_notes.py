@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from offload.bench.analysis import disturbance
-from offload.documents import text_table
+from offload.documents.text import WIDTH
 from offload.engine.record import TEST, Record
 from offload.registry import catalog
 from offload.reports import notes, variables
@@ -167,7 +167,7 @@ def test_a_long_name_of_a_users_own_task_fits() -> None:
     own = [*windows(RECORD, *STEADY), *windows(PROCESSES, *FASTER)]
     mine = [changed(r, task=task, command=f"run_server:{r.case.server},{task}") for r in own]
     lines = tables(mine).splitlines()
-    assert max(map(len, lines)) <= text_table.WIDTH
+    assert max(map(len, lines)) <= WIDTH
     assert sum("shop.py:quote" in line for line in lines) >= 3
 
 

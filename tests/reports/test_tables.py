@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from offload.documents import text_table
+from offload.documents.text import wrapped
 from offload.engine.record import LONG, TEST, WINDOW, Record
 from offload.flags import CANNOT_LOAD, Problem
 from offload.reports import notes, results_json
@@ -273,4 +273,4 @@ def test_a_row_of_unknown_workers_has_no_pool_that_bounds_it() -> None:
 
 def test_a_command_with_parameters_is_not_broken() -> None:
     command = f"offload compare 3/{'x' * 40} 4/{'x' * 30}"
-    assert text_table.wrapped(f"Measure longer: {command}") == f"Measure longer:\n{command}"
+    assert wrapped(f"Measure longer: {command}") == f"Measure longer:\n{command}"

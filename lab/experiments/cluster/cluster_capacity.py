@@ -35,8 +35,7 @@ from lab.experiments.cluster.cluster_simulation import Cluster, Costs
 from lab.experiments.cluster.dask_processes import DaskProcesses
 from offload import cores, prctl
 from offload.bench.telemetry import host
-from offload.documents import text_table
-from offload.documents.text_table import Line
+from offload.documents.text import TableLine, literal, render_table
 from offload.errors import UsageError
 from offload.registry import places
 from offload.units import number, percent, seconds
@@ -81,7 +80,7 @@ def main(words: list[str]) -> int:
     print("\n\n".join(texts))
     if words:
         where = f"Measured on {host.sentence(host.environment())}."
-        rst = [_costs_text(costs), text_table.literal("\n\n".join(texts[1:])), where]
+        rst = [_costs_text(costs), literal("\n\n".join(texts[1:])), where]
         text = between(DOCUMENT.read_text(), "cluster", ["\n\n".join(rst)])
         DOCUMENT.write_text(text)
     return 0 if is_near else 1
@@ -180,9 +179,9 @@ def _validation(costs: Costs, measured: dict[tuple[float, int], Used]) -> tuple[
         simulated = shared.rate(task_s)
         errors.append(simulated / used.rate - 1)
         cells = (seconds(task_s), str(batch), f"{number(used.rate)}/s", f"{number(simulated)}/s")
-        lines.append(Line((*cells, f"{100 * errors[-1]:+.0f} %")))
+        lines.append(TableLine((*cells, f"{100 * errors[-1]:+.0f} %")))
     head = ("Task waits", "Tasks in a submission", "Measured", "Simulated", "Difference")
-    table = text_table.render(head, lines)
+    table = render_table(head, lines)
     return f"{table}\n\n{_verdict(errors)}", all(abs(each) <= NEAR for each in errors)
 
 
@@ -223,7 +222,7 @@ def _table(costs: Costs) -> str:
             cluster = Cluster(costs, workers, _submitters(workers, batch), batch)
             shortest = _shortest(cluster)
             lines.append(
-                Line(
+                TableLine(
                     (
                         str(workers),
                         str(batch),
@@ -238,7 +237,7 @@ def _table(costs: Costs) -> str:
         f"Shortest task that keeps {percent(BUSY)} busy",
         "Limit",
     )
-    return text_table.render(head, lines)
+    return render_table(head, lines)
 
 
 if __name__ == "__main__":

@@ -33,8 +33,7 @@ import psutil
 
 from offload import loads, prctl
 from offload.bench.target import server
-from offload.documents import text_table
-from offload.documents.text_table import Line
+from offload.documents.text import TableLine, render_table
 from offload.loads import Load, Window
 from offload.options import arguments
 from offload.suites import Case
@@ -121,7 +120,7 @@ def _pause(running: server.Server, is_paused: bool) -> None:
 
 def _print_rates(rounds: Sequence[Round]) -> None:
     lines = [
-        Line(
+        TableLine(
             (
                 f"{duration} ms",
                 *(
@@ -135,7 +134,7 @@ def _print_rates(rounds: Sequence[Round]) -> None:
         for duration in DURATIONS
     ]
     head = ("Task", *CASES, "dask : one", "dask : two")
-    print(text_table.render(head, lines))
+    print(render_table(head, lines))
 
 
 def _print_break_even(name: str, rounds: Sequence[Round], other: str, share: float) -> None:

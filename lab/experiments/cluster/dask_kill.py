@@ -35,8 +35,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lab.experiments.cluster.dask_processes import DaskProcesses
-from offload.documents import text_table
-from offload.documents.text_table import Line
+from offload.documents.text import TableLine, render_table
 from offload.options import arguments
 from offload.registry import places
 from scripts.script import ROOT, run
@@ -210,7 +209,7 @@ def _report(
     lines = log.read_text().splitlines()[1:]
     counts = [load.statuses[status] for status in (200, 500, 503, None)]
     row = (kills.total(), kills["scheduler"], load.statuses.total(), *counts, twice, len(lines))
-    print(text_table.render(HEAD, [Line(tuple(map(str, row)))]))
+    print(render_table(HEAD, [TableLine(tuple(map(str, row)))]))
     for text, count in load.errors.most_common():
         print(f"{count} x {text.strip()}")
     unknown = sum(ran[key] != 1 for key in load.keys) if not is_repeated else 0

@@ -35,7 +35,7 @@ def print_answer(plan: Plan, folder: Path, records: Sequence[Record], format: st
 
 
 def _print_study(study: Study[Any, Any], run: Run, format: str) -> None:  # noqa: A002
-    from offload.documents import text
+    from offload.documents.text import render
     from offload.errors import printable
 
     study.complete(run, output.print_progress)
@@ -44,7 +44,7 @@ def _print_study(study: Study[Any, Any], run: Run, format: str) -> None:  # noqa
     if format == "json":
         print(json.dumps(study.values(result), indent=2))
     else:
-        print(printable(f"{text.render(study.document(result))}\nRecords: {run.folder}"))
+        print(printable(f"{render(study.document(result))}\nRecords: {run.folder}"))
     study.check(result)
 
 

@@ -47,7 +47,7 @@ def records_of_others(which: str) -> Iterator[None]:
 def show(found: Sequence[Path], form: str, wide: bool) -> None:
     """Print the results of runs; raise UserError."""
     from offload.bench.planning import plan_file, planned_records
-    from offload.documents import text
+    from offload.documents.text import render
     from offload.errors import printable
     from offload.reports import results_json, results_txt
     from offload.reports.gil import effects, effects_svg
@@ -71,7 +71,7 @@ def show(found: Sequence[Path], form: str, wide: bool) -> None:
         else:
             head = f"{folder.name}\n{'=' * len(folder.name)}\n\n" if len(found) > 1 else ""
             if answered is not None:
-                head += f"{text.render(answered[0])}\n\n"
+                head += f"{render(answered[0])}\n\n"
             texts.append(f"{head}{results_txt.tables(records, wide, answered is not None)}")
     if form == "json":
         print(json.dumps(objects if len(found) > 1 else objects[0], indent=2))

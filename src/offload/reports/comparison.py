@@ -9,7 +9,7 @@ from offload.bench.analysis import comparison, rate
 from offload.bench.analysis.comparison import Comparison
 from offload.bench.experiments.paired import ComparedCases
 from offload.bench.stats import paired_test
-from offload.documents import text_table
+from offload.documents.text import wrapped
 from offload.engine.record import Record, RunRecords
 from offload.reports import notes
 from offload.reports.tables import formats
@@ -55,7 +55,7 @@ def of_run(records: Sequence[Record]) -> str:
     if not (run := RunComparison.of(records)):
         return ""
     text = lines(run.names, run.comparison, run.rates)
-    return "\n".join(map(text_table.wrapped, text))
+    return "\n".join(map(wrapped, text))
 
 
 @dataclass(frozen=True)

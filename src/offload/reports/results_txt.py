@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from offload.bench.records import journal
-from offload.documents import text_table
+from offload.documents.text import listing, paragraphs, wrapped
 from offload.engine.record import LONG, TEST, Record
 from offload.errors import printable
 from offload.reports import comparison, notes, provenance, variables
@@ -72,8 +72,8 @@ def row(record: Record) -> str:
     parts = (
         summary.table([one]),
         formats.outcome(record),
-        text_table.wrapped(formats.percentiles(record)),
-        text_table.listing([str(one.problem)] if one.problem else notes.row_warnings(one)),
+        wrapped(formats.percentiles(record)),
+        listing([str(one.problem)] if one.problem else notes.row_warnings(one)),
     )
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -95,7 +95,7 @@ def _table(group: Sequence[Row], is_wide: bool) -> list[str]:
     if found:
         parts += [EFFECTS, effects.table(found), effects.definitions()]
     if is_wide:
-        explained = text_table.paragraphs(summary.WIDE_EXPLAINED.splitlines())
+        explained = paragraphs(summary.WIDE_EXPLAINED.splitlines())
         parts += [summary.wide_table(group), summary.definitions(group), explained]
         parts += [measurement.how(group), summary.wide_notes(group)]
     else:
@@ -104,9 +104,9 @@ def _table(group: Sequence[Row], is_wide: bool) -> list[str]:
         parts += [measurement.how(group)]
         noted = [*notes.of_table(group), *effects.remedies(found)]
         if noted:
-            parts += ["Noted once for all rows:", text_table.listing(noted)]
+            parts += ["Noted once for all rows:", listing(noted)]
     if differences := variables.sentences(group):
-        parts += ["Rows that differ in more than one variable:", text_table.listing(differences)]
+        parts += ["Rows that differ in more than one variable:", listing(differences)]
     return [part for part in parts if part]
 
 

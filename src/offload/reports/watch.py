@@ -22,8 +22,7 @@ from offload.bench.watch.summary import (
     Summary,
 )
 from offload.bench.watch.watch import ProcessReading, Reading, Watch
-from offload.documents import text_table
-from offload.documents.text_table import Line
+from offload.documents.text import WIDTH, TableLine, render_table, wrapped
 from offload.units import percent
 
 UNKNOWN = "-"
@@ -97,13 +96,13 @@ def cells(reading: Reading, has_url: bool) -> tuple[str, ...]:
         _number(tree.switches_involuntary, 0),
         _largest(reading.processes),
         *((_response(reading.response),) if has_url else ()),
-        _by_pid(reading.processes, text_table.WIDTH - 80),
+        _by_pid(reading.processes, WIDTH - 80),
     )
 
 
 def line(reading: Reading, has_url: bool) -> str:
     """Return a reading as a line of at most 100 characters."""
-    return _line(cells(reading, has_url)).rstrip()[: text_table.WIDTH]
+    return _line(cells(reading, has_url)).rstrip()[:WIDTH]
 
 
 def text(summary: Summary, own_cpu: float | None) -> str:
@@ -114,11 +113,11 @@ def text(summary: Summary, own_cpu: float | None) -> str:
     )
     for pid, process in longest[:MOST_PROCESSES]:
         figures[f"{pid} {process.name}"[:NAME_WIDTH]] = process.figures
-    rows = [Line((name, *_cells(statistics))) for name, statistics in figures.items()]
+    rows = [TableLine((name, *_cells(statistics))) for name, statistics in figures.items()]
     lines = [
         "",
         f"mean (maximum) of {summary.readings} readings in {summary.seconds:.0f} s",
-        text_table.render(("process", *HEAD[1:]), rows),
+        render_table(("process", *HEAD[1:]), rows),
     ]
     if len(longest) > MOST_PROCESSES:
         lines.append(f"and {len(longest) - MOST_PROCESSES} processes that ran for a shorter time")
@@ -134,7 +133,7 @@ def text(summary: Summary, own_cpu: float | None) -> str:
     if own_cpu is not None:
         lines.append(f"watch itself used {own_cpu:.3f} cores")
     if (found := summary.finding()) is not None:
-        lines.append(text_table.wrapped(sentence(found)))
+        lines.append(wrapped(sentence(found)))
     return "\n".join(lines)
 
 

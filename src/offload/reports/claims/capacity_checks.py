@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from offload.documents import text_table
+from offload.documents.text import TableLine, render_table
 from offload.engine.record import Record
 from offload.reports.rows import Row, rows
 from offload.reports.tables.formats import label, rate
@@ -31,7 +31,7 @@ def table(found: Sequence[Line]) -> str:
     """Render the lines under their title; empty without lines."""
     if not found:
         return ""
-    body = text_table.render(HEAD, [text_table.Line(cells) for cells in found], left=2)
+    body = render_table(HEAD, [TableLine(cells) for cells in found], left=2)
     return f"{TITLE}\n{'-' * len(TITLE)}\n\n{body}"
 
 

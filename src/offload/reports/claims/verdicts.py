@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from offload.bench.claims.evaluate import ClaimVerdict
-from offload.documents import text_table
-from offload.documents.text_table import Line
+from offload.documents.text import TableLine, literal, render_table
 
 HEAD = ("Suite", "Claim", "Published", "Here", "Verdict")
 
@@ -17,9 +16,10 @@ HEAD = ("Suite", "Claim", "Published", "Here", "Verdict")
 def text(verdicts: Sequence[ClaimVerdict]) -> str:
     """Render the verdicts, each with its reason below it."""
     lines = [
-        Line((one.suite, one.claim, *figures(one), one.verdict), one.reason) for one in verdicts
+        TableLine((one.suite, one.claim, *figures(one), one.verdict), one.reason)
+        for one in verdicts
     ]
-    return text_table.render(HEAD, lines, left=2)
+    return render_table(HEAD, lines, left=2)
 
 
 def counted(found: Sequence[ClaimVerdict]) -> str:
@@ -43,7 +43,7 @@ def rst(verdicts: Sequence[ClaimVerdict], sources: Sequence[str], checks: str, c
         'memory, if named), with its 95 % interval. For audits, "Here" is the highest rate that\n'
         "arithmetic allows. A share is that of the completed requests."
     )
-    tables = [text_table.literal(table) for table in (text(verdicts), checks) if table]
+    tables = [literal(table) for table in (text(verdicts), checks) if table]
     parts = [f"{title}\n{'=' * len(title)}", explanation, tables[0], listed, *tables[1:], claims]
     return "\n\n".join(part for part in parts if part) + "\n"
 

@@ -11,8 +11,7 @@ from offload.bench.analysis import capacity, comparison
 from offload.bench.analysis.comparison import Comparison
 from offload.bench.stats import paired_test
 from offload.bench.stats.paired_test import Verdict
-from offload.documents import text_table
-from offload.documents.text_table import Line
+from offload.documents.text import TableLine, first_column, paragraphs, render_table, shortened
 from offload.engine.record import TEST, Record
 from offload.errors import UserError
 from offload.registry import catalog
@@ -115,17 +114,19 @@ def table(found: Sequence[Effect]) -> str:
         )
         for effect in found
     ]
-    most = text_table.first_column([*zip(HEAD[1:], *figures, strict=True)])
+    most = first_column([*zip(HEAD[1:], *figures, strict=True)])
     lines = []
     for effect, own, what in zip(found, figures, descriptions(found), strict=True):
-        task = text_table.shortened(effect.threads.first.case.task, most)
-        lines.append(Line((task, *own), f"{what}. {effect.reading}." if what else effect.reading))
-    return text_table.render(HEAD, lines)
+        task = shortened(effect.threads.first.case.task, most)
+        lines.append(
+            TableLine((task, *own), f"{what}. {effect.reading}." if what else effect.reading)
+        )
+    return render_table(HEAD, lines)
 
 
 def definitions() -> str:
     """Define each column of the table in a line."""
-    return text_table.paragraphs(DEFINITIONS)
+    return paragraphs(DEFINITIONS)
 
 
 def descriptions(found: Sequence[Effect]) -> list[str]:
@@ -254,9 +255,9 @@ def on_and_off_table(found: Sequence[OnAndOff]) -> str:
     """Render the pairs with a sentence for each; empty without pairs."""
     if not found:
         return ""
-    lines = [Line(tuple(_on_and_off_cells(pair)), f"{pair.sentence}.") for pair in found]
-    words = text_table.paragraphs(ON_AND_OFF_DEFINITIONS)
-    return f"{text_table.render(ON_AND_OFF_HEAD, lines)}\n\n{words}"
+    lines = [TableLine(tuple(_on_and_off_cells(pair)), f"{pair.sentence}.") for pair in found]
+    words = paragraphs(ON_AND_OFF_DEFINITIONS)
+    return f"{render_table(ON_AND_OFF_HEAD, lines)}\n\n{words}"
 
 
 def on_and_off_ratio_text(pair: OnAndOff) -> str:

@@ -10,7 +10,7 @@ from offload import units
 from offload.bench.claims.evaluate import ClaimVerdict
 from offload.bench.experiments.gate import GatedCase
 from offload.bench.stats import non_inferiority, paired_test
-from offload.documents import text_table
+from offload.documents.text import shortened
 from offload.engine.record import WINDOW, Record
 from offload.reports.claims import verdicts
 from offload.reports.comparison import RunComparison
@@ -228,7 +228,7 @@ def _by_task(rows: Sequence[Row], line_of: Callable[[Row], Line]) -> Iterator[Ba
             rate = first.case.asked_rate
             requested = "" if rate is None else f"{rate:.4g}/s requested"
             more = (formats.settings_of(first), formats.request_of(first), requested)
-            detail = text_table.shortened(", ".join(part for part in more if part), MOST_SMALL)
+            detail = shortened(", ".join(part for part in more if part), MOST_SMALL)
             yield Band(_label(f"{name}{users}"), (line_of(row),), detail)
 
 
@@ -263,7 +263,7 @@ def _ratio(ratio: float | None, low: float | None, high: float | None) -> str:
 
 
 def _label(text: str) -> str:
-    return text_table.shortened(text, MOST_LETTERS)
+    return shortened(text, MOST_LETTERS)
 
 
 MOST_PLACES = 240  # points of a curve over time

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from offload.documents import text_table
+from offload.documents.text import shortened
 from offload.reports.gil import effects, effects_svg
 from offload.reports.html import answer
 from offload.reports.html.parts import Cell, Panel, Section, number, table, text
@@ -170,13 +170,12 @@ def _picture(
             for v, run, look in zip(own, runs, looks, strict=True)
             if v is not None
         ]
-        found.append(Band(text_table.shortened(case, MOST_LETTERS), tuple(lines)))
+        found.append(Band(shortened(case, MOST_LETTERS), tuple(lines)))
     if sum(len(band.lines) for band in found) > MOST_LINES:
         return None
     ends = [value for band in found for line in band.lines for value in line.values]
     keys = [
-        Key(text_table.shortened(run.name, MOST_LETTERS), *look)
-        for run, look in zip(runs, looks, strict=True)
+        Key(shortened(run.name, MOST_LETTERS), *look) for run, look in zip(runs, looks, strict=True)
     ]
     reference = 1.0 if has_one else None
     scale = _axis(ends, is_log, has_one)

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from offload.documents import text_table
+from offload.documents.text import TableLine, first_column, listing, render_table, shortened
 from offload.engine.record import Record
 from offload.flags import CANNOT_LOAD
 from offload.reports import provenance
@@ -35,7 +35,7 @@ def table(rows: Sequence[Row]) -> str:
     if len(columns) < 2:
         return ""
     parts = [_part(cells, own) for own in _fitting(cells, columns)]
-    return "\n\n".join(part for part in (*parts, text_table.listing([*_notes(rows)])) if part)
+    return "\n\n".join(part for part in (*parts, listing([*_notes(rows)])) if part)
 
 
 def _column(record: Record, names: Mapping[str, str]) -> str:
@@ -50,9 +50,9 @@ def _part(cells: Mapping[Line, Mapping[str, str]], columns: Sequence[str]) -> st
     """Render the table of the Pythons in `columns`."""
     details = _details(cells)
     lines = [
-        text_table.Line(
+        TableLine(
             (
-                text_table.shortened(f"{line[0]}/{line[1]}", MOST, f"{line[0]}/"),
+                shortened(f"{line[0]}/{line[1]}", MOST, f"{line[0]}/"),
                 str(line[2]),
                 *(own.get(column, "-") for column in columns),
             ),
@@ -60,7 +60,7 @@ def _part(cells: Mapping[Line, Mapping[str, str]], columns: Sequence[str]) -> st
         )
         for line, own in cells.items()
     ]
-    return text_table.render(("Case", "Users", *map(_head, columns)), lines)
+    return render_table(("Case", "Users", *map(_head, columns)), lines)
 
 
 def _line_of(record: Record) -> Line:
@@ -102,7 +102,7 @@ def _fitting(
         texts = [[_head(name), *(line.get(name, "-") for line in cells.values())] for name in own]
         texts.append([_head(column), *(line.get(column, "-") for line in cells.values())])
         first = max(len(f"{server}/{task}") for server, task, *_ in cells)
-        if own and text_table.first_column([["Users"], *texts]) < min(first, MOST):
+        if own and first_column([["Users"], *texts]) < min(first, MOST):
             yield own
             own = []
         own = [*own, column]

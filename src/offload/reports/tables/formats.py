@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from offload import units
-from offload.documents import text_table
+from offload.documents.text import WIDTH, shortened
 from offload.engine.record import TEST, Record
 from offload.reports.rows import Row
 from offload.suites import Request
@@ -123,7 +123,7 @@ def label(record: Record) -> str:
 
 def case_name(record: Record) -> str:
     """Return the server, task and settings of a case, as `offload run_server:` accepts them."""
-    parts = (first_cell(record, text_table.WIDTH).first, request_of(record), origin_of(record))
+    parts = (first_cell(record, WIDTH).first, request_of(record), origin_of(record))
     return " ".join(part for part in parts if part)
 
 
@@ -158,9 +158,9 @@ class FirstCell:
 def first_cell(record: Record, most: int) -> FirstCell:
     """Return the first cell of a row, `most` characters wide at most."""
     if not record.case.command.startswith(COMMAND):
-        return FirstCell(text_table.shortened(record.case.command, most), "")
+        return FirstCell(shortened(record.case.command, most), "")
     case, settings = f"{record.case.server},{record.case.task}", settings_of(record)
     whole = f"{case},{settings}" if settings else case
     if len(whole) <= most:
         return FirstCell(whole, "")
-    return FirstCell(text_table.shortened(case, most, f"{record.case.server},"), settings)
+    return FirstCell(shortened(case, most, f"{record.case.server},"), settings)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from offload.bench.telemetry.host import sentence
-from offload.documents import text_table
+from offload.documents.text import wrapped
 from offload.engine.record import Record
 from offload.reports import provenance
 from offload.reports.rows import Row
@@ -18,7 +18,7 @@ def conditions(rows: Sequence[Row]) -> str:
 
 def where(rows: Sequence[Row]) -> str:
     """Describe when and where the rows were measured, and the size of their pools."""
-    lines = [text_table.wrapped(when(rows))]
+    lines = [wrapped(when(rows))]
     if pools := _pools([record for row in rows for record in row.records]):
         lines.append(pools)
     return "\n".join(lines)
@@ -44,7 +44,7 @@ def how(rows: Sequence[Row]) -> str:
         lines.append(f"Load: {', '.join(tools)}; {how.get(frozenset(kept), 'of both kinds')}.")
     if upstreams:
         lines.append(f"Network tasks fetched from {', '.join(upstreams)} on the same machine.")
-    return "\n".join(text_table.wrapped(line) for line in lines)
+    return "\n".join(wrapped(line) for line in lines)
 
 
 def _pools(records: Sequence[Record]) -> str:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from offload.documents import text_table
-from offload.documents.text_table import Line
+from offload.documents.text import TableLine, first_column, paragraphs, render_table
 from offload.reports import notes
 from offload.reports.rows import Row
 from offload.reports.tables import formats
@@ -28,16 +27,16 @@ REQUESTED = (
 def table(rows: Sequence[Row]) -> str:
     """Render the rows."""
     columns = _columns(rows)
-    most = text_table.first_column(columns)
+    most = first_column(columns)
     cells = [formats.first_cell(row.first, most) for row in rows]
     lines = [
-        Line(
+        TableLine(
             (cells[n].first, *(column[n + 1] for column in columns)),
             _detail(row, cells[n].settings),
         )
         for n, row in enumerate(rows)
     ]
-    return text_table.render([LABEL, *(column[0] for column in columns)], lines)
+    return render_table([LABEL, *(column[0] for column in columns)], lines)
 
 
 def definitions(rows: Sequence[Row]) -> str:
@@ -46,7 +45,7 @@ def definitions(rows: Sequence[Row]) -> str:
     lines = [f"{name}: {DEFINITIONS[name]}." for name in shown]
     if any(row.first.case.asked_rate is not None for row in rows):
         lines.append(REQUESTED)
-    return text_table.paragraphs(lines)
+    return paragraphs(lines)
 
 
 def _columns(rows: Sequence[Row]) -> list[list[str]]:
@@ -102,7 +101,7 @@ def wide_table(rows: Sequence[Row]) -> str:
     head = list(WIDE_HEAD)
     tools = {row.long.load.driver for row in rows if row.long and row.long.load.driver}
     head[3] = " and ".join(sorted(tools)) or WIDE_HEAD[3]
-    return text_table.render(head, [Line(_wide_row(row)) for row in rows])
+    return render_table(head, [TableLine(_wide_row(row)) for row in rows])
 
 
 def wide_notes(rows: Sequence[Row]) -> str:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from offload.bench.stats.ratio import Interval
-from offload.documents import Chart, Command, Curve, Document, Paragraph, Spot, text_table
-from offload.documents.text import render
+from offload.documents import Chart, Command, Curve, Document, Paragraph, Spot
+from offload.documents.text import WIDTH, render
 from offload.errors import RunError
 from offload.flags import Flag
 from offload.registry import catalog
@@ -179,7 +179,7 @@ def text(
     answer: Answer,
     folder: Path | None = None,
     handler: Handler | None = None,
-    width: int = text_table.WIDTH,
+    width: int = WIDTH,
 ) -> str:
     """Render the answer in at most 30 lines of 100 columns, without a handler's code."""
     parts = [render(document(answer), width)]

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from offload.documents import text_table
+from offload.documents.text import wrapped
 from offload.errors import UsageError
 from offload.registry import catalog, entries, inputs, requirements
 from offload.studies.advise.handlers import _function, _program
@@ -52,7 +52,7 @@ class Handler:
         needs = f"It needs: python -m pip install {shlex.join(index)}"
         if PIPEPOOL in self.packages:
             needs += "\nIts pipepool is not on PyPI: install the wheel of this project's pipepool/."
-        note = "" if self.note is None else f"\n{text_table.wrapped(f'Note: {self.note}')}"
+        note = "" if self.note is None else f"\n{wrapped(f'Note: {self.note}')}"
         return f"{heading}\n\n{self.code}\nStart it: {self.start}\n{needs}{note}"
 
 
