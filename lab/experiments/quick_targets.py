@@ -24,9 +24,9 @@ from pathlib import Path
 from offload.bench.planning.plan import Fixed
 from offload.bench.records import journal
 from offload.cli.plan_run import start_run, suite_plan
+from offload.documents.rows import rows
 from offload.errors import StorageError
 from offload.reports.gil.effects import Effect, effects
-from offload.reports.rows import rows
 from offload.units import percent
 from scripts.script import ROOT, run
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from offload.bench.records import journal
+from offload.documents.rows import measured_when, rows
 from offload.reports.gil import effects
 from offload.reports.gil.effects import Effect
-from offload.reports.rows import rows
-from offload.reports.tables import measurement
 from scripts.script import ROOT
 
 RESULTS = ROOT / "results"
@@ -20,5 +19,5 @@ def gil_effects() -> list[Effect]:
 
 def measured_where() -> str:
     """Return the date and the machine of the run, as the end of a sentence."""
-    sentence = measurement.when(rows(journal.read(RESULTS / RUN)))
+    sentence = measured_when(rows(journal.read(RESULTS / RUN)))
     return f"{sentence[0].lower()}{sentence[1:]}"

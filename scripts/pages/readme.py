@@ -22,13 +22,12 @@ from offload.bench.records import journal
 from offload.bench.stats import paired_test
 from offload.bench.telemetry import host
 from offload.cli import suite_claims
+from offload.documents.rows import conditions, measured_where, memory_text, rows
 from offload.documents.text import LITERAL_INDENT, WIDTH, listing, literal
 from offload.errors import GateError
 from offload.registry import catalog
 from offload.reports.gil import effects, effects_svg
 from offload.reports.gil.effects import Effect
-from offload.reports.rows import rows
-from offload.reports.tables import formats, measurement
 from offload.studies.advise import answer, study
 from offload.suites import tornado
 from scripts.pages import claims_by_source, record_fields, reference
@@ -92,7 +91,7 @@ def _answer(found: Sequence[Effect]) -> str:
         for part in textwrap.wrap(line, width, subsequent_indent="  ", drop_whitespace=False)
     ]
     measured = [row for effect in own for row in (effect.threads, effect.processes)]
-    return f"{literal(chr(10).join(lines))}\n\n{measurement.where(measured)}"
+    return f"{literal(chr(10).join(lines))}\n\n{measured_where(measured)}"
 
 
 def _advice() -> str:
@@ -111,7 +110,7 @@ def _on_and_off() -> str:
         return "Not measured yet: ``offload run_suite free_threading quick=yes``."
     measured = rows(journal.read(folder))
     found = effects.on_and_off_pairs(measured)
-    return f"{literal(effects.on_and_off_table(found))}\n\n{measurement.where(measured)}"
+    return f"{literal(effects.on_and_off_table(found))}\n\n{measured_where(measured)}"
 
 
 def _gates() -> str:
@@ -174,7 +173,7 @@ def _strategies(found: Sequence[Effect], verdicts: Mapping[str, ClaimVerdict]) -
     _require(short.verdict.outcome == paired_test.SLOWER, SHORT)
     known = [row.memory_pss_mib for row in (sleep.threads, sleep.processes)]
     memory = (
-        "" if None in known else ", but use {1} instead of {0}".format(*map(formats.memory, known))
+        "" if None in known else ", but use {1} instead of {0}".format(*map(memory_text, known))
     )
     return listing(
         [
@@ -219,8 +218,7 @@ def _claims() -> Mapping[str, Sequence[claims_by_source.Evaluated]]:
 def _conditions() -> dict[str, str]:
     """Return when, where and with which tools each committed run was measured, by its name."""
     return {
-        folder.name: measurement.conditions(rows(journal.read(folder)))
-        for folder in RESULTS.glob("example-*")
+        folder.name: conditions(rows(journal.read(folder))) for folder in RESULTS.glob("example-*")
     }
 
 

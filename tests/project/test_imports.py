@@ -49,7 +49,7 @@ MAY_IMPORT = {
     "suites": BASE | {"loads"},
     "engine": BASE | {"suites", "loads", "upstream", "bench"},
     "bench": BASE | {"suites", "loads", "upstream", "engine"},
-    "documents": BASE,
+    "documents": BASE | {"suites", "loads", "bench", "engine", "reports"},
     "reports": BASE | {"suites", "loads", "bench", "engine", "documents"},
     "options": BASE | {"suites", "loads"},
     "studies": BASE

@@ -24,12 +24,12 @@ from offload.bench.analysis.application_causes import Signs
 from offload.bench.records import journal
 from offload.cli.fab import commands_of
 from offload.cli.program import OFFLOAD, Parameters
+from offload.documents.rows import rows
 from offload.errors import UsageError
 from offload.registry import catalog
 from offload.registry.places import PACKAGE
 from offload.reports.gate.formats import FORMATS
 from offload.reports.gil import effects
-from offload.reports.rows import rows
 from offload.serving import health
 from offload.serving.metrics import process_counts
 from offload.studies.advise import answer as deployment

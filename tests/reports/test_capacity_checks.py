@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from offload.documents.rows import rows
 from offload.engine.record import WINDOW, Record
 from offload.reports.claims import capacity_checks
-from offload.reports.rows import rows
 from offload.suites import Case, Claim, requests_aiohttp
 from tests.records import changed, new_record
 

@@ -12,11 +12,11 @@ import pytest
 from offload.bench.records import journal
 from offload.bench.stats import paired_test
 from offload.bench.stats.paired_test import Verdict
+from offload.documents.rows import rows
 from offload.errors import StorageError
 from offload.reports.gil import effects, effects_svg
 from offload.reports.gil.effects import Effect
 from offload.reports.pictures import bands, drawing
-from offload.reports.rows import rows
 from tests import ROOT
 from tests.commands import fab_here
 from tests.reports.test_tables import PROCESSES, RECORD, windows

@@ -5,13 +5,21 @@ from __future__ import annotations
 import pytest
 
 from offload.bench.records import journal
+from offload.documents.rows import (
+    Provenance,
+    case_label,
+    gil_enabled_by,
+    group_by_provenance,
+    provenance_of,
+    python_after_load,
+    python_name,
+    rows,
+)
 from offload.engine.record import TEST, Record
 from offload.flags import CANNOT_LOAD, Problem
-from offload.reports import provenance
 from offload.reports.gil import effects as gil
 from offload.reports.results_txt import TERMINAL, WIDE, publish, results_txt, row, shortened, tables
-from offload.reports.rows import rows
-from offload.reports.tables import by_python, formats
+from offload.reports.tables import by_python
 from tests.records import changed
 from tests.reports.test_tables import AWAY, PROCESSES, RECORD, effects, windows
 
@@ -184,22 +192,22 @@ def test_a_python_is_named_with_its_gil(
 ) -> None:
     record = changed(RECORD, interpreter=facts)
     found = (
-        provenance.python_name(record),
-        provenance.python_after_load(record),
-        provenance.gil_enabled_by(record),
+        python_name(record),
+        python_after_load(record),
+        gil_enabled_by(record),
     )
     assert found == (name, loaded, who)
 
 
 def test_unknown_provenance_matches_all_and_different_ones_never_mix() -> None:
-    def divided(*found: provenance.Provenance) -> list[list[provenance.Provenance]]:
-        return provenance.group_by_provenance(found, lambda one: one)
+    def divided(*found: Provenance) -> list[list[Provenance]]:
+        return group_by_provenance(found, lambda one: one)
 
     assert divided(("a", None), ("a", "x"), ("a", "y")) == [[("a", None), ("a", "x")], [("a", "y")]]
     assert divided(("a", "x"), ("b", "x"), ("a", "x")) == [[("a", "x"), ("a", "x")], [("b", "x")]]
     assert divided((None, None), ("b", "x")) == [[(None, None), ("b", "x")]]
     unknown = changed(RECORD, environment={}, interpreter={})
-    assert provenance.provenance_of(unknown) == (None, None, None)
+    assert provenance_of(unknown) == (None, None, None)
 
 
 def test_the_output_of_a_tool_is_kept_whole_and_shortened_only_when_long() -> None:
@@ -249,4 +257,4 @@ def test_one_load_test_has_its_row_its_times_and_its_warnings() -> None:
     assert outcome == "300 completed, failed: 3 timeout, 7 unfinished; availability 99.00 %"
     assert note == "* others: 20 %: end them"
     asked = changed(RECORD, request={"path": "/a", "method": "POST", "body": "b=1"})
-    assert formats.label(asked) == "run_server:3,xml  POST /a b=1"
+    assert case_label(asked) == "run_server:3,xml  POST /a b=1"

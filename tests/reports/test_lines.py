@@ -14,12 +14,12 @@ from offload.bench.analysis.comparison import Comparison
 from offload.bench.claims.evaluate import ClaimVerdict
 from offload.bench.experiments.paired import ComparedCases
 from offload.bench.stats import paired_test
+from offload.documents.rows import Row, conditions, percentiles_text, rate_text, rows
 from offload.documents.text import render
 from offload.engine.record import LONG, TEST, WINDOW
 from offload.reports import comparison, notes, results_json
 from offload.reports.claims import capacity_checks, verdicts
-from offload.reports.rows import Row, rows
-from offload.reports.tables import formats, measurement, summary
+from offload.reports.tables import summary
 from offload.studies import compare
 from offload.studies.scale import curve, sweep
 from offload.suites import Case
@@ -121,26 +121,21 @@ def test_a_time_has_the_digits_that_are_known(seconds: float, shown: str) -> Non
     [(99.96, "99.96 once"), (100.0, "100.0 once"), (999.9, "999.9 once"), (1000.0, "1000 once")],
 )
 def test_a_rate_has_four_digits(rate: float, shown: str) -> None:
-    assert formats.rate(rows([changed(RECORD, rate=rate)])[0]) == shown
+    assert rate_text(rows([changed(RECORD, rate=rate)])[0]) == shown
 
 
 def test_the_conditions_name_machine_tools_connections_pools_and_upstream() -> None:
     long = changed(FULL, upstream={"kind": "nginx"})
-    measured, pools, load, *rest = measurement.conditions(
-        rows([long, *windows(long, 20.0)])
-    ).splitlines()
+    measured, pools, load, *rest = conditions(rows([long, *windows(long, 20.0)])).splitlines()
     assert measured == "Measured 2026-01-01 00:00 UTC on a CPU, 4 cores, k, Python 3.11.7."
     assert load == "Load: builtin 4.0.7, siege 4.0.7; one connection per request."
     assert pools == "Pools of 4 workers on 4 cores."
     assert rest == ["Network tasks fetched from nginx on the same machine."]
     kept = rows([changed(long, keep_alive=True)])
-    assert measurement.conditions(kept).splitlines()[2] == "Load: siege 4.0.7; connections kept."
+    assert conditions(kept).splitlines()[2] == "Load: siege 4.0.7; connections kept."
     mixed = rows([long, changed(long, keep_alive=True)])
-    assert measurement.conditions(mixed).splitlines()[2] == "Load: siege 4.0.7; of both kinds."
-    assert (
-        len(measurement.conditions(rows([changed(RECORD, driver=None, workers=None)])).splitlines())
-        == 1
-    )
+    assert conditions(mixed).splitlines()[2] == "Load: siege 4.0.7; of both kinds."
+    assert len(conditions(rows([changed(RECORD, driver=None, workers=None)])).splitlines()) == 1
 
 
 def test_a_manual_load_test_shows_its_load_settings() -> None:
@@ -155,15 +150,15 @@ def test_a_manual_load_test_shows_its_load_settings() -> None:
 def test_percentiles_are_named_only_when_all_are_known() -> None:
     names = ("p50", "p90", "p95", "p99", "p999", "max")
     times = {f"response_{name}_s": (n + 1) / 100 for n, name in enumerate(names)}
-    assert formats.percentiles(changed(RECORD, model="open", **times)) == (
+    assert percentiles_text(changed(RECORD, model="open", **times)) == (
         "Response times, open loop (from the intended start): p50 10.0 ms, p90 20.0 ms, "
         "p95 30.0 ms, p99 40.0 ms, p99.9 50.0 ms, max 60.0 ms"
     )
-    closed = formats.percentiles(changed(RECORD, model="closed", **times))
+    closed = percentiles_text(changed(RECORD, model="closed", **times))
     assert closed.startswith(
         "Response times, closed loop (waiting users send no requests): p50 10.0"
     )
-    assert formats.percentiles(changed(RECORD, response_max_s=2.0)) == ""
+    assert percentiles_text(changed(RECORD, response_max_s=2.0)) == ""
 
 
 def test_availability_is_of_the_long_run_or_counted_over_the_windows() -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from offload.documents.rows import rows
 from offload.engine.record import WINDOW
 from offload.loads.engine.figures.histogram import histogram
 from offload.reports import results_json
-from offload.reports.rows import rows
 from offload.suites import Case
 from tests.records import changed, new_record
 

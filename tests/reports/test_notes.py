@@ -7,13 +7,12 @@ from dataclasses import replace
 import pytest
 
 from offload.bench.analysis import disturbance
+from offload.documents.rows import measured_where, rows
 from offload.documents.text import WIDTH
 from offload.engine.record import TEST, Record
 from offload.registry import catalog
 from offload.reports import notes, variables
 from offload.reports.results_txt import tables
-from offload.reports.rows import rows
-from offload.reports.tables import measurement
 from tests.records import changed
 from tests.reports.test_tables import PROCESSES, RECORD, effects, windows
 
@@ -120,7 +119,7 @@ def test_the_line_about_a_pool_compares_its_workers_with_the_cores(
     workers: int, words: str
 ) -> None:
     here = changed(RECORD, workers=workers, environment={**RECORD.environment, "cores": 2})
-    assert measurement.where(rows([here])).splitlines()[-1] == words
+    assert measured_where(rows([here])).splitlines()[-1] == words
 
 
 def test_servers_that_differ_in_more_than_one_variable_are_listed() -> None:

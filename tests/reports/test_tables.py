@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 
+from offload.documents.rows import Row, failures_text, rate_text, rows
 from offload.documents.text import wrapped
 from offload.engine.record import LONG, TEST, WINDOW, Record
 from offload.flags import CANNOT_LOAD, Problem
 from offload.reports import notes, results_json
 from offload.reports.gil import effects as gil
 from offload.reports.results_txt import results_txt, shortened, tables
-from offload.reports.rows import Row, rows
-from offload.reports.tables import formats
 from tests.records import changed, record_of
 
 RECORD = record_of(
@@ -68,9 +67,9 @@ def test_all_windows_of_a_case_are_one_row_with_its_hold() -> None:
 
 
 def test_failures_are_named_by_kind_and_unfinished_is_none_of_them() -> None:
-    assert formats.kinds(rows([RECORD])[0]) == "3 timeout"
-    assert formats.kinds(rows([changed(RECORD, failed={"timeout": 0})])[0]) == "0"
-    assert formats.kinds(rows([AWAY])[0]) == "-"
+    assert failures_text(rows([RECORD])[0]) == "3 timeout"
+    assert failures_text(rows([changed(RECORD, failed={"timeout": 0})])[0]) == "0"
+    assert failures_text(rows([AWAY])[0]) == "-"
 
 
 def test_results_hold_the_published_tools_output_then_the_gil_effects_then_the_table() -> None:
@@ -84,9 +83,9 @@ def test_a_rate_is_printed_with_its_interval_however_wide_or_once() -> None:
     [known] = rows([RECORD, *windows(RECORD, 10.0, 10.01, 10.02, 10.01, 10.0)])
     [unknown] = rows([RECORD, *windows(RECORD, 10.0, 12.0, 14.0)])
     [once] = rows([RECORD])
-    assert formats.rate(known) == "10.01 +-0.1 %"
-    assert formats.rate(unknown) == "11.89 +-104 %"
-    assert formats.rate(once) == "10.00 once"
+    assert rate_text(known) == "10.01 +-0.1 %"
+    assert rate_text(unknown) == "11.89 +-104 %"
+    assert rate_text(once) == "10.00 once"
 
 
 def test_a_retried_round_counts_once_by_its_last_attempt() -> None:

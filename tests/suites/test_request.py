@@ -9,9 +9,8 @@ import pytest
 from offload import tasks
 from offload.bench.trial import builder
 from offload.bench.trial.trial import long_run
+from offload.documents.rows import case_label, rows
 from offload.engine.record import LONG, WINDOW, from_line, to_line
-from offload.reports.rows import rows
-from offload.reports.tables import formats
 from offload.suites import Case, Request, fastapi_strawberry
 from tests.installed import MISSING, reason
 from tests.records import changed, new_record
@@ -53,7 +52,7 @@ def test_two_requests_of_one_server_are_two_rows_that_name_them() -> None:
     records = [
         changed(new_record(case, "run", None), kind=WINDOW, round=1) for case in (ASKED, other)
     ]
-    assert [formats.label(row.first) for row in rows(records)] == [
+    assert [case_label(row.first) for row in rows(records)] == [
         "run_server:3,noop_sync  GET /?a=b",
         'run_server:3,noop_sync  POST /graphql {"query": "{ blocking }"}',
     ]

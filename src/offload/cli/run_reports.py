@@ -47,11 +47,11 @@ def records_of_others(which: str) -> Iterator[None]:
 def show(found: Sequence[Path], form: str, wide: bool) -> None:
     """Print the results of runs; raise UserError."""
     from offload.bench.planning import plan_file, planned_records
+    from offload.documents.rows import rows
     from offload.documents.text import render
     from offload.errors import printable
     from offload.reports import results_json, results_txt
     from offload.reports.gil import effects, effects_svg
-    from offload.reports.rows import rows
 
     if form == "svg" and len(found) > 1:
         raise UsageError("a picture shows one run", "use run= or format=html")

@@ -9,10 +9,10 @@ from offload.bench.analysis import comparison, rate
 from offload.bench.analysis.comparison import Comparison
 from offload.bench.experiments.paired import ComparedCases
 from offload.bench.stats import paired_test
+from offload.documents.rows import case_name
 from offload.documents.text import wrapped
 from offload.engine.record import Record, RunRecords
 from offload.reports import notes
-from offload.reports.tables import formats
 
 SENTENCES = {
     paired_test.FASTER: "{other} is faster than {one}",
@@ -75,7 +75,7 @@ class RunComparison:
         trials = [record.trial for record in own.windows()]
         if not one or not other or {(t.block, t.place) for t in trials} != {(0, 0), (0, 1)}:
             return None
-        first, second = (formats.case_name(windows[-1]) for windows in (one, other))
+        first, second = (case_name(windows[-1]) for windows in (one, other))
         return cls(
             (first, second),
             comparison.compare(one, other),

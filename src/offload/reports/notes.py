@@ -8,11 +8,10 @@ from offload.bench.analysis import capacity, disturbance
 from offload.bench.analysis.comparison import rate_of
 from offload.bench.stats import sequential
 from offload.bench.stats.estimate import outliers
+from offload.documents.rows import Row, case_name, gil_enabled_by, share_text
 from offload.engine.record import WINDOW, Record, by_round, of_rate
 from offload.flags import Flag
-from offload.reports import application, provenance
-from offload.reports.rows import Row
-from offload.reports.tables import formats
+from offload.reports import application
 from offload.units import percent
 
 OF_THE_MACHINE = {"others", "steal"}  # kinds of flags that `_machine` reports
@@ -28,7 +27,7 @@ def of_table(rows: Sequence[Row]) -> list[str]:
 def _machine(records: Sequence[Record]) -> Iterator[str]:
     """Report the use and the speed of the machine during all loads."""
     if (change := disturbance.speed_change(records)) is not None:
-        yield f"this machine's speed changed by {formats.share(change)} during the run"
+        yield f"this machine's speed changed by {share_text(change)} during the run"
     windows = [r for r in records if r.trial.kind == WINDOW]
     loads, noun = (windows, "windows") if windows else (records, "loads")
     for who, name, limit in (
@@ -38,7 +37,7 @@ def _machine(records: Sequence[Record]) -> Iterator[str]:
         shares = [getattr(record.resources.host, name) for record in loads]
         known = [share for share in shares if share is not None]
         if above := [share for share in known if share > limit]:
-            most = formats.share(max(above))
+            most = share_text(max(above))
             yield f"{who} up to {most} of the CPU in {len(above)} of {len(known)} {noun}"
 
 
@@ -91,7 +90,7 @@ def _grouped(rows: Sequence[Row], text_of: Callable[[Row], str | None]) -> Itera
 
 
 def _gil(row: Row) -> str | None:
-    importer = provenance.gil_enabled_by(row.first)
+    importer = gil_enabled_by(row.first)
     return importer and f"{importer} turned the GIL on: this row is not free-threaded"
 
 
@@ -101,7 +100,7 @@ def _is_cut_short(row: Row) -> bool:
 
 
 def _names(rows: Sequence[Row]) -> str:
-    names = list(dict.fromkeys(formats.case_name(row.first) for row in rows))
+    names = list(dict.fromkeys(case_name(row.first) for row in rows))
     text = " and ".join(names)
     return text if len(text) <= MOST_NAMES or len(names) == 1 else f"{len(names)} rows"
 
@@ -189,7 +188,7 @@ def above_ceiling(row: Row) -> str | None:
 def _derived(row: Row) -> Iterator[str]:
     if failed := failed_loads(row.records):
         yield f"problem: {failed}"
-    if (importer := provenance.gil_enabled_by(row.first)) is not None:
+    if (importer := gil_enabled_by(row.first)) is not None:
         yield f"gil: {importer} turned the GIL on: this row is not free-threaded"
     estimate, design = row.estimate, sequential.design(row.first.trial.quick)
     if estimate is not None and estimate.n < design.counts[0]:

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from offload.bench.analysis import disturbance
 from offload.bench.analysis.comparison import Comparison, rate_of
+from offload.documents.rows import Row, comparable_groups, rows
 from offload.engine.record import Record, by_round, of_rate
-from offload.reports import application, comparison, notes, provenance, variables
+from offload.reports import application, comparison, notes, variables
 from offload.reports.gil import effects
 from offload.reports.gil.effects import Effect
-from offload.reports.rows import Row, rows
 
 SCHEMA = Path(__file__).with_name("results.schema.json")
 
@@ -23,7 +23,7 @@ SCHEMA = Path(__file__).with_name("results.schema.json")
 def as_dict(records: Sequence[Record]) -> dict[str, object]:
     """Return the rows of a run, its GIL effects, the machine and the notes on all rows."""
     found = rows(records)
-    groups = provenance.group_by_provenance(found, lambda row: provenance.provenance_of(row.first))
+    groups = comparable_groups(found)
     own = [_effect(effect) for group in groups for effect in effects.effects(group)]
     compared = comparison.RunComparison.of(records)
     if compared is not None and not own:

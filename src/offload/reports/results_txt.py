@@ -6,13 +6,22 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from offload.bench.records import journal
+from offload.documents.rows import (
+    Row,
+    case_label,
+    comparable_groups,
+    measured_how,
+    measured_where,
+    outcome_text,
+    percentiles_text,
+    rows,
+)
 from offload.documents.text import listing, paragraphs, wrapped
 from offload.engine.record import LONG, TEST, Record
 from offload.errors import printable
-from offload.reports import comparison, notes, provenance, variables
+from offload.reports import comparison, notes, variables
 from offload.reports.gil import effects
-from offload.reports.rows import Row, rows
-from offload.reports.tables import by_python, formats, measurement, summary
+from offload.reports.tables import by_python, summary
 
 
 def publish(folder: Path, records: Sequence[Record]) -> Path:
@@ -49,9 +58,7 @@ def tables(records: Sequence[Record], is_wide: bool = False, is_answered: bool =
     With `is_answered` the comparison of two cases is left out, because it is above the tables.
     """
     all_rows = rows(records)
-    groups = provenance.group_by_provenance(
-        all_rows, lambda row: provenance.provenance_of(row.first)
-    )
+    groups = comparable_groups(all_rows)
     if not groups:
         return "no records\n"
     parts = [part for group in groups for part in _table(group, is_wide)]
@@ -71,8 +78,8 @@ def row(record: Record) -> str:
     [one] = rows([record])
     parts = (
         summary.table([one]),
-        formats.outcome(record),
-        wrapped(formats.percentiles(record)),
+        outcome_text(record),
+        wrapped(percentiles_text(record)),
         listing([str(one.problem)] if one.problem else notes.row_warnings(one)),
     )
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -90,18 +97,18 @@ def shortened(output: str | None) -> str:
 
 
 def _table(group: Sequence[Row], is_wide: bool) -> list[str]:
-    parts = [measurement.where(group)]
+    parts = [measured_where(group)]
     found = effects.effects(group)
     if found:
         parts += [EFFECTS, effects.table(found), effects.definitions()]
     if is_wide:
         explained = paragraphs(summary.WIDE_EXPLAINED.splitlines())
         parts += [summary.wide_table(group), summary.definitions(group), explained]
-        parts += [measurement.how(group), summary.wide_notes(group)]
+        parts += [measured_how(group), summary.wide_notes(group)]
     else:
         parts += [RATES if found else "", summary.table(group)]
         parts += [f"{summary.definitions(group)}\n{MORE}"]
-        parts += [measurement.how(group)]
+        parts += [measured_how(group)]
         noted = [*notes.of_table(group), *effects.remedies(found)]
         if noted:
             parts += ["Noted once for all rows:", listing(noted)]
@@ -111,8 +118,6 @@ def _table(group: Sequence[Row], is_wide: bool) -> list[str]:
 
 
 def _output(record: Record) -> str:
-    title = (
-        f"{formats.label(record)}   ({record.case.users} users, {record.load.driver or 'no load'})"
-    )
+    title = f"{case_label(record)}   ({record.case.users} users, {record.load.driver or 'no load'})"
     output = record.load.output or str(record.problem or "") or "no output"
     return f"{title}\n{'=' * len(title)}\n{output.rstrip()}\n"

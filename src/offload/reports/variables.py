@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from offload.documents.rows import Row
 from offload.engine.record import Record
 from offload.errors import UserError
 from offload.registry import catalog
-from offload.reports.rows import Row
 
 REFERENCE = "threads"  # the server with which the other servers of a task are compared
 SERVER = "the HTTP server"

@@ -11,14 +11,14 @@ from cyclopts import Parameter
 from offload import options
 from offload.errors import RunError
 from offload.studies import Run, Study
-from offload.units import counted
+from offload.units import counted, number
 
 UNKNOWN = "-"
 
 if TYPE_CHECKING:
     from offload.bench.planning.plan import Plan
     from offload.documents import Document
-    from offload.reports.rows import Row
+    from offload.documents.rows import Row
 
 
 @Parameter(name="*")
@@ -67,7 +67,7 @@ class Measure(Study[Options, "Row"]):
         )
 
     def result(self, run: Run) -> Row:
-        from offload.reports.rows import rows
+        from offload.documents.rows import rows
 
         found = rows(run.records)
         if not found:
@@ -78,24 +78,24 @@ class Measure(Study[Options, "Row"]):
 
     def document(self, result: Row) -> Document:
         from offload.documents import Document, lines
+        from offload.documents.rows import case_name, conditions
         from offload.reports import notes
-        from offload.reports.tables import formats, measurement
 
-        name, users = formats.case_name(result.first), counted(result.first.case.users, "user")
+        name, users = case_name(result.first), counted(result.first.case.users, "user")
         found = result.estimate
         if result.problem is not None or result.rate is None:
             why = result.problem or "no request was completed"
             return Document(f"{name}: {why}", has_verdict=False)
-        carries = f"{name} carries {formats.number(result.rate)} requests/s with {users}"
+        carries = f"{name} carries {number(result.rate)} requests/s with {users}"
         if found is not None and found.low is not None and found.high is not None:
-            ends = f"{formats.number(found.low)} to {formats.number(found.high)}"
+            ends = f"{number(found.low)} to {number(found.high)}"
             carries += f" (95 % interval {ends}, {found.n} rounds of fresh servers)"
         return Document(
             f"{carries}.",
             ("Figure", "Value", "Meaning"),
             tuple(row for row in _figures(result) if row[1] != UNKNOWN),
             lines(
-                *measurement.conditions([result]).splitlines(),
+                *conditions([result]).splitlines(),
                 *notes.of_table([result]),
             ),
             numbers=(1,),
@@ -114,15 +114,15 @@ class Measure(Study[Options, "Row"]):
 
 def _figures(row: Row) -> Iterator[tuple[str, str, str]]:
     """Yield the name, the value and the meaning of each figure."""
-    from offload.reports.tables import formats
+    from offload.documents.rows import memory_text, share_text, time_or_more, time_text
 
     bound, lag = row.at_least_s, row.loop_lag_p99_ms
-    yield "Response", formats.time(row.response_mean_s), "mean, with the wait for other requests"
+    yield "Response", time_text(row.response_mean_s), "mean, with the wait for other requests"
     for name, share in (("p50", 0.5), ("p99", 0.99)):
         meaning = f"of the response times: {share:.0%} are shorter".replace("%", " %")
-        yield name, formats.time_or_more(row.quantile(share), bound), meaning
-    yield "Memory", formats.memory(row.memory_pss_mib), "peak of all processes (PSS)"
-    yield "GIL held", formats.share(row.gil_hold), "share of the run time of a single task"
+        yield name, time_or_more(row.quantile(share), bound), meaning
+    yield "Memory", memory_text(row.memory_pss_mib), "peak of all processes (PSS)"
+    yield "GIL held", share_text(row.gil_hold), "share of the run time of a single task"
     yield "Loop lag", UNKNOWN if lag is None else f"{lag:.1f} ms", "delay of the event loop, p99"
 
 

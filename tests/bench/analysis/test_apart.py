@@ -12,9 +12,9 @@ from offload.bench.analysis import comparison, rate
 from offload.bench.experiments import run as running
 from offload.bench.planning.blocks import Block
 from offload.bench.planning.plan import Plan, Sequential
+from offload.documents.rows import rows
 from offload.engine.record import WINDOW, Record
 from offload.reports import results_json
-from offload.reports.rows import rows
 from offload.suites import Case
 from tests.bench.experiments.test_run import Measured
 from tests.records import changed, new_record

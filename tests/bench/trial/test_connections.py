@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from offload.bench.trial import flags
+from offload.documents.rows import rows
 from offload.engine.record import from_line, to_line
 from offload.reports import notes, results_json
-from offload.reports.rows import rows
 from offload.suites import Case
 from tests.records import changed, new_record
 from tests.rounds import measure_window

@@ -17,12 +17,12 @@ import pytest
 
 from offload.bench.planning import plan_file
 from offload.bench.records import journal
+from offload.documents.rows import rows
 from offload.engine.record import WINDOW, Record
 from offload.errors import RunError
 from offload.reports import results_json, results_txt
 from offload.reports.gil import effects
 from offload.reports.html import charts, page, run
-from offload.reports.rows import rows
 from offload.suites import Case
 from tests import ROOT
 from tests.bench import gates

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from offload.documents.rows import Row, case_label, rate_text, rows
 from offload.documents.text import TableLine, render_table
 from offload.engine.record import Record
-from offload.reports.rows import Row, rows
-from offload.reports.tables.formats import label, rate
 from offload.suites import Claim
 from offload.units import percent
 
@@ -42,8 +41,8 @@ def _lines(suite: str, own: Sequence[Record]) -> Iterator[Line]:
         ceiling = row.ceiling
         yield (
             suite,
-            label(row.first),
-            rate(row),
+            case_label(row.first),
+            rate_text(row),
             "-" if ceiling is None else f"{ceiling.kind} {ceiling.rate:.2f}",
             "-" if row.reached is None else percent(row.reached),
             str(row.first.case.users),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
+from offload import units
 from offload.bench.analysis.figures import Measured
 from offload.bench.analysis.gate import ConditionVerdict
 from offload.bench.experiments.gate import GatedCase, GateResult
@@ -12,7 +13,6 @@ from offload.bench.stats.estimate import Estimate
 from offload.bench.stats.non_inferiority import LOSS, UNDECIDED
 from offload.bench.stats.sequential import GATE
 from offload.reports import notes
-from offload.reports.tables import formats
 from offload.units import percent
 
 DIGITS = 1  # decimal places of a change in percent
@@ -76,7 +76,7 @@ def change(ratio: Measured) -> str:
 
 def rate(estimate: Estimate) -> str:
     """Format a rate."""
-    return "-" if estimate.value is None else f"{formats.number(estimate.value)}/s"
+    return "-" if estimate.value is None else f"{units.number(estimate.value)}/s"
 
 
 def reason(found: GateResult, case: GatedCase) -> str:

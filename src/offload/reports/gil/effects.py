@@ -11,13 +11,18 @@ from offload.bench.analysis import capacity, comparison
 from offload.bench.analysis.comparison import Comparison
 from offload.bench.stats import paired_test
 from offload.bench.stats.paired_test import Verdict
+from offload.documents.rows import (
+    Row,
+    gil_enabled_by,
+    origin_of,
+    provenance_of,
+    request_of,
+    share_text,
+)
 from offload.documents.text import TableLine, first_column, paragraphs, render_table, shortened
 from offload.engine.record import TEST, Record
 from offload.errors import UserError
 from offload.registry import catalog
-from offload.reports import provenance
-from offload.reports.rows import Row
-from offload.reports.tables import formats
 
 AT_CEILING = 0.95  # share of the ceiling, above which the pool is the limit
 HEAD = ("Task", "GIL held", "Threads", "Processes", "Processes : threads")
@@ -85,7 +90,7 @@ class Effect:
         at_once = min(first.server.workers or 1, cores if isinstance(cores, int) else 1)
         if hold * at_once >= 1:  # the workers together would need more than one GIL
             return ": the task holds the GIL"
-        return f"; the task holds the GIL {formats.share(hold)} of its time"
+        return f"; the task holds the GIL {share_text(hold)} of its time"
 
 
 def effects(rows: Sequence[Row]) -> list[Effect]:
@@ -107,9 +112,9 @@ def table(found: Sequence[Effect]) -> str:
     """Render the effects, each with the description of its task and the conclusion below it."""
     figures = [
         (
-            formats.share(effect.threads.gil_hold),
-            f"{formats.number(effect.threads.rate or 0.0)}/s",
-            f"{formats.number(effect.processes.rate or 0.0)}/s",
+            share_text(effect.threads.gil_hold),
+            f"{units.number(effect.threads.rate or 0.0)}/s",
+            f"{units.number(effect.processes.rate or 0.0)}/s",
             ratio_text(effect),
         )
         for effect in found
@@ -134,11 +139,11 @@ def descriptions(found: Sequence[Effect]) -> list[str]:
     several = Counter(effect.threads.first.case.task for effect in found)
     described = []
     for first in (effect.threads.first for effect in found):
-        words = [short_words(first.case.task), formats.origin_of(first)]
+        words = [short_words(first.case.task), origin_of(first)]
         words += ["protected"] if first.server.settings.get("protect") == "yes" else []
         if several[first.case.task] > 1:
             load = f"{first.server.workers} workers, {first.case.users} users"
-            words += [load, formats.request_of(first)]
+            words += [load, request_of(first)]
         described.append(", ".join(word for word in words if word))
     return described
 
@@ -188,7 +193,7 @@ def _comparison_key(r: Record) -> tuple[object, ...]:
         tuple((r.case.request or {}).values()),
         test_driver,
     )
-    return (r.case.server, *load, *provenance.provenance_of(r))
+    return (r.case.server, *load, *provenance_of(r))
 
 
 def _compare(threads: Row, processes: Row) -> Comparison:
@@ -230,7 +235,7 @@ class OnAndOff:
         for row, name in ((self.on, "on"), (self.off, "off")):
             if row.problem is not None:
                 return f"With the GIL {name}: {row.problem.message}"
-        if (importer := provenance.gil_enabled_by(self.off.first)) is not None:
+        if (importer := gil_enabled_by(self.off.first)) is not None:
             return f"No comparison: {importer} turned the GIL on"
         if self.comparison.disturbed is not None:
             return str(self.comparison.disturbed)
@@ -274,7 +279,7 @@ def _on_and_off_cells(pair: OnAndOff) -> Iterator[str]:
     yield f"{case.server}, {case.task}"
     yield str(server.workers or server.settings.get("processes", "-"))
     for row in (pair.on, pair.off):
-        yield "-" if row.rate is None else f"{formats.number(row.rate)}/s"
+        yield "-" if row.rate is None else f"{units.number(row.rate)}/s"
     yield on_and_off_ratio_text(pair) or "-"
     memory = [row.memory_pss_mib for row in (pair.on, pair.off)]
     yield " / ".join("-" if mib is None else f"{mib:.0f}" for mib in memory)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from offload import units
 from offload.bench.stats import paired_test
+from offload.documents.rows import measured_when
 from offload.errors import StorageError
 from offload.reports.gil import effects
 from offload.reports.gil.effects import Effect
@@ -13,7 +14,6 @@ from offload.reports.pictures import axis, bands, drawing
 from offload.reports.pictures.axis import Axis
 from offload.reports.pictures.bands import Band, Bands, Ends, Layout, Line, Mark
 from offload.reports.pictures.drawing import BLUE, GREY, ORANGE, Picture
-from offload.reports.tables import measurement
 
 COLOURS = {paired_test.FASTER: BLUE, paired_test.SLOWER: ORANGE}
 ENDS = Ends("\u2190 threads are faster", "processes are faster \u2192", (ORANGE, BLUE))
@@ -27,7 +27,7 @@ def svg(found: Sequence[Effect]) -> str:
     if not found:
         raise StorageError(UNKNOWN, "choose another run")
     rows = [row for effect in found for row in (effect.threads, effect.processes)]
-    own = picture(found, bands.WIDE, heads=(TITLE,), feet=(ABOUT, measurement.when(rows)))
+    own = picture(found, bands.WIDE, heads=(TITLE,), feet=(ABOUT, measured_when(rows)))
     return drawing.standalone(own)
 
 

@@ -15,6 +15,7 @@ from offload.bench.planning.plan import Gate, Plan
 from offload.bench.stats import paired_test, replication
 from offload.bench.stats.non_inferiority import LOSS, NO_LOSS
 from offload.documents import Document
+from offload.documents.rows import case_name, conditions, rate_text
 from offload.errors import UserError
 from offload.registry import catalog
 from offload.reports.claims import verdicts
@@ -23,7 +24,6 @@ from offload.reports.gil import effects
 from offload.reports.gil.effects import Effect
 from offload.reports.html.parts import Table, table, text
 from offload.reports.html.run import MeasuredRun
-from offload.reports.tables import formats, measurement
 
 GOOD, BAD, UNCLEAR, PLAIN = "good", "bad", "unclear", "plain"
 TONES = {
@@ -67,7 +67,7 @@ def of_run(run: MeasuredRun) -> Answer:
         run.command,
         tuple(found),
         tuple(tables),
-        tuple(dict.fromkeys(measurement.conditions(group) for group in run.groups)),
+        tuple(dict.fromkeys(conditions(group) for group in run.groups)),
         tuple(dict.fromkeys(_notes(run))),
     )
 
@@ -86,7 +86,7 @@ def _scope(run: MeasuredRun) -> Iterator[str]:
     """Yield what the run measured, in sentences."""
     for suite in run.suites:
         yield catalog.suites()[suite].summary
-    cases = list(dict.fromkeys(formats.case_name(row.first) for row in run.rows))
+    cases = list(dict.fromkeys(case_name(row.first) for row in run.rows))
     if not run.suites and len(cases) <= 2:
         yield f"{' and '.join(cases)}."
     rounds = max((row.estimate.n for row in run.rows if row.estimate is not None), default=0)
@@ -155,11 +155,11 @@ def _claims(run: MeasuredRun, with_each: bool) -> Iterator[Verdict]:
 def _rates(run: MeasuredRun) -> Iterator[Verdict]:
     """Yield the rates of the first rows, for a run without comparisons."""
     for row in run.rows[:6]:
-        name = formats.case_name(row.first)
+        name = case_name(row.first)
         if row.problem is not None:
             yield Verdict(_sentence(str(row.problem)), name, tone=BAD)
         else:
-            yield Verdict("", name, f"{formats.rate(row)} requests/s")
+            yield Verdict("", name, f"{rate_text(row)} requests/s")
 
 
 def _document(found: Document, title: str) -> tuple[list[Verdict], list[Table]]:

@@ -10,6 +10,16 @@ from offload import units
 from offload.bench.claims.evaluate import ClaimVerdict
 from offload.bench.experiments.gate import GatedCase
 from offload.bench.stats import non_inferiority, paired_test
+from offload.documents.rows import (
+    Row,
+    case_name,
+    memory_text,
+    rate_text,
+    request_of,
+    settings_of,
+    share_text,
+    time_or_more,
+)
 from offload.documents.text import shortened
 from offload.engine.record import WINDOW, Record
 from offload.reports.claims import verdicts
@@ -31,8 +41,6 @@ from offload.reports.pictures.bands import (
 )
 from offload.reports.pictures.curves import Curve, Plane
 from offload.reports.pictures.drawing import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, STROKE, Picture
-from offload.reports.rows import Row
-from offload.reports.tables import formats
 from offload.units import seconds
 
 MOST_BANDS = 80  # rows in a picture: with more rows, only the table is shown
@@ -128,7 +136,7 @@ def rates(rows: Sequence[Row]) -> Picture | None:
     def line(row: Row) -> Line | None:
         found = row.estimate
         low, high = (None, None) if found is None else (found.low, found.high)
-        return _dot(row, row.rate, formats.rate(row), low, high)
+        return _dot(row, row.rate, rate_text(row), low, high)
 
     return of_rows(rows, line, "Requests per second", "The lines are 95 % intervals.", axis.plain)
 
@@ -141,8 +149,8 @@ def latency(rows: Sequence[Row]) -> Picture | None:
         times = {name: value for name, value in known.items() if value}
         if len(times) < len(PERCENTILES):
             return None
-        words = {name: formats.time_or_more(times[name], row.at_least_s) for name in times}
-        case = formats.case_name(row.first)
+        words = {name: time_or_more(times[name], row.at_least_s) for name in times}
+        case = case_name(row.first)
         marks = [
             Mark(value, f"{case}, {name}: {words[name]}", MARKS[name])
             for name, value in times.items()
@@ -159,7 +167,7 @@ def memory(rows: Sequence[Row]) -> Picture | None:
 
     def line(row: Row) -> Line | None:
         value = row.memory_pss_mib
-        return _dot(row, value, formats.memory(value), 0.0, value)
+        return _dot(row, value, memory_text(value), 0.0, value)
 
     about = "Each line begins at 0."
     return of_rows(rows, line, "Peak memory in MiB", about, axis.plain, is_log=False)
@@ -169,10 +177,10 @@ def gil_held(rows: Sequence[Row]) -> Picture | None:
     """Draw for each task the share of its run time in which it holds the GIL."""
 
     def line(row: Row) -> Line | None:
-        return _dot(row, row.gil_hold, formats.share(row.gil_hold), 0.0, row.gil_hold)
+        return _dot(row, row.gil_hold, share_text(row.gil_hold), 0.0, row.gil_hold)
 
     title = "Share of a single task's time in which it holds the GIL"
-    return of_rows(rows, line, title, "Each line begins at 0.", formats.share, is_log=False)
+    return of_rows(rows, line, title, "Each line begins at 0.", share_text, is_log=False)
 
 
 def loop_lag(rows: Sequence[Row]) -> Picture | None:
@@ -227,7 +235,7 @@ def _by_task(rows: Sequence[Row], line_of: Callable[[Row], Line]) -> Iterator[Ba
             users = f", {first.case.users} users" if several_users[task] else ""
             rate = first.case.asked_rate
             requested = "" if rate is None else f"{rate:.4g}/s requested"
-            more = (formats.settings_of(first), formats.request_of(first), requested)
+            more = (settings_of(first), request_of(first), requested)
             detail = shortened(", ".join(part for part in more if part), MOST_SMALL)
             yield Band(_label(f"{name}{users}"), (line_of(row),), detail)
 
@@ -239,7 +247,7 @@ def _dot(
         return None
     colour = COLOURS.get(row.first.case.server.removeprefix("plain_"), GREY)
     return Line(
-        (Mark(value, f"{formats.case_name(row.first)}: {figure}", colour=colour),),
+        (Mark(value, f"{case_name(row.first)}: {figure}", colour=colour),),
         figure,
         low,
         high,
@@ -283,7 +291,7 @@ def machine_speed(records: Sequence[Record]) -> Picture | None:
     minutes = [x for curve in found for x, _ in curve.places]
     plane = Plane(
         axis.linear(minutes, axis.plain),
-        axis.linear(values, formats.share, low=min(values), high=1.0),
+        axis.linear(values, share_text, low=min(values), high=1.0),
         "minutes since the start",
         "speed",
     )

@@ -15,6 +15,7 @@ from markupsafe import Markup
 from offload import __version__
 from offload.bench.records import journal
 from offload.documents import Chart, Document
+from offload.documents.rows import case_name
 from offload.errors import RunError, printable
 from offload.registry import places
 from offload.reports.html import answer, run, several_runs, single_run
@@ -24,7 +25,6 @@ from offload.reports.html.run import MeasuredRun
 from offload.reports.pictures import axis, curves, drawing
 from offload.reports.pictures.curves import Curve, Plane, Point
 from offload.reports.pictures.drawing import BLUE, PALETTE, Picture
-from offload.reports.tables import formats
 
 REPORT_FILE = "report.html"
 LIMIT = 400_000  # bytes of a report
@@ -210,7 +210,7 @@ LISTS = ("flags", "causes")  # texts and nested objects, which other sections sh
 def figures_section(run: MeasuredRun, title: str = "Every figure") -> Section:
     """Return the section with the figures of the JSON report."""
     found = run.results
-    names = [formats.case_name(row.first) for row in run.rows]
+    names = [case_name(row.first) for row in run.rows]
     panels = [_figures_panel(f"Every figure of {run.name}", "Case", names, _objects(found["rows"]))]
     if ratios := _objects(found["effects"]):
         tasks = [f"{ratio['other']} over {ratio['one']}: {ratio['task']}" for ratio in ratios]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from offload import units
 from offload.reports.pictures.drawing import Picture
-from offload.reports.tables import formats
 from offload.units import percent
 
 UNKNOWN = "-"
@@ -91,7 +91,7 @@ def share(value: float | None, digits: int = 0) -> Cell:
 
 def rate(value: float | None) -> Cell:
     """Return a cell of a rate in requests/s."""
-    return number(formats.number(value or 0.0), value)
+    return number(units.number(value or 0.0), value)
 
 
 def table(

@@ -13,11 +13,11 @@ from offload.bench.claims.evaluate import ClaimVerdict
 from offload.bench.planning import plan_file, planned_records
 from offload.bench.planning.plan import Plan
 from offload.documents import Document
+from offload.documents.rows import Row, comparable_groups, python_after_load, rows
 from offload.engine.record import Record
 from offload.errors import StorageError
 from offload.registry import catalog
-from offload.reports import provenance, results_json
-from offload.reports.rows import Row, rows
+from offload.reports import results_json
 
 
 @dataclass(frozen=True)
@@ -64,15 +64,13 @@ class MeasuredRun:
     @cached_property
     def groups(self) -> list[list[Row]]:
         """The rows, grouped by machine, Python and upstream: a table shows only one group."""
-        return provenance.group_by_provenance(
-            self.rows, lambda row: provenance.provenance_of(row.first)
-        )
+        return comparable_groups(self.rows)
 
     def group_name(self, group: Sequence[Row]) -> str:
         """Return the name of a group for captions; empty if the run has only one group."""
         if len(self.groups) < 2:
             return ""
-        python = provenance.python_after_load(group[0].first)
+        python = python_after_load(group[0].first)
         number = next(n for n, own in enumerate(self.groups, start=1) if own is group)
         return f" ({number}: Python {python})"
 

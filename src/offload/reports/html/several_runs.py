@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from offload.documents.rows import Row, case_name, memory_text, rate_text, time_or_more
 from offload.documents.text import shortened
 from offload.reports.gil import effects, effects_svg
 from offload.reports.html import answer
@@ -18,8 +19,6 @@ from offload.reports.pictures import axis, bands
 from offload.reports.pictures.axis import Axis
 from offload.reports.pictures.bands import Band, Bands, Key, Line, Mark
 from offload.reports.pictures.drawing import PALETTE, SHAPES, Picture
-from offload.reports.rows import Row
-from offload.reports.tables import formats
 from offload.units import percent
 
 MOST_LINES = 160  # lines in a picture: with more values, only the table is shown
@@ -52,17 +51,17 @@ def _rate(row: Row) -> Value | None:
     if value is None or row.problem is not None:
         return None
     low, high = (None, None) if found is None else (found.low, found.high)
-    return Value(value, formats.rate(row), low, high)
+    return Value(value, rate_text(row), low, high)
 
 
 def _p99(row: Row) -> Value | None:
     value = row.quantile(0.99)
-    return None if value is None else Value(value, formats.time_or_more(value, row.at_least_s))
+    return None if value is None else Value(value, time_or_more(value, row.at_least_s))
 
 
 def _memory(row: Row) -> Value | None:
     value = row.memory_pss_mib
-    return None if value is None else Value(value, formats.memory(value))
+    return None if value is None else Value(value, memory_text(value))
 
 
 def _gil(row: Row) -> Value | None:
@@ -107,7 +106,7 @@ def _name(row: Row) -> str:
     """Return the name of a row: its case and its load."""
     case = row.first.case
     requested = "" if case.asked_rate is None else f", {case.asked_rate:.4g}/s requested"
-    return f"{formats.case_name(row.first)}, {case.users} users{requested}"
+    return f"{case_name(row.first)}, {case.users} users{requested}"
 
 
 def _unique(names: Iterable[str]) -> Iterator[str]:

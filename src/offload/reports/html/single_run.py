@@ -11,6 +11,7 @@ from offload.bench.analysis.comparison import Comparison
 from offload.bench.experiments import gate
 from offload.bench.experiments.gate import GatedCase
 from offload.bench.planning.plan import Gate, Plan
+from offload.documents.rows import Row, case_name, memory_text, time_or_more
 from offload.errors import UserError
 from offload.reports import comparison, notes
 from offload.reports.claims import verdicts
@@ -30,8 +31,7 @@ from offload.reports.html.parts import (
     text,
 )
 from offload.reports.html.run import MeasuredRun
-from offload.reports.rows import Row
-from offload.reports.tables import formats, summary
+from offload.reports.tables import summary
 from offload.units import seconds
 
 CASE, REQUESTED = "Server,task", "Requested"
@@ -81,7 +81,7 @@ def _rates(run: MeasuredRun, group: Sequence[Row], name: str) -> Panel:
         published = row.long.result.rate if row.long else None
         rows.append(
             (
-                text(formats.case_name(row.first)),
+                text(case_name(row.first)),
                 count(row.first.case.users),
                 rate(row.first.case.asked_rate),
                 rate(row.rate) if has_figures else text("not available"),
@@ -115,7 +115,7 @@ def _latency(run: MeasuredRun, group: Sequence[Row], name: str) -> Panel | None:
             bound = row.at_least_s
             cells = [_time(value, bound) for value in known]
             load = (count(row.first.case.users), rate(row.first.case.asked_rate))
-            rows.append((text(formats.case_name(row.first)), *load, *cells))
+            rows.append((text(case_name(row.first)), *load, *cells))
     if not rows:
         return None
     own = table(
@@ -130,7 +130,7 @@ def _latency(run: MeasuredRun, group: Sequence[Row], name: str) -> Panel | None:
 def _memory(run: MeasuredRun, group: Sequence[Row], name: str) -> Panel | None:
     rows = [
         (
-            text(formats.case_name(row.first)),
+            text(case_name(row.first)),
             count(row.first.server.workers),
             _mib(row.memory_pss_mib),
         )
@@ -151,7 +151,7 @@ def _gil(run: MeasuredRun) -> Iterator[Panel]:
 
 def _gil_held(run: MeasuredRun, group: Sequence[Row], name: str) -> Panel | None:
     rows = [
-        (text(formats.case_name(row.first)), share(row.gil_hold))
+        (text(case_name(row.first)), share(row.gil_hold))
         for row in group
         if row.gil_hold is not None
     ]
@@ -162,7 +162,7 @@ def _gil_held(run: MeasuredRun, group: Sequence[Row], name: str) -> Panel | None
 
 def _loop_lag(run: MeasuredRun, group: Sequence[Row], name: str) -> Panel | None:
     rows = [
-        (text(formats.case_name(row.first)), count(row.first.case.users), _lag(lag))
+        (text(case_name(row.first)), count(row.first.case.users), _lag(lag))
         for row in group
         if (lag := row.loop_lag_p99_ms) is not None
     ]
@@ -219,11 +219,11 @@ def _spread(values: Sequence[float]) -> tuple[float, float, float]:
 
 
 def _time(value: float | None, bound: float | None) -> Cell:
-    return number(formats.time_or_more(value, bound), value)
+    return number(time_or_more(value, bound), value)
 
 
 def _mib(value: float | None) -> Cell:
-    return number(formats.memory(value), value)
+    return number(memory_text(value), value)
 
 
 def _lag(value: float | None) -> Cell:

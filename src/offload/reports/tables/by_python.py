@@ -6,12 +6,17 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
+from offload.documents.rows import (
+    Row,
+    gil_enabled_by,
+    python_name,
+    rate_text,
+    request_of,
+    settings_of,
+)
 from offload.documents.text import TableLine, first_column, listing, render_table, shortened
 from offload.engine.record import Record
 from offload.flags import CANNOT_LOAD
-from offload.reports import provenance
-from offload.reports.rows import Row
-from offload.reports.tables import formats
 
 GIL_ON = "GIL on"
 MOST = 50  # characters of a case
@@ -23,9 +28,7 @@ Line = tuple[str, str, int, str]  # server, task, users, and its other settings 
 def table(rows: Sequence[Row]) -> str:
     """Render the rates of rows that were measured in several Pythons; empty for one Python."""
     names = {
-        _requested_python(r.first): provenance.python_name(r.first)
-        for r in rows
-        if r.first.server.interpreter
+        _requested_python(r.first): python_name(r.first) for r in rows if r.first.server.interpreter
     }
     cells: dict[Line, dict[str, str]] = {}
     for row in rows:
@@ -41,7 +44,7 @@ def table(rows: Sequence[Row]) -> str:
 def _column(record: Record, names: Mapping[str, str]) -> str:
     """Return the Python of a record; without a start, the one that its name had in another row."""
     if record.server.interpreter:
-        return provenance.python_name(record)  # 3.11 may be 3.11.9 on another machine
+        return python_name(record)  # 3.11 may be 3.11.9 on another machine
     requested = _requested_python(record)
     return names.get(requested, requested)
 
@@ -66,10 +69,10 @@ def _part(cells: Mapping[Line, Mapping[str, str]], columns: Sequence[str]) -> st
 def _line_of(record: Record) -> Line:
     """Return what the same case in other Pythons has, too."""
     case = record.case
-    settings = formats.settings_of(record).split(",")
+    settings = settings_of(record).split(",")
     parts = [part for part in settings if not part.startswith("python=")]
     parts += ["keep_alive=yes"] if case.keep_alive else []
-    parts += [formats.request_of(record)]
+    parts += [request_of(record)]
     return case.server, case.task, case.users, " ".join(part for part in parts if part)
 
 
@@ -126,14 +129,14 @@ def _requested_python(record: Record) -> str:
 def _cell(row: Row) -> str:
     if row.problem is not None:
         return "cannot load" if row.problem.kind == CANNOT_LOAD else "not available"
-    mark = f"{GIL_ON}, " if provenance.gil_enabled_by(row.first) else ""
-    return f"{mark}{formats.rate(row)}"
+    mark = f"{GIL_ON}, " if gil_enabled_by(row.first) else ""
+    return f"{mark}{rate_text(row)}"
 
 
 def _notes(rows: Sequence[Row]) -> Iterator[str]:
     """Yield reasons for cells without a rate, and in which Pythons the GIL was off or enabled."""
     free = {
-        provenance.python_name(row.first)
+        python_name(row.first)
         for row in rows
         if row.first.server.interpreter.get("gil_enabled") is False and row.problem is None
     }
@@ -141,7 +144,7 @@ def _notes(rows: Sequence[Row]) -> Iterator[str]:
         yield f"Python {name}: the GIL was off after the load, except where noted."
     notes: dict[tuple[str, str], list[str]] = {}
     for row in rows:
-        first, importer = row.first, provenance.gil_enabled_by(row.first)
+        first, importer = row.first, gil_enabled_by(row.first)
         note = (row.problem.text if row.problem else "") or (
             importer and f"{importer} turned the GIL on"
         )

@@ -4,10 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from offload import units
+from offload.documents.rows import (
+    Row,
+    case_label,
+    failures_text,
+    first_cell,
+    load_settings,
+    memory_text,
+    origin_of,
+    rate_text,
+    request_of,
+    share_text,
+    time_text,
+)
 from offload.documents.text import TableLine, first_column, paragraphs, render_table
 from offload.reports import notes
-from offload.reports.rows import Row
-from offload.reports.tables import formats
 
 LABEL = "Server,task"
 DEFINITIONS = {
@@ -28,7 +40,7 @@ def table(rows: Sequence[Row]) -> str:
     """Render the rows."""
     columns = _columns(rows)
     most = first_column(columns)
-    cells = [formats.first_cell(row.first, most) for row in rows]
+    cells = [first_cell(row.first, most) for row in rows]
     lines = [
         TableLine(
             (cells[n].first, *(column[n + 1] for column in columns)),
@@ -52,10 +64,10 @@ def _columns(rows: Sequence[Row]) -> list[list[str]]:
     """Return the columns after the first one, each with its head; omit columns without values."""
     columns = {
         "Users": [str(row.first.case.users) for row in rows],
-        "Rate": [formats.rate(row) if row.problem is None else "not available" for row in rows],
-        "Response": [formats.time(row.response_mean_s) for row in rows],
-        "Memory": [formats.memory(row.memory_pss_mib) for row in rows],
-        "GIL held": [formats.share(row.gil_hold) for row in rows],
+        "Rate": [rate_text(row) if row.problem is None else "not available" for row in rows],
+        "Response": [time_text(row.response_mean_s) for row in rows],
+        "Memory": [memory_text(row.memory_pss_mib) for row in rows],
+        "GIL held": [share_text(row.gil_hold) for row in rows],
     }
     always = ("Users", "Rate")
     for number, row in enumerate(rows):
@@ -67,8 +79,8 @@ def _columns(rows: Sequence[Row]) -> list[list[str]]:
 
 
 def _detail(row: Row, settings: str) -> str:
-    request, origin = formats.request_of(row.first), formats.origin_of(row.first)
-    texts = (settings, request, origin, formats.load_settings(row))
+    request, origin = request_of(row.first), origin_of(row.first)
+    texts = (settings, request, origin, load_settings(row))
     return "  ".join(text for text in texts if text)
 
 
@@ -107,7 +119,7 @@ def wide_table(rows: Sequence[Row]) -> str:
 def wide_notes(rows: Sequence[Row]) -> str:
     """List the warnings of each row; empty if there are none."""
     lines = [
-        f"* {formats.label(row.first)}, {row.first.case.users} users: {note}"
+        f"* {case_label(row.first)}, {row.first.case.users} users: {note}"
         for row in rows
         for note in ([str(row.problem)] if row.problem else notes.row_warnings(row))
     ]
@@ -115,8 +127,8 @@ def wide_notes(rows: Sequence[Row]) -> str:
 
 
 def _wide_row(row: Row) -> list[str]:
-    settings = formats.load_settings(row)
-    label = formats.label(row.first) + (f"  ({settings})" if settings else "")
+    settings = load_settings(row)
+    label = case_label(row.first) + (f"  ({settings})" if settings else "")
     case = [label, str(row.first.case.users)]
     if row.problem is not None:
         return [*case, "not available", *("-",) * (len(WIDE_HEAD) - 3)]
@@ -124,16 +136,16 @@ def _wide_row(row: Row) -> list[str]:
     ceiling = row.ceiling
     return [
         *case,
-        formats.rate(row),
-        "-" if published is None else formats.number(published),
-        formats.share(row.availability, 2),
-        formats.time(row.response_mean_s),
-        formats.memory(row.memory_pss_mib),
-        formats.kinds(row),
+        rate_text(row),
+        "-" if published is None else units.number(published),
+        share_text(row.availability, 2),
+        time_text(row.response_mean_s),
+        memory_text(row.memory_pss_mib),
+        failures_text(row),
         "-" if row.listen_overflows is None else str(row.listen_overflows),
         "-" if row.loop_lag_p99_ms is None else f"{row.loop_lag_p99_ms:.1f} ms",
-        formats.share(row.gil_hold),
+        share_text(row.gil_hold),
         "-"
         if ceiling is None
-        else f"{ceiling.kind} {formats.number(ceiling.rate)} {formats.share(row.reached)}",
+        else f"{ceiling.kind} {units.number(ceiling.rate)} {share_text(row.reached)}",
     ]

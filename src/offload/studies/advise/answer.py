@@ -16,7 +16,6 @@ from offload.documents.text import WIDTH, render
 from offload.errors import RunError
 from offload.flags import Flag
 from offload.registry import catalog
-from offload.reports.tables.formats import number
 from offload.studies.advise import deployment
 from offload.studies.advise.application import Application
 from offload.studies.advise.choice import (
@@ -35,7 +34,7 @@ from offload.studies.advise.overload import Overload, sentences
 from offload.studies.advise.prior import MOST_USERS, Prior
 from offload.studies.advise.result import case_of
 from offload.suites import Case
-from offload.units import counted, percent, seconds
+from offload.units import counted, number, percent, seconds
 
 MOST_ROWS = 5
 LARGE_CALL_MIB = 4.0

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from offload import units
 from offload.documents import Document, lines
+from offload.documents.rows import gil_enabled_by, python_name
 from offload.engine.record import Record
-from offload.reports import comparison, provenance
+from offload.reports import comparison
 from offload.studies.gil import advice, application_advice
 from offload.studies.gil.cost import GilCost
 from offload.studies.gil.direct_calls import SpeedUp
@@ -19,8 +20,8 @@ def document(result: GilCost) -> Document:
     """Return the conclusions, the figures, and on what they are based."""
     figures, window = result.gil, result.window
     where = f"{window.case.task}, {_count(window, 'worker')}, Python "
-    where += provenance.python_name(window)
-    if (importer := provenance.gil_enabled_by(window)) is not None:
+    where += python_name(window)
+    if (importer := gil_enabled_by(window)) is not None:
         where += f": {importer} turned the GIL on"
     unknown = [
         name for name, value in (("h", figures.hold), ("rho", figures.utilisation)) if value is None
