@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from offload.bench.planning.plan import Plan
+from offload.engine.plan import Plan
 
 
 def with_rule(plan: Plan, **values: Any) -> Plan:

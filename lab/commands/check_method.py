@@ -13,7 +13,7 @@ from offload.errors import DisturbedError, GateError, RunError, UsageError
 from offload.options import arguments
 
 if TYPE_CHECKING:
-    from offload.bench.planning.plan import Plan
+    from offload.engine.plan import Plan
     from offload.engine.record import Record
 
 

@@ -16,7 +16,7 @@ from offload.options import arguments
 
 if TYPE_CHECKING:
     from lab.pools.hops import Hop
-    from offload.bench.planning.plan import Plan
+    from offload.engine.plan import Plan
     from offload.engine.record import Record
 
 WORKERS = 2  # per pool in `check_executors`

@@ -30,9 +30,9 @@ from lab.method import method_verdicts
 from offload.bench.analysis.gate import GateTerms
 from offload.bench.experiments import gate as gates
 from offload.bench.experiments import run as running
-from offload.bench.planning import plan_file, round_times
-from offload.bench.planning.plan import Gate
+from offload.bench.planning import plan_file
 from offload.bench.records import journal
+from offload.engine.plan import Gate, measured_times
 from offload.errors import GateError, StorageError, UndecidedError
 from offload.registry import catalog, places
 from offload.suites import Case
@@ -99,7 +99,7 @@ def measure(kind: Kind, number: int) -> FinishedGate:
         for _ in running.run(planned, folder):
             pass
     records = journal.read(folder)
-    seconds = sum(round_times.measured(planned.blocks, records).values())
+    seconds = sum(measured_times(planned.blocks, records).values())
     return gate_results.of_result(kind, number, gates.evaluate(planned, records, folder), seconds)
 
 

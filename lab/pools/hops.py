@@ -8,12 +8,11 @@ from dataclasses import dataclass
 
 from lab.pools.ratio_of_means import ratio_of_means
 from offload.bench.analysis.comparison import rate_of
-from offload.bench.planning import plan
-from offload.bench.planning.blocks import Block
-from offload.bench.planning.plan import Plan, Sequential
 from offload.bench.stats import ratio, student_t
 from offload.bench.stats.ratio import Interval
 from offload.bench.trial import flags
+from offload.engine import plan
+from offload.engine.plan import Block, Plan, Sequential
 from offload.engine.record import Record, RoundKey, by_round
 from offload.registry import catalog
 from offload.suites import Case

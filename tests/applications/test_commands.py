@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from offload.bench.planning import plan, plan_file
-from offload.bench.planning.blocks import Block
+from offload.bench.planning import plan_file
 from offload.bench.records import journal
 from offload.bench.target import application_kind
 from offload.bench.trial import builder
+from offload.engine import plan
+from offload.engine.plan import Block
 from offload.engine.record import WINDOW
 from offload.errors import StartError, UsageError
 from offload.options import case_options

@@ -8,8 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from offload.bench.analysis.gate import GateTerms
-from offload.bench.planning.blocks import Block
-from offload.bench.planning.plan import GATE, Gate, Plan
+from offload.engine.plan import GATE, Block, Gate, Plan
 from offload.engine.record import WINDOW, Record
 from offload.suites import Case, Origin
 from tests.records import changed, new_record

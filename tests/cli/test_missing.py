@@ -14,9 +14,9 @@ import pytest
 
 from offload import loads
 from offload.bench.experiments.run import run
-from offload.bench.planning.plan import Plan, Sequential
 from offload.bench.trial import builder, flags
 from offload.cli import plan_run
+from offload.engine.plan import Plan, Sequential
 from offload.engine.record import LONG, Record
 from offload.errors import MachineError, RunError
 from offload.registry import requirements

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from offload.bench.planning.plan import Plan
 from offload.bench.records import journal
 from offload.cli.commands import benchmark, start
+from offload.engine.plan import Plan
 from offload.engine.record import Record
 from offload.registry import catalog
 from offload.reports import results_json

@@ -19,8 +19,8 @@ from offload.studies import Run, Study, studies
 
 if TYPE_CHECKING:
     from offload.bench.experiments.gate import GateResult
-    from offload.bench.planning.plan import Plan
     from offload.documents import Document
+    from offload.engine.plan import Plan
     from offload.engine.record import Record
 
 

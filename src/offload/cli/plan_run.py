@@ -16,8 +16,7 @@ from offload.registry import addresses, catalog
 from offload.suites._claim import MEMORY
 
 if TYPE_CHECKING:
-    from offload.bench.planning.blocks import Block
-    from offload.bench.planning.plan import Plan
+    from offload.engine.plan import Block, Plan
     from offload.engine.record import Record
     from offload.suites import Case, Claim
 
@@ -29,7 +28,7 @@ def suite_plan(suite: str, rows: str, driver: str, is_quick: bool, target: float
 
     By default the group is `all`, or with quick the rows that its claims use.
     """
-    from offload.bench.planning import plan
+    from offload.engine import plan
     from offload.suites import _module
 
     module = _module.load(suite)
@@ -64,14 +63,14 @@ def with_pythons(plan: Plan, pythons: Sequence[str]) -> Plan:
 
 
 def _blocks(cases: Sequence[Case], claims: Sequence[Claim], is_quick: bool) -> tuple[Block, ...]:
-    from offload.bench.planning import blocks
+    from offload.engine.plan import form_blocks
 
     def pairs_of(by_memory: bool) -> list[tuple[Case, Case]]:
         found = [claim for claim in claims if (claim.figure == MEMORY) == by_memory]
         both = [(claim.one, claim.other) for claim in found]
         return [(one.quick(), other.quick()) for one, other in both] if is_quick else both
 
-    return blocks.form(cases, pairs_of(by_memory=False), apart=pairs_of(by_memory=True))
+    return form_blocks(cases, pairs_of(by_memory=False), apart=pairs_of(by_memory=True))
 
 
 def start_run(plan: Plan, is_opened: bool = False) -> tuple[Path, list[Record]]:
@@ -79,7 +78,7 @@ def start_run(plan: Plan, is_opened: bool = False) -> tuple[Path, list[Record]]:
 
     With `is_opened` its live page is served and opened first.
     """
-    from offload.bench.planning.plan import GATE
+    from offload.engine.plan import GATE
 
     check(plan)  # before the slow imports, so that a missing tool is reported soon
     _check_placements(plan)

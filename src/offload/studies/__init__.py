@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from offload.errors import DisturbedError
 
 if TYPE_CHECKING:
-    from offload.bench.planning.plan import Plan
     from offload.documents import Document
+    from offload.engine.plan import Plan
     from offload.engine.record import Record
     from offload.flags import Flag
 

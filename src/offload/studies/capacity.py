@@ -15,8 +15,8 @@ from offload.units import number, percent, seconds
 
 if TYPE_CHECKING:
     from offload.bench.analysis.latency_capacity import Capacity, LatencyTarget, Step
-    from offload.bench.planning.plan import Plan
     from offload.documents import Chart, Document
+    from offload.engine.plan import Plan
 
 SHARES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999}
 
@@ -69,7 +69,7 @@ class CapacityStudy(Study[Options, Found]):
 
     def plan(self, options: Options) -> Plan:
         from offload.bench.analysis.latency_capacity import LatencyTarget
-        from offload.bench.planning import plan
+        from offload.engine import plan
 
         limits = {name: getattr(options, name) for name in SHARES}
         given = {name: limit for name, limit in limits.items() if limit is not None}
@@ -91,7 +91,7 @@ class CapacityStudy(Study[Options, Found]):
 
     def result(self, run: Run) -> Found:
         from offload.bench.analysis import latency_capacity
-        from offload.bench.planning.plan import LatencySearch
+        from offload.engine.plan import LatencySearch
         from offload.reports import notes
 
         assert isinstance(run.plan.rule, LatencySearch)

@@ -12,8 +12,8 @@ from offload.studies import Run, Study, check_disturbance
 
 if TYPE_CHECKING:
     from offload.bench.experiments.paired import ComparedCases
-    from offload.bench.planning.plan import Plan
     from offload.documents import Document
+    from offload.engine.plan import Plan
 
 
 @Parameter(name="*")

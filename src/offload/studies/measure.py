@@ -16,9 +16,9 @@ from offload.units import counted, number
 UNKNOWN = "-"
 
 if TYPE_CHECKING:
-    from offload.bench.planning.plan import Plan
     from offload.documents import Document
     from offload.documents.rows import Row
+    from offload.engine.plan import Plan
 
 
 @Parameter(name="*")
@@ -53,7 +53,8 @@ class Measure(Study[Options, "Row"]):
     options = Options
 
     def plan(self, options: Options) -> Plan:
-        from offload.bench.planning import blocks, plan
+        from offload.engine import plan
+        from offload.engine.plan import Block
 
         placed = options.placed.place(options.served.case(options.case), options.pin)
         one = replace(placed, users=options.users, keep_alive=options.keep_alive)
@@ -63,7 +64,7 @@ class Measure(Study[Options, "Row"]):
             plan.new_seed(),
             driver=None,
             rule=plan.Sequential(quick=options.quick, target=options.target),
-            blocks=(blocks.Block((0,)),),
+            blocks=(Block((0,)),),
         )
 
     def result(self, run: Run) -> Row:

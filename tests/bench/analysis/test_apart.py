@@ -10,9 +10,8 @@ import pytest
 
 from offload.bench.analysis import comparison, rate
 from offload.bench.experiments import run as running
-from offload.bench.planning.blocks import Block
-from offload.bench.planning.plan import Plan, Sequential
 from offload.documents.rows import rows
+from offload.engine.plan import Block, Plan, Sequential
 from offload.engine.record import WINDOW, Record
 from offload.reports import results_json
 from offload.suites import Case

@@ -10,7 +10,7 @@ import pytest
 
 from offload.bench.analysis import gate
 from offload.bench.experiments.gate import PASSED, RED, GateResult, evaluate
-from offload.bench.planning.plan import Plan
+from offload.engine.plan import Plan
 from offload.engine.record import Record
 from offload.errors import RunError
 from offload.flags import TOO_SLOW, Problem

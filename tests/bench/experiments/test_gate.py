@@ -10,9 +10,9 @@ import pytest
 from offload.bench.experiments.block import MANY_ROUNDS
 from offload.bench.experiments.gate import PASSED, RED, evaluate
 from offload.bench.planning import plan_file
-from offload.bench.planning.plan import Plan, Round
 from offload.bench.records import journal
 from offload.bench.stats.sequential import GATE_COUNTS
+from offload.engine.plan import Plan, Round
 from offload.engine.record import Record
 from offload.errors import StorageError
 from tests.bench.experiments.test_run import Measured

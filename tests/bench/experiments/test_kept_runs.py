@@ -12,10 +12,9 @@ from offload.bench.analysis.gate import DISTURBED, FAILS, NO_BASELINE, GateTerms
 from offload.bench.experiments import kept_runs
 from offload.bench.experiments.gate import PASSED, RED, GateResult
 from offload.bench.planning import plan_file
-from offload.bench.planning.blocks import Block
-from offload.bench.planning.plan import Plan, Sequential
 from offload.bench.records import baselines, journal
 from offload.bench.telemetry.host import environment
+from offload.engine.plan import Block, Plan, Sequential
 from offload.engine.record import WINDOW
 from offload.errors import RunError, UsageError
 from offload.suites import Case

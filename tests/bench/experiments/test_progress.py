@@ -9,9 +9,7 @@ import pytest
 
 from offload.bench.experiments.progress import display as module
 from offload.bench.experiments.progress.display import Progress
-from offload.bench.planning.blocks import Block
-from offload.bench.planning.plan import LONG_RUN_OVERHEAD_S, Plan, Sequential
-from offload.bench.planning.round_times import GUESS
+from offload.engine.plan import GUESS, LONG_RUN_OVERHEAD_S, Block, Plan, Sequential
 from offload.engine.record import LONG, WINDOW, Record
 from offload.suites import Case
 from tests.records import changed, new_record

@@ -17,10 +17,9 @@ from typing import Any
 import pytest
 
 from offload.bench.experiments import run as running
-from offload.bench.planning import plan_file, round_times
-from offload.bench.planning.blocks import Block
-from offload.bench.planning.plan import Fixed, Plan, Sequential
+from offload.bench.planning import plan_file
 from offload.bench.records import journal, machines
+from offload.engine.plan import GUESS, Block, Fixed, Plan, Sequential
 from offload.engine.record import LONG, WINDOW, Record, Trial
 from offload.errors import RunError, StorageError
 from offload.suites import Case
@@ -271,7 +270,7 @@ def test_a_case_that_died_twice_is_omitted_and_a_block_without_a_pair_ends(
 def test_no_round_starts_that_does_not_fit_into_the_time(
     measured: Measured, tmp_path: Path
 ) -> None:
-    guesses = [round_times.GUESS * len(block.cases) for block in BLOCKS]
+    guesses = [GUESS * len(block.cases) for block in BLOCKS]
     run(with_rule(PLAN, budget_s=22.0), tmp_path)
     assert 3 <= len(measured.rounds) <= 4
     assert measured.now - 1000.0 <= 22.0

@@ -9,10 +9,9 @@ from typing import Any, cast
 import pytest
 
 from offload.bench.experiments.block import ReadyServer, StartedServer
-from offload.bench.planning.blocks import Block
-from offload.bench.planning.plan import Plan, Round, Sequential
 from offload.bench.trial import flags, workload
 from offload.bench.trial.load_phase import LoadOutcome
+from offload.engine.plan import Block, Plan, Round, Sequential
 from offload.engine.record import WINDOW, Baseline, CaseFacts, Result
 from offload.errors import RunError, TooSlowError
 from offload.flags import LOAD, TOO_SLOW, Problem

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from offload.bench.planning import plan, plan_file, runs
-from offload.bench.planning.blocks import Block
+from offload.bench.planning import plan_file, runs
 from offload.bench.records import journal
+from offload.engine import plan
+from offload.engine.plan import Block
 from offload.errors import StorageError
 from offload.suites import Case
 from tests.records import changed, new_record

@@ -12,9 +12,17 @@ from typing import Any
 
 import pytest
 
-from offload.bench.planning import plan_file, round_times
-from offload.bench.planning.blocks import Block
-from offload.bench.planning.plan import LONG_RUN_OVERHEAD_S, LongRun, Plan, Round, Sequential
+from offload.bench.planning import plan_file
+from offload.engine.plan import (
+    GUESS,
+    LONG_RUN_OVERHEAD_S,
+    Block,
+    LongRun,
+    Plan,
+    Round,
+    Sequential,
+    expected_times,
+)
 from offload.engine.record import LONG, WINDOW, Record
 from offload.errors import StorageError
 from offload.suites import Case
@@ -251,7 +259,7 @@ def test_a_block_that_was_loaded_for_long_enough_ends_at_an_analysis() -> None:
 
 
 def test_only_rounds_that_fit_into_the_time_are_due() -> None:
-    left_s = round_times.GUESS  # of block 1, which has one case
+    left_s = GUESS  # of block 1, which has one case
     assert {each.block for each in PLAN.rule.due(PLAN, [], left_s)} == {1}
     assert PLAN.rule.due(PLAN, [], left_s - 0.1) == []
 
@@ -277,10 +285,10 @@ def test_the_time_left_for_rounds_is_without_what_was_used_and_the_long_runs() -
     phases = {"start": 1.0, "baseline": 0.5, "load": 2.0, "stop": 0.5}
     records = windows(plan, Round(0, 1), [], rate=14.0, phases=phases)
     assert plan.rule.left_for_rounds_s(plan, records) == pytest.approx(494 - long_s)
-    assert round_times.expected(plan.blocks, records) == [6.0, round_times.GUESS]
+    assert expected_times(plan.blocks, records) == [6.0, GUESS]
     together = plan.blocks[0]
     apart = replace(plan, blocks=(replace(together, apart=True),))
-    assert round_times.expected(apart.blocks, records) == [8.0]
+    assert expected_times(apart.blocks, records) == [8.0]
     retried = records + [changed(record, attempt=2) for record in records]
     assert plan.rule.left_for_rounds_s(plan, retried) == pytest.approx(488 - long_s)
 
@@ -290,7 +298,7 @@ def test_each_case_of_a_block_that_is_apart_starts_and_stops_in_its_own_time() -
     apart = with_rule(replace(PLAN, blocks=blocks), budget_s=100.0)
     phases = {"start": 1.0, "baseline": 0.5, "load": 2.0, "stop": 0.5}
     records = windows(apart, Round(0, 1), [], rate=14.0, phases=phases)
-    assert round_times.expected(apart.blocks, records) == [8.0]
+    assert expected_times(apart.blocks, records) == [8.0]
     assert apart.rule.left_for_rounds_s(apart, records) == pytest.approx(92)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from offload.bench.experiments.run import next_step
 from offload.bench.planning import plan_file, planned_records
-from offload.bench.planning.plan import LongRun, Round, Step
+from offload.engine.plan import LongRun, Round, Step
 from offload.engine.record import WINDOW, Record
 from tests import ROOT
 

@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offload.bench.analysis.gate import GateTerms
-from offload.bench.planning import plan as plans
 from offload.bench.planning import plan_file
-from offload.bench.planning.blocks import Block
 from offload.bench.records import journal
+from offload.engine import plan as plans
+from offload.engine.plan import Block
 from offload.suites import Case
 from tests.bench.experiments.test_run import Measured
 from tests.cli.commands.test_resume import PLAN, a_run

@@ -12,11 +12,10 @@ import pytest
 
 from offload.bench.experiments import run as running
 from offload.bench.planning import plan_file, runs
-from offload.bench.planning.blocks import Block
-from offload.bench.planning.plan import Plan, Sequential
 from offload.bench.records import journal
 from offload.cli import plan_run
 from offload.cli.program import Exit
+from offload.engine.plan import Block, Plan, Sequential
 from offload.engine.record import WINDOW, Record
 from offload.errors import DisturbedError, StorageError, UsageError
 from offload.suites import Case, Request

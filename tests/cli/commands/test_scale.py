@@ -9,12 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from offload.bench.planning import blocks
-from offload.bench.planning.blocks import Block
-from offload.bench.planning.plan import Plan
 from offload.bench.stats.models import scaling
 from offload.cli.commands import studies
 from offload.documents.text import render
+from offload.engine.plan import MOST, Block, Plan
 from offload.engine.record import WINDOW, Record
 from offload.errors import RunError
 from offload.reports.html import page
@@ -52,7 +50,7 @@ def test_not_all_servers_of_a_long_sweep_are_started_at_once(
     fab_here("scale:3/noop_sync,processes=2,workers=1+2")
     over_workers, over_users, *over_sizes = plans
     assert {place for block in over_workers.blocks for place in block.cases} == {*range(12)}
-    assert max(len(block.cases) for block in over_workers.blocks) == blocks.MOST
+    assert max(len(block.cases) for block in over_workers.blocks) == MOST
     assert over_users.blocks == (Block((0, 1, 2, 3)),)
     varied = [sweep.varied(plan.cases) for plan in plans]
     grid, over_processes, of_prefork, of_two = [sweep.varied(p.cases) for p in over_sizes]

@@ -14,9 +14,8 @@ import pytest
 
 from lab.method import method_check
 from offload.bench.planning import plan_file
-from offload.bench.planning.blocks import Block
-from offload.bench.planning.plan import Plan, Sequential
 from offload.bench.records import journal
+from offload.engine.plan import Block, Plan, Sequential
 from offload.engine.record import WINDOW, Record
 from offload.errors import DisturbedError, GateError, RunError, UsageError
 from offload.suites import Case

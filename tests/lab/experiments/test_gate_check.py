@@ -17,8 +17,8 @@ from lab.experiments import gate_results
 from offload.bench.experiments import gate as gates
 from offload.bench.experiments import run as running
 from offload.bench.planning import plan_file
-from offload.bench.planning.plan import Gate
 from offload.bench.records import journal
+from offload.engine.plan import Gate
 from offload.errors import StorageError
 from offload.registry import places
 from tests.bench.experiments.test_run import Measured

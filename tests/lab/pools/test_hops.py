@@ -8,7 +8,7 @@ import pytest
 
 from lab.pools import hops
 from lab.pools import hops_table as report
-from offload.bench.planning.blocks import Block
+from offload.engine.plan import Block
 from offload.engine.record import WINDOW, Record
 from tests.records import changed, record_of
 

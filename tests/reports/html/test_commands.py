@@ -8,10 +8,9 @@ import pytest
 
 from offload.bench.experiments import run as experiment
 from offload.bench.planning import plan_file
-from offload.bench.planning.blocks import Block
-from offload.bench.planning.plan import Plan, Sequential
 from offload.bench.records import journal
 from offload.cli import answers, live_page, plan_run
+from offload.engine.plan import Block, Plan, Sequential
 from offload.reports.html import page
 from offload.suites import Case
 from tests.bench import gates

@@ -18,9 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from offload.bench.planning import plan_file
-from offload.bench.planning.blocks import Block
-from offload.bench.planning.plan import Fixed, Plan
 from offload.bench.records import journal
+from offload.engine.plan import Block, Fixed, Plan
 from offload.engine.record import WINDOW, Record
 from offload.reports.live import launch, server
 from offload.reports.live.launch import LivePage

@@ -20,8 +20,8 @@ from tests.waiting import read_line
 pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.timeout(240)]
 RUN = """
 import sys
-from offload.bench.planning.blocks import Block
-from offload.bench.planning.plan import Fixed, Plan
+from offload.engine.plan import Block
+from offload.engine.plan import Fixed, Plan
 from offload.cli.plan_run import start_run
 from offload.suites import Case
 

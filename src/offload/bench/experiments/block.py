@@ -16,7 +16,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
-from offload.bench.planning import blocks
 from offload.bench.target import server
 from offload.bench.target.needed_upstream import needs_upstream
 from offload.bench.target.server import Server
@@ -25,6 +24,7 @@ from offload.bench.telemetry.cpu_speed import SpeedMeter
 from offload.bench.trial import builder, load_phase, workload
 from offload.bench.trial.load_phase import LoadOutcome, SingleRequest
 from offload.bench.trial.trial import Phases, Report, build_record, measure_baseline
+from offload.engine.plan import count_workers
 from offload.engine.record import Baseline, CaseFacts, Memory, Record, ServerFacts, Trial
 from offload.errors import UserError
 from offload.flags import TOO_SLOW, Flag, Problem
@@ -181,7 +181,7 @@ def _start(
 
     Return the started servers, and the records of those that failed, by place.
     """
-    ready_s = server.READY + READY_PER_WORKER * sum(map(blocks.workers, cases.values()))
+    ready_s = server.READY + READY_PER_WORKER * sum(map(count_workers, cases.values()))
     launched: dict[int, StartedServer] = {}
     failed: dict[int, list[Record]] = {}
     for place, case in cases.items():

@@ -16,12 +16,11 @@ from offload.bench.analysis.gate import (
     GateTerms,
     Sides,
 )
-from offload.bench.planning import plan
-from offload.bench.planning.blocks import Block
-from offload.bench.planning.plan import Gate, Plan
 from offload.bench.stats.estimate import Estimate
 from offload.bench.stats.non_inferiority import LOSS, UNDECIDED
 from offload.bench.target import origins
+from offload.engine import plan
+from offload.engine.plan import Block, Gate, Plan
 from offload.engine.record import Record
 from offload.errors import RunError, UsageError
 from offload.suites import Case, _case_syntax

@@ -8,9 +8,8 @@ from pathlib import Path
 
 from offload.bench.analysis import comparison, rate
 from offload.bench.analysis.comparison import Comparison
-from offload.bench.planning import plan
-from offload.bench.planning.blocks import Block
-from offload.bench.planning.plan import Plan, Sequential
+from offload.engine import plan
+from offload.engine.plan import Block, Plan, Sequential
 from offload.engine.record import Record, RunRecords
 from offload.errors import RunError
 from offload.suites import Case

@@ -11,13 +11,13 @@ from pathlib import Path
 from offload import files, prctl
 from offload.bench.experiments.block import MANY_ROUNDS, WindowDesign, measure_round
 from offload.bench.experiments.progress.display import Progress
-from offload.bench.planning import planned_records, round_times
-from offload.bench.planning.plan import LongRun, OpenLoop, Plan, Round, Step
+from offload.bench.planning import planned_records
 from offload.bench.records import journal, machines
 from offload.bench.target.needed_upstream import hold_for, needs_upstream
 from offload.bench.telemetry.host import environment
 from offload.bench.trial import builder, flags, open_loop, workload
 from offload.bench.trial.trial import long_run
+from offload.engine.plan import LongRun, OpenLoop, Plan, Round, Step, measured_times, round_time
 from offload.engine.record import LONG, WINDOW, Record, Trial, without_repeated_argv
 from offload.errors import RunError, UserError
 from offload.loads import Arrivals
@@ -100,7 +100,7 @@ class ActiveRun:
         places = plan.rule.places(plan, each, self.records)
         if each.attempt > 1:
             step = f"{step}, retry"
-            retry_s = round_times.of_round(plan.blocks, self.records, each.block, each.number)
+            retry_s = round_time(plan.blocks, self.records, each.block, each.number)
             self.progress.retry([*_last_round(self.records)[1].values()])
         self.progress.begin(step, plan.title(each.block), places, retry_s)
         cases = {place: plan.cases[place] for place in places}
@@ -144,7 +144,7 @@ class ActiveRun:
     def _with_other_time(self, found: list[Record]) -> list[Record]:
         """Add the phase `other` to the first record: the time since `since` outside all phases."""
         now = time.monotonic()
-        known_s = sum(round_times.measured(self.plan.blocks, found).values())
+        known_s = sum(measured_times(self.plan.blocks, found).values())
         trial, other_s = found[0].trial, round(max(0.0, now - self.since - known_s), 3)
         self.since = now
         first = replace(found[0], trial=replace(trial, phases={**trial.phases, "other": other_s}))

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from offload import command_line, files
-from offload.bench.planning.plan import (
+from offload.bench.records import journal, machines
+from offload.engine.plan import (
     CAPACITY,
     GATE,
     Fixed,
@@ -18,7 +19,6 @@ from offload.bench.planning.plan import (
     Sequential,
     StoppingRule,
 )
-from offload.bench.records import journal, machines
 from offload.engine.record import dataclass_from, renamed_settings
 from offload.errors import StorageError, UsageError
 from offload.registry import catalog

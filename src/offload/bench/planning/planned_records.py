@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from offload.bench.planning import plan_file
-from offload.bench.planning.plan import Plan
 from offload.bench.records import journal
+from offload.engine.plan import Plan
 from offload.engine.record import TEST, WINDOW, Record
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from offload.bench.planning import plan_file, planned_records
-from offload.bench.planning.plan import Plan
 from offload.bench.records import journal
+from offload.engine.plan import Plan
 from offload.engine.record import Record
 from offload.errors import StorageError
 

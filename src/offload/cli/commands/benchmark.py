@@ -24,7 +24,7 @@ from offload.options import arguments
 from offload.registry import catalog
 
 if TYPE_CHECKING:
-    from offload.bench.planning.plan import Plan
+    from offload.engine.plan import Plan
 
 
 @command("Measure")
@@ -123,7 +123,7 @@ def resume(
     """
     from offload.bench.experiments import gate as gates
     from offload.bench.planning import plan_file, runs
-    from offload.bench.planning.plan import Gate
+    from offload.engine.plan import Gate
     from offload.reports.gate import formats
 
     arguments.one_of("format", format, *formats.FORMATS)

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from offload.bench.analysis.comparison import Comparison
 from offload.bench.analysis.gate import FAILS
 from offload.bench.experiments import gate
-from offload.bench.planning.plan import Gate, Plan
 from offload.bench.stats import paired_test, replication
 from offload.bench.stats.non_inferiority import LOSS, NO_LOSS
 from offload.documents import Document
 from offload.documents.rows import case_name, conditions, rate_text
+from offload.engine.plan import Gate, Plan
 from offload.errors import UserError
 from offload.registry import catalog
 from offload.reports.claims import verdicts

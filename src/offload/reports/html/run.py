@@ -11,9 +11,9 @@ from pathlib import Path
 from offload.bench.claims import suite_verdicts
 from offload.bench.claims.evaluate import ClaimVerdict
 from offload.bench.planning import plan_file, planned_records
-from offload.bench.planning.plan import Plan
 from offload.documents import Document
 from offload.documents.rows import Row, comparable_groups, python_after_load, rows
+from offload.engine.plan import Plan
 from offload.engine.record import Record
 from offload.errors import StorageError
 from offload.registry import catalog

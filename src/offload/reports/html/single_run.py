@@ -10,8 +10,8 @@ from offload.bench.analysis import disturbance
 from offload.bench.analysis.comparison import Comparison
 from offload.bench.experiments import gate
 from offload.bench.experiments.gate import GatedCase
-from offload.bench.planning.plan import Gate, Plan
 from offload.documents.rows import Row, case_name, memory_text, time_or_more
+from offload.engine.plan import Gate, Plan
 from offload.errors import UserError
 from offload.reports import comparison, notes
 from offload.reports.claims import verdicts

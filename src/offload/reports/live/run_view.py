@@ -19,8 +19,8 @@ from offload.bench.experiments.progress import display, progress_file
 from offload.bench.experiments.progress.display import CaseRows
 from offload.bench.experiments.progress.progress_file import RunProgress
 from offload.bench.planning import plan_file, planned_records
-from offload.bench.planning.plan import Plan
 from offload.bench.records import journal
+from offload.engine.plan import Plan
 from offload.engine.record import Record, from_line
 from offload.errors import StorageError
 from offload.reports.html import page

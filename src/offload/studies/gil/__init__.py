@@ -16,8 +16,8 @@ from offload.registry.application import is_application
 from offload.studies import Run, Study, check_disturbance
 
 if TYPE_CHECKING:
-    from offload.bench.planning.plan import Plan
     from offload.documents import Document
+    from offload.engine.plan import Plan
     from offload.studies.gil.cost import GilCost
 
 

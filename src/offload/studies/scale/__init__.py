@@ -15,8 +15,8 @@ from offload.registry import catalog, setting_limits
 from offload.studies import Run, Study, check_disturbance
 
 if TYPE_CHECKING:
-    from offload.bench.planning.plan import Plan
     from offload.documents import Document
+    from offload.engine.plan import Plan
     from offload.studies.scale.sweep import Grid, Sweep
     from offload.suites import Case
 
@@ -51,7 +51,8 @@ class Scale(Study[Options, "Sweep | Grid"]):
     options = Options
 
     def plan(self, options: Options) -> Plan:
-        from offload.bench.planning import blocks, plan
+        from offload.engine import plan
+        from offload.engine.plan import form_blocks
         from offload.studies.scale import sweep
 
         workers, processes, users = options.workers, options.processes, options.users
@@ -67,7 +68,7 @@ class Scale(Study[Options, "Sweep | Grid"]):
             cases = sweep.cases(one, sweep.USERS, _numbers(sweep.USERS, users, 20_000))
         if len(cases) == 1:
             raise UsageError(f"{cases[0].name} alone varies nothing", "use a range, such as 1..16")
-        seed, own = plan.new_seed(), blocks.form(cases)
+        seed, own = plan.new_seed(), form_blocks(cases)
         return plan.Plan("scale", cases, seed, None, plan.Sequential(quick=True), blocks=own)
 
     def notices(self, plan: Plan) -> Iterator[str]:

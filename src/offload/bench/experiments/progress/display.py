@@ -22,7 +22,7 @@ from rich.text import Text
 from offload.bench.analysis import capacity, disturbance, rate
 from offload.bench.analysis.comparison import rate_of
 from offload.bench.experiments.progress import progress_file
-from offload.bench.planning.plan import Plan
+from offload.engine.plan import Plan
 from offload.engine.record import LONG, Record, RunRecords, by_round
 from offload.suites import Case
 from offload.units import number, percent

@@ -8,6 +8,9 @@ uninterrupted one. First every block has one round, in random order; then every 
 round, in another order, and so on. So changes of the machine affect all blocks alike, and when the
 time budget ends all blocks have the same number of rounds. When all blocks are finished, every case
 has its long run. `Fixed`, `Sequential` and `Gate` differ in when a block is finished.
+
+Below the rules stand what they ask: which cases form a block (`Block`, `form_blocks`), what the
+records of a block show so far (`BlockState`), and how long its rounds take.
 """
 
 from __future__ import annotations
@@ -16,17 +19,19 @@ import math
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import ClassVar
 
-from offload.bench.analysis import gate, latency_capacity
-from offload.bench.analysis.gate import GateTerms
+from offload.bench.analysis import comparison, gate, latency_capacity, rate
+from offload.bench.analysis.comparison import Comparison
+from offload.bench.analysis.gate import GateTerms, Sides
 from offload.bench.analysis.latency_capacity import LatencyTarget
-from offload.bench.planning import round_times
-from offload.bench.planning.block_state import BlockState, is_final
-from offload.bench.planning.blocks import Block
 from offload.bench.stats import sequential
-from offload.engine.record import LONG, WINDOW, Record
+from offload.bench.stats.estimate import SLOW
+from offload.bench.stats.paired_test import DISTURBED, UNRESOLVED
+from offload.engine.record import LONG, WINDOW, Record, RunRecords
+from offload.registry import catalog
 from offload.suites import Case
 
 GATE = "gate"  # `suite` of the runs of a gate
@@ -63,7 +68,7 @@ class OpenLoop:
 
 Step = Round | LongRun | OpenLoop
 Records = Sequence[Record]
-States = Mapping[int, BlockState]  # by the indexes of the blocks
+States = Mapping[int, "BlockState"]  # by the indexes of the blocks
 
 
 @dataclass(frozen=True)
@@ -177,7 +182,7 @@ class StoppingRule(ABC):
         Their figures determine whether there are more. With `left_s` only those of blocks whose
         round is expected to end within this time.
         """
-        times, states = round_times.expected(plan.blocks, records), plan.states(records)
+        times, states = expected_times(plan.blocks, records), plan.states(records)
         fitting = (n for n, time in enumerate(times) if left_s is None or time <= left_s)
         unfinished = {n: states[n] for n in fitting if not self.is_finished(plan, states, n)}
         return self._due(plan, unfinished, times)
@@ -197,23 +202,23 @@ class StoppingRule(ABC):
         left_s = self.left_for_rounds_s(plan, records)
         if left_s is None:
             return True
-        times = round_times.expected(plan.blocks, records)
+        times = expected_times(plan.blocks, records)
         others_s = sum(times[other.block] for other in self.due(plan, records))
-        retry_s = round_times.of_round(plan.blocks, records, each.block, each.number)
+        retry_s = round_time(plan.blocks, records, each.block, each.number)
         return retry_s + others_s <= left_s
 
     def left_for_rounds_s(self, plan: Plan, records: Records) -> float | None:
         """Return the time in s for rounds, without that of due long runs; None if unlimited."""
         if self.budget_s is None:
             return None
-        rounds_s = sum(round_times.measured(plan.blocks, records).values())
+        rounds_s = sum(measured_times(plan.blocks, records).values())
         others = (record.trial for record in records if record.trial.kind != WINDOW)
         others_s = sum(sum(trial.phases.values()) for trial in others)
         return self.budget_s - (rounds_s + others_s) - plan.long_runs_s(records)
 
     def left_s(self, plan: Plan, records: Records, retry_s: float = 0.0) -> float:
         """Return the remaining time in s: at least a retry, all due rounds, and all long runs."""
-        times = round_times.expected(plan.blocks, records)
+        times = expected_times(plan.blocks, records)
         rounds_s = retry_s + sum(times[each.block] for each in self.due(plan, records))
         if (left_s := self.left_for_rounds_s(plan, records)) is not None:
             rounds_s = min(rounds_s, max(0.0, left_s))
@@ -221,7 +226,7 @@ class StoppingRule(ABC):
 
     def expected_s(self, plan: Plan) -> tuple[float, float]:
         """Return the shortest and the longest expected time of a new run in s."""
-        round_s, long_s = sum(round_times.expected(plan.blocks, [])), plan.long_runs_s([])
+        round_s, long_s = sum(expected_times(plan.blocks, [])), plan.long_runs_s([])
         most_s = math.inf if self.budget_s is None else self.budget_s
         first, last = self.counts[0], self.counts[-1]
         return min(most_s, first * round_s + long_s), min(most_s, last * round_s + long_s)
@@ -416,3 +421,308 @@ def _until_next(counts: Sequence[int], states: States, seed: int) -> list[Round]
         if due:
             return sorted(due, key=key)
     return []
+
+
+MOST = 8  # in a block: more servers at once fill the memory of a small machine
+MOST_WORKERS = 64  # of all servers in a block; a block of only two cases may have more
+WORKERS = 4  # the default number of workers of a server
+Pair = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Block:
+    """The `cases` of a block and the `pairs` that are compared, as indexes of the plan's cases.
+
+    The ratio of a pair is its second case over its first. A block without pairs measures rates.
+    With `apart` its servers run one after the other, to measure their memory: servers that run at
+    the same time share pages, so the memory of each is unknown.
+    """
+
+    cases: tuple[int, ...]
+    pairs: tuple[Pair, ...] = ()
+    apart: bool = False
+
+
+def form_blocks(
+    cases: Sequence[Case],
+    pairs: Iterable[tuple[Case, Case]] = (),
+    apart: Iterable[tuple[Case, Case]] = (),
+) -> tuple[Block, ...]:
+    """Divide cases into blocks, in the order of their first cases.
+
+    Cases with the same task and request form a group, and so do both cases of each of `pairs`.
+    Pairs with a case that is not in `cases` are ignored. A group of more than MOST cases or
+    MOST_WORKERS workers is divided into blocks that all contain its first case; if that separates a
+    pair, the pair has an additional block.
+    Each pair of `apart`, whose memory is compared, also has an additional block.
+    """
+    places = {_identity(case): place for place, case in enumerate(cases)}
+    given = _places_of_pairs(places, pairs)
+    wanted = list(dict.fromkeys([*given, *_executor_pairs(cases), *_python_pairs(cases)]))
+    groups = _groups(cases, wanted)
+    sizes = [count_workers(case) for case in cases]
+    blocks = [block for group in groups for block in _blocks(group, wanted, sizes)]
+    by_memory = dict.fromkeys(_places_of_pairs(places, apart))
+    return (*blocks, *(Block(pair, (pair,), apart=True) for pair in by_memory))
+
+
+def count_workers(case: Case) -> int:
+    """Return the number of workers of a case's server, in all its processes."""
+    size = catalog.find_server(case.server).size
+    processes = case.settings.get("processes", 1) if size == "workers" else 1
+    return int(str(processes)) * int(str(case.settings.get(size or "", WORKERS)))
+
+
+def _places_of_pairs(
+    places: Mapping[tuple[object, ...], int], pairs: Iterable[tuple[Case, Case]]
+) -> list[Pair]:
+    """Return the places of both cases of each pair; omit pairs with an unknown case."""
+    found = [(places.get(_identity(one)), places.get(_identity(other))) for one, other in pairs]
+    return [(a, b) for a, b in found if a is not None and b is not None and a != b]
+
+
+def _executor_pairs(cases: Sequence[Case]) -> list[Pair]:
+    """Return the pairs of threads and processes with the same task, load and settings."""
+    threads = {_load(case): n for n, case in enumerate(cases) if case.server == "threads"}
+    return [
+        (threads[_load(case)], n)
+        for n, case in enumerate(cases)
+        if case.server == "processes" and _load(case) in threads
+    ]
+
+
+def _python_pairs(cases: Sequence[Case]) -> list[Pair]:
+    """Return the pairs of the same case in its first Python and in each other one."""
+    first: dict[tuple[object, ...], int] = {}
+    pairs = [
+        (first.setdefault(_identity(replace(case, python=None)), n), n)
+        for n, case in enumerate(cases)
+    ]
+    return [(one, other) for one, other in pairs if cases[one].python != cases[other].python]
+
+
+def _groups(cases: Sequence[Case], pairs: Sequence[Pair]) -> list[list[int]]:
+    """Return the groups of cases, as places: cases connected by a pair or by the same work."""
+    first: dict[tuple[object, ...], int] = {}
+    same_work = [(first.setdefault(_work(case), n), n) for n, case in enumerate(cases)]
+    group_of = [*range(len(cases))]
+    for one, other in (*same_work, *pairs):
+        low, high = sorted((group_of[one], group_of[other]))
+        if low != high:
+            group_of = [low if group == high else group for group in group_of]
+    groups: dict[int, list[int]] = {}
+    for place, group in enumerate(group_of):
+        groups.setdefault(group, []).append(place)
+    return [*groups.values()]
+
+
+def _blocks(group: Sequence[int], wanted: Sequence[Pair], sizes: Sequence[int]) -> list[Block]:
+    """Return the blocks of a group; `sizes` are the numbers of workers of all cases."""
+    own = [pair for pair in wanted if pair[0] in group]
+    parts = [list(group)] if _fits(group, sizes) else _divide(group, own, sizes)
+    together = [pair for pair in own if any({*pair} <= {*part} for part in parts)]
+    blocks = [
+        Block(tuple(part), tuple(pair for pair in together if {*pair} <= {*part})) for part in parts
+    ]
+    return blocks + [Block(pair, (pair,)) for pair in own if pair not in together]
+
+
+def _fits(part: Sequence[int], sizes: Sequence[int]) -> bool:
+    """Whether the servers of these cases may run at the same time."""
+    all_workers = sum(sizes[place] for place in part)
+    return len(part) <= MOST and (all_workers <= MOST_WORKERS or len(part) <= 2)
+
+
+def _divide(group: Sequence[int], pairs: Sequence[Pair], sizes: Sequence[int]) -> list[list[int]]:
+    """Divide a group into parts that all have its first case; pairs stay together if they fit."""
+    first = group[0]
+    parts = [[first]]
+    for place in group[1:]:
+        if any(place in part for part in parts):
+            continue
+        partners = [other for pair in pairs if place in pair for other in pair]
+        new = [n for n in dict.fromkeys([place, *partners]) if not any(n in p for p in parts)]
+        if not _fits([*parts[-1], *new], sizes):
+            parts.append([first])
+        for each in new:
+            if not _fits([*parts[-1], each], sizes):
+                parts.append([first])
+            parts[-1].append(each)
+    return parts
+
+
+def _work(case: Case) -> tuple[object, ...]:
+    return (case.task, case.path, str(case.request))
+
+
+def _load(case: Case) -> tuple[object, ...]:
+    settings = tuple(sorted((key, str(value)) for key, value in case.settings.items()))
+    return (_work(case), case.users, case.keep_alive, case.python, settings)
+
+
+def _identity(case: Case) -> tuple[object, ...]:
+    return (*case.key, case.clients)
+
+
+MAX_LOAD_S = 60.0  # s of load of one case, after which its block ends even if unresolved
+MAX_LOAD_SLOW_S = 180.0  # the same for cases below SLOW requests/s
+WIDE = 0.10  # half-width of a ratio's interval, above which left-over time is used to narrow it
+STEADY = 0.02  # if the two windows of a case in a round differ by less, one window is enough
+
+
+@dataclass(frozen=True)
+class BlockState:
+    """A block and its records so far."""
+
+    block: Block
+    records: Sequence[Record]
+
+    @cached_property
+    def rounds(self) -> frozenset[int | None]:
+        """The numbers of the rounds that were measured."""
+        return frozenset(record.trial.round for record in self.records)
+
+    @cached_property
+    def windows(self) -> Mapping[int, list[Record]]:
+        """The windows of each case by its place, without those of hopeless cases."""
+        own = RunRecords(self.records)
+        windows = {place: own.at(place).windows() for place in self.block.cases}
+        return {place: found for place, found in windows.items() if not rate.is_hopeless(found)}
+
+    @cached_property
+    def sides(self) -> Sides:
+        """The windows of a case of a gate: those of its baseline, and those now."""
+        own = RunRecords(self.records)
+        return Sides(*(own.at(place).windows() for place in self.block.cases))
+
+    @property
+    def is_hopeless(self) -> bool:
+        """Whether no case, or no pair of a block with pairs, can be measured further."""
+        pairs, known = self.block.pairs, self.windows.keys()
+        return not known or (bool(pairs) and not any(known >= {*pair} for pair in pairs))
+
+    def until_last_analysis(self, counts: Sequence[int]) -> BlockState:
+        """Return the state after the last of `counts` rounds that were measured.
+
+        An interrupted run may have more rounds, but they do not change the decision after it.
+        """
+        last = max((count for count in counts if count <= len(self.rounds)), default=0)
+        own = [record for record in self.records if (record.trial.round or 0) <= last]
+        return BlockState(self.block, own)
+
+    def comparisons(self, level: float | None = None) -> list[Comparison]:
+        """Return the comparisons of the pairs in which both cases are measured further."""
+        known = self.windows
+        pairs = [pair for pair in self.block.pairs if known.keys() >= {*pair}]
+        return [comparison.compare(known[one], known[other], level=level) for one, other in pairs]
+
+    @property
+    def are_rates_resolved(self) -> bool:
+        """Whether the intervals of all rates are within their target."""
+        return all(rate.of_windows(windows).resolved for windows in self.windows.values())
+
+    @property
+    def has_maximum_load(self) -> bool:
+        """Whether one of the cases was loaded for so long that its block ends."""
+        return any(map(_has_maximum_load, self.windows.values()))
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether the interval of a ratio is wide, and more rounds would narrow it."""
+        return any(
+            WIDE < _half_width_of(each) < math.inf
+            for each in self.comparisons()
+            if not each.is_client_bound and not each.disturbed
+        )
+
+    @property
+    def half_width(self) -> float:
+        """The widest half-width of the ratios, or else of the rates, as a share."""
+        if found := self.comparisons():
+            return max(map(_half_width_of, found))
+        rates = [rate.of_windows(windows).half_width for windows in self.windows.values()]
+        return max((math.inf if each is None else each for each in rates), default=math.inf)
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether both windows of each case in a round have the same rate, as for tasks that sleep.
+
+        Then one window per case and round is enough. False before the first round.
+        """
+        rates: dict[tuple[int | None, int | None], list[float | None]] = {}
+        for record in (record for found in self.windows.values() for record in found):
+            key = (record.trial.round, record.trial.place)
+            rates.setdefault(key, []).append(record.result.rate)
+        repeated = [found for found in rates.values() if len(found) > 1]
+        return bool(repeated) and all(map(_agree, repeated))
+
+
+def is_final(found: Comparison, is_first: bool) -> bool:
+    """Whether a verdict needs no more rounds.
+
+    A disturbance may be temporary, so a disturbed verdict is not final at the first analysis. If
+    the load tool limits the rates, more rounds do not help.
+    """
+    if found.verdict.outcome == DISTURBED:
+        return not is_first
+    return found.is_client_bound or found.verdict.outcome != UNRESOLVED
+
+
+def _has_maximum_load(windows: Sequence[Record]) -> bool:
+    loaded_s = sum(record.trial.phases.get("load", 0.0) for record in windows)
+    found = rate.of_windows(windows).value
+    return loaded_s >= (MAX_LOAD_SLOW_S if found is not None and found < SLOW else MAX_LOAD_S)
+
+
+def _half_width_of(found: Comparison) -> float:
+    """Return the half-width of a ratio as a share; infinite if it is unknown."""
+    low, high = found.verdict.low, found.verdict.high
+    return math.sqrt(high / low) - 1 if low and high else math.inf
+
+
+def _agree(rates: Sequence[float | None]) -> bool:
+    known = [rate for rate in rates if rate]
+    return len(known) == len(rates) and max(known) <= (1 + STEADY) * min(known)
+
+
+GUESS = 4.0  # s per case of a round, until one round of its block was measured
+
+
+def expected_times(blocks: Sequence[Block], records: Sequence[Record]) -> list[float]:
+    """Return the expected time in s of a round of each block: that of its last one, or a guess."""
+    times = [GUESS * len(block.cases) for block in blocks]
+    for (block, _, _), seconds in measured_times(blocks, records).items():
+        if block is not None and 0 <= block < len(times):
+            times[block] = seconds
+    return times
+
+
+def round_time(
+    blocks: Sequence[Block], records: Sequence[Record], block: int, number: int
+) -> float:
+    """Return the duration in s of the first attempt of a round; 0.0 if it was not measured."""
+    return measured_times(blocks, records).get((block, number, 1), 0.0)
+
+
+def measured_times(
+    blocks: Sequence[Block], records: Sequence[Record]
+) -> Mapping[tuple[int | None, int | None, int], float]:
+    """Return the duration in s of each attempt of a round, by (block, round, attempt).
+
+    The phases of a round other than `load` are counted once, because its windows share them. In a
+    block that runs `apart` they are counted once for each case.
+    """
+    times: dict[tuple[int | None, int | None, int], float] = {}
+    places: set[tuple[int | None, int | None, int, int | None]] = set()
+    for record in records:
+        trial = record.trial
+        if trial.kind != WINDOW:
+            continue
+        attempt = (trial.block, trial.round, trial.attempt)
+        is_first = attempt not in times
+        if trial.block is not None and 0 <= trial.block < len(blocks) and blocks[trial.block].apart:
+            is_first = (*attempt, trial.place) not in places
+            places.add((*attempt, trial.place))
+        phases = trial.phases.values() if is_first else [trial.phases.get("load", 0.0)]
+        times[attempt] = times.get(attempt, 0.0) + sum(phases)
+    return times
