@@ -38,7 +38,7 @@ def _own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
     base = tmp_path_factory.getbasetemp()  # mktemp lists this whole folder each time
     folder = Path(tempfile.mkdtemp(prefix="results-", dir=base))
     monkeypatch.setenv("RESULTS", str(folder))
-    monkeypatch.setattr("offload.bench.records.journal.RESULTS", folder)
+    monkeypatch.setattr("offload.engine.journal.RESULTS", folder)
 
 
 @pytest.fixture(scope="session", autouse=True)

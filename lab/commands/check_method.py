@@ -31,14 +31,14 @@ def check_method(blocks: str = "60", rounds: str = "", run: str = "") -> None:
     To continue an interrupted check, use run= or offload resume, then run=.
     """
     from lab.method import method_check
-    from offload.bench.planning import plan_file, planned_records, runs
+    from offload.engine import journal
 
     count = arguments.whole_number("blocks", blocks, 0, 10_000)
     wanted = rounds or ("0" if run else "300")
     alone = 0 if wanted == "0" else arguments.whole_number("rounds", wanted, 10, 10_000)
     if run:
-        folder = runs.find(run)
-        planned = plan_file.load(folder)
+        folder = journal.find_run(run)
+        planned = journal.load_plan(folder)
         if planned.suite != method_check.SUITE:
             fix = f"use offload resume {folder.name}"
             raise UsageError(f"{folder.name} is a run of {planned.suite}, not of check_method", fix)
@@ -51,7 +51,7 @@ def check_method(blocks: str = "60", rounds: str = "", run: str = "") -> None:
     except KeyboardInterrupt:
         hint = f"continue with python -m lab check_method run={folder.name} rounds={alone}"
         raise Exit(f"interrupted: {hint}", code=130) from None
-    _print_checks(planned, folder, planned_records.read(folder))
+    _print_checks(planned, folder, journal.read_planned(folder))
 
 
 def _print_checks(plan: Plan, folder: Path, records: Sequence[Record]) -> None:

@@ -30,8 +30,7 @@ from lab.method import method_verdicts
 from offload.bench.analysis.gate import GateTerms
 from offload.bench.experiments import gate as gates
 from offload.bench.experiments import run as running
-from offload.bench.planning import plan_file
-from offload.bench.records import journal
+from offload.engine import journal
 from offload.engine.plan import Gate, measured_times
 from offload.errors import GateError, StorageError, UndecidedError
 from offload.registry import catalog, places
@@ -89,10 +88,10 @@ def measure(kind: Kind, number: int) -> FinishedGate:
     folder = journal.RESULTS / f"gate_check-{kind.name}-{number:03}"
     with change_to_gate_folder(kind) as other:
         terms = GateTerms(LIMIT, against=str(other))
-        if not (folder / plan_file.FILE).exists():
+        if not (folder / journal.RUN_FILE).exists():
             folder.mkdir(parents=True, exist_ok=True)
-            plan_file.save(gates.gate_plan([case_of(kind, number)], terms, BUDGET), folder)
-        planned = plan_file.load(folder)
+            journal.save_plan(gates.gate_plan([case_of(kind, number)], terms, BUDGET), folder)
+        planned = journal.load_plan(folder)
         if not isinstance(planned.rule, Gate) or planned.rule.gate.against != terms.against:
             what = f"{folder} was started by another version of this project"
             raise StorageError(what, "remove it")

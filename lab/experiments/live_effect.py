@@ -31,9 +31,9 @@ import psutil
 
 from offload import loads, prctl
 from offload.bench.experiments.progress import progress_file
-from offload.bench.records import journal
 from offload.bench.stats import paired_test
 from offload.bench.target import server
+from offload.engine import journal
 from offload.engine.record import WINDOW, Record
 from offload.errors import GateError, UndecidedError
 from offload.loads import Load, Window

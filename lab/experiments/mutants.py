@@ -53,7 +53,7 @@ AREAS = {  # files to mutate, and their tests, fastest first
         "tests/bench/records/test_journal*.py",
         "tests/bench/records/test_record*.py",
     ),
-    "src/offload/bench/records/journal.py": (
+    "src/offload/engine/journal.py": (
         "tests/bench/records/test_journal*.py",
         "tests/bench/records/test_record*.py",
     ),

@@ -21,9 +21,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from offload.bench.records import journal
 from offload.cli.plan_run import start_run, suite_plan
 from offload.documents.rows import rows
+from offload.engine import journal
 from offload.engine.plan import Fixed
 from offload.errors import StorageError
 from offload.reports.gil.effects import Effect, effects

@@ -16,11 +16,10 @@ from offload import prctl
 from offload.bench.analysis import comparison, rate
 from offload.bench.experiments.block import measure_round
 from offload.bench.experiments.progress.display import duration
-from offload.bench.records import journal
 from offload.bench.stats import sequential, student_t
 from offload.bench.stats.paired_test import DISTURBED, FASTER, SLOWER
 from offload.bench.trial import builder
-from offload.engine import plan
+from offload.engine import journal, plan
 from offload.engine.plan import Block, Plan, Sequential
 from offload.engine.record import WINDOW, Record, RunRecords
 from offload.errors import RunError

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from offload.bench.records import journal
 from offload.documents.rows import measured_when, rows
+from offload.engine import journal
 from offload.reports.gil import effects
 from offload.reports.gil.effects import Effect
 from scripts.script import ROOT

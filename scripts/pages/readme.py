@@ -17,13 +17,12 @@ from lab.method import method_verdicts
 from lab.soak import soak_file, soak_table
 from offload.bench.claims import suite_verdicts
 from offload.bench.claims.evaluate import ClaimVerdict
-from offload.bench.planning import plan_file
-from offload.bench.records import journal
 from offload.bench.stats import paired_test
 from offload.bench.telemetry import host
 from offload.cli import suite_claims
 from offload.documents.rows import conditions, measured_where, memory_text, rows
 from offload.documents.text import LITERAL_INDENT, WIDTH, listing, literal
+from offload.engine import journal
 from offload.errors import GateError
 from offload.registry import catalog
 from offload.reports.gil import effects, effects_svg
@@ -97,7 +96,7 @@ def _answer(found: Sequence[Effect]) -> str:
 def _advice() -> str:
     """Return the answer of offload advise for the example function, from its run."""
     folder = RESULTS / "example-advise"
-    found = study.load(folder, plan_file.load(folder), journal.read(folder))
+    found = study.load(folder, journal.load_plan(folder), journal.read(folder))
     _require(found.disturbed is None, folder.name)
     width = WIDTH - LITERAL_INDENT
     return literal(answer.text(found, width=width))

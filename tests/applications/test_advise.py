@@ -14,8 +14,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from offload.bench.records import journal
 from offload.bench.trial import builder, open_loop
+from offload.engine import journal
 from offload.loads import Arrivals
 from offload.registry import catalog
 from offload.suites import Case

@@ -8,11 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from offload.bench.planning import plan_file
-from offload.bench.records import journal
 from offload.bench.target import application_kind
 from offload.bench.trial import builder
-from offload.engine import plan
+from offload.engine import journal, plan
 from offload.engine.plan import Block
 from offload.engine.record import WINDOW
 from offload.errors import StartError, UsageError
@@ -89,12 +87,12 @@ def test_the_values_of_headers_are_in_no_file_and_such_a_run_is_not_resumed() ->
     case = Case("hypercorn", "app=shop:app", request=request)
     own = plan.Plan("measure", (case,), 1, None, plan.Sequential(), blocks=(Block((0,)),))
     folder = journal.new_run("measure")
-    plan_file.save(own, folder)
-    text = (folder / plan_file.FILE).read_text()
+    journal.save_plan(own, folder)
+    text = (folder / journal.RUN_FILE).read_text()
     assert "hidden" not in text and "Accept: text/html" in text
     facts = builder.case_facts(case, None)
     assert facts.request is not None and "hidden" not in str(facts.request)
-    saved = plan_file.load(folder).cases[0]
+    saved = journal.load_plan(folder).cases[0]
     assert saved.key == case.key == facts.key
     said = fab_here(f"resume:{folder.name}")
     assert (

@@ -9,7 +9,7 @@ import pytest
 
 from offload.bench.analysis import application_causes
 from offload.bench.analysis.application_causes import Cause, Kind, Signs, signs
-from offload.bench.records import journal
+from offload.engine import journal
 from offload.engine.record import Application, Record, Route, ThreadLimit, from_line, to_line
 from offload.registry import catalog
 from offload.reports import application as report

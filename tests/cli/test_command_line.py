@@ -7,10 +7,9 @@ import shlex
 import pytest
 
 from offload import command_line
-from offload.bench.planning import plan_file, runs
-from offload.bench.records import journal
 from offload.cli import commands, plan_run
 from offload.cli.program import OFFLOAD
+from offload.engine import journal
 from offload.engine.record import Record
 from offload.errors import RunError
 from tests.commands import fab_here, offload_here
@@ -30,26 +29,26 @@ def test_a_run_has_the_words_that_start_it_again() -> None:
     words = ["measure", "3/noop_sync", "users=2", "--request", "/quote/7", "keep_alive=yes"]
     assert "not measured" in offload_here(*words).stderr
     [first] = journal.RESULTS.glob("*-measure*")
-    assert plan_file.load_argv(first) == words
-    again = shlex.split(shlex.join(plan_file.load_argv(first) or []))
+    assert journal.load_argv(first) == words
+    again = shlex.split(shlex.join(journal.load_argv(first) or []))
     offload_here(*again)
-    one, other = map(plan_file.load, journal.RESULTS.glob("*-measure*"))
+    one, other = map(journal.load_plan, journal.RESULTS.glob("*-measure*"))
     assert one.cases == other.cases
 
 
 def test_the_words_of_fab_are_stored_as_those_of_offload() -> None:
     fab_here("measure:3/noop_sync,users=2")
-    words = plan_file.load_argv(runs.newest_unfinished()) or []
+    words = journal.load_argv(journal.newest_unfinished()) or []
     assert words == ["measure", "--case=3/noop_sync", "--users=2"]
     assert OFFLOAD.parse(words[0], words[1:])
 
 
 def test_a_plan_that_is_saved_again_keeps_the_words_of_its_command() -> None:
     offload_here("measure", "3/noop_sync")
-    folder = runs.newest_unfinished()
+    folder = journal.newest_unfinished()
     with command_line.used(["resume", folder.name]):
-        plan_file.save(plan_file.load(folder), folder)
-    assert plan_file.load_argv(folder) == ["measure", "3/noop_sync"]
+        journal.save_plan(journal.load_plan(folder), folder)
+    assert journal.load_argv(folder) == ["measure", "3/noop_sync"]
 
 
 @pytest.mark.parametrize(
@@ -71,9 +70,9 @@ def test_a_value_that_may_be_secret_is_masked(word: list[str], stored: list[str]
 
 def test_a_run_of_an_older_version_has_no_words() -> None:
     folder = journal.new_run("measure")
-    assert plan_file.load_argv(folder) is None
-    (folder / plan_file.FILE).write_text('{"cases": []}')
-    assert plan_file.load_argv(folder) is None
+    assert journal.load_argv(folder) is None
+    (folder / journal.RUN_FILE).write_text('{"cases": []}')
+    assert journal.load_argv(folder) is None
 
 
 @pytest.mark.parametrize(

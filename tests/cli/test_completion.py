@@ -83,7 +83,7 @@ def test_every_server_is_a_candidate_by_name_and_number() -> None:
 
 
 def test_runs_are_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("offload.bench.records.journal.RESULTS", ROOT / "results")
+    monkeypatch.setattr("offload.engine.journal.RESULTS", ROOT / "results")
     assert candidates("fab report:example-to") == ["report:example-tornado"]
 
 

@@ -18,8 +18,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from offload.bench.records import journal
 from offload.bench.target import running_servers
+from offload.engine import journal
 from offload.errors import MachineError
 from offload.registry import catalog
 from tests import ROOT

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from offload.bench.records import journal
+from offload.engine import journal
 from offload.errors import UsageError
 from tests.commands import fab, fab_here
 

@@ -21,10 +21,10 @@ from lab.commands import PROGRAM as LAB_PROGRAM
 from offload import errors
 from offload.bench.analysis import application_causes
 from offload.bench.analysis.application_causes import Signs
-from offload.bench.records import journal
 from offload.cli.fab import commands_of
 from offload.cli.program import OFFLOAD, Parameters
 from offload.documents.rows import rows
+from offload.engine import journal
 from offload.errors import UsageError
 from offload.registry import catalog
 from offload.registry.places import PACKAGE

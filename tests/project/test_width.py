@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from offload.bench.records import journal
 from offload.bench.telemetry import host
 from offload.bench.telemetry.host import Noise
+from offload.engine import journal
 from offload.registry import catalog
 from offload.studies import studies
 from tests import ROOT

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from offload import tasks
-from offload.bench.records import journal
+from offload.engine import journal
 from offload.errors import UsageError
 from offload.registry import catalog
 from tests import ROOT

@@ -12,7 +12,7 @@ import docutils.nodes
 import pytest
 
 from offload.bench.claims.evaluate import ClaimVerdict
-from offload.bench.records import journal
+from offload.engine import journal
 from offload.reports.claims import sentences, verdicts
 from offload.suites import Case, Claim
 from tests import ROOT

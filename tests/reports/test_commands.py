@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from offload.bench.records import journal
 from offload.cli.commands import benchmark, start
+from offload.engine import journal
 from offload.engine.plan import Plan
 from offload.engine.record import Record
 from offload.registry import catalog

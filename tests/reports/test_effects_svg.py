@@ -9,10 +9,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from offload.bench.records import journal
 from offload.bench.stats import paired_test
 from offload.bench.stats.paired_test import Verdict
 from offload.documents.rows import rows
+from offload.engine import journal
 from offload.errors import StorageError
 from offload.reports.gil import effects, effects_svg
 from offload.reports.gil.effects import Effect

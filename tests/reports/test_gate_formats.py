@@ -15,7 +15,7 @@ from markdown_it import MarkdownIt
 from offload.bench.analysis.figures import Measured
 from offload.bench.analysis.gate import ConditionVerdict
 from offload.bench.experiments.gate import GateResult, KeptRuns, evaluate
-from offload.bench.records import journal
+from offload.engine import journal
 from offload.reports.gate import formats, gate_json
 from offload.suites import Request
 from tests.bench.gates import PROCESSES, THREADS, plan, rates, records

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from offload.bench.records import journal
 from offload.documents.rows import (
     Provenance,
     case_label,
@@ -15,6 +14,7 @@ from offload.documents.rows import (
     python_name,
     rows,
 )
+from offload.engine import journal
 from offload.engine.record import TEST, Record
 from offload.flags import CANNOT_LOAD, Problem
 from offload.reports.gil import effects as gil

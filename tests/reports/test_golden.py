@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from offload.bench.records import journal
+from offload.engine import journal
 from offload.reports.results_txt import results_txt
 from tests import ROOT
 from tests.commands import fab_here

@@ -16,7 +16,7 @@ import psutil
 from lab.faults.commands import failing_commands
 from lab.faults.machine.processes import descendants, is_gone, kill_all
 from lab.faults.machine.waiting import wait_until
-from offload.bench.records import journal
+from offload.engine import journal
 from offload.engine.record import Record
 
 BENCH = "bench"  # the name of a row whose faults affect the bench itself, instead of a server

@@ -8,8 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from lab.faults.commands import bench_process
-from offload.bench.planning import plan_file, runs
-from offload.bench.records import journal
+from offload.engine import journal
 from offload.engine.record import SchemaError, from_line
 from offload.errors import DisturbedError
 
@@ -37,7 +36,7 @@ class KilledRuns:
     @property
     def folder(self) -> Path | None:
         """The newest run that has a plan; None before the first one."""
-        found = sorted(path.parent for path in self.results.glob(f"*/{plan_file.FILE}"))
+        found = sorted(path.parent for path in self.results.glob(f"*/{journal.RUN_FILE}"))
         return found[-1] if found else None
 
     @property
@@ -103,7 +102,7 @@ class KilledRuns:
     def _incomplete_run(self) -> Path | None:
         """Return the newest run if rounds of it are missing."""
         folder = self.folder
-        if folder is None or not runs.is_due(plan_file.load(folder), folder):
+        if folder is None or not journal.is_due(journal.load_plan(folder), folder):
             return None
         return folder
 

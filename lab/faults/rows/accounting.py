@@ -23,7 +23,7 @@ from lab.faults.servers.mixed_server import (
 )
 from offload import loads
 from offload.bench.experiments import ad_hoc_load
-from offload.bench.records import journal
+from offload.engine import journal
 from offload.engine.record import Record
 from offload.loads import Arrivals, Load, Window
 

@@ -19,7 +19,7 @@ from lab.faults.commands.bench_process import BENCH, BenchExit
 from lab.faults.commands.killed_runs import KilledRuns
 from lab.faults.row import NotAvailable, Outcome, Row, Size
 from lab.faults.servers.faulty_server import faulty
-from offload.bench.records import journal
+from offload.engine import journal
 from offload.errors import StorageError
 from offload.units import counted
 

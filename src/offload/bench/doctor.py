@@ -14,10 +14,10 @@ import psutil
 
 from offload import loads
 from offload.bench.analysis import disturbance
-from offload.bench.records import journal
 from offload.bench.target import foreground, interpreters
 from offload.bench.telemetry import host
 from offload.bench.telemetry.host import environment
+from offload.engine import journal
 from offload.errors import UserError
 from offload.registry import catalog
 from offload.units import percent

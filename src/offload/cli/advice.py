@@ -29,7 +29,7 @@ def advise(
     overloads: bool = False,
 ) -> None:
     """Measure and print the answer; the exit code is not 0 if it does not meet the question."""
-    from offload.bench.records import journal
+    from offload.engine import journal
     from offload.studies.advise import study
 
     folder = journal.new_run("advise")

@@ -77,14 +77,14 @@ def documents(folders: Sequence[Path]) -> Mapping[Path, Document]:
 
 
 def _document(folder: Path) -> Document | None:
-    from offload.bench.planning import plan_file, planned_records
     from offload.documents import Document
+    from offload.engine import journal
     from offload.studies.advise import answer
     from offload.studies.advise import study as advice
 
-    if (plan := plan_file.find(folder)) is None:
+    if (plan := journal.find_plan(folder)) is None:
         return None
-    records = planned_records.read(folder, plan)
+    records = journal.read_planned(folder, plan)
     if (found := run_reports.answer(Run(folder, plan, records))) is not None:
         return found[0]
     if plan.suite != ADVISE:

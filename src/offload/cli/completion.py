@@ -147,7 +147,7 @@ def _formats(command: str) -> Sequence[str]:
 
 
 def _runs() -> list[str]:
-    from offload.bench.records import journal
+    from offload.engine import journal
 
     return sorted(folder.name for folder in journal.folders())
 

@@ -88,13 +88,12 @@ def start_run(plan: Plan, is_opened: bool = False) -> tuple[Path, list[Record]]:
 
         own_code.check_imports(plan.cases)
     from offload.bench.experiments.progress.display import duration
-    from offload.bench.planning import plan_file
-    from offload.bench.records import journal
+    from offload.engine import journal
 
     if is_opened:
         live_page.idle_s()  # raises UsageError before anything is written
     folder = journal.new_run(plan.suite)
-    plan_file.save(plan, folder)
+    journal.save_plan(plan, folder)
     rows = f"{len(plan.cases)} rows" if len(plan.cases) > 1 else plan.cases[0].name
     reason = f" ({plan.missing})" if plan.missing else ""
     long = f", then a longer run of each with {plan.driver}{reason}" if plan.driver else ""
@@ -144,8 +143,7 @@ def _check_placements(plan: Plan) -> None:
 def continue_run(plan: Plan, folder: Path) -> list[Record]:
     """Measure the due rounds and long runs of a plan; return all records."""
     from offload.bench.experiments.run import run
-    from offload.bench.planning import planned_records
-    from offload.bench.records import journal
+    from offload.engine import journal
     from offload.reports import results_txt
 
     records: list[Record] = []
@@ -158,17 +156,16 @@ def continue_run(plan: Plan, folder: Path) -> list[Record]:
         if not journal.count(folder):  # no round was finished
             raise
         raise type(error)(f"{error}; {_resume_hint(folder)}") from error
-    return records or planned_records.read_if_any(folder, plan)
+    return records or journal.read_planned_if_any(folder, plan)
 
 
 def _resume_hint(folder: Path) -> str:
-    from offload.bench.planning import plan_file
-    from offload.bench.records import journal
+    from offload.engine import journal
 
     count, run = journal.count(folder), folder.name
     results = f", and printed by offload report {run}" if count else ""
     fix = f"continue with offload resume {run}"
-    if plan_file.exists(folder) and plan_file.load(folder).is_masked:
+    if journal.has_plan(folder) and journal.load_plan(folder).is_masked:
         fix = "start a new run, because no file has the values or the body of its requests"
     return f"{count} finished loads are kept{results}: {fix}"
 
@@ -185,7 +182,7 @@ def show_results(records: Sequence[Record], format: str) -> None:  # noqa: A002
 
 
 def _print_tables(records: Sequence[Record]) -> None:
-    from offload.bench.records import journal
+    from offload.engine import journal
     from offload.errors import printable
     from offload.reports import results_txt
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def find(names: Sequence[str]) -> list[Path]:
     """Return the folders of runs by their names; an empty name is the newest. Raise UserError."""
-    from offload.bench.records import journal
+    from offload.engine import journal
     from offload.reports.pictures.drawing import PALETTE
 
     found = [journal.named(name) if name else journal.newest() for name in names]
@@ -46,9 +46,9 @@ def records_of_others(which: str) -> Iterator[None]:
 
 def show(found: Sequence[Path], form: str, wide: bool) -> None:
     """Print the results of runs; raise UserError."""
-    from offload.bench.planning import plan_file, planned_records
     from offload.documents.rows import rows
     from offload.documents.text import render
+    from offload.engine import journal
     from offload.errors import printable
     from offload.reports import results_json, results_txt
     from offload.reports.gil import effects, effects_svg
@@ -57,11 +57,11 @@ def show(found: Sequence[Path], form: str, wide: bool) -> None:
         raise UsageError("a picture shows one run", "use run= or format=html")
     texts, objects = [], []
     for folder in found:
-        records = planned_records.read(folder)
+        records = journal.read_planned(folder)
         if not records:
             what = f"{folder} has no readable record"
             raise StorageError(what, "choose another run by report:RUN")
-        plan = plan_file.find(folder)
+        plan = journal.find_plan(folder)
         answered = None if plan is None else answer(Run(folder, plan, records))
         if form == "json":
             own = {} if answered is None else {"answer": answered[1]}

@@ -10,7 +10,7 @@ from offload.registry import catalog
 
 if TYPE_CHECKING:
     from offload.bench.claims.evaluate import ClaimVerdict
-    from offload.bench.planning.runs import Run
+    from offload.engine.journal import Run
     from offload.engine.record import Record
     from offload.reports.claims import capacity_checks
 
@@ -37,12 +37,11 @@ def evaluate_suites(
 
 def select_suites(suite: str, run: str) -> list[str]:
     """Return the suites to evaluate: one, all, or those of a run; raise UsageError if none."""
-    from offload.bench.planning import planned_records
-    from offload.bench.records import journal
+    from offload.engine import journal
 
     known = [*catalog.suites()]
     if run:
-        known = measured_suites(planned_records.read(journal.named(run)))
+        known = measured_suites(journal.read_planned(journal.named(run)))
     requested = [catalog.find_suite(suite).name] if suite else known
     if found := [name for name in requested if name in known]:
         return found
@@ -56,15 +55,14 @@ def measured_suites(records: Sequence[Record]) -> list[str]:
 
 def _select_run(suite: str, run: str) -> tuple[Run | None, str]:
     """Return the named or the newest run of a suite (None: no run), and its description."""
-    from offload.bench.planning import runs
-    from offload.bench.records import journal
+    from offload.engine import journal
 
     found: Run | None
     missing: list[str] = []
     if run:
-        found = runs.read(journal.named(run), suite)
+        found = journal.read_suite_run(journal.named(run), suite)
     else:
-        found, missing = runs.newest_of(suite)
+        found, missing = journal.newest_of_suite(suite)
     if found is None:
         return None, f"not measured here yet: offload run_suite {suite} quick=yes"
     own, name = found.records, found.folder.name

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from offload.bench.records import journal
 from offload.documents.rows import (
     Row,
     case_label,
@@ -17,6 +16,7 @@ from offload.documents.rows import (
     rows,
 )
 from offload.documents.text import listing, paragraphs, wrapped
+from offload.engine import journal
 from offload.engine.record import LONG, TEST, Record
 from offload.errors import printable
 from offload.reports import comparison, notes, variables

@@ -9,9 +9,8 @@ import pytest
 
 from offload.bench.experiments.block import MANY_ROUNDS
 from offload.bench.experiments.gate import PASSED, RED, evaluate
-from offload.bench.planning import plan_file
-from offload.bench.records import journal
 from offload.bench.stats.sequential import GATE_COUNTS
+from offload.engine import journal
 from offload.engine.plan import Plan, Round
 from offload.engine.record import Record
 from offload.errors import StorageError
@@ -89,7 +88,7 @@ def test_the_time_budget_ends_a_gate_which_is_judged_by_what_there_is(
     noise = rates(0.88, sd=0.1)
     measured = Measured(monkeypatch, lambda trial, place: noise(place, trial.round or 0))
     made = plan(THREADS, budget_s=100.0)
-    plan_file.save(made, tmp_path)
+    journal.save_plan(made, tmp_path)
     found = measure(made, tmp_path)
     assert len(measured.rounds) == 20  # of 5 s
     result = evaluate(made, found, tmp_path)
@@ -99,8 +98,8 @@ def test_the_time_budget_ends_a_gate_which_is_judged_by_what_there_is(
 
 def test_a_plan_is_saved_and_read_with_its_terms_and_origins(tmp_path: Path) -> None:
     made = plan(THREADS, PROCESSES, min_rate=1.0, max_p99_s=0.05, budget_s=60.0)
-    plan_file.save(made, tmp_path)
-    assert plan_file.load(tmp_path) == made
+    journal.save_plan(made, tmp_path)
+    assert journal.load_plan(tmp_path) == made
     assert [case.name for case in made.cases] == [
         "3/count_sync from ../main",
         "3/count_sync",
@@ -120,13 +119,13 @@ def test_a_plan_is_saved_and_read_with_its_terms_and_origins(tmp_path: Path) -> 
 def test_a_plan_that_judges_nothing_is_refused(
     tmp_path: Path, old: str, new: str, words: str
 ) -> None:
-    plan_file.save(plan(THREADS), tmp_path)
-    file = tmp_path / plan_file.FILE
+    journal.save_plan(plan(THREADS), tmp_path)
+    file = tmp_path / journal.RUN_FILE
     text = file.read_text()
     assert old in text
     file.write_text(text.replace(old, new))
     with pytest.raises(StorageError, match="is not a plan of a run by this version") as raised:
-        plan_file.load(tmp_path)
+        journal.load_plan(tmp_path)
     assert words in str(raised.value)
 
 

@@ -11,9 +11,8 @@ import pytest
 from offload.bench.analysis.gate import DISTURBED, FAILS, NO_BASELINE, GateTerms
 from offload.bench.experiments import kept_runs
 from offload.bench.experiments.gate import PASSED, RED, GateResult
-from offload.bench.planning import plan_file
-from offload.bench.records import baselines, journal
 from offload.bench.telemetry.host import environment
+from offload.engine import journal
 from offload.engine.plan import Block, Plan, Sequential
 from offload.engine.record import WINDOW
 from offload.errors import RunError, UsageError
@@ -36,7 +35,7 @@ def a_run(
     folder = journal.RESULTS / name
     folder.mkdir()
     blocks = tuple(Block((n,)) for n in range(len(cases)))
-    plan_file.save(Plan("measure", tuple(cases), 1, None, Sequential(), blocks=blocks), folder)
+    journal.save_plan(Plan("measure", tuple(cases), 1, None, Sequential(), blocks=blocks), folder)
     for place, (case, rate) in enumerate(zip(cases, rates, strict=True)):
         made = changed(new_record(case, name), kind=WINDOW, block=place, place=place)
         known = {"python_s": speed_s, "memory_s": speed_s, "others_cpu": 0.0, "completed": 100}
@@ -102,7 +101,7 @@ def test_the_runs_of_a_gate_have_a_case_in_common() -> None:
 
 def test_a_run_is_not_compared_with_its_own_copy() -> None:
     run = a_run("run", (100.0, 100.0))
-    kept = baselines.keep("main", run)
+    kept = journal.keep_baseline("main", run)
     with pytest.raises(UsageError, match="run is the run that baseline-main was copied from: mea"):
         kept_runs.compare(kept, run, TERMS)
 

@@ -17,8 +17,7 @@ from typing import Any
 import pytest
 
 from offload.bench.experiments import run as running
-from offload.bench.planning import plan_file
-from offload.bench.records import journal, machines
+from offload.engine import journal
 from offload.engine.plan import GUESS, Block, Fixed, Plan, Sequential
 from offload.engine.record import LONG, WINDOW, Record, Trial
 from offload.errors import RunError, StorageError
@@ -161,9 +160,9 @@ def test_a_run_that_is_resumed_on_another_machine_says_so(
     run(PLAN, tmp_path, 1)
     run(PLAN, tmp_path, 1)
     assert "another machine" not in capsys.readouterr().err
-    path = tmp_path / machines.FILE
+    path = tmp_path / journal.RUN_FILE
     values = json.loads(path.read_text())
-    [facts] = values[machines.KEY].values()
+    [facts] = values[journal.MACHINES].values()
     facts["cores"] = 999
     path.write_text(json.dumps(values))
     run(PLAN, tmp_path)
@@ -445,8 +444,8 @@ def test_a_finished_run_shows_no_progress(
 
 def test_a_case_against_itself_ends_in_a_verdict(measured: Measured, tmp_path: Path) -> None:
     twice = Plan("compare", (CASES[0],) * 2, 7, None, Sequential(quick=True), blocks=BLOCKS[:1])
-    plan_file.save(twice, tmp_path)
-    assert plan_file.load(tmp_path) == twice
+    journal.save_plan(twice, tmp_path)
+    assert journal.load_plan(tmp_path) == twice
     records = run(twice, tmp_path)
     assert [record.trial.place for record in records] == [0, 1] * 3
     assert len({record.key for record in records}) == 1

@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from offload.bench.planning import plan_file, runs
-from offload.bench.records import journal
-from offload.engine import plan
+from offload.engine import journal, plan
 from offload.engine.plan import Block
 from offload.errors import StorageError
 from offload.suites import Case
@@ -25,7 +23,7 @@ PLAN = plan.Plan(
 def new_run(second: int, *rates: float | None) -> Path:
     folder = journal.RESULTS / f"20260101-00000{second}-tornado"
     folder.mkdir(parents=True)
-    plan_file.save(PLAN, folder)
+    journal.save_plan(PLAN, folder)
     for case, rate in zip(CASES, rates, strict=False):
         record = changed(new_record(case, folder.name, None), suite="tornado", rate=rate)
         journal.append(folder, record)
@@ -33,7 +31,7 @@ def new_run(second: int, *rates: float | None) -> Path:
 
 
 def chosen() -> tuple[Path | None, list[str]]:
-    found, lacks = runs.newest_of("tornado")
+    found, lacks = journal.newest_of_suite("tornado")
     return (None if found is None else found.folder), lacks
 
 
@@ -70,31 +68,31 @@ def test_without_a_whole_run_an_unfinished_one_counts_and_reports_it() -> None:
 
 def test_a_run_of_cases_that_differ_only_in_their_time_is_whole() -> None:
     folder = new_run(1, 14.2, 3.5)
-    plan_file.save(replace(PLAN, cases=(*CASES, replace(CASES[0], seconds=99.0))), folder)
+    journal.save_plan(replace(PLAN, cases=(*CASES, replace(CASES[0], seconds=99.0))), folder)
     assert chosen() == (folder, [])
 
 
 def test_resume_finds_the_newest_run_that_is_unfinished() -> None:
     with pytest.raises(StorageError, match="no unfinished run"):
-        runs.newest_unfinished()
+        journal.newest_unfinished()
     interrupted = new_run(1, 14.2)
     for name in ("20260101-000002-finished", "example", "example-granian"):
         folder = journal.RESULTS / name
         folder.mkdir()
-        plan_file.save(
+        journal.save_plan(
             plan.Plan("measure", (), seed=1, driver=None, rule=plan.Sequential()), folder
         )
     load_tests = journal.new_run("z")  # later than the others, and without a plan
     machine = {"cpu": "a CPU"}
     journal.append(load_tests, new_record(CASES[0], load_tests.name, None, environment=machine))
-    assert (load_tests / plan_file.FILE).is_file()
-    assert runs.newest_unfinished() == interrupted
+    assert (load_tests / journal.RUN_FILE).is_file()
+    assert journal.newest_unfinished() == interrupted
 
 
 def test_a_run_whose_time_is_over_is_finished_unless_it_lacks_a_long_run() -> None:
     folder = new_run(1, 14.2, 3.5)
-    plan_file.save(with_rule(PLAN, budget_s=0.0), folder)
+    journal.save_plan(with_rule(PLAN, budget_s=0.0), folder)
     with pytest.raises(StorageError, match="no unfinished run"):
-        runs.newest_unfinished()
-    plan_file.save(replace(with_rule(PLAN, budget_s=0.0), driver="builtin"), folder)
-    assert runs.newest_unfinished() == folder
+        journal.newest_unfinished()
+    journal.save_plan(replace(with_rule(PLAN, budget_s=0.0), driver="builtin"), folder)
+    assert journal.newest_unfinished() == folder

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from offload.bench.planning import plan_file
+from offload.engine import journal
 from offload.engine.plan import (
     GUESS,
     LONG_RUN_OVERHEAD_S,
@@ -310,8 +310,8 @@ def test_a_run_whose_time_is_over_has_no_more_than_its_long_runs() -> None:
 
 
 def test_a_plan_is_kept_and_read_back(tmp_path: Path) -> None:
-    plan_file.save(LONG_RUNS, tmp_path)
-    assert plan_file.load(tmp_path) == LONG_RUNS
+    journal.save_plan(LONG_RUNS, tmp_path)
+    assert journal.load_plan(tmp_path) == LONG_RUNS
 
 
 def test_a_block_is_named_by_what_its_cases_share() -> None:
@@ -323,9 +323,9 @@ def test_a_block_is_named_by_what_its_cases_share() -> None:
 
 @pytest.mark.parametrize("text", ["", "[]", '{"cases": [{}]}', '{"cases": [], "seed": 1}'])
 def test_what_is_no_plan_is_reported_in_one_line(tmp_path: Path, text: str) -> None:
-    (tmp_path / plan_file.FILE).write_text(text)
+    (tmp_path / journal.RUN_FILE).write_text(text)
     with pytest.raises(StorageError, match="not a plan of a run"):
-        plan_file.load(tmp_path)
+        journal.load_plan(tmp_path)
 
 
 BROKEN: dict[str, dict[str, Any]] = {
@@ -343,22 +343,22 @@ BROKEN: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("words", BROKEN)
 def test_a_plan_that_cannot_be_run_is_reported_in_one_line(words: str, tmp_path: Path) -> None:
-    plan_file.save(PLAN, tmp_path)
-    path = tmp_path / plan_file.FILE
+    journal.save_plan(PLAN, tmp_path)
+    path = tmp_path / journal.RUN_FILE
     values = {**json.loads(path.read_text()), **BROKEN[words]}
     path.write_text(
         json.dumps({key: value for key, value in values.items() if key != "blocks" or value})
     )
     with pytest.raises(StorageError, match=re.escape(words)):
-        plan_file.load(tmp_path)
+        journal.load_plan(tmp_path)
 
 
 def test_a_folder_without_a_plan_has_none_and_a_damaged_plan_counts(tmp_path: Path) -> None:
-    assert not plan_file.exists(tmp_path / "no_folder")
-    assert not plan_file.exists(tmp_path)
-    (tmp_path / plan_file.FILE).write_text("{}")  # of load tests
-    assert not plan_file.exists(tmp_path)
-    (tmp_path / plan_file.FILE).write_text("damaged")
-    assert plan_file.exists(tmp_path)
-    plan_file.save(PLAN, tmp_path)
-    assert plan_file.exists(tmp_path)
+    assert not journal.has_plan(tmp_path / "no_folder")
+    assert not journal.has_plan(tmp_path)
+    (tmp_path / journal.RUN_FILE).write_text("{}")  # of load tests
+    assert not journal.has_plan(tmp_path)
+    (tmp_path / journal.RUN_FILE).write_text("damaged")
+    assert journal.has_plan(tmp_path)
+    journal.save_plan(PLAN, tmp_path)
+    assert journal.has_plan(tmp_path)

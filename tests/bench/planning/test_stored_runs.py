@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from offload.bench.experiments.run import next_step
-from offload.bench.planning import plan_file, planned_records
+from offload.engine import journal
 from offload.engine.plan import LongRun, Round, Step
 from offload.engine.record import WINDOW, Record
 from tests import ROOT
@@ -31,9 +31,9 @@ def step_of(record: Record) -> Step:
 )
 def test_the_rule_of_a_stored_run_chooses_each_of_its_steps(name: str) -> None:
     folder = ROOT / "results" / name
-    plan = plan_file.load(folder)
+    plan = journal.load_plan(folder)
     records: list[Record] = []
-    for step, own in itertools.groupby(planned_records.read(folder, plan), key=step_of):
+    for step, own in itertools.groupby(journal.read_planned(folder, plan), key=step_of):
         assert next_step(plan, records) == step
         records += own
     assert next_step(plan, records) is None

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from offload.bench.planning import plan_file, runs
-from offload.bench.records import baselines, journal
+from offload.engine import journal
 from offload.errors import RunError, StorageError, UsageError
 from tests.bench.experiments.test_kept_runs import a_run as kept_run
 from tests.cli.commands.test_resume import a_run
@@ -20,39 +19,39 @@ def test_a_kept_run_has_all_records_and_survives_its_run() -> None:
     run = journal.RESULTS / a_run("compare")
     records = journal.read(run)
     (run / journal.QUESTION).touch()
-    folder = baselines.keep("v1.2", run)
+    folder = journal.keep_baseline("v1.2", run)
     shutil.rmtree(run)
     assert (folder / journal.QUESTION).exists()
-    assert folder == journal.RESULTS / "baseline-v1.2" == baselines.find("v1.2")
+    assert folder == journal.RESULTS / "baseline-v1.2" == journal.find_baseline("v1.2")
     assert journal.read(folder) == records
-    assert plan_file.load(folder).suite == "compare"
-    assert baselines.names() == ["v1.2"]
+    assert journal.load_plan(folder).suite == "compare"
+    assert journal.baseline_names() == ["v1.2"]
 
 
 def test_it_is_no_newest_and_no_unfinished_run() -> None:
     run = journal.RESULTS / a_run("compare", rounds=1)
-    baselines.keep("main", run)
-    assert journal.newest() == runs.newest_unfinished() == run
+    journal.keep_baseline("main", run)
+    assert journal.newest() == journal.newest_unfinished() == run
     shutil.rmtree(run)
     with pytest.raises(StorageError, match="no run in"):
         journal.newest()
     with pytest.raises(StorageError, match="no unfinished run"):
-        runs.newest_unfinished()
+        journal.newest_unfinished()
 
 
 def test_the_same_name_replaces_it() -> None:
     first, second = (journal.RESULTS / a_run("compare", rounds) for rounds in (3, 5))
     for run in (first, second):
-        folder = baselines.keep("main", run)
+        folder = journal.keep_baseline("main", run)
         assert journal.read(folder) == journal.read(run)
-    assert baselines.keep("main", folder) == folder  # even by itself
+    assert journal.keep_baseline("main", folder) == folder  # even by itself
     assert len(journal.read(folder)) == 10
     assert sorted(path.name for path in journal.RESULTS.iterdir() if path.name[0] == ".") == []
 
 
 def test_a_copy_that_fails_leaves_the_old_one(monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = (journal.RESULTS / a_run("compare", rounds) for rounds in (3, 5))
-    folder = baselines.keep("main", first)
+    folder = journal.keep_baseline("main", first)
     rename = Path.rename
 
     def fails(self: Path, target: Any) -> Path:
@@ -62,34 +61,34 @@ def test_a_copy_that_fails_leaves_the_old_one(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(Path, "rename", fails)
     with pytest.raises(StorageError, match="No space left on device: check permissions"):
-        baselines.keep("main", second)
+        journal.keep_baseline("main", second)
     assert journal.read(folder) == journal.read(first)
 
 
 def test_a_run_without_rates_is_no_baseline() -> None:
     run = kept_run("run", (1.0, 1.0), rate=None)
     with pytest.raises(RunError, match="has no rates"):
-        baselines.keep("main", run)
-    assert baselines.names() == []
+        journal.keep_baseline("main", run)
+    assert journal.baseline_names() == []
 
 
 @pytest.mark.parametrize("name", ["", "../x", ".x", "a/b", "a b", "x" * 65, "-x", "é"])
 def test_a_name_that_is_no_folder_is_refused(name: str) -> None:
     with pytest.raises(UsageError, match="is not the name of a baseline"):
-        baselines.keep(name, journal.RESULTS / a_run("compare"))
+        journal.keep_baseline(name, journal.RESULTS / a_run("compare"))
 
 
 def test_a_run_is_found_by_its_name_too_and_what_is_missing_is_reported() -> None:
     run = a_run("compare")
-    assert baselines.find(run) == journal.RESULTS / run
+    assert journal.find_baseline(run) == journal.RESULTS / run
     with pytest.raises(
         StorageError, match=r"no baseline 'main' in .*: there is none: offload baseline NAME"
     ):
-        baselines.find("main")
-    baselines.keep("v1", journal.RESULTS / run)
+        journal.find_baseline("main")
+    journal.keep_baseline("v1", journal.RESULTS / run)
     for name in ("main", "..", "../results/baseline-v1"):
         with pytest.raises(StorageError, match="there are v1: offload baseline NAME keeps"):
-            baselines.find(name)
+            journal.find_baseline(name)
 
 
 def test_the_command_keeps_the_newest_run_or_the_named_one() -> None:
@@ -100,7 +99,7 @@ def test_the_command_keeps_the_newest_run_or_the_named_one() -> None:
     assert "offload compare_runs main" in said.stdout
     said = fab_here(f"baseline:old,run={one}")
     assert said.stdout.startswith(f"old: run {one}, kept in ")
-    assert baselines.names() == ["main", "old"]
+    assert journal.baseline_names() == ["main", "old"]
     missing = fab_here("baseline")
     assert missing.stderr == (
         "error: no name given; existing baselines: main, old: use offload baseline NAME\n"

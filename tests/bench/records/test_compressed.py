@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from offload.bench.planning import runs
-from offload.bench.records import baselines, journal
 from offload.cli import completion
+from offload.engine import journal
 from offload.errors import StorageError
 from offload.loads import HostRun
 from offload.reports.live.run_view import RunView
@@ -127,14 +126,14 @@ def test_commands_find_and_copy_a_run_with_compressed_records() -> None:
     records = journal.read(folder)
     answers = [fab_here(f"{command}:{folder.name}").stdout for command in ("report", "resume")]
     compressed(folder)
-    assert journal.newest() == journal.named(folder.name) == runs.find(folder.name) == folder
+    assert journal.newest() == journal.named(folder.name) == journal.find_run(folder.name) == folder
     assert folder.name in completion.KNOWN["run"]()
     assert [
         fab_here(f"{command}:{folder.name}").stdout for command in ("report", "resume")
     ] == answers
-    kept = baselines.keep("main", folder)
+    kept = journal.keep_baseline("main", folder)
     assert journal.read(kept) == records
-    assert (baselines.names(), baselines.find("main")) == (["main"], kept)
+    assert (journal.baseline_names(), journal.find_baseline("main")) == (["main"], kept)
 
 
 def test_the_live_page_shows_compressed_records_and_those_beside_them(tmp_path: Path) -> None:

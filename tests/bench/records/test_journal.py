@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from offload.bench.records import journal, machines
+from offload.engine import journal
 from offload.engine.record import from_line, to_line
 from offload.errors import StorageError
 from tests import ROOT
@@ -21,7 +21,7 @@ RECORD = record_of(
 WRITE = """
 import sys
 from pathlib import Path
-from offload.bench.records import journal, machines
+from offload.engine import journal
 from offload.engine.record import from_line
 from tests.records import changed
 record = from_line(sys.argv[3])
@@ -57,7 +57,7 @@ def test_the_newest_run_has_a_regular_file_of_records(
     journal.append(tmp_path / "run", RECORD)
     os.mkfifo(tmp_path / "pipe" / journal.FILE)
     (tmp_path / "folder" / journal.FILE).mkdir()
-    os.mkfifo(tmp_path / "run" / machines.FILE)
+    os.mkfifo(tmp_path / "run" / journal.RUN_FILE)
     assert journal.newest() == tmp_path / "run"
     assert [record.key for record in journal.read(journal.newest())] == [RECORD.key]
     with pytest.raises(StorageError, match=r"there are run$"):

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from offload.bench.planning import runs
-from offload.bench.records import journal
+from offload.engine import journal
 from offload.errors import StorageError
 from tests.bench.records.test_journal import RECORD
 from tests.records import changed
@@ -34,7 +33,7 @@ def test_results_that_link_to_a_missing_folder_are_one_line(
         journal.new_run("measure")
 
 
-@pytest.mark.parametrize("find", [journal.named, runs.find])
+@pytest.mark.parametrize("find", [journal.named, journal.find_run])
 def test_a_name_that_is_too_long_for_a_run_is_one_line(find: Callable[[str], Path]) -> None:
     with pytest.raises(StorageError, match=r"^no run 'a+' in "):
         find("a" * 300)

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offload.bench.records import journal
+from offload.engine import journal
 from offload.engine.record import LARGEST, Record, Route, from_line, to_line
 from offload.errors import StorageError
 from offload.flags import Flag, Problem

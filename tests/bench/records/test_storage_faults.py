@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from offload.bench.records import journal
+from offload.engine import journal
 from offload.engine.record import to_line
 from offload.errors import StorageError
 from tests import ROOT
@@ -24,7 +24,7 @@ from tests.records import changed
 FULL_DISK = """
 import json, subprocess, sys
 from pathlib import Path
-from offload.bench.records import journal
+from offload.engine import journal
 from offload.engine.record import from_line
 from offload.errors import StorageError
 from tests.records import changed
@@ -48,7 +48,7 @@ print(json.dumps({"kept": read == [*stored, -1], "stored": len(stored), "error":
 """
 READ_ONLY = """
 import sys
-from offload.bench.records import journal
+from offload.engine import journal
 from offload.errors import StorageError
 try:
     journal.check_writable()

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from offload.bench.records import journal
 from offload.cli.commands.advise import advise
+from offload.engine import journal
 from offload.studies.advise import probe_measurement
 from tests.commands import fab_here
 

@@ -9,9 +9,8 @@ import pytest
 
 from offload.bench.analysis import latency_capacity
 from offload.bench.analysis.latency_capacity import LatencyTarget
-from offload.bench.planning import plan_file
-from offload.bench.records import journal
 from offload.bench.trial import open_loop
+from offload.engine import journal
 from tests.commands import fab, fab_here
 
 NAP_S, WORKERS = 0.05, 4
@@ -57,7 +56,7 @@ def test_the_capacity_of_four_naps_is_known_by_arithmetic(nap: str) -> None:
     values = json.loads(found.stdout)
     assert values["capacity"] == pytest.approx(WORKERS / NAP_S, rel=0.15)
     assert values["capacity_low"] < values["capacity"] < values["capacity_high"]
-    [run] = [path.parent for path in journal.RESULTS.glob(f"*/{plan_file.FILE}")]
+    [run] = [path.parent for path in journal.RESULTS.glob(f"*/{journal.RUN_FILE}")]
     least_s = latency_capacity.shortest_load_s(LatencyTarget(0.99, 0.1))
     assert least_s > open_loop.SHORTEST
     assert all((record.case.seconds or 0.0) >= least_s for record in journal.read(run))

@@ -15,8 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offload.bench.analysis.gate import GateTerms
-from offload.bench.planning import plan_file
-from offload.bench.records import journal
+from offload.engine import journal
 from offload.engine import plan as plans
 from offload.engine.plan import Block
 from offload.suites import Case
@@ -92,8 +91,8 @@ def saved(suite: str) -> tuple[str, Any]:
             gate=GateTerms(0.05, min_rate=1.0), quick=True, target=0.05, budget_s=30.0
         )
     made = replace(PLAN, suite=suite, cases=cases, rule=rule)
-    plan_file.save(made, folder)
-    return folder.name, json.loads((folder / plan_file.FILE).read_text())
+    journal.save_plan(made, folder)
+    return folder.name, json.loads((folder / journal.RUN_FILE).read_text())
 
 
 def assert_refused_or_resumed(run: str) -> None:
@@ -114,7 +113,7 @@ def test_an_edited_plan_is_resumed_or_refused_in_one_line(
         patch.setattr(journal, "RESULTS", tmp_path_factory.mktemp("r"))
         run, values = saved(suite)
         edited = data.draw(edits(values))
-        (journal.RESULTS / run / plan_file.FILE).write_text(json.dumps(edited))
+        (journal.RESULTS / run / journal.RUN_FILE).write_text(json.dumps(edited))
         assert_refused_or_resumed(run)
 
 
@@ -157,8 +156,8 @@ BROKEN: dict[str, dict[str, Any]] = {
 def test_a_plan_of_impossible_values_is_refused_with_6(words: str) -> None:
     folder = journal.new_run("measure")
     one = replace(PLAN, cases=(Case("threads", "noop_sync"),), blocks=(Block((0,)),))
-    plan_file.save(one, folder)
-    path: Path = folder / plan_file.FILE
+    journal.save_plan(one, folder)
+    path: Path = folder / journal.RUN_FILE
     values = json.loads(path.read_text())
     for key, value in BROKEN[words].items():
         is_case = key == "cases" and value
@@ -175,7 +174,7 @@ def test_a_plan_of_impossible_values_is_refused_with_6(words: str) -> None:
 def test_a_deeply_nested_plan_is_one_line() -> None:
     """The JSON parser raises RecursionError instead of ValueError."""
     folder = journal.RESULTS / a_run("measure")
-    (folder / plan_file.FILE).write_text("[" * 100_000)
+    (folder / journal.RUN_FILE).write_text("[" * 100_000)
     for command in ("resume", "report", f"resume:{folder.name}"):
         ended = fab_here(command)
         assert "Traceback" not in ended.stderr, command
@@ -185,7 +184,7 @@ def test_a_deeply_nested_plan_is_one_line() -> None:
 @pytest.mark.parametrize("text", ["[1]", "null", '"cases"'])
 def test_a_plan_that_is_no_object_is_refused_with_its_reason(text: str) -> None:
     folder = journal.RESULTS / a_run("measure")
-    (folder / plan_file.FILE).write_text(text)
+    (folder / journal.RUN_FILE).write_text(text)
     ended = fab_here(f"resume:{folder.name}")
     assert (ended.returncode, "it is not a JSON object" in ended.stderr) == (6, True)
 
@@ -206,7 +205,7 @@ HUGE: dict[str, Callable[[Any], str]] = {
 @pytest.mark.parametrize("words", HUGE)
 def test_a_huge_or_ambiguous_plan_is_one_line_in_each_command(words: str) -> None:
     folder = journal.RESULTS / a_run("measure")
-    path = folder / plan_file.FILE
+    path = folder / journal.RUN_FILE
     path.write_text(HUGE[words](json.loads(path.read_text())))
     for command, code in (("resume", 6), ("report", 0)):
         found = fab_here(f"{command}:{folder.name}")

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from offload.bench.experiments import gate as gates
-from offload.bench.planning import plan_file
-from offload.bench.records import journal
 from offload.bench.target import origins
+from offload.engine import journal
 from offload.errors import DisturbedError, GateError
 from offload.reports.gate import formats
 from offload.reports.gate.formats import FORMATS
@@ -30,7 +29,7 @@ def gate_run(
     """Write a finished run of a gate."""
     made = plan(THREADS, min_rate=min_rate, budget_s=600.0)
     folder = journal.new_run(made.suite)
-    plan_file.save(made, folder)
+    journal.save_plan(made, folder)
     journal.append(folder, *records(made, rates(ratio, sd=sd), rounds, folder.name))
     return folder.name
 
@@ -216,7 +215,7 @@ def test_the_cases_of_a_kept_run_are_measured_now(monkeypatch: pytest.MonkeyPatc
         (3, 2): 5,
     }
     [folder] = journal.RESULTS.glob("*-gate")
-    assert plan_file.load(folder).rule.budget_s == 600
+    assert journal.load_plan(folder).rule.budget_s == 600
     only = fab_here("compare_runs:main,against=.,cases=threads/count_sync")
     assert only.returncode == 0
 

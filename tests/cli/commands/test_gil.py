@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from offload.bench.records import journal
+from offload.engine import journal
 from tests.commands import CompletedCommand, fab
 
 # In the lane of timing, for what it measures is this machine.

@@ -9,7 +9,7 @@ from collections import Counter
 
 import pytest
 
-from offload.bench.records import journal
+from offload.engine import journal
 from offload.engine.record import Trial
 from tests import ROOT
 from tests.cli.test_fab import Alive

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from offload.bench.records import journal
+from offload.engine import journal
 from tests import ROOT
 from tests.commands import FAB, fab, fab_here, free_port, served
 from tests.http_clients import get

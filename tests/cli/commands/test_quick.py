@@ -8,7 +8,7 @@ from collections.abc import Callable
 import psutil
 import pytest
 
-from offload.bench.records import journal
+from offload.engine import journal
 from offload.engine.record import LONG, WINDOW
 from offload.registry import catalog
 from offload.suites import tornado

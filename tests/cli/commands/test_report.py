@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from offload.bench.records import journal
+from offload.engine import journal
 from offload.reports import results_json
 from tests import ROOT
 from tests.commands import fab_here

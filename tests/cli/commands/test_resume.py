@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 
 from offload.bench.experiments import run as running
-from offload.bench.planning import plan_file, runs
-from offload.bench.records import journal
 from offload.cli import plan_run
 from offload.cli.program import Exit
+from offload.engine import journal
 from offload.engine.plan import Block, Plan, Sequential
 from offload.engine.record import WINDOW, Record
 from offload.errors import DisturbedError, StorageError, UsageError
@@ -65,7 +64,7 @@ def test_a_run_that_cannot_be_resumed_is_not_said_to_be(
     request = Request("/quote", "POST", "item=7", private=True)
     plan = replace(PLAN, cases=tuple(replace(case, request=request) for case in CASES))
     (tmp_path / "a_run").mkdir()
-    plan_file.save(plan, tmp_path / "a_run")
+    journal.save_plan(plan, tmp_path / "a_run")
     with pytest.raises(Exit, match="kept: start a new run, because no file has the values or the"):
         plan_run.continue_run(plan, tmp_path / "a_run")
 
@@ -73,7 +72,7 @@ def test_a_run_that_cannot_be_resumed_is_not_said_to_be(
 def a_run(suite: str, rounds: int = 3, **values: Any) -> str:
     """Write a complete run of a plan, in whose rounds the second case is twice as fast."""
     folder = journal.new_run(suite)
-    plan_file.save(replace(PLAN, suite=suite), folder)
+    journal.save_plan(replace(PLAN, suite=suite), folder)
     for number in range(1, rounds + 1):
         found = [
             changed(
@@ -107,7 +106,7 @@ def test_a_disturbed_comparison_is_printed_and_exits_with_7() -> None:
 def test_a_resumed_sweep_ends_in_its_rates() -> None:
     folder = journal.RESULTS / a_run("scale")
     two = tuple(replace(CASES[0], settings={"workers": count}) for count in (1, 2))
-    plan_file.save(replace(PLAN, suite="scale", cases=two), folder)
+    journal.save_plan(replace(PLAN, suite="scale", cases=two), folder)
     found = json.loads(fab_here(f"resume:{folder.name},format=json").stdout)
     assert [point["workers"] for point in found["points"]] == [1, 2]
 
@@ -119,18 +118,18 @@ def test_another_resumed_run_ends_in_its_tables() -> None:
 
 def test_a_run_without_a_finished_round_can_be_resumed_by_its_name() -> None:
     folder = journal.new_run("compare")
-    plan_file.save(replace(PLAN, suite="compare"), folder)
-    assert runs.find(folder.name) == runs.newest_unfinished() == folder
+    journal.save_plan(replace(PLAN, suite="compare"), folder)
+    assert journal.find_run(folder.name) == journal.newest_unfinished() == folder
     for name in ("nosuch", "..", ""):
         with pytest.raises(StorageError, match="no run"):
-            runs.find(name)
+            journal.find_run(name)
 
 
 def test_a_case_whose_retry_failed_has_no_figures_and_exits_with_5() -> None:
     """The first attempt has a rate, but its retry replaces it."""
     folder = journal.new_run("measure")
     block = (Block((0,)),)
-    plan_file.save(replace(PLAN, cases=CASES[:1], blocks=block), folder)
+    journal.save_plan(replace(PLAN, cases=CASES[:1], blocks=block), folder)
     first = {"kind": WINDOW, "suite": "measure", "block": 0, "place": 0, "quick": True}
     for number in (1, 2):
         tried = changed(new_record(CASES[0], folder.name), **first, round=number)

@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from lab.method import method_check
-from offload.bench.planning import plan_file
-from offload.bench.records import journal
+from offload.engine import journal
 from offload.engine.plan import Block, Plan, Sequential
 from offload.engine.record import WINDOW, Record
 from offload.errors import DisturbedError, GateError, RunError, UsageError
@@ -36,7 +35,7 @@ def verdicts(printed: str) -> dict[str, str]:
 def a_run(factor: float, spread: Callable[[random.Random], float]) -> str:
     """Write rounds of one server: of a pool whose truth is 80/s, and of a server that varies."""
     folder, rng = journal.new_run(method_check.SUITE), random.Random(7)
-    plan_file.save(method_check.blocks_plan(0), folder)
+    journal.save_plan(method_check.blocks_plan(0), folder)
     records = []
     for case, count in (
         (method_check.ACCURATE, method_check.ACCURATE_ROUNDS),
@@ -54,7 +53,9 @@ def a_run(factor: float, spread: Callable[[random.Random], float]) -> str:
 def test_a_run_of_another_suite_is_refused_and_not_continued() -> None:
     folder = journal.new_run("measure")
     case = Case("threads", "noop_sync")
-    plan_file.save(Plan("measure", (case,), 7, None, Sequential(), blocks=(Block((0,)),)), folder)
+    journal.save_plan(
+        Plan("measure", (case,), 7, None, Sequential(), blocks=(Block((0,)),)), folder
+    )
     refused = lab_here("check_method", f"run={folder.name}")
     assert refused.returncode == UsageError.exit_code
     assert "is a run of measure, not of check_method" in refused.stderr
@@ -153,7 +154,7 @@ def test_disturbed_blocks_count_neither_way_and_none_is_unknown() -> None:
 def test_a_check_of_which_others_disturbed_every_block_exits_with_7() -> None:
     rng, folder = random.Random(3), journal.new_run(method_check.SUITE)
     plan = replace(PLAN, blocks=(PLAN.blocks[0], PLAN.blocks[60]))
-    plan_file.save(plan, folder)
+    journal.save_plan(plan, folder)
     both = [*windows(0, 1.0, 0.01, rng), *windows(60, 1.2, 0.01, rng)]
     loud = [changed(r, block=int(r.trial.block == 60), others_cpu=0.5) for r in both]
     journal.append(folder, *loud)
@@ -203,7 +204,7 @@ def test_an_interrupted_check_reports_how_to_continue() -> None:
     assert run.returncode == 130
     [folder] = journal.RESULTS.glob("*-check_method")
     assert said.splitlines()[-1].endswith(f"continue with offload resume {folder.name}")
-    assert plan_file.load(folder).blocks == method_check.blocks_plan(2).blocks
+    assert journal.load_plan(folder).blocks == method_check.blocks_plan(2).blocks
 
 
 @pytest.mark.timing

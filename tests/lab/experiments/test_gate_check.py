@@ -16,8 +16,7 @@ import pytest
 from lab.experiments import gate_results
 from offload.bench.experiments import gate as gates
 from offload.bench.experiments import run as running
-from offload.bench.planning import plan_file
-from offload.bench.records import journal
+from offload.engine import journal
 from offload.engine.plan import Gate
 from offload.errors import StorageError
 from offload.registry import places
@@ -86,7 +85,7 @@ def test_every_kind_is_measured_once_and_each_requirement_has_a_line(
     assert table["A/A, red"][-1] == table["a loss of 12 %, red"][-1] == "passed"
     assert " 0 of 6 (0.0 % to 45.9 %)" in "  ".join(table["A/A, red"])
     assert "resampled, 10 cases, loss 5 %" in table
-    plan = plan_file.load(journal.RESULTS / "gate_check-12-001")
+    plan = journal.load_plan(journal.RESULTS / "gate_check-12-001")
     assert isinstance(plan.rule, Gate)
     assert (plan.rule.gate.loss, plan.rule.budget_s) == (0.05, 600.0)
     done = len(measured.rounds)
@@ -170,7 +169,7 @@ def test_a_gate_of_another_version_is_not_continued(
         terms = script.GateTerms(0.05, against=str(other))
         made = gates.gate_plan([script.case_of(script.KINDS[0], 1)], terms, 600.0)
     folder.mkdir()
-    plan_file.save(made, folder)
+    journal.save_plan(made, folder)
     monkeypatch.setattr(script, "copy_checkout", lambda base: base / "newer")
     with pytest.raises(StorageError, match="was started by another version of this project: rem"):
         script.main(["--gates", "1", "--only", "AA"])

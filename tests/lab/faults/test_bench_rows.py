@@ -18,7 +18,7 @@ from lab.faults.lab import ROWS
 from lab.faults.row import FULL, SMALL
 from lab.faults.rows import accounting, clock_step, failing_load, storage
 from lab.faults.servers.mixed_server import KINDS, OK
-from offload.bench.records import journal
+from offload.engine import journal
 from tests.bench.records.test_journal import RECORD
 from tests.records import changed
 

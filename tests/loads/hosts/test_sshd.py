@@ -16,8 +16,8 @@ import psutil
 import pytest
 
 from lab.experiments import private_sshd
-from offload.bench.records import journal
 from offload.bench.trial import server_report
+from offload.engine import journal
 from offload.loads.hosts.agent import SHARE
 from tests import ROOT
 from tests.commands import FAB, CompletedCommand, free_port, served

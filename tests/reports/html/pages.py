@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from offload.bench.records import journal
 from offload.cli import answers
+from offload.engine import journal
 from offload.engine.record import Record
 from offload.reports.html import page, run
 from tests import ROOT

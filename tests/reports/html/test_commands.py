@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from offload.bench.experiments import run as experiment
-from offload.bench.planning import plan_file
-from offload.bench.records import journal
 from offload.cli import answers, live_page, plan_run
+from offload.engine import journal
 from offload.engine.plan import Block, Plan, Sequential
 from offload.reports.html import page
 from offload.suites import Case
@@ -145,7 +144,7 @@ def test_a_sweep_has_its_model_and_a_comparison_its_verdict() -> None:
         Sequential(quick=True),
         blocks=(Block((0, 1, 2, 3, 4, 5, 6)),),
     )
-    plan_file.save(plan, folder)
+    journal.save_plan(plan, folder)
     found = tables(parsed(rendered(folder)))["Figures of scale"]
     models = {int(words(row["workers"])): words(row["knee"]).removesuffix("/s") for row in found}
     assert [*models] == [*numbers]
@@ -165,7 +164,7 @@ def test_a_sweep_has_its_model_and_a_comparison_its_verdict() -> None:
 def test_the_answer_of_a_gate_is_its_verdict(ratio: float, sentence: str) -> None:
     made = gates.plan(gates.THREADS, budget_s=600.0)
     folder = journal.new_run(made.suite)
-    plan_file.save(made, folder)
+    journal.save_plan(made, folder)
     journal.append(folder, *gates.records(made, gates.rates(ratio), 10, folder.name))
     root = parsed(rendered(folder))
     first, *_ = (words(item) for item in root.iter("li") if item.get("class") in ("good", "bad"))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from offload.bench.records import journal
+from offload.engine import journal
 from offload.errors import StorageError
 from tests.commands import CompletedCommand, fab_here
 from tests.records import changed, leaves

@@ -15,9 +15,8 @@ from typing import Any
 
 import pytest
 
-from offload.bench.planning import plan_file
-from offload.bench.records import journal
 from offload.documents.rows import rows
+from offload.engine import journal
 from offload.engine.record import WINDOW, Record
 from offload.errors import RunError
 from offload.reports import results_json, results_txt
@@ -168,7 +167,7 @@ def test_the_ratios_of_a_gate_are_those_of_its_sides() -> None:
         return {**noise(place, number), **(gone if place == 5 else {})}
 
     folder = journal.new_run(plan.suite)
-    plan_file.save(plan, folder)
+    journal.save_plan(plan, folder)
     journal.append(folder, *gates.records(plan, values, 10, folder.name))
     root = parsed(rendered(folder))
     [ratios] = [section for section in root.iter("section") if section.attrib["id"] == "ratios"]

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from offload.bench.records import journal
+from offload.engine import journal
 from offload.engine.record import TEST
 from offload.reports import results_json
 from offload.reports.gil import effects_svg

@@ -17,8 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from offload.bench.planning import plan_file
-from offload.bench.records import journal
+from offload.engine import journal
 from offload.engine.plan import Block, Fixed, Plan
 from offload.engine.record import WINDOW, Record
 from offload.reports.live import launch, server
@@ -38,7 +37,7 @@ TIMEOUT = 20.0  # s for each answer, on a busy machine
 def new_run(folder: Path) -> Path:
     """Create the folder of a run that has a plan and no records."""
     folder.mkdir()
-    plan_file.save(PLAN, folder)
+    journal.save_plan(PLAN, folder)
     return folder
 
 

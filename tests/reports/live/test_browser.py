@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from offload.bench.experiments.progress import progress_file
-from offload.bench.records import journal
+from offload.engine import journal
 from offload.reports.live.run_view import RunView
 from tests.reports.html.test_browser import SCHEMES, SERIOUS, WIDTHS, axe, browser, pytestmark
 from tests.reports.live.serving import SCRIPT, finish, new_run, served, window

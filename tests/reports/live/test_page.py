@@ -16,8 +16,7 @@ from pathlib import Path
 import pytest
 
 from offload.bench.experiments.progress import progress_file
-from offload.bench.planning import plan_file
-from offload.bench.records import journal
+from offload.engine import journal
 from offload.engine.record import to_line
 from offload.reports.live import feed
 from offload.reports.live.run_view import RunView
@@ -129,7 +128,7 @@ def test_hostile_names_are_text(url: str) -> None:
 
 
 def test_records_and_phases_appear_while_they_are_written(folder: Path) -> None:
-    plan_file.save(with_rule(PLAN, rounds=2), folder)
+    journal.save_plan(with_rule(PLAN, rounds=2), folder)
     with served(RunView(folder)) as url, Events(url) as events:
         assert "Not measured completely" in events.next()["step"]
         progress_file.announce(folder)

@@ -17,9 +17,9 @@ import pytest
 
 from offload.bench.experiments.progress import progress_file
 from offload.bench.experiments.progress.display import Progress
-from offload.bench.records import journal
 from offload.bench.telemetry import sockets
 from offload.cli import live_page, plan_run
+from offload.engine import journal
 from offload.errors import StartError, UsageError
 from offload.reports.live import launch
 from offload.reports.live.pipe_view import MOST, PipeView

@@ -10,12 +10,11 @@ from pathlib import Path
 import pytest
 
 from offload.bench.experiments.progress import progress_file
-from offload.bench.planning import plan_file, planned_records
-from offload.bench.records import journal
 from offload.bench.telemetry import host
 from offload.cli import advice, answers
 from offload.documents import Command, Document
 from offload.documents.text import render
+from offload.engine import journal
 from offload.engine.record import LONG, WINDOW
 from offload.errors import RunError
 from offload.flags import Flag
@@ -62,7 +61,7 @@ def test_a_call_that_waits_goes_to_threads_and_the_rate_is_loaded(answered: Answ
     assert 60 < (found.best.capacity or 0) < 400
     assert found.required is not None
     assert found.required.rate == 50.0
-    kinds = {record.trial.kind for record in planned_records.read(folder)}
+    kinds = {record.trial.kind for record in journal.read_planned(folder)}
     assert kinds == {WINDOW, LONG}
     assert any("takes about" in line for line in reported)
     assert any(line.startswith("round 2: round 2: ") for line in reported)  # for the live page
@@ -72,7 +71,7 @@ def test_a_call_that_waits_goes_to_threads_and_the_rate_is_loaded(answered: Answ
 @pytest.mark.server
 def test_the_answer_is_the_same_from_the_files_of_its_run(answered: Answered) -> None:
     found, folder, _ = answered
-    again = study.load(folder, plan_file.load(folder), planned_records.read(folder))
+    again = study.load(folder, journal.load_plan(folder), journal.read_planned(folder))
     again = replace(again, disturbed=None)  # other tests may disturb it
     assert answer.text(again) == answer.text(found)
     assert json.loads(answer.as_json(again)) == json.loads(answer.as_json(found))
@@ -115,8 +114,8 @@ def test_the_json_has_what_a_program_needs(answered: Answered) -> None:
 
 @pytest.mark.server
 def test_the_document_of_a_run_is_derived_from_its_records(answered: Answered) -> None:
-    folder, plan = answered[1], plan_file.load(answered[1])
-    found = study.load(folder, plan, planned_records.read(folder, plan))
+    folder, plan = answered[1], journal.load_plan(answered[1])
+    found = study.load(folder, plan, journal.read_planned(folder, plan))
     with places.full_names():
         assert answers.documents([folder]) == {folder: answer.document(found)}
 
@@ -281,7 +280,7 @@ def test_preload_is_judged_by_the_memory_after_a_collection(
     preloads: dict[str, float], preload: str | None, words: str
 ) -> None:
     folder = ROOT / "results" / "example-advise"
-    found = study.load(folder, plan_file.load(folder), journal.read(folder))
+    found = study.load(folder, journal.load_plan(folder), journal.read(folder))
     best = replace(found.best, collected_mib=100.0)
     found = replace(found, choice=replace(found.choice, best=best), preloads=preloads)
     assert found.preload == preload
@@ -292,7 +291,7 @@ def test_preload_is_judged_by_the_memory_after_a_collection(
 
 def test_a_tie_names_only_what_was_measured_of_both() -> None:
     folder = ROOT / "results" / "example-advise"
-    found = study.load(folder, plan_file.load(folder), journal.read(folder))
+    found = study.load(folder, journal.load_plan(folder), journal.read(folder))
     tie = found.choice.tie
     assert tie is not None and tie.memory_mib is not None and tie.p99 is None
     [said] = [each for each in answer.document(found).paragraphs if each.title == "Certainty"]

@@ -6,13 +6,13 @@ import sys
 from dataclasses import replace
 
 from offload import upstream
-from offload.bench.records import journal
 from offload.bench.target import pinning
 from offload.bench.target.needed_upstream import needs_upstream
 from offload.bench.trial import builder, load_phase
 from offload.bench.trial.load_phase import SingleRequest
 from offload.bench.trial.trial import build_record, is_stable
 from offload.bench.trial.workload import GET, send_first_requests
+from offload.engine import journal
 from offload.engine.record import Baseline, CaseFacts, Record, ServerFacts
 from offload.errors import StartError
 from offload.loads import HERE, Load, Sender, mask_query

@@ -15,11 +15,10 @@ from offload.bench.analysis import disturbance, gate
 from offload.bench.analysis.comparison import rate_of
 from offload.bench.analysis.gate import CaseVerdict, GateTerms, Sides
 from offload.bench.experiments.gate import GateResult, KeptRuns, check_baselines, gated_cases
-from offload.bench.planning import plan_file, planned_records
-from offload.bench.records import machines
 from offload.bench.stats import non_inferiority
 from offload.bench.stats.non_inferiority import UNDECIDED, LogRatio
 from offload.bench.stats.sequential import GATE_ERROR
+from offload.engine import journal
 from offload.engine.record import WINDOW, Record, RunRecords, by_round, of_rate
 from offload.errors import RunError, UsageError
 from offload.flags import Flag
@@ -37,7 +36,7 @@ def compare(baseline: Path, run: Path, terms: GateTerms, names: Sequence[str] = 
     Raise RunError if the runs have no case in common or were measured on different machines, and
     UsageError if they are the same run.
     """
-    before, now = planned_records.read(baseline), planned_records.read(run)
+    before, now = journal.read_planned(baseline), journal.read_planned(run)
     if {record.trial.run for record in before} & {record.trial.run for record in now}:
         what = f"{run.name} is the run that {baseline.name} was copied from"
         raise UsageError(what, "measure again, or name another run by run=")
@@ -74,7 +73,7 @@ def _check_machines(before: Sequence[Record], now: Sequence[Record], baseline: s
     one, other = (_machines(records) for records in (before, now))
     if not one or not other:
         raise RunError(f"the machine of {baseline} or of the run is unknown", SIDE_BY_SIDE)
-    found = (machines.difference(one[0], each) for each in (*one, *other))
+    found = (journal.machine_difference(one[0], each) for each in (*one, *other))
     if (difference := next(filter(None, found), None)) is not None:
         what = f"{baseline} or a part of a run was measured on another machine ({difference})"
         raise RunError(what, SIDE_BY_SIDE)
@@ -83,12 +82,12 @@ def _check_machines(before: Sequence[Record], now: Sequence[Record], baseline: s
 def _machines(records: Sequence[Record]) -> list[Mapping[str, object]]:
     """Return the environments of the windows, without those that do not identify a machine."""
     found = [record.environment for record in records if record.trial.kind == WINDOW]
-    return [each for each in found if machines.is_identified(each)]
+    return [each for each in found if journal.is_identified_machine(each)]
 
 
 def _cases_in_rounds(folder: Path, records: Sequence[Record]) -> list[Case]:
     """Return the cases of a run that were measured in rounds, or should be, each once."""
-    plan = plan_file.load(folder)
+    plan = journal.load_plan(folder)
     planned = {plan.cases[place].key for block in plan.blocks for place in block.cases}
     measured = {record.key for record in records if record.trial.kind == WINDOW}
     cases = {case.key: case for case in plan.cases}

@@ -11,12 +11,11 @@ from pathlib import Path
 from offload import files, prctl
 from offload.bench.experiments.block import MANY_ROUNDS, WindowDesign, measure_round
 from offload.bench.experiments.progress.display import Progress
-from offload.bench.planning import planned_records
-from offload.bench.records import journal, machines
 from offload.bench.target.needed_upstream import hold_for, needs_upstream
 from offload.bench.telemetry.host import environment
 from offload.bench.trial import builder, flags, open_loop, workload
 from offload.bench.trial.trial import long_run
+from offload.engine import journal
 from offload.engine.plan import LongRun, OpenLoop, Plan, Round, Step, measured_times, round_time
 from offload.engine.record import LONG, WINDOW, Record, Trial, without_repeated_argv
 from offload.errors import RunError, UserError
@@ -35,7 +34,7 @@ def run(plan: Plan, folder: Path) -> Iterator[list[Record]]:
     prctl.adopt_orphans()
     with ExitStack() as stack:
         stack.enter_context(_lock(folder))  # before reading: another process may still add records
-        records = planned_records.read_if_any(folder, plan)
+        records = journal.read_planned_if_any(folder, plan)
         if next_step(plan, records) is None:
             return
         _warn_of_other_machine(folder, records)
@@ -184,7 +183,7 @@ def _without_upstream(case: Case, trial: Trial, error: UserError) -> Record:
 def _warn_of_other_machine(folder: Path, records: Sequence[Record]) -> None:
     """Warn if a run that is resumed has records of another machine, or of more or fewer CPUs."""
     known = (record.environment for record in records if record.environment)
-    found = (machines.difference(each, environment()) for each in known)
+    found = (journal.machine_difference(each, environment()) for each in known)
     if (first := next(filter(None, found), None)) is not None:
         what = f"{folder.name} has records of another machine ({first})"
         journal.warn_once(f"{what}: its rates and verdicts mix both machines; start a new run")

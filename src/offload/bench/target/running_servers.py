@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 
-from offload.bench.records import journal
+from offload.engine import journal
 from offload.errors import MachineError, StorageError, UsageError, escaped
 
 

@@ -122,20 +122,20 @@ def resume(
     Example: offload resume
     """
     from offload.bench.experiments import gate as gates
-    from offload.bench.planning import plan_file, runs
+    from offload.engine import journal
     from offload.engine.plan import Gate
     from offload.reports.gate import formats
 
     arguments.one_of("format", format, *formats.FORMATS)
-    folder = runs.find(run) if run else runs.newest_unfinished()
-    unfinished = plan_file.load(folder)
+    folder = journal.find_run(run) if run else journal.newest_unfinished()
+    unfinished = journal.load_plan(folder)
     if not (is_gate := isinstance(unfinished.rule, Gate)):
         arguments.one_of("format", format, "text", "json")
     if unfinished.is_masked:
         what = f"{folder.name} sends a header, a body or a parameter whose value is not in its file"
         raise UsageError(what, "start a new run by its command")
     with formats.reserved() if is_gate else nullcontext():
-        if runs.is_due(unfinished, folder):
+        if journal.is_due(unfinished, folder):
             if any(case.placement.hosts for case in unfinished.cases):
                 hosts.connect()
             check(unfinished)

@@ -28,13 +28,13 @@ def baseline(
 
     Example: offload baseline main
     """
-    from offload.bench.records import baselines, journal
+    from offload.engine import journal
 
     if not name:
-        kept = ", ".join(baselines.names()) or "none"
+        kept = ", ".join(journal.baseline_names()) or "none"
         raise UsageError(f"no name given; existing baselines: {kept}", "use offload baseline NAME")
     folder = journal.named(run) if run else journal.newest()
-    path = baselines.keep(name, folder)
+    path = journal.keep_baseline(name, folder)
     print(f"{name}: run {folder.name}, kept in {path}")
     print(f"compare with it: offload compare_runs {name}")
 
@@ -67,7 +67,7 @@ def compare_runs(
     from offload.bench.analysis.gate import GateTerms
     from offload.bench.experiments import gate as gates
     from offload.bench.experiments import kept_runs
-    from offload.bench.records import baselines, journal
+    from offload.engine import journal
     from offload.reports.gate import formats
 
     with formats.reserved():
@@ -95,13 +95,14 @@ def compare_runs(
         folder = journal.named(run) if run else journal.newest()
         chosen = [word for word in cases.split("+") if word]
         with records_of_others(f"{name} or {folder.name}"):
-            print_gate(kept_runs.compare(baselines.find(name), folder, terms, chosen), format)
+            print_gate(
+                kept_runs.compare(journal.find_baseline(name), folder, terms, chosen), format
+            )
 
 
 def _cases(name: str, words: str, users: str) -> list[Case]:
     """Return the cases to measure: those of a kept run, those in `words`, or those in both."""
-    from offload.bench.planning import plan_file
-    from offload.bench.records import baselines
+    from offload.engine import journal
     from offload.suites import Case, _case_syntax
 
     chosen = [word for word in words.split("+") if word]
@@ -115,8 +116,8 @@ def _cases(name: str, words: str, users: str) -> list[Case]:
         return [replace(case, users=count) for case in found.values()]
     if users:
         raise UsageError(f"users= excludes {name}, whose cases have their users", "leave one out")
-    folder = baselines.find(name)
-    found = {case.key: case for case in plan_file.load(folder).cases if case.origin is None}
+    folder = journal.find_baseline(name)
+    found = {case.key: case for case in journal.load_plan(folder).cases if case.origin is None}
     kept = [*found.values()]
     if any(case.request is not None and case.request.is_masked for case in kept):
         what = f"{folder.name} sends a header, a body or a parameter whose value is not in its file"

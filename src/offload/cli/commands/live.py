@@ -27,13 +27,12 @@ def live(
     import asyncio
 
     from offload.bench.experiments.progress import progress_file
-    from offload.bench.planning import runs
-    from offload.bench.records import journal
+    from offload.engine import journal
     from offload.reports.live import server
     from offload.reports.live.run_view import RunView
 
     seconds = live_page.idle_s()
-    folder = runs.find(run) if run else progress_file.newest_running() or journal.newest()
+    folder = journal.find_run(run) if run else progress_file.newest_running() or journal.newest()
 
     def show(url: str) -> None:
         if open:

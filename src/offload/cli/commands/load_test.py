@@ -124,7 +124,7 @@ def _measure(
     from offload import loads
     from offload.bench.experiments import ad_hoc_load
     from offload.bench.experiments.progress import display
-    from offload.bench.records import journal
+    from offload.engine import journal
     from offload.errors import printable
     from offload.reports import results_json, results_txt
 

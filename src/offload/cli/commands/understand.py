@@ -57,8 +57,8 @@ def claims(
       offload claims run=example
     """
     from offload.bench.claims import suite_verdicts
-    from offload.bench.records import journal
     from offload.cli import suite_claims
+    from offload.engine import journal
     from offload.reports.claims import capacity_checks, sentences
     from offload.reports.claims import verdicts as report
 

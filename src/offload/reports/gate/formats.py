@@ -9,7 +9,7 @@ from pathlib import Path
 
 from offload import files
 from offload.bench.experiments.gate import GateResult
-from offload.bench.records import journal
+from offload.engine import journal
 from offload.errors import RunError, StorageError, escape_hidden
 from offload.reports.gate.badge import badge
 from offload.reports.gate.bencher import bencher

@@ -13,9 +13,9 @@ import jinja2
 from markupsafe import Markup
 
 from offload import __version__
-from offload.bench.records import journal
 from offload.documents import Chart, Document
 from offload.documents.rows import case_name
+from offload.engine import journal
 from offload.errors import RunError, printable
 from offload.registry import places
 from offload.reports.html import answer, run, several_runs, single_run

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from offload.bench.claims import suite_verdicts
 from offload.bench.claims.evaluate import ClaimVerdict
-from offload.bench.planning import plan_file, planned_records
 from offload.documents import Document
 from offload.documents.rows import Row, comparable_groups, python_after_load, rows
+from offload.engine import journal
 from offload.engine.plan import Plan
 from offload.engine.record import Record
 from offload.errors import StorageError
@@ -53,7 +53,7 @@ class MeasuredRun:
     @cached_property
     def command(self) -> str | None:
         """The command that started the run, for a shell; None if it is unknown."""
-        argv = plan_file.load_argv(self.folder)
+        argv = journal.load_argv(self.folder)
         return None if argv is None else shlex.join(["offload", *argv])
 
     @cached_property
@@ -91,10 +91,10 @@ class MeasuredRun:
 
 def read(folder: Path, document: Document | None = None) -> MeasuredRun:
     """Read a run; raise StorageError if it has no record."""
-    records = planned_records.read(folder)
+    records = journal.read_planned(folder)
     if not records:
         raise StorageError(
             f"{folder.name} has no readable record", "choose another run by report:RUN"
         )
-    plan = plan_file.find(folder)
+    plan = journal.find_plan(folder)
     return MeasuredRun(folder, records, plan, document)

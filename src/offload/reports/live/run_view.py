@@ -18,8 +18,7 @@ from offload import files
 from offload.bench.experiments.progress import display, progress_file
 from offload.bench.experiments.progress.display import CaseRows
 from offload.bench.experiments.progress.progress_file import RunProgress
-from offload.bench.planning import plan_file, planned_records
-from offload.bench.records import journal
+from offload.engine import journal
 from offload.engine.plan import Plan
 from offload.engine.record import Record, from_line
 from offload.errors import StorageError
@@ -85,13 +84,13 @@ class RunView:
             except ValueError:  # a torn line, or one of another version
                 continue
         self._all += found
-        if (stamp := _stamp(self._folder / plan_file.FILE)) != self._plan_stamp:
+        if (stamp := _stamp(self._folder / journal.RUN_FILE)) != self._plan_stamp:
             self._plan_stamp = stamp  # advice on an application adds cases to its plan
-            self._plan = plan_file.find(self._folder)
+            self._plan = journal.find_plan(self._folder)
             self._rows = CaseRows(self._plan.cases if self._plan is not None else ())
             self._records, found = [], self._all
         if self._plan is not None:
-            found = planned_records.of_plan(self._plan, found)
+            found = journal.filter_planned(self._plan, found)
         self._records += found
         self._rows.add(found)
 

@@ -15,10 +15,9 @@ from pathlib import Path
 
 from offload.bench.experiments.block import WindowDesign, measure_round
 from offload.bench.experiments.progress import progress_file
-from offload.bench.planning import plan_file
-from offload.bench.records import journal
 from offload.bench.target.needed_upstream import hold_for
 from offload.bench.trial import builder, open_loop
+from offload.engine import journal
 from offload.engine import plan as plans
 from offload.engine.plan import Plan, Sequential
 from offload.engine.record import LONG, WINDOW, Record, Trial
@@ -129,7 +128,7 @@ class Race:
         case = case_of(setup, self.case, self.users[setup])
         if case not in self.cases:
             self.cases.append(case)
-            plan_file.save(self.plan, self.folder)
+            journal.save_plan(self.plan, self.folder)
         return self.cases.index(case)
 
     def _keep(self, found: Sequence[Record]) -> None:
@@ -249,7 +248,7 @@ class Race:
             return
         self.report(f"{found.best.setup.name} on kept connections: {PASSES * LOAD_S:.0f} s")
         self.cases.append(replace(self.cases[self._place(found.best.setup)], keep_alive=True))
-        plan_file.save(self.plan, self.folder)
+        journal.save_plan(self.plan, self.folder)
         arrivals = [Arrivals(found.best.latencies[-1].rate, "poisson")]
         with closing(
             self._loads(len(self.cases) - 1, arrivals, PASSES * LOAD_S, upstream)
@@ -273,7 +272,7 @@ class Race:
         arrivals = [Arrivals(found.best.latencies[0].rate, "poisson")]
         for each in preloads:
             self.cases.append(replace(case, settings={**case.settings, "preload": each}))
-            plan_file.save(self.plan, self.folder)
+            journal.save_plan(self.plan, self.folder)
             with closing(self._loads(len(self.cases) - 1, arrivals, LOAD_S, None)) as loads:
                 self._keep([*loads])
 
@@ -284,7 +283,7 @@ class Race:
             return
         first = len(self.cases)
         self.cases += overload.cases(self.cases[self._place(found.best.setup)])
-        plan_file.save(self.plan, self.folder)
+        journal.save_plan(self.plan, self.folder)
         arrivals = [Arrivals(overload.LOAD * found.best.capacity, "poisson")]
         count = len(self.cases) - first
         self.report(

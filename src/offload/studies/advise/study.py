@@ -14,8 +14,8 @@ from pathlib import Path
 
 from offload import files
 from offload.bench.analysis import disturbance
-from offload.bench.records import journal
 from offload.bench.telemetry import host
+from offload.engine import journal
 from offload.engine.plan import Plan
 from offload.engine.record import LONG, WINDOW, Record, dataclass_from
 from offload.errors import RunError, StorageError

@@ -13,10 +13,10 @@ from offload.bench.analysis import gil
 from offload.bench.analysis.gil import Gil
 from offload.bench.experiments import paired
 from offload.bench.experiments.paired import ComparedCases
-from offload.bench.records import journal
 from offload.bench.stats.models.gil import cost
 from offload.bench.target import application_kind
 from offload.bench.target.needed_upstream import hold_for
+from offload.engine import journal
 from offload.engine.record import Record, RunRecords, dataclass_from
 from offload.errors import RunError, StorageError
 from offload.studies.gil.direct_calls import SpeedUp, direct, least_s, speed_ups

@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 
 from offload import files
-from offload.bench.records import journal
+from offload.engine import journal
 from offload.engine.record import dataclass_from
 
 FILE = "progress.json"
