@@ -299,15 +299,17 @@ class GilFacts:
     """The figures of the GIL sampler.
 
     `hold` is the share of a single task's time in which the GIL was locked, `utilisation` the share
-    of the window. `switches` is the number of times in the window that the GIL passed to another
-    thread, and `hold_p75_s` the 75th percentile of hold times, weighted by time. `why` is the
-    reason if they are unknown.
+    of the window: if several processes run the tasks, the mean of their GILs, and `each` has the
+    share of each of them, the largest first. `switches` is the number of times in the window that
+    the GIL passed to another thread, and `hold_p75_s` the 75th percentile of hold times, weighted
+    by time. `why` is the reason if they are unknown.
     """
 
     hold: Share = Share()
     utilisation: Share = Share()
     switches: int | None = None
     hold_p75_s: float | None = None
+    each: tuple[float, ...] = ()
     why: str | None = None
 
 

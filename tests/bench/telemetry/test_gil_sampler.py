@@ -38,6 +38,8 @@ def test_utilisation_of_several_workers_is_their_mean_and_within_tasks_any(held:
         wait_for_samples(sampler, 5)
     assert sampler.between(*ALWAYS).share == pytest.approx(held / 3, abs=1e-4)
     assert sampler.during([ALWAYS]).share == min(held, 1)
+    assert sampler.between(*ALWAYS).each == (1.0,) * held + (0.0,) * (3 - held)
+    assert sampler.during([ALWAYS]).each == ()
 
 
 @accept_late_samples

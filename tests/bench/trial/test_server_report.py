@@ -1,4 +1,4 @@
-"""The GIL of a server without a reported address is found from outside, where its tasks run."""
+"""Each process that runs tasks reports its GIL and its clocks, or its GIL is found from outside."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from pathlib import Path
 import psutil
 import pytest
 
+from offload.bench.analysis.gil import gil_figures
 from offload.bench.target import server
 from offload.bench.telemetry import gil_sampler
 from offload.bench.trial import server_report
+from offload.engine.record import from_line, to_line
 from offload.suites import Case
 from tests.installed import require
 from tests.rounds import measure_window
@@ -22,19 +24,40 @@ pytestmark = [
     pytest.mark.server,
     pytest.mark.skipif(sys.platform != "linux", reason="the memory of others is read on Linux"),
 ]
-SERVERS = [("gunicorn_gthread", 1), ("gunicorn_sync", 2), ("granian_wsgi", 2), ("prefork", 2)]
+SERVERS = [
+    ("threads", 2),
+    ("prefork", 2),
+    ("gunicorn_gthread", 2),
+    ("gunicorn_sync", 2),
+    ("gunicorn_gevent", 2),
+    ("gunicorn_asgi", 2),
+    ("granian_wsgi", 2),
+    ("granian_rsgi", 2),
+    ("uvicorn_workers", 2),
+    ("starlette_threads", 2),
+]
 
 
 @pytest.mark.usefixtures("accept_late_samples")
-@pytest.mark.parametrize("name", ["gunicorn_gthread", "granian_wsgi", "prefork"])
-def test_a_record_has_the_share_of_the_gil_of_a_server_that_reports_none(name: str) -> None:
+@pytest.mark.parametrize(
+    "name", ["threads", "gunicorn_gthread", "granian_wsgi", "starlette_threads"]
+)
+def test_a_record_has_the_share_of_the_gil_of_each_process_and_its_clocks(name: str) -> None:
     require(name)
-    case = Case(name, f"{TASKS}:computes", users=2, settings={"processes": 1})
-    record = measure_window(case)
+    settings = {"processes": 2, "workers": 2}
+    record = measure_window(
+        Case(name, f"{TASKS}:computes", users=8, settings=settings), with_gil=True
+    )
     assert (record.problem, record.gil.why) == (None, None)
-    assert record.gil.utilisation.value is not None
-    assert record.gil.utilisation.value > 0.5
-    assert record.gil.hold.value is None
+    low, high = sorted(record.gil.each)
+    assert record.gil.utilisation.value == pytest.approx((low + high) / 2, abs=1e-3)
+    assert high > 0.3
+    assert record.gil.hold.value is not None and record.gil.hold.value > 0.5
+    assert record.tasks.wall_s is not None and record.tasks.alone_cpu_s is not None
+    found = gil_figures(record)
+    assert found.wait_share is not None and found.inflation is not None
+    assert record.tasks.wall_s > 0 and found.speed_up is not None
+    assert from_line(to_line(record)).gil == record.gil
 
 
 @pytest.mark.parametrize(("name", "processes"), SERVERS)
@@ -42,13 +65,16 @@ def test_the_gils_are_those_of_the_processes_that_run_tasks(
     name: str, processes: int, start: Start
 ) -> None:
     size = "workers" if name == "gunicorn_sync" else "processes"
+    require(name)
     running = start(name, "noop_sync", **{size: processes})
     found = gil_sampler.gil_addresses(server_report.with_gils(running.facts))
     pids = {each.pid for each in found}
     assert len(pids) == len(found) == processes
     assert pids <= {p.pid for p in psutil.Process(running.process.pid).children(recursive=True)}
     locked, _ = gil_sampler.GilReader(found).read()
-    assert 0 <= locked <= processes
+    assert len(locked) == processes
+    outside = server_report._locate_gils(server_report._task_pids(running.facts))
+    assert {*found} == {*gil_sampler.gil_addresses({"worker_gil_addresses": outside})}
 
 
 def test_what_is_reported_or_unknown_stays(start: Start) -> None:

@@ -28,7 +28,7 @@ def of_case(case: Record, records: Sequence[Record], in_flight: float) -> Ceilin
     number of concurrent requests. If it is below the number of slots, the time per slot includes
     idle time and cannot be used as a service time.
     """
-    workers, slots = case.server.all_workers, _slots(case)
+    workers, slots = case.server.all_workers, all_slots(case)
     alone_s = median(records, lambda r: r.baseline.alone_s)
     slot_s = median(records, lambda r: r.tasks.slot_s)
     if slot_s and in_flight >= SATURATED * (slots or workers or 1):
@@ -56,7 +56,7 @@ def exceeded(record: Record, records: Sequence[Record]) -> Ceiling | None:
     fastest_s = _fastest_s(records)
     known = [
         *_by_time(fastest_s, users=record.case.users),
-        *operational_laws.ceilings(workers=_slots(record), service_s=record.tasks.slot_s),
+        *operational_laws.ceilings(workers=all_slots(record), service_s=record.tasks.slot_s),
         *_by_stated_slots(record, fastest_s),
     ]
     return next((c for c in known if (record.result.rate or 0.0) > ABOVE * c.rate), None)
@@ -82,7 +82,7 @@ def _is_cluster(record: Record) -> bool:
     return "dask_isolate" in record.server.settings
 
 
-def _slots(record: Record) -> int | None:
+def all_slots(record: Record) -> int | None:
     """Return the number of slots of a server, which reports those of one process."""
     slots, server = record.tasks.slots, record.server
     if slots is None or server.processes is None:

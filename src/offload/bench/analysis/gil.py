@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from offload.bench.analysis import capacity
 from offload.bench.stats.models import gil
 from offload.engine.record import Record
 
@@ -27,13 +28,14 @@ class Gil:
 def gil_figures(record: Record) -> Gil:
     """Derive the GIL figures from one record; only records of round 1 have all of them."""
     gamma, kappa = _wait_share(record), _inflation(record)
-    is_known = gamma is not None and kappa and record.tasks.slots
+    slots = capacity.all_slots(record)
+    is_known = gamma is not None and kappa and slots
     return Gil(
         record.gil.hold.value,
         record.gil.utilisation.value,
         gamma,
         kappa,
-        gil.speed_up(record.tasks.slots or 1, gamma or 0.0, kappa or 1.0) if is_known else None,
+        gil.speed_up(slots or 1, gamma or 0.0, kappa or 1.0) if is_known else None,
         record.gil.switches / record.result.completed
         if record.gil.switches is not None and record.result.completed
         else None,

@@ -37,7 +37,8 @@ class Utilisation:
     that were late or missing because no core was free. Their values are unknown, so the interval
     is widened by this share. `switches` is the number of times that the GIL passed from one thread
     to another. `hold_p75_s` is the 75th percentile of hold times, weighted by time; None for
-    several GILs. If `share` is None, `why` is the reason in one line.
+    several GILs. `each` are the shares of several GILs, which have a process each, the largest
+    first. If `share` is None, `why` is the reason in one line.
     """
 
     share: float | None = None
@@ -47,6 +48,7 @@ class Utilisation:
     late: float | None = None
     switches: int | None = None
     hold_p75_s: float | None = None
+    each: tuple[float, ...] = ()
     why: str | None = None
 
 
@@ -55,13 +57,15 @@ class GilSampler:
 
     The server is neither stopped nor slowed down, because the kernel copies 16 bytes from it. Each
     sample is at a random time within its interval of `every` seconds, so that a periodic server
-    causes no aliasing. A sample takes 26 bytes of memory. `cpu_s` is the CPU time of the sampler.
+    causes no aliasing. A sample takes 26 bytes of memory, and one for each GIL. `cpu_s` is the CPU
+    time of the sampler.
     """
 
     def __init__(self, facts: Mapping[str, object], every: float = EVERY) -> None:
         self._every = every
         self._times = array("d")
         self._locked = array("H")
+        self._each = bytearray()  # of each sample, whether each GIL was locked
         self._switches = array("Q")
         self._late = array("L")
         self._why: str | None = None
@@ -102,6 +106,7 @@ class GilSampler:
         values: list[float] = []
         switches = late_count = 0
         expected, hold_s = 0.0, None
+        each: tuple[float, ...] = ()
         for began, ended in windows:
             if self._why is not None and (not self._times or self._times[-1] < ended):
                 return Utilisation(why=self._why)
@@ -114,6 +119,8 @@ class GilSampler:
                 late_count += max(0, int((ended - self._times[last]) / self._every) - 1)
                 if len(windows) == self._gils == 1:
                     hold_s = self._hold_s(slice(first, last + 1))
+                elif gils == self._gils > 1:
+                    each = self._shares(first, last + 1)
         if not values:
             return Utilisation(why=self._why or NO_SAMPLE)
         share, low, high = autocorrelation.share_interval(values)
@@ -122,7 +129,13 @@ class GilSampler:
             return Utilisation(late=round(late, 4), why=f"{percent(late)} {TOO_LATE}")
         low, high = max(0.0, low - late), min(1.0, high + late)
         share, low, high, late = (round(value, 4) for value in (share, low, high, late))
-        return Utilisation(share, low, high, len(values), late, switches, hold_s)
+        return Utilisation(share, low, high, len(values), late, switches, hold_s, each)
+
+    def _shares(self, first: int, end: int) -> tuple[float, ...]:
+        """Return the share of each GIL in these samples, the largest first."""
+        gils = self._gils
+        columns = (self._each[first * gils + gil : end * gils : gils] for gil in range(gils))
+        return tuple(sorted((round(c.count(1) / len(c), 4) for c in columns), reverse=True))
 
     def _hold_s(self, samples: slice) -> float | None:
         columns = (self._times[samples], self._locked[samples], self._switches[samples])
@@ -148,7 +161,8 @@ class GilSampler:
                 time.sleep(pause)
             at = time.monotonic()
             locked, switches = reader.read()
-            self._locked.append(locked)
+            self._each += locked
+            self._locked.append(sum(locked))
             self._switches.append(switches)
             now = int((at - start) / self._every)
             self._late.append((at - due > LATE_S) + max(0, now - slot - 1))
@@ -218,8 +232,8 @@ class GilReader:
             for gil, (here, there) in zip(gils, self._buffers, strict=True)
         ]
 
-    def read(self) -> tuple[int, int]:
-        """Return the number of GILs that are locked now, and their total switches so far."""
+    def read(self) -> tuple[bytes, int]:
+        """Return whether each GIL is locked now (1 or 0), and their total switches so far."""
         for arguments in self._arguments:
             if self._call(*arguments) != STATE_BYTES:
                 number = ctypes.get_errno()
@@ -228,7 +242,7 @@ class GilReader:
         locked = [value & 0xFFFFFFFF for value in values[::2]]
         if max(locked) > 1:
             raise GilUnavailable(f"layout not recognised: locked reads {max(locked)}")
-        return sum(locked), sum(values[1::2])
+        return bytes(locked), sum(values[1::2])
 
 
 STATE_BYTES = 16

@@ -122,6 +122,7 @@ def run(
             utilisation=Share(gil.share, gil.low, gil.high),
             switches=gil.switches,
             hold_p75_s=gil.hold_p75_s,
+            each=gil.each,
             why=gil.why,
         ),
         dataclass_from(Application, application, "application"),
@@ -319,10 +320,9 @@ def measure_single_request(
 ) -> SingleRequest:
     """Measure a single task on the server that reported `facts`, by a load of one user.
 
-    The result is unknown for external workers, unless they serve a user's application.
+    The result is unknown for external workers that do not report.
     """
-    is_clocked = server_report.serves_application(facts)
-    if facts.get("external_workers") and not is_clocked:  # they do not report their tasks' clocks
+    if facts.get("external_workers") and not server_report.process_reports(facts, 0.0, 0.0):
         return SingleRequest(Utilisation(why=str(facts["gil_address_error"])))
     return run_single_requests(load, server_report.with_gils(facts), before.alone_s or 0.0)
 

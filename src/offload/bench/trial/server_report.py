@@ -1,11 +1,11 @@
 """What a server reports about itself: the figures of a window, and the addresses of its GILs.
 
-A server of a task has the route /resources/ for the figures. A user's application does not: each of
-its processes reports on its own socket (serving/metrics/process_report.py).
+A server of a task has the route /resources/ for the figures. If several processes may respond, or
+if it serves a user's application, each process reports on its own socket
+(serving/metrics/process_report.py).
 
-A server that starts its own processes for tasks (gunicorn, granian, uvicorn with workers) reports
-no address. Its accepting processes are found by their sockets, and their GILs by the method of
-`offload watch` (Linux).
+Without these reports, the processes that accept connections are found by their sockets, and their
+GILs by the method of `offload watch` (Linux).
 """
 
 from __future__ import annotations
@@ -51,8 +51,11 @@ def report_window(
     The keys are those of /resources/; a user's application adds `application`. `with_each` adds
     the start and end of each request.
     """
+    reports = process_reports(facts, began, ended, with_each)
     if serves_application(facts):
-        return merge_reports(process_reports(facts, began, ended, with_each))
+        return merge_reports(reports)
+    if reports:
+        return _merge_task_reports(reports)
     more = "&each" if with_each else ""
     try:
         path = f"/resources/?from={began:.6f}&to={ended:.6f}{more}"
@@ -83,8 +86,12 @@ def last_error(facts: Facts) -> str | None:
 def process_reports(
     facts: Facts, began: float, ended: float, with_each: bool = False
 ) -> list[Facts]:
-    """Return the reports of the processes that serve a user's application; only on Linux."""
-    if sys.platform != "linux" or not serves_application(facts):
+    """Return the reports of the processes that serve a user's application, or of several processes.
+
+    There are none if the server itself runs the tasks, and on other systems than Linux.
+    """
+    has_reports = serves_application(facts) or facts.get("external_workers")
+    if sys.platform != "linux" or not has_reports:
         return []
     try:
         pids = [process.pid for process in ProcessTree(int(str(facts["pid"]))).members]
@@ -104,20 +111,15 @@ def merge_reports(reports: Sequence[Facts]) -> Facts:
     if not reports:
         return {}
     routes = _merge_routes([route for report in reports for route in report["routes"]])
-    lags = {key: _worst(reports, operator.itemgetter(key)) for key in LAGS}
-    enabled_by = [r["gil_enabled_by"] for r in reports if r["gil_enabled_by"]]
     limiters = [report["limiter"] for report in reports if report["limiter"]]
     each = [span for report in reports for span in report.get("each", ())]
     inside_s, cpu_s = (_mean(routes, key) for key in ("inside_s", "cpu_s"))
     return {
-        **lags,
+        **_lags(reports),
         "task_s": inside_s,
         "task_cpu_s": cpu_s,
         "each": each,
-        "facts": {
-            "gil_enabled": any(report["gil_enabled"] for report in reports),
-            **({"gil_enabled_by": enabled_by[0]} if enabled_by else {}),
-        },
+        "facts": _gil_state(reports),
         "application": {
             "kind": reports[0]["kind"],
             "processes": len(reports),
@@ -133,6 +135,37 @@ def merge_reports(reports: Sequence[Facts]) -> Facts:
             "worker_private_mib": _worst(reports, lambda r: r["memory"]["private_mib"]),
             "error": next((report["error"] for report in reports if report["error"]), None),
         },
+    }
+
+
+def _merge_task_reports(reports: Sequence[Facts]) -> Facts:
+    """Return the figures of all tasks from those of the processes that run them.
+
+    `slots` are those of one process.
+    """
+    each = [report.get("each") for report in reports if report["tasks"] != 0]
+    means = ("slot_s", "task_s", "task_cpu_s", "task_queued_s")
+    is_known = all(report["tasks"] is not None for report in reports)
+    return {
+        **_lags(reports),
+        "tasks": sum(report["tasks"] for report in reports) if is_known else None,
+        "slots": reports[0]["slots"],
+        **{key: _mean(reports, key, "tasks") if is_known else None for key in means},
+        "each": None if None in each else [span for spans in each for span in spans or ()],
+        "facts": _gil_state(reports),
+    }
+
+
+def _lags(reports: Sequence[Facts]) -> dict[str, Any]:
+    return {key: _worst(reports, operator.itemgetter(key)) for key in LAGS}
+
+
+def _gil_state(reports: Sequence[Facts]) -> dict[str, Any]:
+    """Return whether the GIL of any process is enabled, and the import that enabled it."""
+    enabled_by = [r["gil_enabled_by"] for r in reports if r["gil_enabled_by"]]
+    return {
+        "gil_enabled": any(report["gil_enabled"] for report in reports),
+        **({"gil_enabled_by": enabled_by[0]} if enabled_by else {}),
     }
 
 
@@ -176,12 +209,13 @@ def _merge_routes(found: Iterable[Facts]) -> list[dict[str, Any]]:
     return sorted(merged, key=lambda each: -each["requests"] * (each["inside_s"] or 0.0))
 
 
-def _mean(parts: Sequence[Facts], key: str) -> float | None:
-    """Return the mean of a time over all requests; None if it is unknown for some."""
-    count = sum(part["requests"] for part in parts)
-    if not count or any(part[key] is None for part in parts):
+def _mean(parts: Sequence[Facts], key: str, counted: str = "requests") -> float | None:
+    """Return the mean of a time over all that is counted; None if it is unknown for some."""
+    some = [part for part in parts if part[counted]]
+    count = sum(part[counted] for part in some)
+    if not count or any(part[key] is None for part in some):
         return None
-    total = math.fsum(part["requests"] * part[key] for part in parts)
+    total = math.fsum(part[counted] * part[key] for part in some)
     return round(total / float(count), 9)
 
 
@@ -195,24 +229,17 @@ NO_GIL = "this Python has no GIL"
 def with_gils(facts: Facts) -> Facts:
     """Return a server's facts with the addresses of the GILs of its tasks, or why none is known.
 
-    The facts are returned unchanged if they already have addresses, or if the processes that run
-    the tasks cannot be found: those of a server that starts a process per request, or whose
-    accepting processes pass the tasks to others.
+    Each process that runs tasks reports its address, else it is found in its memory. The facts are
+    returned unchanged if they already have addresses, or if the processes that run the tasks cannot
+    be found: those of a server that starts a process per request, or whose accepting processes pass
+    the tasks to others.
     """
-    if serves_application(facts):
-        return _with_application_gils(facts)
-    if not facts.get("external_workers") or isinstance(facts.get("worker_gil_addresses"), list):
+    if isinstance(facts.get("worker_gil_addresses"), list):
         return facts
-    pids = _task_pids(facts)
-    return {**facts, "worker_gil_addresses": _locate_gils(pids)} if pids else facts
-
-
-def _with_application_gils(facts: Facts) -> Facts:
-    """Return a server's facts with the addresses of its application's GILs, if it serves one."""
-    if not serves_application(facts):
-        return facts
-    reports = process_reports(facts, 0.0, 0.0)
-    return {**facts, "worker_gil_addresses": reports} if reports else facts
+    found = process_reports(facts, 0.0, 0.0)
+    if not found and facts.get("external_workers") and not serves_application(facts):
+        found = _locate_gils(_task_pids(facts))
+    return {**facts, "worker_gil_addresses": found} if found else facts
 
 
 def _task_pids(facts: Facts) -> Sequence[int]:

@@ -157,7 +157,7 @@ class GilMeter:
                     target.reader, target.retry_at = None, 0.0
                     target.why = Unreadable(ENDED, f"the GIL of pid {pid} was lost ({error})")
                     continue
-                target.locked += locked
+                target.locked += sum(locked)
                 target.samples += 1
                 target.late += late
                 target.switches[1:] = [switches]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from offload import tasks
-from offload.serving.applications import responses, sized_responses
+from offload.serving.applications import responses, sized_responses, user_worker
 from offload.serving.lifecycle import worker_ready
 from offload.serving.metrics import task_clock
 
@@ -53,4 +53,6 @@ def _send(protocol: Any, answer: responses.Answer, method: str) -> None:
 
 def application() -> Application:
     """Create the application in a worker process of an external server."""
-    return Application(worker_ready.report())
+    created = user_worker.create(Application, worker_ready.work())
+    worker_ready.ready()
+    return created

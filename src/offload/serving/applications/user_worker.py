@@ -9,7 +9,7 @@ from offload import tasks
 from offload.errors import UserError
 from offload.registry.application import is_application
 from offload.serving.lifecycle import worker_ready
-from offload.serving.metrics import garbage, gil_state
+from offload.serving.metrics import garbage, gil_state, process_report
 
 BOOT_ERROR = 3  # gunicorn and granian do not restart a worker with this exit code
 
@@ -27,11 +27,17 @@ def check(work: str) -> None:
 
 
 def create(factory: Callable[[str], Created], work: str) -> Created:
-    """Create the application of a worker; end the worker if that fails, and report why."""
+    """Create the application of a worker; end the worker if that fails, and report why.
+
+    Then the worker reports its figures. An application of a user starts its report by itself.
+    """
     gil_state.watch()
     garbage.collect_on_request()
     try:
-        return factory(work)
+        created = factory(work)
     except UserError as error:
         worker_ready.fail(error)
         raise SystemExit(BOOT_ERROR) from None
+    if not is_application(work):
+        process_report.start()
+    return created

@@ -10,7 +10,7 @@ from offload import tasks
 from offload.serving.applications import responses, wsgi
 from offload.serving.frameworks import upstream_wait
 from offload.serving.lifecycle import worker_ready
-from offload.serving.metrics import task_clock
+from offload.serving.metrics import process_report, task_clock
 
 
 def application() -> wsgi.Wsgi:
@@ -30,5 +30,6 @@ def application() -> wsgi.Wsgi:
         answer = found or responses.from_task(task_clock.call(task))
         return Response(answer.body, answer.status, content_type=answer.content_type)
 
+    process_report.start()
     worker_ready.report()
     return wsgi.HostChecked(app)

@@ -16,7 +16,7 @@ import gevent
 from offload.registry.application import is_application
 from offload.serving.applications import wsgi
 from offload.serving.lifecycle import worker_ready
-from offload.serving.metrics import task_clock
+from offload.serving.metrics import process_report, task_clock
 
 
 def application() -> wsgi.Wsgi:
@@ -25,6 +25,7 @@ def application() -> wsgi.Wsgi:
     if is_application(task):
         return wsgi.application()
     created = wsgi.Application(task, partial(task_clock.call, run=_run))
+    process_report.start()
     worker_ready.report()
     return created
 

@@ -29,7 +29,7 @@ from offload.serving.applications.tornado_app import Run
 from offload.serving.lifecycle import drain, log, readiness
 from offload.serving.lifecycle.accepting import ListeningSocket
 from offload.serving.lifecycle.stop_signal import DROPPED, exit_now, stop, temporary_folders
-from offload.serving.metrics import probe, process_counts
+from offload.serving.metrics import probe, process_counts, process_report
 from offload.serving.metrics.task_clock import TimedResult
 from offload.serving.pools import pool_workers
 from offload.serving.protection import guards
@@ -264,6 +264,7 @@ class _Parent:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             stop.listen(lambda: os._exit(DROPPED))  # the parent reports dropped requests
             signal.pthread_sigmask(signal.SIG_UNBLOCK, pool_workers.SIGNALS)
+            process_report.start()
             self._respond(listening, self._ready)
             code = 0
         except UserError as error:

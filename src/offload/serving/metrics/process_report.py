@@ -1,8 +1,8 @@
-"""The report of a server process about a user's application. Standard library only.
+"""The report of one of several server processes, or of one that serves a user's application.
 
-Each process that serves the application listens on a socket in Linux's abstract namespace, named
-by its pid. So the report needs no route in the application, and every worker reports for itself.
-Other systems have no report.
+Each of these processes listens on a socket in Linux's abstract namespace, named by its pid. So the
+report needs no route in the application, and every process reports for itself, whichever process
+accepts the connections. Other systems have no report.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from offload.serving.metrics import (
     loop_lag,
     probe,
     request_clock,
+    task_clock,
     thread_limiter,
 )
 
@@ -30,24 +31,27 @@ SO_PEERCRED = 17  # of Linux; the module socket has it only there
 TIMEOUT = 2.0  # s for a client to send its window
 PAUSE = 0.1  # s until the next attempt while no connection can be accepted; a guess
 _listening: int | None = None  # the pid that listens: a forked child must do so itself
-_facts: dict[str, object] = {}
+_facts: dict[str, Any] = {}
 _parent: int | None = None  # the pid that creates the application for its children
 
 
 def leave_to_children() -> None:
-    """Do not listen in this process: its forked children serve the application."""
+    """Do not listen in this process: its forked children serve."""
     global _parent
     _parent = os.getpid()
 
 
 def start_in_child() -> None:
     """Listen in a forked child, if its parent created an application for it."""
-    if (kind := _facts.get("kind")) is not None:
-        start(str(kind))
+    if "kind" in _facts:
+        start(_facts["kind"])
 
 
-def start(kind: str) -> None:
-    """Listen in this process, which will serve an application of this kind; call it once."""
+def start(kind: str | None = None) -> None:
+    """Listen in this process; call it once, before it serves.
+
+    `kind` is that of the user's application that it serves; None: it runs tasks.
+    """
     global _listening
     _facts["kind"] = kind
     if sys.platform != "linux" or os.getpid() in (_listening, _parent):
@@ -73,11 +77,12 @@ def report(start: float, end: float, with_each: bool = False) -> dict[str, Any]:
     """Return this process's figures in a window, in seconds of CLOCK_MONOTONIC."""
     probe.note_gil(gil_state.now())
     state = {key: probe.facts.get(key) for key in ("gil_enabled", "gil_enabled_by")}
-    found = {
-        **_facts,
-        **state,
+    found = {**_facts, **state, **loop_lag.between(start, end)}
+    if _facts["kind"] is None:
+        found |= task_clock.between(start, end)
+        return found | ({"each": task_clock.each(start, end)} if with_each else {})
+    found |= {
         **request_clock.between(start, end),
-        **loop_lag.between(start, end),
         **thread_limiter.threads(),
         "limiter": thread_limiter.between(start, end),
         "memory": probe.memory_of(os.getpid()),
