@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 
 from offload.cli.commands import benchmark, start
+from offload.documents import results_files
 from offload.engine import journal
 from offload.engine.plan import Plan
 from offload.engine.record import Record
 from offload.registry import catalog
-from offload.reports import results_json
 from offload.suites import _module
 from tests.commands import fab_here
 from tests.records import changed
 from tests.reports.test_tables import AWAY, PROCESSES, RECORD, windows
 
 jsonschema = pytest.importorskip("jsonschema")
-SCHEMA = json.loads(results_json.SCHEMA.read_text())
+SCHEMA = json.loads(results_files.SCHEMA.read_text())
 STEADY = (10.0, 10.1, 9.9, 10.0, 10.0)
 RUN = [*windows(RECORD, *STEADY), *windows(PROCESSES, *(2 * rate for rate in STEADY))]
 

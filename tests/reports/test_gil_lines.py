@@ -4,6 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from offload.documents import results_files
+from offload.documents.results_files import (
+    TERMINAL,
+    WIDE,
+    publish,
+    results_txt,
+    shortened_output,
+    tables,
+    test_text,
+)
 from offload.documents.rows import (
     Provenance,
     case_label,
@@ -18,8 +28,6 @@ from offload.engine import journal
 from offload.engine.record import TEST, Record
 from offload.flags import CANNOT_LOAD, Problem
 from offload.reports.gil import effects as gil
-from offload.reports.results_txt import TERMINAL, WIDE, publish, results_txt, row, shortened, tables
-from offload.reports.tables import by_python
 from tests.records import changed
 from tests.reports.test_tables import AWAY, PROCESSES, RECORD, effects, windows
 
@@ -96,10 +104,10 @@ def test_pythons_are_in_the_order_of_their_versions() -> None:
         return changed(RECORD, id=version, python=version, interpreter=facts, rate=rate)
 
     found = rows([made("3.14.0", 14.0), made("3.9.1", 9.0), made("3.11.7", 11.0)])
-    head, _, line = by_python.table(found).splitlines()
+    head, _, line = results_files.python_table(found).splitlines()
     assert head.split("  Python ")[1:] == ["3.9.1", "3.11.7", "3.14.0"]
     assert line.split() == ["threads/xml", "25", "9.00", "once", "11.00", "once", "14.00", "once"]
-    assert by_python.table(found[:1]) == ""
+    assert results_files.python_table(found[:1]) == ""
 
 
 def test_rows_of_pythons_that_differ_only_in_a_setting_are_all_shown() -> None:
@@ -109,7 +117,7 @@ def test_rows_of_pythons_that_differ_only_in_a_setting_are_all_shown() -> None:
         return changed(RECORD, command=command, rate=rate, **facts)
 
     known = (("3.11.7", 4, 10.0), ("3.11.7", 8, 11.0), ("3.14.0", 4, 20.0), ("3.14.0", 8, 21.0))
-    lines = by_python.table(rows([made(*each) for each in known])).splitlines()
+    lines = results_files.python_table(rows([made(*each) for each in known])).splitlines()
     assert [line.split() for line in lines[2:]] == [
         ["threads/xml", "25", "10.00", "once", "20.00", "once"],
         ["workers=4"],
@@ -128,7 +136,7 @@ def test_a_python_that_was_requested_by_two_names_has_two_rows() -> None:
     again = made("3.11", "3.11.7", 12.0)
     again = changed(again, environment={**again.environment, "cores": 8})
     found = rows([*(made(*each) for each in known), again])
-    head, _, *lines = by_python.table(found).splitlines()
+    head, _, *lines = results_files.python_table(found).splitlines()
     assert head.split("  Python ")[1:] == ["3.11.7", "3.14.0"]
     assert [line.split() for line in lines] == [
         ["threads/xml", "25", "10.00", "once", "20.00", "once"],
@@ -160,7 +168,9 @@ def test_a_python_without_a_case_has_a_dash_and_a_reason_once_for_all() -> None:
         for server in ("threads", "processes")
     ]
     other = changed(PROCESSES, command="run_server:processes,xml")
-    lines = by_python.table(rows([RECORD, *away, changed(other, task="json")])).splitlines()
+    lines = results_files.python_table(
+        rows([RECORD, *away, changed(other, task="json")])
+    ).splitlines()
     assert lines[2].split() == ["threads/xml", "25", "10.00", "once", "cannot", "load"]
     assert lines[3].split() == ["processes/xml", "25", "-", "cannot", "load"]
     assert lines[-1] == "* threads/xml, processes/xml in 3.13t: tasks/xml.py needs lxml"
@@ -212,14 +222,14 @@ def test_unknown_provenance_matches_all_and_different_ones_never_mix() -> None:
 
 def test_the_output_of_a_tool_is_kept_whole_and_shortened_only_when_long() -> None:
     lines = [str(n) for n in range(TERMINAL)]
-    assert shortened("\n".join(lines)) == "\n".join(lines)
-    assert shortened("\n".join(["first", *lines])).splitlines() == [
+    assert shortened_output("\n".join(lines)) == "\n".join(lines)
+    assert shortened_output("\n".join(["first", *lines])).splitlines() == [
         "... 1 more lines: the records have all of them ...",
         *lines,
     ]
-    assert shortened("x" * WIDE) == "x" * WIDE
-    assert shortened("x" * (WIDE + 1)) == "x" * WIDE + " ..."
-    assert shortened(None) == ""
+    assert shortened_output("x" * WIDE) == "x" * WIDE
+    assert shortened_output("x" * (WIDE + 1)) == "x" * WIDE + " ..."
+    assert shortened_output(None) == ""
 
 
 def test_results_begin_with_the_title_and_the_output_of_each_long_run() -> None:
@@ -251,7 +261,7 @@ def test_results_of_a_file_whose_name_is_not_text_are_kept() -> None:
 
 def test_one_load_test_has_its_row_its_times_and_its_warnings() -> None:
     flagged = changed(RECORD, kind=TEST, flags=("others: 20 %: end them",))
-    head, _, line, load, _, outcome, _, note = row(flagged).splitlines()
+    head, _, line, load, _, outcome, _, note = test_text(flagged).splitlines()
     assert head.split()[:2] == ["Server,task", "Users"]
     assert (line.split()[0], load) == ("threads,xml", "  siege")
     assert outcome == "300 completed, failed: 3 timeout, 7 unfinished; availability 99.00 %"

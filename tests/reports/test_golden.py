@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from offload.documents.results_files import results_txt
 from offload.engine import journal
-from offload.reports.results_txt import results_txt
 from tests import ROOT
 from tests.commands import fab_here
 

@@ -14,12 +14,12 @@ from offload.bench.analysis.comparison import Comparison
 from offload.bench.claims.evaluate import ClaimVerdict
 from offload.bench.experiments.paired import ComparedCases
 from offload.bench.stats import paired_test
+from offload.documents import notes, results_files
 from offload.documents.rows import Row, conditions, percentiles_text, rate_text, rows
 from offload.documents.text import render
 from offload.engine.record import LONG, TEST, WINDOW
-from offload.reports import comparison, notes, results_json
+from offload.reports import comparison
 from offload.reports.claims import capacity_checks, verdicts
-from offload.reports.tables import summary
 from offload.studies import compare
 from offload.studies.scale import curve, sweep
 from offload.suites import Case
@@ -73,11 +73,11 @@ def swept(*points: tuple[int, float], **values: object) -> sweep.Sweep:
 
 def test_a_row_of_the_summary_has_each_figure_in_its_column() -> None:
     found = rows([FULL, *windows(FULL, 20.0, 20.01, 20.02, 20.01, 20.0)])
-    head, _, line = summary.table(found).splitlines()
-    assert cells(head) == [*summary.DEFINITIONS]
+    head, _, line = results_files.summary_table(found).splitlines()
+    assert cells(head) == [*results_files.DEFINITIONS]
     assert cells(line) == ["threads,xml", "25", "20.01 +-0.1 %", "2.50 s", "40.2 MiB", "46 %"]
-    head, _, line = summary.wide_table(found).splitlines()
-    assert cells(head) == [*summary.WIDE_HEAD[:3], "siege", *summary.WIDE_HEAD[4:]]
+    head, _, line = results_files.wide_table(found).splitlines()
+    assert cells(head) == [*results_files.WIDE_HEAD[:3], "siege", *results_files.WIDE_HEAD[4:]]
     assert cells(line) == [
         *("run_server:3,xml", "25", "20.01 +-0.1 %", "10.00", "99.00 %", "2.50 s"),
         *("40.2 MiB", "3 timeout", "24", "1.3 ms", "46 %", "pool 20.00 100 %"),
@@ -87,17 +87,17 @@ def test_a_row_of_the_summary_has_each_figure_in_its_column() -> None:
 def test_a_row_of_what_is_not_known_is_of_dashes() -> None:
     bare = record_of("run", "threads", "xml", 25, "run_server:3,xml", "2026-01-01", kind=LONG)
     bare = changed(bare, rate=3.0)
-    assert cells(summary.table([Row((), bare)]).splitlines()[2]) == [
+    assert cells(results_files.summary_table([Row((), bare)]).splitlines()[2]) == [
         "threads,xml",
         "25",
         "3.00 once",
     ]
-    head, _, line = summary.wide_table([Row((), bare)]).splitlines()
+    head, _, line = results_files.wide_table([Row((), bare)]).splitlines()
     assert cells(head)[3] == "Published tool"
     assert cells(line)[1:] == ["25", "3.00 once", "3.00", *"--------"]
-    line = summary.wide_table(rows([AWAY])).splitlines()[2]
+    line = results_files.wide_table(rows([AWAY])).splitlines()[2]
     assert cells(line)[1:] == ["25", "not available", *"---------"]
-    line = summary.table(rows([RECORD, changed(AWAY, task="json")])).splitlines()[3]
+    line = results_files.summary_table(rows([RECORD, changed(AWAY, task="json")])).splitlines()[3]
     assert cells(line)[1:] == ["25", "not available", *"--"]
 
 
@@ -112,7 +112,9 @@ def test_a_row_of_what_is_not_known_is_of_dashes() -> None:
     ],
 )
 def test_a_time_has_the_digits_that_are_known(seconds: float, shown: str) -> None:
-    line = summary.table(rows([changed(RECORD, response_mean_s=seconds)])).splitlines()[2]
+    line = results_files.summary_table(
+        rows([changed(RECORD, response_mean_s=seconds)])
+    ).splitlines()[2]
     assert cells(line)[3] == shown
 
 
@@ -140,7 +142,7 @@ def test_the_conditions_name_machine_tools_connections_pools_and_upstream() -> N
 
 def test_a_manual_load_test_shows_its_load_settings() -> None:
     by_hand = changed(RECORD, kind=TEST, asked_rate=12.5, think_s=0.5, keep_alive=True)
-    line, load = summary.table(rows([by_hand])).splitlines()[2:]
+    line, load = results_files.summary_table(rows([by_hand])).splitlines()[2:]
     assert (line.split()[0], load) == (
         "threads,xml",
         "  siege, 12.5/s requested, think 0.5 s, kept",
@@ -189,7 +191,7 @@ def test_a_mean_of_windows_is_weighted_by_their_responses() -> None:
 
 def test_json_has_each_figure_under_its_name() -> None:
     [found] = json.loads(
-        results_json.rows_as_json([FULL, *windows(FULL, 20.0, 20.01, 20.02, 20.01, 20.0)])
+        results_files.rows_as_json([FULL, *windows(FULL, 20.0, 20.01, 20.02, 20.01, 20.0)])
     )
     assert found.pop("rate") == pytest.approx(20.008)
     assert (found.pop("rate_low"), found.pop("rate_high")) == pytest.approx(
@@ -216,10 +218,10 @@ def test_json_has_each_figure_under_its_name() -> None:
         **{"listen_overflows": 24, "loop_lag_p99_ms": 1.26, "gil_hold": 0.456},
         **{"ceiling": 20.0, "ceiling_kind": "pool", "problem": None},
     }
-    [unpublished] = json.loads(results_json.rows_as_json(windows(FULL, 20.0)))
+    [unpublished] = json.loads(results_files.rows_as_json(windows(FULL, 20.0)))
     assert (unpublished["published_tool"], unpublished["published_rate"]) == (None, None)
     late = [changed(FULL, at_least_s=30.0), changed(FULL, at_least_s=20.0)]
-    assert json.loads(results_json.rows_as_json(late))[0]["response_at_least_s"] == 20.0
+    assert json.loads(results_files.rows_as_json(late))[0]["response_at_least_s"] == 20.0
 
 
 def test_a_comparison_prints_verdict_ratio_and_rates() -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from offload.documents import results_files
 from offload.documents.rows import rows
 from offload.engine.record import WINDOW
 from offload.loads.engine.figures.histogram import histogram
-from offload.reports import results_json
 from offload.suites import Case
 from tests.records import changed, new_record
 
@@ -24,7 +24,7 @@ def test_a_p99_of_timeouts_is_at_least_the_timeout(timeout: float) -> None:
         **{"response_p50_s": 0.01, "response_p99_s": timeout},
     )
     [row] = rows([record])
-    values = results_json.row_as_dict(row)
+    values = results_files.row_values(row)
     assert values["response_at_least_s"] == timeout <= values["response_p99_s"]  # type: ignore[operator]
     assert values["response_p50_s"] == pytest.approx(0.01, rel=0.01)
     assert record.figure("response_p99_s") is None

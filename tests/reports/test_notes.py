@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from offload.bench.analysis import disturbance
+from offload.documents import notes
+from offload.documents.results_files import tables
 from offload.documents.rows import measured_where, rows
 from offload.documents.text import WIDTH
 from offload.engine.record import TEST, Record
 from offload.registry import catalog
-from offload.reports import notes, variables
-from offload.reports.results_txt import tables
 from tests.records import changed
 from tests.reports.test_tables import PROCESSES, RECORD, effects, windows
 
@@ -125,12 +125,12 @@ def test_the_line_about_a_pool_compares_its_workers_with_the_cores(
 def test_servers_that_differ_in_more_than_one_variable_are_listed() -> None:
     threads = changed(RECORD, settings={"workers": 4, "backlog": 1024})
     sync = changed(threads, server="sync", workers=None, settings={"backlog": 5})
-    assert variables.sentences(rows([sync, threads])) == [
+    assert notes.confounded(rows([sync, threads])) == [
         "sync against threads: the HTTP server (http.server with HTTP/1.0 against Tornado), "
         "the listen queue (5 against 1024)"
     ]
     wider = changed(threads, server="anyio_threads", workers=40)
-    assert variables.sentences(rows([threads, wider])) == [
+    assert notes.confounded(rows([threads, wider])) == [
         "anyio_threads against threads: the strategy, workers (40 against 4)"
     ]
 
@@ -148,11 +148,11 @@ def test_a_server_declares_its_http_server_and_without_that_it_is_unknown(
     monkeypatch.setattr(catalog, "find_server", found)
     mine = changed(RECORD, server="mine", users=3)
     expected = [f"mine against threads: {word}, users (3 against 25)" for word in words]
-    assert variables.sentences(rows([mine, changed(RECORD, users=25)])) == expected
+    assert notes.confounded(rows([mine, changed(RECORD, users=25)])) == expected
 
 
 def test_servers_that_differ_in_the_strategy_alone_are_not() -> None:
-    assert variables.sentences(rows([RECORD, PROCESSES])) == []
+    assert notes.confounded(rows([RECORD, PROCESSES])) == []
 
 
 def test_the_short_description_of_a_task_has_two_to_four_words() -> None:

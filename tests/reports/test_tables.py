@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from offload.documents import notes, results_files
+from offload.documents.results_files import results_txt, shortened_output, tables
 from offload.documents.rows import Row, failures_text, rate_text, rows
 from offload.documents.text import wrapped
 from offload.engine.record import LONG, TEST, WINDOW, Record
 from offload.flags import CANNOT_LOAD, Problem
-from offload.reports import notes, results_json
 from offload.reports.gil import effects as gil
-from offload.reports.results_txt import results_txt, shortened, tables
 from tests.records import changed, record_of
 
 RECORD = record_of(
@@ -248,16 +248,16 @@ def test_what_a_python_cannot_load_is_printed_as_such() -> None:
 
 
 def test_json_rows_have_the_documented_fields() -> None:
-    [row] = json.loads(results_json.rows_as_json([RECORD]))
+    [row] = json.loads(results_files.rows_as_json([RECORD]))
     documented = "server task users workers driver availability rate response_mean_s memory_pss_mib"
     interval = "rate_low rate_high resolved response_p50_s response_p99_s model flags"
     assert {*documented.split(), *interval.split(), "completed", "failed", "problem"} <= set(row)
     assert (row["failed"], row["availability"], row["problem"]) == (3, 0.99, None)
-    assert json.loads(results_json.rows_as_json([AWAY]))[0]["failed"] is None
+    assert json.loads(results_files.rows_as_json([AWAY]))[0]["failed"] is None
 
 
 def test_many_words_of_a_tool_are_shortened_for_the_terminal() -> None:
-    assert shortened("\n".join("x" * 100)).startswith("... 40 more lines")
+    assert shortened_output("\n".join("x" * 100)).startswith("... 40 more lines")
 
 
 def test_a_row_of_unknown_workers_has_no_pool_that_bounds_it() -> None:

@@ -143,13 +143,13 @@ def _check_placements(plan: Plan) -> None:
 def continue_run(plan: Plan, folder: Path) -> list[Record]:
     """Measure the due rounds and long runs of a plan; return all records."""
     from offload.bench.experiments.run import run
+    from offload.documents import results_files
     from offload.engine import journal
-    from offload.reports import results_txt
 
     records: list[Record] = []
     try:
         for records in run(plan, folder):
-            results_txt.publish(folder, records)
+            results_files.publish(folder, records)
     except KeyboardInterrupt:
         raise Exit(f"interrupted: {_resume_hint(folder)}", code=130) from None
     except UserError as error:
@@ -172,21 +172,21 @@ def _resume_hint(folder: Path) -> str:
 
 def show_results(records: Sequence[Record], format: str) -> None:  # noqa: A002
     """Print the tables of a run, or one JSON object; raise RunError without figures."""
-    from offload.reports import results_json
+    from offload.documents import results_files
 
     if format == "json":
-        print(results_json.as_json(records), end="")
+        print(results_files.run_json(records), end="")
     else:
         _print_tables(records)
     check_figures(records)
 
 
 def _print_tables(records: Sequence[Record]) -> None:
+    from offload.documents import results_files
     from offload.engine import journal
     from offload.errors import printable
-    from offload.reports import results_txt
 
-    print(printable(results_txt.tables(records)))
+    print(printable(results_files.tables(records)))
     path = journal.RESULTS / records[-1].trial.run / "results.txt"
     print(f"complete results, with the output of each load tool: {path}")
 

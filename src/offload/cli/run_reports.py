@@ -46,11 +46,11 @@ def records_of_others(which: str) -> Iterator[None]:
 
 def show(found: Sequence[Path], form: str, wide: bool) -> None:
     """Print the results of runs; raise UserError."""
+    from offload.documents import results_files
     from offload.documents.rows import rows
     from offload.documents.text import render
     from offload.engine import journal
     from offload.errors import printable
-    from offload.reports import results_json, results_txt
     from offload.reports.gil import effects, effects_svg
 
     if form == "svg" and len(found) > 1:
@@ -65,14 +65,14 @@ def show(found: Sequence[Path], form: str, wide: bool) -> None:
         answered = None if plan is None else answer(Run(folder, plan, records))
         if form == "json":
             own = {} if answered is None else {"answer": answered[1]}
-            objects.append({**own, **results_json.as_dict(records)})
+            objects.append({**own, **results_files.run_values(records)})
         elif form == "svg":
             texts.append(effects_svg.svg(effects.effects(rows(records))))
         else:
             head = f"{folder.name}\n{'=' * len(folder.name)}\n\n" if len(found) > 1 else ""
             if answered is not None:
                 head += f"{render(answered[0])}\n\n"
-            texts.append(f"{head}{results_txt.tables(records, wide, answered is not None)}")
+            texts.append(f"{head}{results_files.tables(records, wide, answered is not None)}")
     if form == "json":
         print(json.dumps(objects if len(found) > 1 else objects[0], indent=2))
     print(printable("\n".join(texts)), end="")

@@ -9,10 +9,10 @@ from offload.bench.analysis import comparison, rate
 from offload.bench.analysis.comparison import Comparison
 from offload.bench.experiments.paired import ComparedCases
 from offload.bench.stats import paired_test
+from offload.documents import notes
 from offload.documents.rows import case_name
 from offload.documents.text import wrapped
 from offload.engine.record import Record, RunRecords
-from offload.reports import notes
 
 SENTENCES = {
     paired_test.FASTER: "{other} is faster than {one}",

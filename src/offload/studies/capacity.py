@@ -91,8 +91,8 @@ class CapacityStudy(Study[Options, Found]):
 
     def result(self, run: Run) -> Found:
         from offload.bench.analysis import latency_capacity
+        from offload.documents import notes
         from offload.engine.plan import LatencySearch
-        from offload.reports import notes
 
         assert isinstance(run.plan.rule, LatencySearch)
         found = latency_capacity.evaluate(run.plan.rule.latency, run.records)

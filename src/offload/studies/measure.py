@@ -78,9 +78,8 @@ class Measure(Study[Options, "Row"]):
         return found[-1]
 
     def document(self, result: Row) -> Document:
-        from offload.documents import Document, lines
+        from offload.documents import Document, lines, notes
         from offload.documents.rows import case_name, conditions
-        from offload.reports import notes
 
         name, users = case_name(result.first), counted(result.first.case.users, "user")
         found = result.estimate
@@ -103,9 +102,9 @@ class Measure(Study[Options, "Row"]):
         )
 
     def values(self, result: Row) -> Any:
-        from offload.reports import results_json
+        from offload.documents import results_files
 
-        return [results_json.row_as_dict(result)]
+        return [results_files.row_values(result)]
 
     def check(self, result: Row) -> None:
         if result.problem is not None or not result.rate:

@@ -10,10 +10,10 @@ import pytest
 
 from offload.bench.analysis import comparison, rate
 from offload.bench.experiments import run as running
+from offload.documents import results_files
 from offload.documents.rows import rows
 from offload.engine.plan import Block, Plan, Sequential
 from offload.engine.record import WINDOW, Record
-from offload.reports import results_json
 from offload.suites import Case
 from tests.bench.experiments.test_run import Measured
 from tests.records import changed, new_record
@@ -64,7 +64,7 @@ def test_the_memory_of_rounds_apart_counts() -> None:
 
 def test_a_row_has_the_rate_and_the_times_of_one_kind_of_rounds() -> None:
     [row] = rows([*ONE, *ONE_APART])
-    values = results_json.row_as_dict(row)
+    values = results_files.row_values(row)
     assert values["rounds"] == 3
     assert values["rate"] == pytest.approx(101.0, rel=0.01)
     assert values["response_mean_s"] == pytest.approx(1 / 101.0, rel=0.01)

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from offload.bench.trial import flags
+from offload.documents import notes, results_files
 from offload.documents.rows import rows
 from offload.engine.record import from_line, to_line
-from offload.reports import notes, results_json
 from offload.suites import Case
 from tests.records import changed, new_record
 from tests.rounds import measure_window
@@ -112,7 +112,7 @@ def test_a_record_has_both_sizes_and_the_requests_of_each_process() -> None:
     assert (server.workers, server.processes, server.all_workers) == (3, 2, 6)
     assert shares is not None
     assert sum(shares) == pytest.approx(record.result.completed, rel=0.3)
-    [row] = [results_json.row_as_dict(row) for row in rows([record])]
+    [row] = [results_files.row_values(row) for row in rows([record])]
     assert (row["workers"], row["processes"]) == (3, 2)
     assert row["requests_by_process"] == [*shares]
 

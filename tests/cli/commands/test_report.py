@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
+from offload.documents import results_files
 from offload.engine import journal
-from offload.reports import results_json
 from tests import ROOT
 from tests.commands import fab_here
 
 EXAMPLES = sorted(path.parent.name for path in (ROOT / "results").glob("*/run.json"))
 HEAD = "Server,task "
 WIDE = 100
-SCHEMA = json.loads(results_json.SCHEMA.read_text())
+SCHEMA = json.loads(results_files.SCHEMA.read_text())
 
 
 @pytest.fixture(autouse=True)

@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
+from offload.documents import results_files
 from offload.documents.rows import rows
 from offload.engine import journal
 from offload.engine.record import WINDOW, Record
 from offload.errors import RunError
-from offload.reports import results_json, results_txt
 from offload.reports.gil import effects
 from offload.reports.html import charts, page, run
 from offload.suites import Case
@@ -103,7 +103,7 @@ def test_a_report_is_one_file_of_at_most_400_kb_without_links_to_others(name: st
 @pytest.mark.parametrize("name", FIGURED)
 def test_each_figure_of_the_json_report_is_in_a_table(name: str) -> None:
     found = tables(example_root(name))
-    results = results_json.as_dict(journal.read(committed(name)))
+    results = results_files.run_values(journal.read(committed(name)))
     for caption, objects in (("figure", results["rows"]), ("ratio", results["effects"])):
         assert isinstance(objects, list)
         shown = found.get(f"Every {caption} of {name}", [])
@@ -130,7 +130,7 @@ def test_the_answer_is_first_and_has_the_sentences_of_the_text_report(name: str)
     assert sections[0].attrib["id"] == "answer"
     assert sections[-1].attrib["id"] == "figures"
     first = words(sections[0])
-    text = " ".join(results_txt.tables(journal.read(committed(name))).split())
+    text = " ".join(results_files.tables(journal.read(committed(name))).split())
     for effect in effects.effects(rows(journal.read(committed(name)))):
         assert effect.reading in text
         assert effect.reading in first

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
+from offload.documents import results_files
 from offload.engine import journal
 from offload.engine.record import TEST
-from offload.reports import results_json
 from offload.reports.gil import effects_svg
 from offload.reports.pictures.drawing import PALETTE
 from tests.commands import fab_here
@@ -34,7 +34,7 @@ def test_each_value_of_each_run_is_in_a_column_of_its_own() -> None:
     rates = found["Requests per second, by run"]
     assert [*rates[0]] == ["Case", *BOTH]
     for name in BOTH:
-        results = results_json.as_dict(journal.read(committed(name)))
+        results = results_files.run_values(journal.read(committed(name)))
         assert isinstance(results["rows"], list)
         known = sorted(row["rate"] for row in results["rows"] if row["rate"])
         shown = sorted(floats([row[name] for row in rates]))
@@ -131,7 +131,7 @@ def test_fab_report_reads_several_runs() -> None:
     assert all(own in text.stdout for own in alone)
     assert all(f"{name}\n{'=' * len(name)}\n" in text.stdout for name in BOTH)
     read = json.loads(fab_here(f"report:runs={'+'.join(BOTH)},format=json").stdout)
-    assert read == [results_json.as_dict(journal.read(committed(name))) for name in BOTH]
+    assert read == [results_files.run_values(journal.read(committed(name))) for name in BOTH]
 
 
 @pytest.mark.parametrize(

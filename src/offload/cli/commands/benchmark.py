@@ -83,14 +83,14 @@ def run_suite(
     plans = [_plan(name, quick, driver, rows, target, pythons) for name in names]
     for plan in plans:  # check all of them first, because a measurement takes long
         check(plan)
-    from offload.reports import results_json
+    from offload.documents import results_files
 
     for plan in plans:
         try:
             folder, records = start_run(plan, open)
             if format == "json":
                 write_report(folder)
-                found.append(results_json.as_dict(records))
+                found.append(results_files.run_values(records))
                 check_figures(records)
             else:
                 print_answer(plan, folder, records, format)

@@ -124,9 +124,9 @@ def _measure(
     from offload import loads
     from offload.bench.experiments import ad_hoc_load
     from offload.bench.experiments.progress import display
+    from offload.documents import results_files
     from offload.engine import journal
     from offload.errors import printable
-    from offload.reports import results_json, results_txt
 
     folder = journal.lasting_run()
     amount = f"{load.seconds:g} s" if load.seconds else f"{load.requests} requests"
@@ -141,13 +141,13 @@ def _measure(
             else ad_hoc_load.of_url(load, tool, sender)
         )
     journal.append(folder, record)
-    path = results_txt.publish(folder, journal.read(folder))
+    path = results_files.publish(folder, journal.read(folder))
     if form == "json":
-        print(results_json.rows_as_json([record]), end="")
+        print(results_files.rows_as_json([record]), end="")
     else:
         print(
-            f"{results_txt.shortened(record.load.output)}\n\n"
-            f"{printable(results_txt.row(record))}\nrecorded in {path}"
+            f"{results_files.shortened_output(record.load.output)}\n\n"
+            f"{printable(results_files.test_text(record))}\nrecorded in {path}"
         )
     if record.problem is not None or not record.result.completed:
         what = record.problem or f"no request was completed: check the responses of {shown}"

@@ -12,7 +12,7 @@ from offload.bench.experiments.gate import GatedCase, GateResult
 from offload.bench.stats.estimate import Estimate
 from offload.bench.stats.non_inferiority import LOSS, UNDECIDED
 from offload.bench.stats.sequential import GATE
-from offload.reports import notes
+from offload.documents import notes
 from offload.units import percent
 
 DIGITS = 1  # decimal places of a change in percent

@@ -10,14 +10,13 @@ from pathlib import Path
 
 from offload.bench.claims import suite_verdicts
 from offload.bench.claims.evaluate import ClaimVerdict
-from offload.documents import Document
+from offload.documents import Document, results_files
 from offload.documents.rows import Row, comparable_groups, python_after_load, rows
 from offload.engine import journal
 from offload.engine.plan import Plan
 from offload.engine.record import Record
 from offload.errors import StorageError
 from offload.registry import catalog
-from offload.reports import results_json
 
 
 @dataclass(frozen=True)
@@ -86,7 +85,7 @@ class MeasuredRun:
     @cached_property
     def results(self) -> Mapping[str, object]:
         """The results as the JSON report has them."""
-        return results_json.as_dict(self.records)
+        return results_files.run_values(self.records)
 
 
 def read(folder: Path, document: Document | None = None) -> MeasuredRun:

@@ -10,10 +10,11 @@ from offload.bench.analysis import disturbance
 from offload.bench.analysis.comparison import Comparison
 from offload.bench.experiments import gate
 from offload.bench.experiments.gate import GatedCase
+from offload.documents import notes, results_files
 from offload.documents.rows import Row, case_name, memory_text, time_or_more
 from offload.engine.plan import Gate, Plan
 from offload.errors import UserError
-from offload.reports import comparison, notes
+from offload.reports import comparison
 from offload.reports.claims import verdicts
 from offload.reports.gil import effects, effects_svg
 from offload.reports.gil.effects import Effect
@@ -31,7 +32,6 @@ from offload.reports.html.parts import (
     text,
 )
 from offload.reports.html.run import MeasuredRun
-from offload.reports.tables import summary
 from offload.units import seconds
 
 CASE, REQUESTED = "Server,task", "Requested"
@@ -102,7 +102,10 @@ def _rates(run: MeasuredRun, group: Sequence[Row], name: str) -> Panel:
         f"Requests per second{name}",
         (*head, "Long run", "Its tool", "Ceiling", "Ceiling by", "Reached", "Warnings"),
         rows,
-        [*(f"{word}: {summary.DEFINITIONS[word]}." for word in (CASE, "Users", "Rate")), OPEN_LOOP],
+        [
+            *(f"{word}: {results_files.DEFINITIONS[word]}." for word in (CASE, "Users", "Rate")),
+            OPEN_LOOP,
+        ],
     )
     return Panel(own, charts.rates(group), run.command)
 
@@ -122,7 +125,7 @@ def _latency(run: MeasuredRun, group: Sequence[Row], name: str) -> Panel | None:
         f"Response times{name}",
         (CASE, "Users", REQUESTED, *TIMES),
         rows,
-        [f"Mean: {summary.DEFINITIONS['Response']}.", OPEN_LOOP],
+        [f"Mean: {results_files.DEFINITIONS['Response']}.", OPEN_LOOP],
     )
     return Panel(own, charts.latency(group), run.command)
 
@@ -139,7 +142,7 @@ def _memory(run: MeasuredRun, group: Sequence[Row], name: str) -> Panel | None:
     ]
     if not rows:
         return None
-    about = [f"Memory: {summary.DEFINITIONS['Memory']}."]
+    about = [f"Memory: {results_files.DEFINITIONS['Memory']}."]
     own = table(f"Peak memory{name}", (CASE, "Workers", "Memory"), rows, about)
     return Panel(own, charts.memory(group), run.command)
 
@@ -155,7 +158,7 @@ def _gil_held(run: MeasuredRun, group: Sequence[Row], name: str) -> Panel | None
         for row in group
         if row.gil_hold is not None
     ]
-    about = [f"GIL held: {summary.DEFINITIONS['GIL held']}."]
+    about = [f"GIL held: {results_files.DEFINITIONS['GIL held']}."]
     own = table(f"GIL held{name}", (CASE, "GIL held"), rows, about)
     return Panel(own, charts.gil_held(group), run.command) if rows else None
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from offload import units
 from offload.bench.stats.models import scaling
-from offload.documents import Chart, Curve, Document, Spot, lines
-from offload.reports import notes
+from offload.documents import Chart, Curve, Document, Spot, lines, notes
 from offload.studies.scale.sweep import NEARLY_HIGHEST, Sweep
 from offload.units import percent
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from offload.documents import Chart, Curve, Document, Spot, lines
-from offload.reports import notes
+from offload.documents import Chart, Curve, Document, Spot, lines, notes
 from offload.studies.scale.sweep import NEARLY_HIGHEST, Grid, Size
 from offload.units import counted, percent
 

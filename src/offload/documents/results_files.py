@@ -1,0 +1,557 @@
+"""The results of a run: results.txt with its tables, and JSON for programs.
+
+results.txt has the output of each load tool, the GIL effects, the rows and the notes. The JSON is
+described by results.schema.json: rates in requests/s, times in s, memory in MiB, null if unknown.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from offload import units
+from offload.bench.analysis import disturbance
+from offload.bench.analysis.comparison import Comparison, rate_of
+from offload.documents import notes
+from offload.documents.rows import (
+    Row,
+    case_label,
+    comparable_groups,
+    failures_text,
+    first_cell,
+    gil_enabled_by,
+    load_settings,
+    measured_how,
+    measured_where,
+    memory_text,
+    origin_of,
+    outcome_text,
+    percentiles_text,
+    python_name,
+    rate_text,
+    request_of,
+    rows,
+    settings_of,
+    share_text,
+    time_text,
+)
+from offload.documents.text import (
+    TableLine,
+    first_column,
+    listing,
+    paragraphs,
+    render_table,
+    shortened,
+    wrapped,
+)
+from offload.engine import journal
+from offload.engine.record import LONG, TEST, Record, by_round, of_rate
+from offload.errors import printable
+from offload.flags import CANNOT_LOAD
+from offload.reports import application, comparison
+from offload.reports.gil import effects
+from offload.reports.gil.effects import Effect
+
+
+def publish(folder: Path, records: Sequence[Record]) -> Path:
+    """Write a run's results.txt and its copy in results/; return the path in the run's folder."""
+    text = printable(results_txt(records))  # the name of a file may have any bytes
+    own = folder / "results.txt"
+    for path in (own, journal.RESULTS / "results.txt"):
+        journal.replace(path, text)
+    return own
+
+
+TERMINAL = 60  # lines of a tool's output that are printed
+WIDE = 200  # characters of a line that are printed
+EFFECTS = "GIL effects: processes over threads"
+RATES = "Rates"
+MORE = "Every figure of these rows: offload report wide=yes."
+
+
+def results_txt(records: Sequence[Record]) -> str:
+    """Render all records of a run."""
+    printed = [
+        record
+        for record in records
+        if record.trial.kind in (LONG, TEST) and (record.load.output is not None or record.problem)
+    ]
+    outputs = [_output(record) for record in printed]
+    return "\n".join([*outputs, tables(records)])
+
+
+def tables(records: Sequence[Record], is_wide: bool = False, is_answered: bool = False) -> str:
+    """Render the GIL effects, the rows and the notes, separately for each provenance.
+
+    The table of rows has at most 100 columns, or with `is_wide` every figure that the records have.
+    With `is_answered` the comparison of two cases is left out, because it is above the tables.
+    """
+    all_rows = rows(records)
+    groups = comparable_groups(all_rows)
+    if not groups:
+        return "no records\n"
+    parts = [part for group in groups for part in _table(group, is_wide)]
+    several = "The records are of several machines, Pythons or upstreams; each has its own table."
+    parts = [
+        "" if is_answered else comparison.of_run(records),
+        effects.on_and_off_table(effects.on_and_off_pairs(all_rows)),
+        python_table(all_rows),
+        several if len(groups) > 1 else "",
+        *parts,
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def test_text(record: Record) -> str:
+    """Render one load test."""
+    [one] = rows([record])
+    parts = (
+        summary_table([one]),
+        outcome_text(record),
+        wrapped(percentiles_text(record)),
+        listing([str(one.problem)] if one.problem else notes.row_warnings(one)),
+    )
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def shortened_output(output: str | None) -> str:
+    """Return a tool's output for a terminal: only its end, if it is long."""
+    lines = [
+        line if len(line) <= WIDE else f"{line[:WIDE]} ..." for line in (output or "").splitlines()
+    ]
+    if len(lines) <= TERMINAL:
+        return "\n".join(lines)
+    note = f"... {len(lines) - TERMINAL} more lines: the records have all of them ..."
+    return "\n".join([note, *lines[-TERMINAL:]])
+
+
+def _table(group: Sequence[Row], is_wide: bool) -> list[str]:
+    parts = [measured_where(group)]
+    found = effects.effects(group)
+    if found:
+        parts += [EFFECTS, effects.table(found), effects.definitions()]
+    if is_wide:
+        explained = paragraphs(WIDE_EXPLAINED.splitlines())
+        parts += [wide_table(group), summary_definitions(group), explained]
+        parts += [measured_how(group), wide_notes(group)]
+    else:
+        parts += [RATES if found else "", summary_table(group)]
+        parts += [f"{summary_definitions(group)}\n{MORE}"]
+        parts += [measured_how(group)]
+        noted = [*notes.of_table(group), *effects.remedies(found)]
+        if noted:
+            parts += ["Noted once for all rows:", listing(noted)]
+    if differences := notes.confounded(group):
+        parts += ["Rows that differ in more than one variable:", listing(differences)]
+    return [part for part in parts if part]
+
+
+def _output(record: Record) -> str:
+    title = f"{case_label(record)}   ({record.case.users} users, {record.load.driver or 'no load'})"
+    output = record.load.output or str(record.problem or "") or "no output"
+    return f"{title}\n{'=' * len(title)}\n{output.rstrip()}\n"
+
+
+LABEL = "Server,task"
+DEFINITIONS = {
+    LABEL: "the case; write it after offload run_server: to start its server",
+    "Users": "each waits for a response before its next request",
+    "Rate": "completed requests per second, with the 95 % interval over rounds of fresh servers",
+    "Response": "the mean time of a request, including its wait for other requests",
+    "Memory": "the peak memory of all processes of the server (PSS: shared pages count once)",
+    "GIL held": "the share of the run time of a single task in which it holds the GIL",
+}
+REQUESTED = (
+    "Requested: the rate at which requests were sent, whether or not others were answered; the "
+    "users of such a row measured the capacity before."
+)
+
+
+def summary_table(rows: Sequence[Row]) -> str:
+    """Render the rows."""
+    columns = _columns(rows)
+    most = first_column(columns)
+    cells = [first_cell(row.first, most) for row in rows]
+    lines = [
+        TableLine(
+            (cells[n].first, *(column[n + 1] for column in columns)),
+            _detail(row, cells[n].settings),
+        )
+        for n, row in enumerate(rows)
+    ]
+    return render_table([LABEL, *(column[0] for column in columns)], lines)
+
+
+def summary_definitions(rows: Sequence[Row]) -> str:
+    """Define each column of the table in a line."""
+    shown = [LABEL, *(column[0] for column in _columns(rows))]
+    lines = [f"{name}: {DEFINITIONS[name]}." for name in shown]
+    if any(row.first.case.asked_rate is not None for row in rows):
+        lines.append(REQUESTED)
+    return paragraphs(lines)
+
+
+def _columns(rows: Sequence[Row]) -> list[list[str]]:
+    """Return the columns after the first one, each with its head; omit columns without values."""
+    columns = {
+        "Users": [str(row.first.case.users) for row in rows],
+        "Rate": [rate_text(row) if row.problem is None else "not available" for row in rows],
+        "Response": [time_text(row.response_mean_s) for row in rows],
+        "Memory": [memory_text(row.memory_pss_mib) for row in rows],
+        "GIL held": [share_text(row.gil_hold) for row in rows],
+    }
+    always = ("Users", "Rate")
+    for number, row in enumerate(rows):
+        for name in columns.keys() - {*always} if row.problem is not None else ():
+            columns[name][number] = "-"
+    return [
+        [name, *cells] for name, cells in columns.items() if name in always or {*cells} != {"-"}
+    ]
+
+
+def _detail(row: Row, settings: str) -> str:
+    request, origin = request_of(row.first), origin_of(row.first)
+    texts = (settings, request, origin, load_settings(row))
+    return "  ".join(text for text in texts if text)
+
+
+WIDE_HEAD = (
+    "Case",
+    "Users",
+    "Rate",
+    "Published tool",
+    "Availability",
+    "Response",
+    "Memory",
+    "Failed",
+    "Overflows",
+    "Loop lag",
+    "GIL held",
+    "Ceiling",
+)
+WIDE_EXPLAINED = """\
+Published tool: the rate of its one contiguous run.
+Availability: the share of finished requests that succeeded, in that run or, without one, in all
+rounds.
+Overflows: connections that the listen queue dropped; their users waited to connect again.
+Loop lag: how late a 10 ms timer of the server's event loop was under load, p99.
+Ceiling: the lowest known limit of the rate, and the share of it that was reached. pool: workers or
+slots / time of a task; users: users / time of a single request; cpu: cores / CPU time."""
+
+
+def wide_table(rows: Sequence[Row]) -> str:
+    """Render the rows with all columns."""
+    head = list(WIDE_HEAD)
+    tools = {row.long.load.driver for row in rows if row.long and row.long.load.driver}
+    head[3] = " and ".join(sorted(tools)) or WIDE_HEAD[3]
+    return render_table(head, [TableLine(_wide_row(row)) for row in rows])
+
+
+def wide_notes(rows: Sequence[Row]) -> str:
+    """List the warnings of each row; empty if there are none."""
+    lines = [
+        f"* {case_label(row.first)}, {row.first.case.users} users: {note}"
+        for row in rows
+        for note in ([str(row.problem)] if row.problem else notes.row_warnings(row))
+    ]
+    return "\n".join(lines)
+
+
+def _wide_row(row: Row) -> list[str]:
+    settings = load_settings(row)
+    label = case_label(row.first) + (f"  ({settings})" if settings else "")
+    case = [label, str(row.first.case.users)]
+    if row.problem is not None:
+        return [*case, "not available", *("-",) * (len(WIDE_HEAD) - 3)]
+    published = row.long.result.rate if row.long else None
+    ceiling = row.ceiling
+    return [
+        *case,
+        rate_text(row),
+        "-" if published is None else units.number(published),
+        share_text(row.availability, 2),
+        time_text(row.response_mean_s),
+        memory_text(row.memory_pss_mib),
+        failures_text(row),
+        "-" if row.listen_overflows is None else str(row.listen_overflows),
+        "-" if row.loop_lag_p99_ms is None else f"{row.loop_lag_p99_ms:.1f} ms",
+        share_text(row.gil_hold),
+        "-"
+        if ceiling is None
+        else f"{ceiling.kind} {units.number(ceiling.rate)} {share_text(row.reached)}",
+    ]
+
+
+GIL_ON = "GIL on"
+MOST = 50  # characters of a case
+NUMBER = re.compile(r"\d+(\.\d+)*")
+
+PythonLine = tuple[str, str, int, str]  # server, task, users, and its other settings and request
+
+
+def python_table(rows: Sequence[Row]) -> str:
+    """Render the rates of rows that were measured in several Pythons; empty for one Python."""
+    names = {
+        _requested_python(r.first): python_name(r.first) for r in rows if r.first.server.interpreter
+    }
+    cells: dict[PythonLine, dict[str, str]] = {}
+    for row in rows:
+        column = _column(row.first, names)
+        cells.setdefault(_free_line(cells, row.first, column), {})[column] = _python_cell(row)
+    columns = sorted({column for line in cells.values() for column in line}, key=_version_key)
+    if len(columns) < 2:
+        return ""
+    parts = [_part(cells, own) for own in _fitting(cells, columns)]
+    return "\n\n".join(part for part in (*parts, listing([*_notes(rows)])) if part)
+
+
+def _column(record: Record, names: Mapping[str, str]) -> str:
+    """Return the Python of a record; without a start, the one that its name had in another row."""
+    if record.server.interpreter:
+        return python_name(record)  # 3.11 may be 3.11.9 on another machine
+    requested = _requested_python(record)
+    return names.get(requested, requested)
+
+
+def _part(cells: Mapping[PythonLine, Mapping[str, str]], columns: Sequence[str]) -> str:
+    """Render the table of the Pythons in `columns`."""
+    details = _details(cells)
+    lines = [
+        TableLine(
+            (
+                shortened(f"{line[0]}/{line[1]}", MOST, f"{line[0]}/"),
+                str(line[2]),
+                *(own.get(column, "-") for column in columns),
+            ),
+            details[line],
+        )
+        for line, own in cells.items()
+    ]
+    return render_table(("Case", "Users", *map(_head, columns)), lines)
+
+
+def _line_of(record: Record) -> PythonLine:
+    """Return what the same case in other Pythons has, too."""
+    case = record.case
+    settings = settings_of(record).split(",")
+    parts = [part for part in settings if not part.startswith("python=")]
+    parts += ["keep_alive=yes"] if case.keep_alive else []
+    parts += [request_of(record)]
+    return case.server, case.task, case.users, " ".join(part for part in parts if part)
+
+
+def _free_line(
+    cells: Mapping[PythonLine, Mapping[str, str]], record: Record, column: str
+) -> PythonLine:
+    """Return the line of a case, or an additional one if its cell in the column is taken.
+
+    Two rows have the same cell if this program's Python was also requested by its version, or if
+    the case was measured on two machines.
+    """
+    server, task, users, more = line = _line_of(record)
+    name, number = f"{more} python={_requested_python(record)}".strip(), 1
+    while column in cells.get(line, {}):
+        line = server, task, users, name if number == 1 else f"{name} ({number})"
+        number += 1
+    return line
+
+
+def _details(lines: Collection[PythonLine]) -> dict[PythonLine, str]:
+    """Return the settings and the request of lines that differ only in them from another line."""
+    count = Counter(line[:3] for line in lines)
+    return {line: line[3] if count[line[:3]] > 1 else "" for line in lines}
+
+
+def _fitting(
+    cells: Mapping[PythonLine, Mapping[str, str]], columns: Sequence[str]
+) -> Iterator[list[str]]:
+    """Divide the Pythons into groups whose tables are not too wide."""
+    own: list[str] = []
+    for column in columns:
+        texts = [[_head(name), *(line.get(name, "-") for line in cells.values())] for name in own]
+        texts.append([_head(column), *(line.get(column, "-") for line in cells.values())])
+        first = max(len(f"{server}/{task}") for server, task, *_ in cells)
+        if own and first_column([["Users"], *texts]) < min(first, MOST):
+            yield own
+            own = []
+        own = [*own, column]
+    yield own
+
+
+def _head(column: str) -> str:
+    return f"Python {column}"
+
+
+def _version_key(name: str) -> tuple[list[int], str]:
+    version = NUMBER.match(name)
+    return ([int(part) for part in version[0].split(".")] if version else [], name)
+
+
+def _requested_python(record: Record) -> str:
+    """Return the requested interpreter, or the version of this program's interpreter."""
+    return record.case.python or str(record.environment.get("python"))
+
+
+def _python_cell(row: Row) -> str:
+    if row.problem is not None:
+        return "cannot load" if row.problem.kind == CANNOT_LOAD else "not available"
+    mark = f"{GIL_ON}, " if gil_enabled_by(row.first) else ""
+    return f"{mark}{rate_text(row)}"
+
+
+def _notes(rows: Sequence[Row]) -> Iterator[str]:
+    """Yield reasons for cells without a rate, and in which Pythons the GIL was off or enabled."""
+    free = {
+        python_name(row.first)
+        for row in rows
+        if row.first.server.interpreter.get("gil_enabled") is False and row.problem is None
+    }
+    for name in sorted(free):
+        yield f"Python {name}: the GIL was off after the load, except where noted."
+    found: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        first, importer = row.first, gil_enabled_by(row.first)
+        note = (row.problem.text if row.problem else "") or (
+            importer and f"{importer} turned the GIL on"
+        )
+        if note:
+            found.setdefault((_requested_python(first), note), []).append(
+                f"{first.case.server}/{first.case.task}"
+            )
+    for (python, note), cases in found.items():
+        yield f"{', '.join(cases)} in {python}: {note}"
+
+
+SCHEMA = Path(__file__).with_name("results.schema.json")
+
+
+def run_values(records: Sequence[Record]) -> dict[str, object]:
+    """Return the rows of a run, its GIL effects, the machine and the notes on all rows."""
+    found = rows(records)
+    groups = comparable_groups(found)
+    own = [_effect(effect) for group in groups for effect in effects.effects(group)]
+    compared = comparison.RunComparison.of(records)
+    if compared is not None and not own:
+        own = [_compared(compared)]
+    noted = [note for group in groups for note in (*notes.of_table(group), *_variables(group))]
+    return {
+        "rows": [row_values(row) for row in found],
+        "effects": own,
+        "machine": _machine(records),
+        "flags": list(dict.fromkeys(noted)),
+    }
+
+
+def run_json(records: Sequence[Record]) -> str:
+    """Render the results of a run as one JSON object."""
+    return json.dumps(run_values(records), indent=2) + "\n"
+
+
+def _effect(effect: Effect) -> dict[str, object]:
+    """Return a task's effect: the ratio of processes (`other`) over threads (`one`)."""
+    first = effect.threads.first
+    windows = [*effect.threads.windows, *effect.processes.windows]
+    load = {"workers": first.server.workers, "users": first.case.users}
+    return {
+        "task": first.case.task,
+        "one": first.case.server,
+        "other": effect.processes.first.case.server,
+        **load,
+        **_verdict(effect.comparison, windows),
+    }
+
+
+def _compared(run: comparison.RunComparison) -> dict[str, object]:
+    """Return the effect of any two cases that were compared."""
+    one, other = run.names
+    tasks = dict.fromkeys(record.case.task for record in run.windows)
+    workers = {record.server.workers for record in run.windows}
+    users = {record.case.users for record in run.windows}
+    common: dict[str, object] = {}
+    if len(workers) == 1:
+        common["workers"] = workers.pop()
+    if len(users) == 1:
+        common["users"] = users.pop()
+    verdict = _verdict(run.comparison, run.windows)
+    return {"task": ", ".join(tasks), "one": one, "other": other, **common, **verdict}
+
+
+def _verdict(compared: Comparison, windows: Sequence[Record]) -> dict[str, object]:
+    verdict = compared.verdict
+    disturbed = [str(compared.disturbed)] if compared.disturbed else []
+    return {
+        "ratio": verdict.ratio,
+        "ratio_low": verdict.low,
+        "ratio_high": verdict.high,
+        "verdict": verdict.outcome,
+        "at_least": compared.at_least,
+        "rounds": verdict.pairs,
+        "flags": [*disturbed, *notes.count_flags(windows, "windows")],
+    }
+
+
+def _machine(records: Sequence[Record]) -> dict[str, object]:
+    """Return the facts of the machine of the newest record, and the change of its speed."""
+    facts = dict(records[-1].environment) if records else {}
+    return {**facts, "speed_moved": disturbance.speed_change(records)}
+
+
+def _variables(group: Sequence[Row]) -> list[str]:
+    return [f"differ in more than one variable: {text}" for text in notes.confounded(group)]
+
+
+def row_values(row: Row) -> dict[str, object]:
+    """Return the fields of one row. A rate that was measured only once has no interval (null)."""
+    found, first, ceiling = row.estimate, row.first, row.ceiling
+    return {
+        "server": first.case.server,
+        "task": first.case.task,
+        "command": first.case.command,
+        "request": first.case.request,
+        "users": first.case.users,
+        "requested_rate": first.case.asked_rate,
+        "workers": first.server.workers,
+        "processes": first.server.processes,
+        "requests_by_process": _requests_by_process(row),
+        "driver": first.load.driver,
+        "model": row.model,
+        "rounds": len(by_round(of_rate(row.windows), rate_of)),
+        "availability": row.availability,
+        "rate": row.rate,
+        "rate_low": found.low if found else None,
+        "rate_high": found.high if found else None,
+        "resolved": found.resolved if found else None,
+        "published_tool": row.long.load.driver if row.long else None,
+        "published_rate": row.long.result.rate if row.long else None,
+        "response_mean_s": row.response_mean_s,
+        "response_p50_s": row.quantile(0.5),
+        "response_p99_s": row.quantile(0.99),
+        "response_at_least_s": row.at_least_s,
+        "memory_pss_mib": row.memory_pss_mib,
+        "completed": row.completed,
+        "failed": sum(row.failed.values()) if row.completed is not None else None,
+        "listen_overflows": row.listen_overflows,
+        "loop_lag_p99_ms": row.loop_lag_p99_ms,
+        "gil_hold": row.gil_hold,
+        "ceiling": ceiling.rate if ceiling else None,
+        "ceiling_kind": ceiling.kind if ceiling else None,
+        "reached": row.reached,
+        "application": application.as_dict(row.records),
+        "flags": notes.row_warnings(row) if row.problem is None else [],
+        "problem": None if row.problem is None else str(row.problem),
+    }
+
+
+def _requests_by_process(row: Row) -> list[int] | None:
+    """Return the requests of each process, largest first, added over the loads of a row."""
+    known = [r.resources.requests for r in row.records if r.resources.requests is not None]
+    sizes = {len(each) for each in known}
+    return [sum(each) for each in zip(*known, strict=True)] if len(sizes) == 1 else None
+
+
+def rows_as_json(records: Sequence[Record]) -> str:
+    """Render the rows as one JSON list."""
+    return json.dumps([row_values(row) for row in rows(records)], indent=2) + "\n"

@@ -1,1 +1,0 @@
-"""Tables, rendered as text or reStructuredText, with one module for each."""
