@@ -64,6 +64,7 @@ AREAS = {  # files to mutate, and their tests, fastest first
     ),
     "lab/pools/pools_table.py": ("tests/lab/pools/test_summary.py",),
     "src/offload/reports/[a-z]*.py": (REPORTS,),
+    "src/offload/documents/[nrt]*.py": (REPORTS,),
     "src/offload/cli/fab.py": ("tests/cli/test_spelling*.py",),
     **{
         f"pipepool/src/pipepool/{name}.py": tuple(

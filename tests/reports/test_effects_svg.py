@@ -11,12 +11,12 @@ import pytest
 
 from offload.bench.stats import paired_test
 from offload.bench.stats.paired_test import Verdict
+from offload.documents.pictures import BLUE, ORANGE, WIDE
 from offload.documents.rows import rows
 from offload.engine import journal
 from offload.errors import StorageError
 from offload.reports.gil import effects, effects_svg
 from offload.reports.gil.effects import Effect
-from offload.reports.pictures import bands, drawing
 from tests import ROOT
 from tests.commands import fab_here
 from tests.reports.test_tables import PROCESSES, RECORD, windows
@@ -91,7 +91,7 @@ def test_dots_are_on_the_side_of_what_is_faster() -> None:
     [slower] = dots(effects_svg.svg(swapped))
     assert float(faster.attrib["cx"]) > float(slower.attrib["cx"])
     colours = faster.attrib["fill"], slower.attrib["fill"]
-    assert colours == (drawing.BLUE, drawing.ORANGE)
+    assert colours == (BLUE, ORANGE)
 
 
 def test_a_ratio_without_an_interval_or_beyond_the_axis_is_drawn_within_it() -> None:
@@ -102,7 +102,7 @@ def test_a_ratio_without_an_interval_or_beyond_the_axis_is_drawn_within_it() -> 
     picture = effects_svg.svg([one, far])
     assert len(dots(picture)) == 2
     places = [float(dot.attrib["cx"]) for dot in dots(picture)]
-    first, last = bands.WIDE.plot
+    first, last = WIDE.plot
     assert all(first <= place <= last for place in places)
 
 

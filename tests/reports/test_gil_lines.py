@@ -8,11 +8,11 @@ from offload.documents import results_files
 from offload.documents.results_files import (
     TERMINAL,
     WIDE,
+    load_test_text,
     publish,
     results_txt,
     shortened_output,
     tables,
-    test_text,
 )
 from offload.documents.rows import (
     Provenance,
@@ -261,7 +261,7 @@ def test_results_of_a_file_whose_name_is_not_text_are_kept() -> None:
 
 def test_one_load_test_has_its_row_its_times_and_its_warnings() -> None:
     flagged = changed(RECORD, kind=TEST, flags=("others: 20 %: end them",))
-    head, _, line, load, _, outcome, _, note = test_text(flagged).splitlines()
+    head, _, line, load, _, outcome, _, note = load_test_text(flagged).splitlines()
     assert head.split()[:2] == ["Server,task", "Users"]
     assert (line.split()[0], load) == ("threads,xml", "  siege")
     assert outcome == "300 completed, failed: 3 timeout, 7 unfinished; availability 99.00 %"

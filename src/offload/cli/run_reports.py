@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 def find(names: Sequence[str]) -> list[Path]:
     """Return the folders of runs by their names; an empty name is the newest. Raise UserError."""
+    from offload.documents.pictures import PALETTE
     from offload.engine import journal
-    from offload.reports.pictures.drawing import PALETTE
 
     found = [journal.named(name) if name else journal.newest() for name in names]
     for number, folder in enumerate(found):

@@ -105,7 +105,7 @@ def tables(records: Sequence[Record], is_wide: bool = False, is_answered: bool =
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def test_text(record: Record) -> str:
+def load_test_text(record: Record) -> str:
     """Render one load test."""
     [one] = rows([record])
     parts = (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from offload.cli import answers
 from offload.documents import Document
+from offload.documents.pictures import LEFT, LETTER, PLANE_WIDTH, SMALL, tag_of
 from offload.reports.html import page, run
-from offload.reports.pictures import curves, drawing
 from tests import ROOT
 
 EXAMPLE = ROOT / "results" / "example-advise"
@@ -33,18 +33,18 @@ def test_names_of_points_cover_no_name_and_no_point() -> None:
     shown = {spot.name for spot in chart.spots}
     names = [
         (float(each.attrib["x"]), float(each.attrib["y"]), each.text or "")
-        for each in picture.svg.iter(drawing.tag_of("text"))
+        for each in picture.svg.iter(tag_of("text"))
         if each.text in shown
     ]
     assert len(names) == len(chart.spots)
     for x, y, text in names:
-        assert x >= curves.LEFT and x + drawing.LETTER * len(text) <= curves.WIDTH
+        assert x >= LEFT and x + LETTER * len(text) <= PLANE_WIDTH
         covered = [
             other
             for left, base, other in names
             if other != text
-            and abs(base - y) < drawing.SMALL
-            and left < x + drawing.LETTER * len(text)
-            and x < left + drawing.LETTER * len(other)
+            and abs(base - y) < SMALL
+            and left < x + LETTER * len(text)
+            and x < left + LETTER * len(other)
         ]
         assert covered == []

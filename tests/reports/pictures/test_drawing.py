@@ -8,10 +8,26 @@ from xml.etree.ElementTree import Element
 
 import pytest
 
-from offload.reports.pictures import axis, bands, curves, drawing
-from offload.reports.pictures.bands import Band, Bands, Key, Line, Mark
-from offload.reports.pictures.curves import Curve, Plane, Point
-from offload.reports.pictures.drawing import Picture
+from offload.documents.pictures import (
+    ORANGE,
+    PALETTE,
+    SEVERAL,
+    SHAPES,
+    Band,
+    Bands,
+    Curve,
+    Key,
+    Line,
+    Mark,
+    Picture,
+    Plane,
+    Point,
+    inline_pictures,
+    linear_axis,
+    log_axis,
+    plane_svg,
+    standalone_picture,
+)
 
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = "<b>&\x00\ud800"
@@ -25,12 +41,12 @@ def picture(*values: float, label: str = "case") -> Picture:
         )
         for n, value in enumerate(values)
     ]
-    scale = axis.logarithmic([v for band in own for v in band.lines[0].values], lambda v: f"{v:g}")
+    scale = log_axis([v for band in own for v in band.lines[0].values], lambda v: f"{v:g}")
     return Picture(Bands(own, scale, reference=1.0).svg, "title", "description")
 
 
 def drawn(one: Picture) -> Element:
-    [text] = drawing.inline([one])
+    [text] = inline_pictures([one])
     return ElementTree.fromstring(text)
 
 
@@ -57,22 +73,22 @@ def test_small_ticks_have_labels() -> None:
 @pytest.mark.slow
 def test_a_picture_is_the_same_each_time_also_beside_others() -> None:
     one, other = picture(1.0, 2.0), picture(3.0)
-    first = drawing.inline([one])
-    assert drawing.inline([one, other])[0] == first[0]
-    assert drawing.standalone(one) == drawing.standalone(one)
+    first = inline_pictures([one])
+    assert inline_pictures([one, other])[0] == first[0]
+    assert standalone_picture(one) == standalone_picture(one)
 
 
 def test_ids_of_pictures_on_one_page_differ() -> None:
-    found = drawing.inline([picture(1.0), picture(1.0)])
+    found = inline_pictures([picture(1.0), picture(1.0)])
     ids = [name for text in found for name in re.findall(r'id="([^"]+)"', text)]
     assert len(ids) == len(set(ids)) == 4
 
 
 def test_a_picture_names_no_class_style_or_font_and_all_its_colours_are_known() -> None:
-    [text] = drawing.inline([picture(1.0, 5.0)])
+    [text] = inline_pictures([picture(1.0, 5.0)])
     assert not re.search(r" (class|style|font-family|aria-(?!labelledby)[a-z]+)=", text)
     colours = {*re.findall(r'(?:fill|stroke)="([^"]+)"', text)}
-    assert colours <= {*drawing.PALETTE, "none"}
+    assert colours <= {*PALETTE, "none"}
 
 
 def test_a_label_is_text_whatever_it_contains() -> None:
@@ -82,30 +98,27 @@ def test_a_label_is_text_whatever_it_contains() -> None:
 
 
 def test_the_legend_and_several_values_of_a_case_are_drawn() -> None:
-    keys = [
-        Key(f"run {n}", *look)
-        for n, look in enumerate(zip(drawing.SHAPES, drawing.PALETTE, strict=True))
-    ]
+    keys = [Key(f"run {n}", *look) for n, look in enumerate(zip(SHAPES, PALETTE, strict=True))]
     lines = tuple(
         Line((Mark(1.0 + n, f"value {n}", key.shape, key.colour),), f"{n}")
         for n, key in enumerate(keys)
     )
-    scale = axis.linear([7.0], lambda v: f"{v:g}")
-    root = drawn(Picture(Bands([Band("case", lines)], scale, bands.SEVERAL, keys).svg, "t", "d"))
+    scale = linear_axis([7.0], lambda v: f"{v:g}")
+    root = drawn(Picture(Bands([Band("case", lines)], scale, SEVERAL, keys).svg, "t", "d"))
     assert titles(root) == [f"value {n}" for n in range(len(keys))]
     assert {key.words for key in keys} <= {e.text for e in root.iter(f"{SVG}text")}
 
 
 def test_a_curve_has_its_points_its_model_and_its_rule() -> None:
     plane = Plane(
-        axis.linear([16.0], lambda v: f"{v:g}"),
-        axis.linear([60.0], lambda v: f"{v:g}"),
+        linear_axis([16.0], lambda v: f"{v:g}"),
+        linear_axis([60.0], lambda v: f"{v:g}"),
         "workers",
         "requests/s",
     )
     points = [Point(n, 10.0 * n, f"{n} workers", 9.0 * n, 11.0 * n) for n in (1, 2, 4)]
-    model = Curve("knee", ((1.0, 10.0), (4.0, 40.0), (16.0, 40.0)), drawing.ORANGE)
-    root = drawn(Picture(curves.svg(plane, points, [model], at=4.0), "t", "d"))
+    model = Curve("knee", ((1.0, 10.0), (4.0, 40.0), (16.0, 40.0)), ORANGE)
+    root = drawn(Picture(plane_svg(plane, points, [model], at=4.0), "t", "d"))
     assert titles(root) == ["1 workers", "2 workers", "4 workers"]
     circles = [(float(e.attrib["cx"]), float(e.attrib["cy"])) for e in root.iter(f"{SVG}circle")]
     assert circles == sorted(circles)

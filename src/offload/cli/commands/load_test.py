@@ -147,7 +147,7 @@ def _measure(
     else:
         print(
             f"{results_files.shortened_output(record.load.output)}\n\n"
-            f"{printable(results_files.test_text(record))}\nrecorded in {path}"
+            f"{printable(results_files.load_test_text(record))}\nrecorded in {path}"
         )
     if record.problem is not None or not record.result.completed:
         what = record.problem or f"no request was completed: check the responses of {shown}"

@@ -6,14 +6,27 @@ from collections.abc import Sequence
 
 from offload import units
 from offload.bench.stats import paired_test
+from offload.documents.pictures import (
+    BLUE,
+    GREY,
+    NARROW,
+    ORANGE,
+    WIDE,
+    Axis,
+    Band,
+    Bands,
+    Ends,
+    Layout,
+    Line,
+    Mark,
+    Picture,
+    log_axis,
+    standalone_picture,
+)
 from offload.documents.rows import measured_when
 from offload.errors import StorageError
 from offload.reports.gil import effects
 from offload.reports.gil.effects import Effect
-from offload.reports.pictures import axis, bands, drawing
-from offload.reports.pictures.axis import Axis
-from offload.reports.pictures.bands import Band, Bands, Ends, Layout, Line, Mark
-from offload.reports.pictures.drawing import BLUE, GREY, ORANGE, Picture
 
 COLOURS = {paired_test.FASTER: BLUE, paired_test.SLOWER: ORANGE}
 ENDS = Ends("\u2190 threads are faster", "processes are faster \u2192", (ORANGE, BLUE))
@@ -27,13 +40,13 @@ def svg(found: Sequence[Effect]) -> str:
     if not found:
         raise StorageError(UNKNOWN, "choose another run")
     rows = [row for effect in found for row in (effect.threads, effect.processes)]
-    own = picture(found, bands.WIDE, heads=(TITLE,), feet=(ABOUT, measured_when(rows)))
-    return drawing.standalone(own)
+    own = picture(found, WIDE, heads=(TITLE,), feet=(ABOUT, measured_when(rows)))
+    return standalone_picture(own)
 
 
 def picture(
     found: Sequence[Effect],
-    layout: Layout = bands.NARROW,
+    layout: Layout = NARROW,
     heads: Sequence[str] = (),
     feet: Sequence[str] = (),
 ) -> Picture:
@@ -47,7 +60,7 @@ def picture(
 
 def ratio_axis(values: Sequence[float]) -> Axis:
     """Return the axis of ratios, which has a tick on both sides of 1."""
-    return axis.logarithmic(values, lambda ratio: f"{ratio:g}x", includes=[0.99, 1.01])
+    return log_axis(values, lambda ratio: f"{ratio:g}x", includes=[0.99, 1.01])
 
 
 def _band(effect: Effect, what: str) -> Band:

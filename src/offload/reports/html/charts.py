@@ -10,6 +10,31 @@ from offload import units
 from offload.bench.claims.evaluate import ClaimVerdict
 from offload.bench.experiments.gate import GatedCase
 from offload.bench.stats import non_inferiority, paired_test
+from offload.documents.pictures import (
+    BLUE,
+    CIRCLE,
+    DIAMOND,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    RED,
+    STROKE,
+    Axis,
+    Band,
+    Bands,
+    Curve,
+    Ends,
+    Key,
+    Line,
+    Mark,
+    Picture,
+    Plane,
+    linear_axis,
+    log_axis,
+    plain_label,
+    plane_svg,
+)
 from offload.documents.rows import (
     Row,
     case_name,
@@ -27,20 +52,6 @@ from offload.reports.comparison import RunComparison
 from offload.reports.gate import sentences
 from offload.reports.gil import effects, effects_svg
 from offload.reports.gil.effects import OnAndOff
-from offload.reports.pictures import axis, curves
-from offload.reports.pictures.axis import Axis
-from offload.reports.pictures.bands import (
-    CIRCLE,
-    DIAMOND,
-    Band,
-    Bands,
-    Ends,
-    Key,
-    Line,
-    Mark,
-)
-from offload.reports.pictures.curves import Curve, Plane
-from offload.reports.pictures.drawing import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, STROKE, Picture
 from offload.units import seconds
 
 MOST_BANDS = 80  # rows in a picture: with more rows, only the table is shown
@@ -138,7 +149,7 @@ def rates(rows: Sequence[Row]) -> Picture | None:
         low, high = (None, None) if found is None else (found.low, found.high)
         return _dot(row, row.rate, rate_text(row), low, high)
 
-    return of_rows(rows, line, "Requests per second", "The lines are 95 % intervals.", axis.plain)
+    return of_rows(rows, line, "Requests per second", "The lines are 95 % intervals.", plain_label)
 
 
 def latency(rows: Sequence[Row]) -> Picture | None:
@@ -170,7 +181,7 @@ def memory(rows: Sequence[Row]) -> Picture | None:
         return _dot(row, value, memory_text(value), 0.0, value)
 
     about = "Each line begins at 0."
-    return of_rows(rows, line, "Peak memory in MiB", about, axis.plain, is_log=False)
+    return of_rows(rows, line, "Peak memory in MiB", about, plain_label, is_log=False)
 
 
 def gil_held(rows: Sequence[Row]) -> Picture | None:
@@ -191,7 +202,7 @@ def loop_lag(rows: Sequence[Row]) -> Picture | None:
         return _dot(row, lag, "" if lag is None else f"{lag:.1f} ms", None, None)
 
     title = "Delay of the event loop under load, p99, in ms"
-    return of_rows(rows, line, title, "", axis.plain)
+    return of_rows(rows, line, title, "", plain_label)
 
 
 def of_rows(
@@ -210,7 +221,7 @@ def of_rows(
         return None
     found = [*_by_task(own, lambda row: known[id(row)])]
     values = _values(found)
-    scale = axis.logarithmic(values, label) if is_log else axis.linear(values, label)
+    scale = log_axis(values, label) if is_log else linear_axis(values, label)
     return Picture(Bands(found, scale, keys=keys).svg, title, about)
 
 
@@ -290,14 +301,14 @@ def machine_speed(records: Sequence[Record]) -> Picture | None:
     values = [y for curve in found for _, y in curve.places]
     minutes = [x for curve in found for x, _ in curve.places]
     plane = Plane(
-        axis.linear(minutes, axis.plain),
-        axis.linear(values, share_text, low=min(values), high=1.0),
+        linear_axis(minutes, plain_label),
+        linear_axis(values, share_text, low=min(values), high=1.0),
         "minutes since the start",
         "speed",
     )
     title = "Speed of the machine during the run, relative to its median"
     about = "By the durations of fixed pieces of work before the windows of each round."
-    return Picture(curves.svg(plane, (), found), title, about)
+    return Picture(plane_svg(plane, (), found), title, about)
 
 
 def _speeds(records: Sequence[Record], field: str) -> Iterator[tuple[float, float]]:

@@ -14,6 +14,18 @@ from markupsafe import Markup
 
 from offload import __version__
 from offload.documents import Chart, Document
+from offload.documents.pictures import (
+    BLUE,
+    PALETTE,
+    Curve,
+    Picture,
+    Plane,
+    Point,
+    inline_pictures,
+    linear_axis,
+    plain_label,
+    plane_svg,
+)
 from offload.documents.rows import case_name
 from offload.engine import journal
 from offload.errors import RunError, printable
@@ -22,9 +34,6 @@ from offload.reports.html import answer, run, several_runs, single_run
 from offload.reports.html.answer import Answer
 from offload.reports.html.parts import DIGITS, Cell, Panel, Section, number, table, text
 from offload.reports.html.run import MeasuredRun
-from offload.reports.pictures import axis, curves, drawing
-from offload.reports.pictures.curves import Curve, Plane, Point
-from offload.reports.pictures.drawing import BLUE, PALETTE, Picture
 
 REPORT_FILE = "report.html"
 LIMIT = 400_000  # bytes of a report
@@ -86,7 +95,7 @@ def _content(runs: Sequence[MeasuredRun]) -> Content:
         shown += [figures_section(run, f"Every figure of {run.name}") for run in runs]
     sections = tuple(_with_unique_ids(shown))
     panels = [panel for section in sections for panel in section.panels]
-    pictures = drawing.inline([panel.picture for panel in panels if panel.picture is not None])
+    pictures = inline_pictures([panel.picture for panel in panels if panel.picture is not None])
     answers = tuple((run.name, answer.of_run(run)) for run in runs)
     return Content(answers, sections, tuple(pictures), ())
 
@@ -183,8 +192,8 @@ def _picture(chart: Chart) -> Picture:
     ]
     xs = [each.x for each in chart.spots]
     plane = Plane(
-        axis.linear(xs, axis.plain),
-        axis.linear([*_ends(chart)], axis.plain),
+        linear_axis(xs, plain_label),
+        linear_axis([*_ends(chart)], plain_label),
         chart.x_title,
         chart.y_title,
     )
@@ -193,7 +202,7 @@ def _picture(chart: Chart) -> Picture:
         Point(s.x, s.y, s.words, s.low, s.high, s.name, colours.get((s.x, s.y), BLUE))
         for s in chart.spots
     ]
-    return Picture(curves.svg(plane, points, lines, chart.rule), chart.title, chart.about)
+    return Picture(plane_svg(plane, points, lines, chart.rule), chart.title, chart.about)
 
 
 def _ends(chart: Chart) -> Sequence[float]:

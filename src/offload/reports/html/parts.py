@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from offload import units
-from offload.reports.pictures.drawing import Picture
+from offload.documents.pictures import Picture
 from offload.units import percent
 
 UNKNOWN = "-"

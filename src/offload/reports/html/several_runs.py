@@ -9,16 +9,27 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from offload.documents.pictures import (
+    PALETTE,
+    SEVERAL,
+    SHAPES,
+    Axis,
+    Band,
+    Bands,
+    Key,
+    Line,
+    Mark,
+    Picture,
+    linear_axis,
+    log_axis,
+    plain_label,
+)
 from offload.documents.rows import Row, case_name, memory_text, rate_text, time_or_more
 from offload.documents.text import shortened
 from offload.reports.gil import effects, effects_svg
 from offload.reports.html import answer
 from offload.reports.html.parts import Cell, Panel, Section, number, table, text
 from offload.reports.html.run import MeasuredRun
-from offload.reports.pictures import axis, bands
-from offload.reports.pictures.axis import Axis
-from offload.reports.pictures.bands import Band, Bands, Key, Line, Mark
-from offload.reports.pictures.drawing import PALETTE, SHAPES, Picture
 from offload.units import percent
 
 MOST_LINES = 160  # lines in a picture: with more values, only the table is shown
@@ -178,7 +189,7 @@ def _picture(
     ]
     reference = 1.0 if has_one else None
     scale = _axis(ends, is_log, has_one)
-    drawn = Bands(found, scale, bands.SEVERAL, keys=keys, reference=reference).svg
+    drawn = Bands(found, scale, SEVERAL, keys=keys, reference=reference).svg
     has_intervals = any(line.low is not None for band in found for line in band.lines)
     caption = "The lines are 95 % intervals." if has_intervals else ""
     return Picture(drawn, f"{title}, by run", caption)
@@ -188,5 +199,5 @@ def _axis(values: Sequence[float], is_log: bool, has_one: bool) -> Axis:
     if has_one:
         return effects_svg.ratio_axis(values)
     if is_log:
-        return axis.logarithmic(values, axis.plain)
-    return axis.linear(values, axis.plain)
+        return log_axis(values, plain_label)
+    return linear_axis(values, plain_label)
