@@ -21,9 +21,8 @@ from offload.bench.stats import paired_test
 from offload.bench.target import server
 from offload.errors import GateError, UndecidedError
 from offload.loads import Load, Window
-from offload.loads.engine.figures.summary import counted_time, summary
-from offload.loads.engine.shared_state import SharedState
-from offload.loads.engine.worker import work
+from offload.loads.engine.figures import counted_time, summary
+from offload.loads.engine.processes import SharedState, work
 from offload.registry import catalog
 from offload.suites import Case
 from scripts.script import run

@@ -36,19 +36,18 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import fabric
 import psutil
 
 from lab.experiments import private_sshd
+from offload import ssh
 from offload.bench.target import server
 from offload.bench.trial import server_report
 from offload.documents.text import TableLine, render_table
 from offload.errors import MachineError
 from offload.loads import Arrivals, Load, hosts
-from offload.loads.engine.shared_state import AgreedTimes
-from offload.loads.hosts import agreed_start, clock_offset, connection
+from offload.loads.engine.processes import AgreedTimes
+from offload.loads.hosts import HostResult, MergedLoad, merge, remote_host
 from offload.loads.hosts.agent import SHARE
-from offload.loads.hosts.merge import HostResult, MergedLoad, merge
 from offload.options import arguments
 from offload.suites import Case
 from scripts.script import ROOT, run
@@ -96,7 +95,7 @@ def main(words: list[str]) -> int:
             stack.enter_context(namespace(number, name)) for number, name in enumerate(NAMES, 1)
         ]
         ssh_config = start_sshd(stack, folder, spaces)
-        connection.use(fabric.Config(runtime_ssh_path=str(ssh_config)))
+        ssh.configure(str(ssh_config), "", None)
         case = Case("threads", TASK, settings={"bind": spaces[0].ours, "workers": 16})
         running = server.start(case, {})
         stack.callback(server.stop, running)
@@ -185,7 +184,7 @@ def check_open_loop(load: Load) -> list[tuple[str, bool, str]]:
     assert load.arrivals is not None
     due: list[float] = []
     for result in results:
-        clock = clock_offset.between(result.before, result.after)
+        clock = remote_host.clock_between(result.before, result.after)
         due += [clock.reference(at) for part in result.samples or () for at in part.due]
     gaps = [later - earlier for earlier, later in pairwise(sorted(due))]
     bound = sum(result.before.bound_s for result in results) + 0.001
@@ -310,7 +309,7 @@ def check_left(spaces: Sequence[Namespace]) -> tuple[str, bool, str]:
 
 def measure(load: Load) -> tuple[int | None, AgreedTimes, list[HostResult], MergedLoad]:
     """Run a load from both hosts; return the server's count of it, the samples and the figures."""
-    together = agreed_start.whole(load, len(NAMES))
+    together = hosts.whole_load(load, len(NAMES))
     before = server_report.completed(load.url)
     with hosts.connected(NAMES) as connected:
         times, results = hosts.measure_on(connected, together)
@@ -325,7 +324,7 @@ def pooled_check(
     """Compare the merged percentiles with those of all samples in the window, pooled."""
     pooled: list[float] = []
     for result in results:
-        clock = clock_offset.between(result.before, result.after)
+        clock = remote_host.clock_between(result.before, result.after)
         began, ended = clock.own(times.window_started), clock.own(times.window_ended or math.inf)
         for part in result.samples or ():
             at = part.started if part.due else part.ended

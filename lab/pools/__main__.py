@@ -38,7 +38,7 @@ from lab.pools.payloads import (
     RESULT_VIEW_SIZES,
     SIZES,
 )
-from offload.loads.engine.figures.summary import quantile
+from offload.loads.engine.figures import quantile
 
 # Pools that are measured at some sizes only.
 ONLY = {

@@ -59,3 +59,16 @@ def _of(names: dict[str, str]) -> Iterator[str]:
 def _of_cgroup() -> Iterator[str]:
     if found := cgroups.limits("pids", "pids.max"):
         yield f"pids.max of the cgroup ({min(found)} now)"
+
+
+SPARE_DESCRIPTORS = 64  # file descriptors of a load tool besides its users' connections
+
+
+def raise_open_files_limit(users: int) -> None:
+    """Raise the soft limit, which tools inherit; raise MachineError if the hard one is too low."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = users + SPARE_DESCRIPTORS
+    if hard != resource.RLIM_INFINITY and wanted > hard:
+        raise MachineError(f"users={users} need more than {hard} descriptors", "raise ulimit -n")
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

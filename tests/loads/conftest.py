@@ -21,7 +21,7 @@ from typing import ClassVar
 import pytest
 
 from offload.loads import Load, LoadResult, builtin
-from offload.loads._validation import check
+from offload.loads._run import check
 
 SLOTS = 4
 SLOT_S = 0.14

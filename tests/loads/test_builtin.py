@@ -14,9 +14,8 @@ import trustme
 
 from offload.loads import Load
 from offload.loads.builtin import parse
-from offload.loads.engine.closed_loop import ClosedLoop
-from offload.loads.engine.figures.samples import Samples
-from offload.loads.engine.figures.summary import CountedTime, quantile, summary
+from offload.loads.engine.figures import CountedTime, Samples, quantile, summary
+from offload.loads.engine.loops import ClosedLoop
 from tests.loads.conftest import SLOT_S, Server, run_here
 from tests.waiting import wait_until
 

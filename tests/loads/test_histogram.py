@@ -9,8 +9,8 @@ from itertools import chain
 
 import pytest
 
-from offload.loads.engine.figures.histogram import ERROR, histogram, merge, quantile
-from offload.loads.engine.figures.summary import quantile as exact
+from offload.loads.engine.figures import ERROR, histogram, histogram_quantile, merge_histograms
+from offload.loads.engine.figures import quantile as exact
 
 with warnings.catch_warnings():  # Python 3.14 deprecates the layout of its structures
     warnings.simplefilter("ignore", DeprecationWarning)
@@ -29,12 +29,12 @@ def samples(seed: int, count: int = 5000) -> list[float]:
 def test_a_quantile_is_within_the_error(seed: int, share: float) -> None:
     times = samples(seed)
     near = pytest.approx(exact(times, share), rel=ERROR * 1.0001)
-    assert quantile(histogram(times), share) == near
+    assert histogram_quantile(histogram(times), share) == near
 
 
 def test_merging_is_as_if_one_had_seen_all() -> None:
     parts = [samples(seed, 300) for seed in range(4)]
-    assert merge(histogram(part) for part in parts) == histogram(sorted(chain(*parts)))
+    assert merge_histograms(histogram(part) for part in parts) == histogram(sorted(chain(*parts)))
 
 
 def test_it_agrees_with_hdrhistogram() -> None:
@@ -43,7 +43,7 @@ def test_it_agrees_with_hdrhistogram() -> None:
         hdr.record_value(round(t * 1e6))
     for share in SHARES[1:]:
         oracle = hdr.get_value_at_percentile(100 * share) / 1e6
-        assert quantile(histogram(times), share) == pytest.approx(oracle, rel=0.012)
+        assert histogram_quantile(histogram(times), share) == pytest.approx(oracle, rel=0.012)
 
 
 def test_it_survives_json_and_has_few_buckets() -> None:
@@ -53,5 +53,5 @@ def test_it_survives_json_and_has_few_buckets() -> None:
 
 
 def test_nothing_has_no_quantile_and_no_time_is_the_smallest() -> None:
-    assert quantile({}, 0.5) is None
-    assert (quantile(histogram([0.0]), 1.0) or 1) < 1.1e-9
+    assert histogram_quantile({}, 0.5) is None
+    assert (histogram_quantile(histogram([0.0]), 1.0) or 1) < 1.1e-9

@@ -12,7 +12,7 @@ import pytest
 
 from offload import loads
 from offload.errors import MachineError, UsageError
-from offload.loads import Load, LoadResult, Message, _validation, locust
+from offload.loads import Load, LoadResult, Message, _run, locust
 from offload.loads.locust import command, parse
 from offload.registry import places
 from tests.loads.conftest import Server
@@ -65,10 +65,10 @@ def test_the_words_are_those_of_the_load() -> None:
 
 
 def test_what_it_cannot_do_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_validation.importlib.util, "find_spec", lambda name: True)
+    monkeypatch.setattr(_run.importlib.util, "find_spec", lambda name: True)
     with pytest.raises(UsageError, match="locust has no number of requests: use driver=builtin"):
         loads.check(replace(LOAD, seconds=None, requests=3), "locust")
-    monkeypatch.setattr(_validation.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(_run.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(MachineError, match="locust is not installed: make suites, or use"):
         loads.check(LOAD, "locust")
     assert loads.default_driver("locust") == "builtin"

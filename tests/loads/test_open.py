@@ -15,7 +15,7 @@ import pytest
 
 from offload import loads
 from offload.loads import Arrivals, Load, LoadResult, LoadRun, Window
-from offload.loads.engine.open_loop import arrivals
+from offload.loads.engine.loops import arrivals
 from tests.loads.conftest import SLOT_S, Server, run_here
 
 pytestmark = pytest.mark.server

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offload.loads import Load, LoadResult
-from offload.loads._result import check_figures
+from offload.loads._load import check_figures
 from offload.registry import catalog
 from tests.properties import examples
 

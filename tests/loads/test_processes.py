@@ -13,10 +13,8 @@ import pytest
 from offload import loads
 from offload.loads import Load, Window
 from offload.loads.engine import processes
-from offload.loads.engine.figures.samples import Samples
-from offload.loads.engine.figures.summary import CountedTime, summary
-from offload.loads.engine.processes import divide
-from offload.loads.engine.shared_state import SharedState
+from offload.loads.engine.figures import CountedTime, Samples, summary
+from offload.loads.engine.processes import SharedState, divide
 from tests.commands import python
 from tests.loads.conftest import Server
 
@@ -69,7 +67,7 @@ def test_one_that_dies_is_a_problem_and_ends_them_all(
 
     real = processes.work
     monkeypatch.setattr(processes, "work", work)
-    seen = processes.run(replace(LOAD, url=server.url("/"), requests=9), SharedState(3))
+    seen = processes.run_processes(replace(LOAD, url=server.url("/"), requests=9), SharedState(3))
     problems = [f"load process {n + 1} died" if n == dead else None for n in range(3)]
     assert [part.problem for part in seen] == problems
 
@@ -88,13 +86,13 @@ WITHOUT_FILES = """
 import os, resource
 from offload.loads import Load
 from offload.loads.engine import processes
-from offload.loads.engine.shared_state import SharedState
+from offload.loads.engine.processes import SharedState
 lowest = os.open(os.devnull, os.O_RDONLY)
 os.close(lowest)
 hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 resource.setrlimit(resource.RLIMIT_NOFILE, (lowest + 12, hard))
 load = Load("http://127.0.0.1:1/", users=30, seconds=60.0, processes=30)
-processes.run(load, SharedState(30))
+processes.run_processes(load, SharedState(30))
 """
 
 

@@ -7,11 +7,11 @@ import random
 
 import pytest
 
-from offload.loads.engine.figures.rates import (
+from offload.loads import quantum_of_count
+from offload.loads.engine.figures import (
     between_completions,
     in_flight,
-    quantum,
-    quantum_of_count,
+    quantum_of_residence,
     residence_spread,
 )
 
@@ -84,12 +84,12 @@ def test_counting_is_off_by_several_percent_where_spreading_is_not() -> None:
 
 def test_a_steady_flow_has_no_quantum_and_a_batch_has_its_share() -> None:
     seen = pool(4, 0.28, 25, 40.0)
-    assert quantum(*seen, 5.0, 8.5) < 0.001
+    assert quantum_of_residence(*seen, 5.0, 8.5) < 0.001
     bursts = (
         [float(n) for n in range(20) for _ in range(10)],
         [n + 0.01 for n in range(20) for _ in range(10)],
     )
-    assert 0.0 < quantum(*bursts, 5.5, 9.505) < 0.26
+    assert 0.0 < quantum_of_residence(*bursts, 5.5, 9.505) < 0.26
     assert quantum_of_count(25, 50) == 0.5
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from offload import loads
 from offload.loads import Load, LoadResult, Window
-from offload.loads.engine.closed_loop import ClosedLoop
-from offload.loads.engine.figures.histogram import quantile
+from offload.loads.engine.figures import histogram_quantile
+from offload.loads.engine.loops import ClosedLoop
 from tests.loads.conftest import SLOT_S, Server, run_here
 
 pytestmark = pytest.mark.server
@@ -55,7 +55,7 @@ def test_a_window_is_ended_by_its_cap_and_reports_it(server: Server) -> None:
 def test_the_histogram_has_every_time(server: Server) -> None:
     got = measured(server, "/pool")
     assert sum((got.figures.response.histogram or {}).values()) == got.figures.completed
-    assert quantile(got.figures.response.histogram or {}, 1.0) == pytest.approx(
+    assert histogram_quantile(got.figures.response.histogram or {}, 1.0) == pytest.approx(
         got.figures.response.max_s, rel=0.0101
     )
 

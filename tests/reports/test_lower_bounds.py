@@ -7,7 +7,7 @@ import pytest
 from offload.documents import results_files
 from offload.documents.rows import rows
 from offload.engine.record import WINDOW
-from offload.loads.engine.figures.histogram import histogram
+from offload.loads.engine.figures import histogram
 from offload.suites import Case
 from tests.records import changed, new_record
 

@@ -17,7 +17,7 @@ from offload.bench.telemetry.host import sentence
 from offload.documents.text import WIDTH, shortened, wrapped
 from offload.engine.record import TEST, WINDOW, Record, RunRecords, of_rate
 from offload.flags import Problem
-from offload.loads.engine.figures import histogram
+from offload.loads.engine import figures
 from offload.suites import Request
 from offload.units import percent
 
@@ -102,13 +102,13 @@ class Row:
 
     def quantile(self, share: float) -> float | None:
         """Return a quantile of the response times of all requests, accurate to 1 %."""
-        return histogram.quantile(self._histogram, share, self.at_least_s)
+        return figures.histogram_quantile(self._histogram, share, self.at_least_s)
 
     @cached_property
     def _histogram(self) -> Mapping[str, int]:
         """The response times of all requests."""
         known = (record.result.response.histogram for record in self._rate_records)
-        return histogram.merge(each for each in known if each)
+        return figures.merge_histograms(each for each in known if each)
 
     @property
     def at_least_s(self) -> float | None:

@@ -6,27 +6,40 @@ import importlib
 
 from offload.loads._load import (
     BODY_MARK,
+    CLOSED_LOOP_ONLY,
+    COUNT,
     HERE,
     MASK,
+    NUMBER,
     Arrivals,
     Command,
+    Figures,
+    HostRun,
     Load,
+    LoadResult,
+    LoadRun,
     Message,
+    Response,
     Sender,
     Window,
     body_facts,
+    content_type,
     has_secret,
+    is_figure,
     mask_query,
     parse_headers,
+    quantum_of_count,
     request_target,
     split_credentials,
 )
-from offload.loads._result import Figures, HostRun, LoadResult, LoadRun, Response
 
 __all__ = [
     "BODY_MARK",
+    "CLOSED_LOOP_ONLY",
+    "COUNT",
     "HERE",
     "MASK",
+    "NUMBER",
     "Arrivals",
     "Command",
     "Figures",
@@ -40,11 +53,14 @@ __all__ = [
     "Window",
     "body_facts",
     "check",
+    "content_type",
     "default_driver",
     "has_secret",
+    "is_figure",
     "mask_query",
     "missing",
     "parse_headers",
+    "quantum_of_count",
     "request_target",
     "run",
     "split_credentials",
@@ -68,20 +84,20 @@ def check(load: Load, driver: str, sender: Sender = HERE) -> None:
 
     The hosts of `sender` are not connected. `load.processes` is the number on each of them.
     """
-    from offload.loads import _validation
+    from offload.loads import _run
 
-    _validation.check(load, driver, sender)
+    _run.check(load, driver, sender)
     if sender.hosts:
-        from offload.loads.hosts import agreed_start
+        from offload.loads import hosts
 
-        agreed_start.whole(load, len(sender.hosts))
+        hosts.whole_load(load, len(sender.hosts))
 
 
 def version(driver: str) -> str | None:
     """Return a driver's version, None if unknown; raise MachineError if its tool is missing."""
-    from offload.loads import _run, _validation
+    from offload.loads import _run
 
-    module = _validation.check(Load("http://127.0.0.1/", 1, keep_alive=True), driver)
+    module = _run.check(Load("http://127.0.0.1/", 1, keep_alive=True), driver)
     return _run.version(module)
 
 
@@ -92,9 +108,9 @@ def default_driver(published: str = "siege") -> str:
 
 def missing(driver: str) -> str | None:
     """Return a message with the install command if a driver's tool is missing, else None."""
-    from offload.loads import _validation
+    from offload.loads import _run
 
     module = importlib.import_module(f"offload.loads.{driver}")
-    if _validation.is_installed(module):
+    if _run.is_installed(module):
         return None
     return f"{driver} is not installed: {module.INSTALL}"

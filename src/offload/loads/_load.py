@@ -1,4 +1,7 @@
-"""A load, the input of every driver: its users, its message and its sender; a driver's command."""
+"""A load and its result, in the same form for every driver.
+
+A driver makes a `Command` of a `Load`, and a `LoadResult` of what that command printed.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +15,13 @@ from dataclasses import dataclass, field, replace
 from urllib.parse import SplitResult, unquote, unquote_plus, urlsplit
 
 from offload.errors import UsageError
-from offload.loads.engine.connections import body as bodies
+from offload.flags import Flag
 
-NEXT_HEADER = re.compile(r";\s*(?=[!#$%&'*+.^_`|~0-9A-Za-z-]+:)")
+# What is sent
 MASK = "***"
 BODY_MARK = "sha256:"  # of a body that records do not show
-SHORTEST = 4  # characters of a secret that is masked in other texts
-LONG = 12  # characters with which a longer secret is recognized if its end was cut
+NEXT_HEADER = re.compile(r";\s*(?=[!#$%&'*+.^_`|~0-9A-Za-z-]+:)")
+FORM = "application/x-www-form-urlencoded"  # the default of load tools
 # Headers whose values records may show; the value of any other header may be a secret.
 HARMLESS = {
     "accept",
@@ -28,44 +31,6 @@ HARMLESS = {
     "content-type",
     "user-agent",
 }
-# Parameters of a query whose values are secrets, as a part of their names.
-_SECRET_NAME = re.compile(
-    r"token|key(?!word|board)|secret|passw|passphrase|pwd|credential|auth(?!ors?$)|session|jwt|bearer|cookie"
-    r"|signature|private|otp|nonce|(?<![a-z])(?:pass|sig|sid|hmac|mac|pin|code|hash)(?![a-z])",
-    re.IGNORECASE,
-)
-_INNER_NAME = re.compile(r"([^=&;#?/]+)=")
-_JSON_FIELD = re.compile(r'"([^"\\]*)"\s*:\s*"((?:[^"\\]|\\.)*)"')
-_PARAMETER = re.compile(r"([?&;])([^=&;#?/\s]*)=([^&;#\s\"'<>]*)")
-
-
-def mask_query(text: str) -> str:
-    """Return a text with the values of those parameters in its URLs masked that may be secrets.
-
-    >>> mask_query("/quote?size=2&api_key=abc")
-    '/quote?size=2&api_key=***'
-    """
-    return _PARAMETER.sub(_masked_parameter, text)
-
-
-def has_secret(url: str) -> bool:
-    """Whether a parameter of a URL may be a secret."""
-    return mask_query(url) != url
-
-
-def _masked_parameter(found: re.Match[str]) -> str:
-    mark, name, value = found.groups()
-    is_secret = _SECRET_NAME.search(unquote(name)) is not None
-    if not is_secret and ("=" in value or "%" in value):  # it may be a URL or a query, too
-        inner = unquote(unquote(value))
-        is_secret = any(_SECRET_NAME.search(each[1]) for each in _INNER_NAME.finditer(inner))
-    return f"{mark}{name}={MASK}" if is_secret and value else found[0]
-
-
-def body_facts(body: str) -> str:
-    """Return what records show of a body: its SHA-256 and its length."""
-    content = body.encode("utf-8", "surrogateescape")
-    return f"{BODY_MARK}{hashlib.sha256(content).hexdigest()}, {len(content)} bytes"
 
 
 @dataclass(frozen=True)
@@ -89,7 +54,7 @@ class Message:
     def content_type(self) -> str | None:
         """The content type; a message without a body may have none."""
         given = self.header("content-type")
-        return given if self.body is None else given or bodies.content_type(self.body)
+        return given if self.body is None else given or content_type(self.body)
 
     @property
     def lines(self) -> list[str]:
@@ -137,20 +102,9 @@ class Message:
         yield from (each for each in found if len(each) >= SHORTEST)
 
 
-def _decoded(text: str) -> str:
-    """Decode Base64; return an empty text if it is none."""
-    try:
-        return base64.b64decode(text).decode()
-    except ValueError:
-        return ""
-
-
-def _unescaped(text: str) -> str:
-    """Return the value of a string in JSON."""
-    try:
-        return str(json.loads(f'"{text}"'))
-    except ValueError:
-        return text
+def content_type(body: str) -> str:
+    """Return the content type of a request's body: JSON if it looks like JSON, else a form."""
+    return "application/json" if body.lstrip()[:1] in ("{", "[") else FORM
 
 
 def parse_headers(text: str, name: str = "header") -> dict[str, str]:
@@ -188,6 +142,9 @@ def split_credentials(url: str) -> tuple[str, str | None]:
         return url, None
     token = base64.b64encode(unquote(credentials).encode()).decode()
     return parts._replace(netloc=host).geturl(), f"Basic {token}"
+
+
+# How it is sent
 
 
 @dataclass(frozen=True)
@@ -282,20 +239,6 @@ class Load:
 
 
 @dataclass(frozen=True)
-class Command:
-    """How to start a load tool: arguments, additional environment, and files for its folder.
-
-    `{folder}` in `argv` and `environment` is replaced by that folder, which is removed at the end.
-    `threads` is the maximum number of cores that the tool can use; None is one per user.
-    """
-
-    argv: tuple[str, ...]
-    environment: Mapping[str, str] = field(default_factory=dict)
-    files: Mapping[str, str] = field(default_factory=dict)
-    threads: int | None = None
-
-
-@dataclass(frozen=True)
 class Sender:
     """The machines that send a load: `hosts` by SSH, or this machine if there are none.
 
@@ -309,3 +252,286 @@ class Sender:
 
 
 HERE = Sender()
+
+
+# What must not be shown
+SHORTEST = 4  # characters of a secret that is masked in other texts
+LONG = 12  # characters with which a longer secret is recognized if its end was cut
+# Parameters of a query whose values are secrets, as a part of their names.
+_SECRET_NAME = re.compile(
+    r"token|key(?!word|board)|secret|passw|passphrase|pwd|credential|auth(?!ors?$)|session|jwt|bearer|cookie"
+    r"|signature|private|otp|nonce|(?<![a-z])(?:pass|sig|sid|hmac|mac|pin|code|hash)(?![a-z])",
+    re.IGNORECASE,
+)
+_INNER_NAME = re.compile(r"([^=&;#?/]+)=")
+_JSON_FIELD = re.compile(r'"([^"\\]*)"\s*:\s*"((?:[^"\\]|\\.)*)"')
+_PARAMETER = re.compile(r"([?&;])([^=&;#?/\s]*)=([^&;#\s\"'<>]*)")
+
+
+def mask_query(text: str) -> str:
+    """Return a text with the values of those parameters in its URLs masked that may be secrets.
+
+    >>> mask_query("/quote?size=2&api_key=abc")
+    '/quote?size=2&api_key=***'
+    """
+    return _PARAMETER.sub(_masked_parameter, text)
+
+
+def has_secret(url: str) -> bool:
+    """Whether a parameter of a URL may be a secret."""
+    return mask_query(url) != url
+
+
+def _masked_parameter(found: re.Match[str]) -> str:
+    mark, name, value = found.groups()
+    is_secret = _SECRET_NAME.search(unquote(name)) is not None
+    if not is_secret and ("=" in value or "%" in value):  # it may be a URL or a query, too
+        inner = unquote(unquote(value))
+        is_secret = any(_SECRET_NAME.search(each[1]) for each in _INNER_NAME.finditer(inner))
+    return f"{mark}{name}={MASK}" if is_secret and value else found[0]
+
+
+def body_facts(body: str) -> str:
+    """Return what records show of a body: its SHA-256 and its length."""
+    content = body.encode("utf-8", "surrogateescape")
+    return f"{BODY_MARK}{hashlib.sha256(content).hexdigest()}, {len(content)} bytes"
+
+
+def _decoded(text: str) -> str:
+    """Decode Base64; return an empty text if it is none."""
+    try:
+        return base64.b64decode(text).decode()
+    except ValueError:
+        return ""
+
+
+def _unescaped(text: str) -> str:
+    """Return the value of a string in JSON."""
+    try:
+        return str(json.loads(f'"{text}"'))
+    except ValueError:
+        return text
+
+
+# What a driver needs
+
+
+@dataclass(frozen=True)
+class Command:
+    """How to start a load tool: arguments, additional environment, and files for its folder.
+
+    `{folder}` in `argv` and `environment` is replaced by that folder, which is removed at the end.
+    `threads` is the maximum number of cores that the tool can use; None is one per user.
+    """
+
+    argv: tuple[str, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)
+    threads: int | None = None
+
+
+CLOSED_LOOP_ONLY = {  # fields that simple closed-loop tools do not support: names of the features
+    "arrivals": "open loop",
+    "each": "warm-up of its own",
+    "warm": "warm-up of its own",
+    "cycles": "window within its load",
+    "completions": "window within its load",
+    "think": "think time",
+    "ca": "check of certificates",
+}
+COUNT, NUMBER = r"(\d{1,15})", r"(\d{1,15}(?:\.\d{1,9})?)"  # patterns of tools' output
+
+
+def quantum_of_count(users: int, completed: int) -> float | None:
+    """Return the quantization error of completed / elapsed: one batch of users, as a share."""
+    return users / completed if completed else None
+
+
+# The result
+
+
+@dataclass(frozen=True)
+class Response:
+    """Response times of single requests in seconds; `how` is the method that measured the mean.
+
+    `histogram` counts the times in mergeable buckets (`loads/engine/figures.py`), with an
+    error of at most 1 %.
+
+    In an open loop, `late_*` is the delay with which the tool handled an arrival, and `waited_*`
+    the time for which requests then waited for a free connection. The response times include both.
+
+    The mean is that of completed requests. The quantiles and the histogram also contain the
+    requests that timed out, with the timeout as their time. Then `at_least_s` is the timeout, and
+    quantiles of that value or more are lower bounds.
+    """
+
+    mean_s: float | None = None
+    how: str | None = None
+    p50_s: float | None = None
+    p90_s: float | None = None
+    p95_s: float | None = None
+    p99_s: float | None = None
+    p999_s: float | None = None
+    max_s: float | None = None
+    histogram: Mapping[str, int] | None = None
+    at_least_s: float | None = None
+    late_p99_s: float | None = None
+    late_max_s: float | None = None
+    waited_p99_s: float | None = None
+    waited_max_s: float | None = None
+
+    def is_bound(self, value: float | None) -> bool:
+        """Whether a quantile is a lower bound, because requests timed out."""
+        return value is not None and self.at_least_s is not None and value >= self.at_least_s
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What a load tool counted in its window. None means unknown; 0 is a counted zero.
+
+    `completed` counts responses with a status below 400; `failed` counts the others by kind:
+    refused, reset, timeout, tls, 4xx, 5xx, body (not the expected one), unfinished (no response
+    when the time was up), other.
+    `availability` is completed / finished requests, 0 to 1; unfinished requests are in neither.
+    `rate` is in completed requests per second, and `rate_how` is the method of its computation.
+    `rate_quantum` is the relative quantization error of the rate, because only whole requests are
+    counted: no interval is narrower. `in_flight` is the mean number of concurrent requests.
+    `offered` is the number of all counted requests: completed and failed, unfinished ones included.
+    In an open loop these are the requests that were scheduled within the window, in a closed loop
+    those that ended in it or were in flight at its end and failed. It is None if the tool does not
+    report the unfinished ones.
+
+    The window lasts from `window_began` to `window_ended`, in seconds of CLOCK_MONOTONIC.
+    """
+
+    elapsed_s: float | None = None
+    offered: int | None = None
+    completed: int | None = None
+    failed: Mapping[str, int | None] = field(default_factory=dict)
+    availability: float | None = None
+    rate: float | None = None
+    rate_how: str | None = None
+    rate_quantum: float | None = None
+    in_flight: float | None = None
+    window_s: float | None = None
+    window_began: float | None = None
+    window_ended: float | None = None
+    response: Response = Response()
+
+
+@dataclass(frozen=True)
+class LoadResult:
+    """The values that a driver parsed from the output of its tool.
+
+    `driver_busy` is the share of one core that the busiest load process used within the window,
+    `driver_cpu_s` the CPU time in s that all its processes used there; None if it reports neither.
+    `notes` report how the tool deviated from the load.
+    """
+
+    figures: Figures = Figures()
+    driver_busy: float | None = None
+    driver_cpu_s: float | None = None
+    problem: str | None = None
+    notes: tuple[Flag, ...] = ()
+
+
+@dataclass(frozen=True)
+class HostRun:
+    """The part of one host in a load that several hosts sent.
+
+    `host` is its name in `from=`; it had `users` users in `processes` processes. `is_here`: it is
+    the machine that measures, under another name. `completed` and `failed` count the requests of
+    the whole load. `late_s` is the delay of its start after the agreed time. `problem` is the
+    reason why its requests are missing from the figures.
+
+    `ahead_s` is the difference of its monotonic clock from that of the machine that measures,
+    before the load, and `ahead_after_s` after it. Neither error is larger than `bound_s`.
+    """
+
+    host: str
+    users: int
+    processes: int = 1
+    version: str | None = None
+    is_here: bool = False
+    ahead_s: float | None = None
+    ahead_after_s: float | None = None
+    bound_s: float | None = None
+    late_s: float | None = None
+    completed: int | None = None
+    failed: int | None = None
+    cpu_s: float | None = None
+    problem: str | None = None
+
+
+@dataclass(frozen=True)
+class LoadRun:
+    """A finished run of a load tool: the tool, its result, its raw output and its CPU time.
+
+    `driver_cpu_s` is the CPU time in seconds of all its processes, within the window if the tool
+    reports that. `driver_busy` is the CPU time as a share of the time that its threads can use;
+    None for a short load. With `hung` the tool was killed and has no figures.
+
+    If several `hosts` sent the load, `received` is the number of responses that the server should
+    have counted, from the start of the load to its end. `unanswered` is the number of requests
+    without a response; the server may have counted these, too. Both are None if the requests of a
+    host are unknown.
+    """
+
+    driver: str
+    version: str | None
+    argv: tuple[str, ...]
+    result: LoadResult
+    driver_cpu_s: float | None
+    output: str
+    model: str = "closed"
+    hung: bool = False
+    driver_busy: float | None = None
+    hosts: tuple[HostRun, ...] = ()
+    received: int | None = None
+    unanswered: int | None = None
+
+
+# Whether a result is plausible
+LARGEST = 1e15  # plausible count or time
+NUMBERS = ("elapsed_s", "rate", "in_flight", "window_s")
+TIMES = ("mean_s", "p50_s", "p90_s", "p95_s", "p99_s", "p999_s", "max_s")
+
+
+def is_figure(value: object) -> bool:
+    """Whether a JSON value is a plausible count or time."""
+    return type(value) in (int, float) and 0 <= value < LARGEST  # type: ignore[operator]
+
+
+def check_figures(result: LoadResult, name: str) -> LoadResult:
+    """Return the result; if a figure is impossible, return a result that has only a problem."""
+    wrong = _impossible(result.figures)
+    if wrong is None or (result.problem and result.figures.completed is None):
+        return result
+    return LoadResult(problem=f"{name}'s result is implausible: {wrong}")
+
+
+def _impossible(figures: Figures) -> str | None:
+    """Name the first impossible figure, with its value."""
+    if figures.completed is None:
+        return "the number of completed requests is missing"
+    if not isinstance(figures.failed, Mapping):
+        return f"failed={figures.failed!r}"
+    counts = {"completed": figures.completed, "offered": figures.offered, **figures.failed}
+    numbers = {name: getattr(figures, name) for name in NUMBERS}
+    times = {f"response.{name}": getattr(figures.response, name) for name in TIMES}
+    shares = {"availability": figures.availability}
+    kinds = [(counts, _is_count), (numbers | times, is_figure), (shares, _is_share)]
+    for values, is_possible in kinds:
+        for name, value in values.items():
+            if value is not None and not is_possible(value):
+                return f"{name}={value!r}"
+    is_contradiction = figures.completed and figures.rate == 0
+    return f"rate=0 with completed={figures.completed}" if is_contradiction else None
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and is_figure(value)
+
+
+def _is_share(value: object) -> bool:
+    return is_figure(value) and value <= 1  # type: ignore[operator]

@@ -7,11 +7,18 @@ import re
 from dataclasses import replace
 
 from offload.flags import Flag
-from offload.loads import Command, Figures, Load, LoadResult, Response
-from offload.loads._result import COUNT, NUMBER
-from offload.loads._validation import CLOSED_LOOP_ONLY
-from offload.loads.engine.connections.body import content_type
-from offload.loads.engine.figures.rates import quantum_of_count
+from offload.loads import (
+    CLOSED_LOOP_ONLY,
+    COUNT,
+    NUMBER,
+    Command,
+    Figures,
+    Load,
+    LoadResult,
+    Response,
+    content_type,
+    quantum_of_count,
+)
 
 TOOL = "ab"
 INSTALL = "sudo apt install apache2-utils"

@@ -11,10 +11,18 @@ from pathlib import Path
 from typing import Any
 
 from offload.flags import Flag
-from offload.loads import Arrivals, Command, Figures, Load, LoadResult, Message, Response, Window
-from offload.loads.engine.figures.summary import counted_time, summary
-from offload.loads.engine.shared_state import SharedState
-from offload.loads.engine.worker import work
+from offload.loads._load import (
+    Arrivals,
+    Command,
+    Figures,
+    Load,
+    LoadResult,
+    Message,
+    Response,
+    Window,
+)
+from offload.loads.engine.figures import summary
+from offload.loads.engine.processes import SharedState, counted_time, run_processes, work
 
 TOOL = None
 INSTALL = None
@@ -62,12 +70,7 @@ def main(arguments: list[str]) -> None:
     [file] = arguments
     load = parse_load(json.loads(Path(file).read_text()))
     state = SharedState(load.processes)
-    if load.processes == 1:
-        parts = [work(load, load, state, 0)]
-    else:
-        from offload.loads.engine import processes  # this import takes a tenth of the start time
-
-        parts = processes.run(load, state)
+    parts = [work(load, load, state, 0)] if load.processes == 1 else run_processes(load, state)
     print(_json(asdict(summary(load, counted_time(load, state, parts), parts))))
 
 

@@ -6,9 +6,17 @@ import math
 import re
 
 from offload.flags import Flag
-from offload.loads import Command, Figures, Load, LoadResult, Response, has_secret
-from offload.loads._result import COUNT, NUMBER
-from offload.loads.engine.figures.rates import quantum_of_count
+from offload.loads import (
+    COUNT,
+    NUMBER,
+    Command,
+    Figures,
+    Load,
+    LoadResult,
+    Response,
+    has_secret,
+    quantum_of_count,
+)
 
 TOOL = "h2load"
 INSTALL = "sudo apt install nghttp2-client"

@@ -11,10 +11,17 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from offload.flags import Flag
-from offload.loads import Command, Figures, Load, LoadResult, Response, request_target
-from offload.loads._result import is_figure
-from offload.loads._validation import CLOSED_LOOP_ONLY
-from offload.loads.engine.figures.rates import quantum_of_count
+from offload.loads import (
+    CLOSED_LOOP_ONLY,
+    Command,
+    Figures,
+    Load,
+    LoadResult,
+    Response,
+    is_figure,
+    quantum_of_count,
+    request_target,
+)
 from offload.registry import requirements
 
 TOOL = None

@@ -5,17 +5,24 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from offload.errors import UsageError
 from offload.flags import Flag
-from offload.loads import Command, Figures, Load, LoadResult, Message, Response, has_secret
-from offload.loads._result import is_figure
-from offload.loads._siege_config import config
-from offload.loads._validation import CLOSED_LOOP_ONLY
-from offload.loads.engine.connections.body import content_type
-from offload.loads.engine.figures.rates import quantum_of_count
+from offload.loads import (
+    CLOSED_LOOP_ONLY,
+    Command,
+    Figures,
+    Load,
+    LoadResult,
+    Message,
+    Response,
+    content_type,
+    has_secret,
+    is_figure,
+    quantum_of_count,
+)
 
 TOOL = "siege"
 INSTALL = "sudo apt install siege"
@@ -43,6 +50,25 @@ KINDS = {
     "reset": re.compile("Connection reset"),
     "timeout": re.compile("timed out|timeout"),
 }
+
+# It sets every relevant value, so that the user's own has no effect.
+CONFIG = """\
+verbose = false
+quiet = false
+color = off
+json_output = true
+show-logfile = false
+logging = false
+parser = false
+follow-location = false
+accept-encoding =
+limit = {limit}
+failures = {failures}
+protocol = HTTP/1.1
+connection = {connection}
+timeout = {timeout}
+benchmark = true
+"""
 
 
 def command(load: Load) -> Command:
@@ -75,13 +101,27 @@ def command(load: Load) -> Command:
         url = f"{load.url} POST <{{folder}}/body"
     elif kind is not None:
         argv = (*argv, "--header", f"Content-Type: {kind}")
-    conf = config(load, MAX_USERS, _max_failures(load), hidden)
+    conf = _config(load, MAX_USERS, _max_failures(load), hidden)
     if not has_secret(url):
         argv = (*argv, url)
     else:  # a secret, too; siege replaces HOME in its configuration
         conf += f"url = {url.replace('{folder}', '${HOME}')}\n"
     files["siege.conf"] = conf
     return Command(argv, environment={"HOME": "{folder}"}, files=files)
+
+
+def _config(load: Load, users: int, failures: int, headers: Sequence[str]) -> str:
+    """Return siege's configuration: at most `users` users, abort after `failures` failures.
+
+    Headers are here because other users can read arguments.
+    """
+    lines = "".join(f"header = {line}\n" for line in headers)
+    return lines + CONFIG.format(
+        limit=users,
+        failures=failures,
+        connection="keep-alive" if load.keep_alive else "close",
+        timeout=math.ceil(load.timeout),
+    )
 
 
 def check_load(load: Load) -> None:

@@ -8,6 +8,9 @@ from urllib.parse import urlsplit
 
 from offload.flags import Flag
 from offload.loads import (
+    CLOSED_LOOP_ONLY,
+    COUNT,
+    NUMBER,
     Command,
     Figures,
     Load,
@@ -15,11 +18,9 @@ from offload.loads import (
     Message,
     Response,
     has_secret,
+    quantum_of_count,
     request_target,
 )
-from offload.loads._result import COUNT, NUMBER
-from offload.loads._validation import CLOSED_LOOP_ONLY
-from offload.loads.engine.figures.rates import quantum_of_count
 
 TOOL = "wrk"
 INSTALL = "sudo apt install wrk"

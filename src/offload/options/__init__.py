@@ -393,9 +393,9 @@ class HostOptions:
 
     def connect(self) -> None:
         """Use these options for connections to hosts."""
-        from offload.loads.hosts import connection
+        from offload import ssh
 
-        connection.use(self.ssh_config, self.identity, self.connect_timeout)
+        ssh.configure(self.ssh_config, self.identity, self.connect_timeout)
 
 
 BIND = "with from=: the address of this machine at which the hosts reach the server"

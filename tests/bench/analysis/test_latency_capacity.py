@@ -12,7 +12,7 @@ from offload.bench.analysis import latency_capacity
 from offload.bench.analysis.latency_capacity import FAILED, ROUNDS, TOO_SLOW, TOOL, LatencyTarget
 from offload.engine.record import LONG, Record
 from offload.loads import HostRun
-from offload.loads.engine.figures.histogram import histogram
+from offload.loads.engine.figures import histogram
 from offload.suites import Case
 from tests.records import changed, new_record
 

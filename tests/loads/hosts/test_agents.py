@@ -15,9 +15,8 @@ import pytest
 
 from offload.errors import MachineError
 from offload.loads import Arrivals, Load, Window
-from offload.loads.hosts import agreed_start, clock_offset, measure_on, remote_host
+from offload.loads.hosts import MergedLoad, measure_on, merge, remote_host, whole_load
 from offload.loads.hosts.agent import SILENCE
-from offload.loads.hosts.merge import MergedLoad, merge
 from offload.loads.hosts.remote_host import LostHostError, RemoteHost
 from tests import ROOT
 from tests.loads.conftest import Server
@@ -30,7 +29,7 @@ SHIFTER = ROOT / "lab" / "experiments" / "time_namespace.py"
 
 
 def run(hosts: list[RemoteHost], load: Load) -> MergedLoad:
-    together = agreed_start.whole(load, len(hosts))
+    together = whole_load(load, len(hosts))
     times, results = measure_on(hosts, together)
     return merge(together, times, results)
 
@@ -60,11 +59,11 @@ def test_a_number_of_requests_is_divided(server: Server) -> None:
 
 def test_an_open_loop_of_two_hosts_has_one_schedule(server: Server) -> None:
     load = replace(LOAD, url=server.url("/"), arrivals=Arrivals(200.0), window=Window(warm=0.1))
-    together, before = agreed_start.whole(load, 2), server.requests["/"]
+    together, before = whole_load(load, 2), server.requests["/"]
     with agents("a", "b") as (hosts, _):
         times, results = measure_on(hosts, together)
     due = sorted(
-        clock_offset.between(result.before, result.after).reference(at) - times.start
+        remote_host.clock_between(result.before, result.after).reference(at) - times.start
         for result in results
         for part in result.samples or ()
         for at in part.due
@@ -177,11 +176,11 @@ def test_a_clock_that_jumps_while_it_is_measured_is_no_offset(server: Server) ->
 
 
 STALLING = """
-from offload.loads.hosts import agent, frames
+from offload.loads.hosts import agent, protocol
 
 def stall(self, running):
-    self._send(frames.READY)
-    self._send(frames.DATA, b"the first samples")
+    self._send(protocol.READY)
+    self._send(protocol.DATA, b"the first samples")
 
 agent.Agent._forward = stall
 agent.main()
@@ -241,14 +240,14 @@ def test_an_agent_that_hears_nothing_ends(server: Server) -> None:
         ("import sys; print('welcome'); sys.exit(1)", "printed 'welcome'"),
         ("import sys; sys.exit('sh: 1: exec: offload: not found')", "has no command offload"),
         (
-            "import sys; from offload.loads.hosts import frames; "
-            "sys.stdout.buffer.write(b'hi\\n' + frames.MAGIC + "
-            'frames.pack(frames.HELLO, b\'{"protocol": 1, "version": "0.0.1"}\'))',
+            "import sys; from offload.loads.hosts import protocol; "
+            "sys.stdout.buffer.write(b'hi\\n' + protocol.MAGIC + "
+            'protocol.pack_frame(protocol.HELLO, b\'{"protocol": 1, "version": "0.0.1"}\'))',
             "has offload 0.0.1, this is",
         ),
         (
-            "import sys; from offload.loads.hosts import frames; "
-            "sys.stdout.buffer.write(frames.MAGIC + frames.pack(frames.HELLO, b'[]'))",
+            "import sys; from offload.loads.hosts import protocol; "
+            "sys.stdout.buffer.write(protocol.MAGIC + protocol.pack_frame(protocol.HELLO, b'[]'))",
             "not JSON",
         ),
     ],

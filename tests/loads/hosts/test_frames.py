@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offload.loads.hosts import frames
-from offload.loads.hosts.frames import BadFrameError, Frame, FrameReader
+from offload.loads.hosts import protocol
+from offload.loads.hosts.protocol import BadFrameError, Frame, FrameReader
 
 
 class Stream:
@@ -25,30 +25,30 @@ class Stream:
 
 @given(st.binary(max_size=200), st.integers(1, 50))
 def test_a_frame_arrives_in_any_pieces(content: bytes, size: int) -> None:
-    data = frames.pack(frames.DATA, content) + frames.pack(frames.DONE)
+    data = protocol.pack_frame(protocol.DATA, content) + protocol.pack_frame(protocol.DONE)
     pieces = [data[at : at + size] for at in range(0, len(data), size)]
     reader = FrameReader(Stream(*pieces).receive)
     assert [reader.next(), reader.next(), reader.next()] == [
-        Frame(frames.DATA, content),
-        Frame(frames.DONE, b""),
+        Frame(protocol.DATA, content),
+        Frame(protocol.DONE, b""),
         None,
     ]
 
 
 def test_a_timeout_keeps_what_has_arrived() -> None:
-    data = frames.pack(frames.DATA, b"samples")
+    data = protocol.pack_frame(protocol.DATA, b"samples")
     reader = FrameReader(Stream(data[:5], None, data[5:15], None, data[15:]).receive)
     for _ in range(2):
         with pytest.raises(TimeoutError):
             reader.next()
-    assert reader.next() == Frame(frames.DATA, b"samples")
+    assert reader.next() == Frame(protocol.DATA, b"samples")
 
 
 def test_what_a_login_shell_prints_is_skipped() -> None:
-    data = b"Welcome!\n" + frames.MAGIC + frames.pack(frames.HELLO, b"{}")
+    data = b"Welcome!\n" + protocol.MAGIC + protocol.pack_frame(protocol.HELLO, b"{}")
     reader = FrameReader(Stream(data[:12], data[12:]).receive)
     assert reader.skip_preamble() == b"Welcome!\n"
-    assert reader.next() == Frame(frames.HELLO, b"{}")
+    assert reader.next() == Frame(protocol.HELLO, b"{}")
 
 
 @pytest.mark.parametrize("parts", [(b"bash: offload: command not found\n",), ()])
@@ -61,8 +61,8 @@ def test_a_stream_without_an_agent_has_no_start(parts: tuple[bytes, ...]) -> Non
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (frames.pack(frames.DATA, b"samples").replace(b"s", b"S"), "damaged"),
-        (frames.pack(frames.DATA, b"samples")[:-1], "within a frame"),
+        (protocol.pack_frame(protocol.DATA, b"samples").replace(b"s", b"S"), "damaged"),
+        (protocol.pack_frame(protocol.DATA, b"samples")[:-1], "within a frame"),
         (b"GET / HTTP/1.1\r\n\r\n", "bytes"),
     ],
 )

@@ -10,12 +10,10 @@ from dataclasses import replace
 import pytest
 
 from offload.loads import Arrivals, HostRun, Load, Window
-from offload.loads.engine.figures.samples import Samples
-from offload.loads.engine.figures.summary import KINDS
-from offload.loads.engine.shared_state import AgreedTimes
-from offload.loads.hosts import agreed_start
-from offload.loads.hosts.clock_offset import ClockOffset
-from offload.loads.hosts.merge import HostResult, merge
+from offload.loads.engine.figures import KINDS, Samples
+from offload.loads.engine.processes import AgreedTimes
+from offload.loads.hosts import HostResult, divide_among_hosts, merge, whole_load
+from offload.loads.hosts.remote_host import ClockOffset
 
 START, SECONDS = 5000.123456789, 10.0
 LOAD = Load("http://127.0.0.1/", users=8, seconds=SECONDS, processes=2)
@@ -203,8 +201,8 @@ def test_a_number_of_requests_has_the_whole_load_as_its_window() -> None:
 
 
 def test_the_parts_of_the_hosts_add_up() -> None:
-    together = agreed_start.whole(replace(LOAD, users=11, processes=2), 3)
-    parts = agreed_start.parts(together, 3)
-    assert sum(part.users for part in parts) == 11
-    assert [(part.first, part.processes) for part in parts] == [(0, 2), (2, 2), (4, 2)]
+    together = whole_load(replace(LOAD, users=11, processes=2), 3)
+    found = divide_among_hosts(together, 3)
+    assert sum(part.users for part in found) == 11
+    assert [(part.first, part.processes) for part in found] == [(0, 2), (2, 2), (4, 2)]
     assert together.window == Window(refills=False)

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offload.loads.engine.figures.samples import Samples
-from offload.loads.hosts import transfer
-from offload.loads.hosts.transfer import BadSamplesError
+from offload.loads.engine.figures import Samples
+from offload.loads.hosts import protocol
+from offload.loads.hosts.protocol import BadSamplesError
 
 times = st.floats(0, 1e7)
 failures = st.tuples(st.sampled_from(["reset", "timeout", "4xx", "refused"]), times, times)
@@ -39,27 +39,27 @@ def samples(draw: st.DrawFn) -> Samples:
 
 @given(st.lists(samples(), max_size=3))
 def test_samples_arrive_bit_by_bit(parts: list[Samples]) -> None:
-    assert transfer.decode(transfer.encode(parts)) == parts
+    assert protocol.decode_samples(protocol.encode_samples(parts)) == parts
 
 
 @given(st.lists(samples(), min_size=1, max_size=2), st.data())
 def test_a_part_of_the_bytes_is_refused(parts: list[Samples], data: st.DataObject) -> None:
-    encoded = transfer.encode(parts)
+    encoded = protocol.encode_samples(parts)
     with pytest.raises(BadSamplesError):
-        transfer.decode(encoded[: data.draw(st.integers(0, len(encoded) - 1))])
+        protocol.decode_samples(encoded[: data.draw(st.integers(0, len(encoded) - 1))])
     with pytest.raises(BadSamplesError):
-        transfer.decode(encoded + b"\0")
+        protocol.decode_samples(encoded + b"\0")
 
 
 @given(st.lists(samples(), min_size=1, max_size=2), st.data())
 def test_changed_bytes_are_refused_or_other_samples(
     parts: list[Samples], data: st.DataObject
 ) -> None:
-    encoded = bytearray(transfer.encode(parts))
+    encoded = bytearray(protocol.encode_samples(parts))
     place = data.draw(st.integers(0, len(encoded) - 1))
     encoded[place] ^= data.draw(st.integers(1, 255))
     try:
-        found = transfer.decode(bytes(encoded))
+        found = protocol.decode_samples(bytes(encoded))
     except BadSamplesError:
         return
     assert all(isinstance(part, Samples) for part in found)
@@ -84,10 +84,10 @@ def test_changed_bytes_are_refused_or_other_samples(
 )
 def test_impossible_samples_are_refused(part: Samples, message: str) -> None:
     with pytest.raises(BadSamplesError, match=message):
-        transfer.decode(transfer.encode([part]))
+        protocol.decode_samples(protocol.encode_samples([part]))
 
 
 @pytest.mark.parametrize("data", [b"", b"\0" * 8, b"\xff" * 64, b"\0" * 7 + b"\2{}", b"x" * 9])
 def test_bytes_that_are_no_samples_are_refused(data: bytes) -> None:
     with pytest.raises(BadSamplesError):
-        transfer.decode(data)
+        protocol.decode_samples(data)

@@ -9,7 +9,7 @@ import pytest
 from offload.bench.trial import builder, open_loop
 from offload.engine.record import LONG
 from offload.loads import Arrivals
-from offload.loads.engine.figures import histogram
+from offload.loads.engine import figures
 from offload.studies.advise import overload
 from offload.studies.advise.evidence import THREADS, Setup
 from offload.studies.advise.result import case_of, evidence
@@ -42,7 +42,7 @@ def test_only_responses_in_time_count_and_the_best_setting_is_named() -> None:
             offered=6000,
             completed=len(found),
             response_max_s=max(found),
-            histogram=histogram.histogram(sorted(found)),
+            histogram=figures.histogram(sorted(found)),
         )
         for place, found in times.items()
     ]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from offload.bench.analysis.comparison import rate_of, work_by_round
 from offload.bench.stats import non_inferiority, quantile_interval, student_t
 from offload.engine.record import Record, RoundKey, by_round, of_rate, pairs_by_round
-from offload.loads.engine.figures.histogram import GROWTH, merge, quantile
+from offload.loads.engine.figures import GROWTH, histogram_quantile, merge_histograms
 
 Windows = Sequence[Record]
 RATE, P99 = "rate", "p99"
@@ -67,8 +67,10 @@ def _quantile(windows: Windows, share: float, level: float) -> Measured:
     timeout_s = min((known for known in timeouts if known is not None), default=math.inf)
     low = 0.0 if below is None else GROWTH**below
     high = math.inf if inside is None else GROWTH**inside
-    all_counts = merge({str(bucket): n for bucket, n in counts.items()} for counts in rounds)
-    value = quantile(all_counts, share)
+    all_counts = merge_histograms(
+        {str(bucket): n for bucket, n in counts.items()} for counts in rounds
+    )
+    value = histogram_quantile(all_counts, share)
     return Measured(value, min(low, timeout_s), high if high < timeout_s else math.inf)
 
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from offload.bench.stats import student_t
 from offload.engine.record import LONG, Record
-from offload.loads.engine.figures import histogram
+from offload.loads.engine import figures
 
 FIRST_GROWTH, FIRST_GAP = 2.0, 1.2  # of the rate in the first round; the last gap, as a ratio
 GROWTH, GAP = 1.08, 1.04  # in further rounds; a guess: most need three steps
@@ -110,7 +110,7 @@ def _step(target: LatencyTarget, record: Record) -> Step:
     response_s = math.inf
     if answered > 0 and target.share * offered <= answered:
         share = target.share * offered / answered
-        found = histogram.quantile(result.response.histogram or {}, min(share, 1.0))
+        found = figures.histogram_quantile(result.response.histogram or {}, min(share, 1.0))
         response_s = math.inf if found is None else found
     late_s = result.response.late_p99_s or 0.0
     is_kept = response_s <= target.seconds

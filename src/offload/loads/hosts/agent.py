@@ -23,8 +23,8 @@ from typing import IO
 
 from offload import __version__
 from offload.loads import builtin
-from offload.loads.hosts import frames
-from offload.loads.hosts.frames import FrameReader
+from offload.loads.hosts import protocol
+from offload.loads.hosts.protocol import FrameReader
 from offload.registry import places
 
 SILENCE = 45.0  # s; longer than a step of a slower host takes, which this host waits for
@@ -76,19 +76,19 @@ class Agent:
         """Serve until the stream ends, or a frame END arrives."""
         threading.Thread(target=self._watch, name="watch", daemon=True).start()
         try:
-            self._write(frames.MAGIC)
-            self._send(frames.HELLO, json.dumps(facts()).encode())
-            while (frame := self._frames.next()) is not None and frame.kind != frames.END:
+            self._write(protocol.MAGIC)
+            self._send(protocol.HELLO, json.dumps(facts()).encode())
+            while (frame := self._frames.next()) is not None and frame.kind != protocol.END:
                 received = time.monotonic()
                 self._last_frame_at = received
-                if frame.kind == frames.PING:
+                if frame.kind == protocol.PING:
                     values = {**json.loads(frame.content), "received": received}
                     with self._sending:  # no other frame may delay it after its last time stamp
                         values["replied"] = time.monotonic()
-                        self._write(frames.pack(frames.PONG, json.dumps(values).encode()))
-                elif frame.kind == frames.LOAD:
+                        self._write(protocol.pack_frame(protocol.PONG, json.dumps(values).encode()))
+                elif frame.kind == protocol.LOAD:
                     self._prepare(frame.content)
-                elif frame.kind == frames.START:
+                elif frame.kind == protocol.START:
                     self._write_to_share(frame.content)
         except ConnectionError:  # such as BrokenPipeError: the connection has ended
             pass
@@ -124,28 +124,28 @@ class Agent:
             if running.stdout.readline() != PREPARED:
                 self._fail(running)
                 return
-            self._send(frames.READY)
+            self._send(protocol.READY)
             digest, count = hashlib.sha256(), 0
             while data := running.stdout.read(CHUNK):
                 digest.update(data)
                 count += len(data)
-                self._send(frames.DATA, data)
+                self._send(protocol.DATA, data)
             if running.wait() or not count:
                 self._fail(running)
                 return
             done = {"sha256": digest.hexdigest(), "bytes": count}
-            self._send(frames.DONE, json.dumps(done).encode())
+            self._send(protocol.DONE, json.dumps(done).encode())
         except OSError:  # the connection has ended
             return
 
     def _fail(self, running: subprocess.Popen[bytes]) -> None:
         code = running.wait()
         how = f"signal {-code}" if code < 0 else f"exit code {code}"
-        self._send(frames.FAIL, f"its load ended with {how}{_last_line(self._errors)}".encode())
+        self._send(protocol.FAIL, f"its load ended with {how}{_last_line(self._errors)}".encode())
 
     def _send(self, kind: bytes, content: bytes = b"") -> None:
         with self._sending:
-            self._write(frames.pack(kind, content))
+            self._write(protocol.pack_frame(kind, content))
 
     def _write(self, data: bytes) -> None:
         view = memoryview(data)

@@ -14,9 +14,8 @@ from typing import Any
 from offload import prctl
 from offload.loads.builtin import parse_load
 from offload.loads.engine import processes
-from offload.loads.engine.processes import LoadProcesses
-from offload.loads.engine.shared_state import READY, AgreedTimes, SharedState
-from offload.loads.hosts import transfer
+from offload.loads.engine.processes import READY, AgreedTimes, LoadProcesses, SharedState
+from offload.loads.hosts import protocol
 from offload.loads.hosts.agent import PREPARED
 
 LONGEST_S = 20.0  # until all processes are ready
@@ -31,7 +30,7 @@ def main(arguments: list[str]) -> int:
         return 0
     load = parse_load(given["load"])
     state = SharedState(given["processes"], given["first"])
-    running = processes.start(load, state)
+    running = processes.start_processes(load, state)
     try:
         if not _wait_until_ready(running):
             print("the load processes did not start", file=sys.stderr)
@@ -40,7 +39,7 @@ def main(arguments: list[str]) -> int:
         if (times := _line()) is None:
             return 0
         state.agree(AgreedTimes(**times))
-        _write(transfer.encode(running.samples()))
+        _write(protocol.encode_samples(running.samples()))
         return 0
     finally:
         for child in running.children:  # without this, the exit would wait for them

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from offload.engine.record import Record
-from offload.loads.engine.figures import histogram
+from offload.loads.engine import figures
 from offload.registry import catalog
 from offload.studies.advise.evidence import Setup
 from offload.studies.advise.result import setup_of
@@ -70,7 +70,7 @@ def _overload(case: Case, record: Record) -> Overload:
         if key in ("protect", "max_wait") or (key, value) == ("backlog", SHORT_BACKLOG)
     }
     offered = result.offered or 1
-    in_time = histogram.count_within(result.response.histogram or {}, TIMEOUT_S)
+    in_time = figures.count_within(result.response.histogram or {}, TIMEOUT_S)
     return Overload(
         own,
         record.case.asked_rate or 0.0,

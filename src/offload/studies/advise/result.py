@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from offload.engine.record import LONG, WINDOW, Memory, Record
-from offload.loads.engine.figures import histogram
+from offload.loads.engine import figures
 from offload.registry import catalog
 from offload.studies.advise.choice import MOST_FAILED
 from offload.studies.advise.evidence import LOOPS, Evidence, Kept, Latency, Setup, kind_of
@@ -173,13 +173,13 @@ def _latency(rate: float, loads: Sequence[Record]) -> Latency | None:
     bounds = [each.result.response.at_least_s for each in loads]
     at_least_s = min((bound for bound in bounds if bound is not None), default=None)
     histograms = [each.result.response.histogram or {} for each in loads]
-    counts = histogram.merge(histograms)
+    counts = figures.merge_histograms(histograms)
     total = sum(counts.values())
     share = next((q for q in QUANTILES if total * (1 - q) >= BEYOND), QUANTILES[-1])
-    value = histogram.quantile(counts, share, at_least_s)
+    value = figures.histogram_quantile(counts, share, at_least_s)
     if value is None:
         return None
-    each_s = [s for one in histograms if (s := histogram.quantile(one, share, at_least_s))]
+    each_s = [s for one in histograms if (s := figures.histogram_quantile(one, share, at_least_s))]
     failed = sum(each.result.failures or 0 for each in loads)
     return Latency(
         rate,
@@ -187,8 +187,8 @@ def _latency(rate: float, loads: Sequence[Record]) -> Latency | None:
         value,
         min(value, *each_s),
         max(value, *each_s),
-        histogram.quantile(counts, 0.5, at_least_s),
-        histogram.quantile(counts, 0.95, at_least_s),
+        figures.histogram_quantile(counts, 0.5, at_least_s),
+        figures.histogram_quantile(counts, 0.95, at_least_s),
         failed / max(1, failed + total),
     )
 

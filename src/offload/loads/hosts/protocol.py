@@ -1,26 +1,115 @@
-"""Transfer of samples: raw times of all requests as bytes, and back with checks.
+"""What an agent and the machine that measures send to each other: frames, and samples in them.
 
-The bytes are the length of a JSON head, the head with the numbers of items, and the items: times as
-little-endian doubles, kinds of failures as numbers of one byte. It is not pickle, because samples
-come from other machines.
+A frame is a head (kind, CRC-32 and length of its content) and its content. An agent sends MAGIC
+before its first frame: whatever precedes it was printed by the host's login shell.
+
+Samples are the raw times of all requests. Their bytes are the length of a JSON head, the head with
+the numbers of items, and the items: times as little-endian doubles, kinds of failures as numbers of
+one byte. It is not pickle, because samples come from other machines.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import struct
 import sys
+import zlib
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
 from operator import le
 from struct import Struct
 from struct import error as struct_error
-from typing import Any
+from typing import Any, NamedTuple
 
-from offload.loads.engine.figures.samples import Samples
+from offload.loads.engine.figures import Samples
 
-LENGTH = Struct("!Q")
+MAGIC = b"\0offload load host\n"
+FRAME_HEAD = struct.Struct("!4sII")
+MOST = 1 << 20  # bytes of the content of a frame
+PREAMBLE = 1 << 16  # bytes before MAGIC
+HELLO, PING, PONG = b"HELO", b"PING", b"PONG"  # facts of the host; exchanges of time stamps
+LOAD, READY, START = b"LOAD", b"REDY", b"STRT"  # prepare a share, it is prepared, agreed times
+DATA, DONE, FAIL, END = b"DATA", b"DONE", b"FAIL", b"END_"  # samples, their hash, an error, the end
+
+
+class BadFrameError(ValueError):
+    """The other side sent something that is not a frame."""
+
+
+class Frame(NamedTuple):
+    """A received frame."""
+
+    kind: bytes
+    content: bytes
+
+
+def pack_frame(kind: bytes, content: bytes = b"") -> bytes:
+    """Return the bytes of a frame."""
+    return FRAME_HEAD.pack(kind, zlib.crc32(content), len(content)) + content
+
+
+class FrameReader:
+    """Reads frames from a stream.
+
+    `receive` returns some bytes, or none at the end of the stream. It may raise an error such as
+    TimeoutError: what was received is kept, and the next call continues.
+    """
+
+    def __init__(self, receive: Callable[..., bytes]) -> None:
+        self._receive = receive
+        self._data = bytearray()
+
+    def skip_preamble(self, *arguments: Any) -> bytes | None:
+        """Read up to MAGIC and return what was before it; None if the stream ends without it."""
+        while MAGIC not in self._data:
+            if len(self._data) > PREAMBLE or not self._fill(*arguments):
+                return None
+        before, _, rest = bytes(self._data).partition(MAGIC)
+        self._data = bytearray(rest)
+        return before
+
+    @property
+    def rest(self) -> bytes:
+        """The bytes that were received and not yet returned."""
+        return bytes(self._data)
+
+    def next(self, *arguments: Any) -> Frame | None:
+        """Return the next frame, or None at the end; raise BadFrameError.
+
+        `arguments` are those of `receive`.
+        """
+        while len(self._data) < FRAME_HEAD.size:
+            if not self._fill(*arguments):
+                self._check_end()
+                return None
+        kind, checksum, length = FRAME_HEAD.unpack_from(self._data)
+        if length > MOST:
+            raise BadFrameError(f"a frame has {length} bytes")
+        while len(self._data) < FRAME_HEAD.size + length:
+            if not self._fill(*arguments):
+                self._check_end()
+                return None
+        content = bytes(self._data[FRAME_HEAD.size : FRAME_HEAD.size + length])
+        del self._data[: FRAME_HEAD.size + length]
+        if zlib.crc32(content) != checksum:
+            raise BadFrameError("a frame was damaged")
+        return Frame(kind, content)
+
+    def _fill(self, *arguments: Any) -> bool:
+        received = self._receive(*arguments)
+        self._data += received
+        return bool(received)
+
+    def _check_end(self) -> None:
+        """Raise BadFrameError if the stream ended within a frame."""
+        if self._data:
+            raise BadFrameError("the stream ended within a frame")
+
+
+# Samples
+HEAD_LENGTH = Struct("!Q")
 ARRAYS = ("started", "sent", "ended", "due", "late", "waited")
 LONGEST = 300  # characters of a problem
 BROKEN = (
@@ -39,7 +128,7 @@ class BadSamplesError(ValueError):
     """Bytes that are not the samples of a load."""
 
 
-def encode(parts: Sequence[Samples]) -> bytes:
+def encode_samples(parts: Sequence[Samples]) -> bytes:
     """Return the samples of some load processes as bytes."""
     heads: list[dict[str, Any]] = []
     content = bytearray()
@@ -63,15 +152,15 @@ def encode(parts: Sequence[Samples]) -> bytes:
             content += _little_endian(each).tobytes()
         content += bytes(number_of[kind] for kind, _, _ in part.failed)
     head = json.dumps(heads).encode()
-    return LENGTH.pack(len(head)) + head + content
+    return HEAD_LENGTH.pack(len(head)) + head + content
 
 
-def decode(data: bytes) -> list[Samples]:
+def decode_samples(data: bytes) -> list[Samples]:
     """Return the samples in bytes; raise BadSamplesError if they are not those of a load."""
     try:
-        [length] = LENGTH.unpack_from(data)
-        heads = json.loads(data[LENGTH.size : LENGTH.size + length])
-        place = LENGTH.size + length
+        [length] = HEAD_LENGTH.unpack_from(data)
+        heads = json.loads(data[HEAD_LENGTH.size : HEAD_LENGTH.size + length])
+        place = HEAD_LENGTH.size + length
         if not isinstance(heads, list):
             raise BadSamplesError("their head is not a list")
         parts = []

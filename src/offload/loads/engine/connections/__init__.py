@@ -1,1 +1,0 @@
-"""Connections: HTTP requests and responses on the sockets of one load process."""

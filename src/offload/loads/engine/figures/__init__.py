@@ -1,1 +1,0 @@
-"""Figures: the samples of a load, and the rate, quantiles and histogram computed from them."""
