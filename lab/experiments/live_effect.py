@@ -33,13 +33,13 @@ from offload import loads, prctl
 from offload.bench.experiments.progress import progress_file
 from offload.bench.stats import paired_test
 from offload.bench.target import server
+from offload.documents import live
+from offload.documents.live import LivePage
 from offload.engine import journal
 from offload.engine.record import WINDOW, Record
 from offload.errors import GateError, UndecidedError
 from offload.loads import Load, Window
 from offload.options import arguments
-from offload.reports.live import launch
-from offload.reports.live.launch import LivePage
 from offload.suites import Case
 from scripts.pages.committed import RESULTS
 from scripts.script import run
@@ -126,7 +126,7 @@ def _running_run(folder: Path, windows: Sequence[Record]) -> Iterator[None]:
 @contextmanager
 def _page(folder: Path) -> Iterator[LivePage]:
     """Serve the page, and read its streams in a separate process."""
-    page = launch.of_run(folder, IDLE_S)
+    page = live.of_run(folder, IDLE_S)
     reader = os.fork()
     if not reader:
         _read_streams(page.url)

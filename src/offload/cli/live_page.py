@@ -33,12 +33,12 @@ def idle_s() -> float:
 def start_for_run(folder: Path) -> None:
     """Serve the page of a run that starts now, and open it; a failure is a warning in one line."""
     from offload.bench.experiments.progress import progress_file
-    from offload.reports.live import launch
+    from offload.documents import live
 
     seconds = idle_s()
     progress_file.announce(folder)
     try:
-        page = launch.of_run(folder, seconds)
+        page = live.of_run(folder, seconds)
     except (UserError, OSError) as error:
         print(f"warning: {error}", file=sys.stderr)
         return
@@ -67,7 +67,7 @@ class NoRows:
 
 def start_for_rows(title: str, head: Sequence[str], is_opened: bool) -> Rows:
     """Serve the page of rows, and open it; a failure is a warning in one line."""
-    from offload.reports.live.rows_pipe import RowsPipe
+    from offload.documents.live import RowsPipe
 
     if not is_opened:
         return NoRows()

@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 
 from offload.cli import completion
+from offload.documents.live.view import ENDED, RunView
 from offload.engine import journal
 from offload.errors import StorageError
 from offload.loads import HostRun
-from offload.reports.live.run_view import RunView
-from offload.reports.live.view import ENDED
 from tests.bench.records.test_journal import RECORD
 from tests.cli.commands.test_resume import a_run
 from tests.commands import fab_here

@@ -17,12 +17,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from offload.documents import live
+from offload.documents.live import LivePage, server
+from offload.documents.live.view import Source
 from offload.engine import journal
 from offload.engine.plan import Block, Fixed, Plan
 from offload.engine.record import WINDOW, Record
-from offload.reports.live import launch, server
-from offload.reports.live.launch import LivePage
-from offload.reports.live.view import Source
 from offload.suites import Case
 from tests.records import changed, new_record
 
@@ -78,7 +78,7 @@ def served(source: Source, idle_s: float = 60.0) -> Iterator[str]:
 @contextmanager
 def launched(folder: Path, idle_s: float) -> Iterator[LivePage]:
     """Serve the page of a run by a process of its own; end it."""
-    page = launch.of_run(folder, idle_s)
+    page = live.of_run(folder, idle_s)
     try:
         yield page
     finally:

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from offload.bench.experiments.progress import progress_file
+from offload.documents.live.view import RunView
 from offload.engine import journal
-from offload.reports.live.run_view import RunView
 from tests.reports.html.test_browser import SCHEMES, SERIOUS, WIDTHS, axe, browser, pytestmark
 from tests.reports.live.serving import SCRIPT, finish, new_run, served, window
 

@@ -16,11 +16,10 @@ from pathlib import Path
 import pytest
 
 from offload.bench.experiments.progress import progress_file
+from offload.documents.live import server
+from offload.documents.live.view import RUNNING, RunView, Source, View
 from offload.engine import journal
 from offload.engine.record import to_line
-from offload.reports.live import feed
-from offload.reports.live.run_view import RunView
-from offload.reports.live.view import RUNNING, Source, View
 from tests.reports.live.serving import (
     PLAN,
     SCRIPT,
@@ -42,7 +41,7 @@ TITLE = "<script>alert(1)<!--"
 @pytest.fixture(autouse=True)
 def _often(monkeypatch: pytest.MonkeyPatch) -> None:
     """Read the source more often than once a second."""
-    monkeypatch.setattr(feed, "EVERY", 0.05)
+    monkeypatch.setattr(server, "EVERY", 0.05)
 
 
 @pytest.fixture
@@ -223,14 +222,14 @@ def test_a_browser_that_leaves_before_it_is_answered_uses_no_stream(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server finds the end of its request and the end of its connection at the same time."""
-    feeds: list[feed.Feed] = []
-    begin = feed.Feed.__init__
+    feeds: list[server.Feed] = []
+    begin = server.Feed.__init__
 
-    def init(self: feed.Feed, source: Source) -> None:
+    def init(self: server.Feed, source: Source) -> None:
         begin(self, source)
         feeds.append(self)
 
-    monkeypatch.setattr(feed.Feed, "__init__", init)
+    monkeypatch.setattr(server.Feed, "__init__", init)
     source = Halting(folder)
     with served(source) as url:
         parts = urllib.parse.urlsplit(url)

@@ -19,11 +19,11 @@ from offload.bench.experiments.progress import progress_file
 from offload.bench.experiments.progress.display import Progress
 from offload.bench.telemetry import sockets
 from offload.cli import live_page, plan_run
+from offload.documents import live
+from offload.documents.live import RowsPipe
+from offload.documents.live.view import MOST_ROWS, PipeView
 from offload.engine import journal
 from offload.errors import StartError, UsageError
-from offload.reports.live import launch
-from offload.reports.live.pipe_view import MOST, PipeView
-from offload.reports.live.rows_pipe import RowsPipe
 from tests.commands import fab_here
 from tests.reports.live.serving import PLAN, Events, answer, finish, launched, new_run
 from tests.waiting import is_running, wait_until
@@ -75,11 +75,11 @@ def test_a_warning_before_the_address_does_not_hide_it(
 def test_rows_go_through_a_pipe_that_nobody_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[int] = []
 
-    def of_rows(title: str, idle_s: float, descriptor: int) -> launch.LivePage:
+    def of_rows(title: str, idle_s: float, descriptor: int) -> live.LivePage:
         read.append(os.dup(descriptor))
-        return launch.LivePage("http://127.0.0.1:1/x/", 1)
+        return live.LivePage("http://127.0.0.1:1/x/", 1)
 
-    monkeypatch.setattr(launch, "of_rows", of_rows)
+    monkeypatch.setattr(live, "of_rows", of_rows)
     rows = RowsPipe("watch", ("time", "rho", "by pid"), 60.0)
     for number in range(5000):  # more than the pipe has room for, and nothing is read yet
         rows.send((str(number), "0.5", "x" * 50))
@@ -87,7 +87,7 @@ def test_rows_go_through_a_pipe_that_nobody_waits_for(monkeypatch: pytest.Monkey
     first = view.read()
     assert first.head == ("time", "rho", "by pid")
     numbers = [int(row[0]) for row in reversed(first.rows)]
-    assert numbers == [*range(numbers[0], numbers[0] + MOST)]  # whole rows in their order
+    assert numbers == [*range(numbers[0], numbers[0] + MOST_ROWS)]  # whole rows in their order
     rows.send(("5000", "0.6", ""))  # the end of the row of which a part was sent comes first
     rows.send(("5001", "0.7", ""))
     rows.close(["ended"])
@@ -99,7 +99,7 @@ def test_rows_go_through_a_pipe_that_nobody_waits_for(monkeypatch: pytest.Monkey
 def test_rows_of_a_page_whose_server_has_ended_are_left_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(launch, "of_rows", lambda *_: launch.LivePage("", 1))
+    monkeypatch.setattr(live, "of_rows", lambda *_: live.LivePage("", 1))
     rows = RowsPipe("watch", ("time",), 60.0)
     with pytest.raises(BrokenPipeError):  # its other end is closed
         os.write(rows._pipe, b"x")
@@ -191,10 +191,10 @@ def new_run_in_results(name: str) -> Path:
 def test_a_page_that_does_not_start_is_a_warning_and_the_run_goes_on(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def fails(folder: Path, idle_s: float) -> launch.LivePage:
+    def fails(folder: Path, idle_s: float) -> live.LivePage:
         raise StartError("the live page did not start: no message")
 
-    monkeypatch.setattr(launch, "of_run", fails)
+    monkeypatch.setattr(live, "of_run", fails)
     monkeypatch.setattr(plan_run, "continue_run", lambda *_: [])
     folder, _ = plan_run.start_run(PLAN_HERE, is_opened=True)
     assert folder.is_dir()

@@ -27,9 +27,9 @@ def live(
     import asyncio
 
     from offload.bench.experiments.progress import progress_file
+    from offload.documents.live import server
+    from offload.documents.live.view import RunView
     from offload.engine import journal
-    from offload.reports.live import server
-    from offload.reports.live.run_view import RunView
 
     seconds = live_page.idle_s()
     folder = journal.find_run(run) if run else progress_file.newest_running() or journal.newest()

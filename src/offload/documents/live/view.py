@@ -1,18 +1,27 @@
-"""The page of a run, from the files in its folder: the process of the run is not involved.
+"""What the page shows: a table of texts, and the current step, of a run or of rows from a pipe.
 
-::
+The process of a run is not involved; its page is read from the files in its folder::
 
     run.json -------> the rows
     records.jsonl --> their figures   only what was appended since the last second; at first
                                       also compressed records
     progress.json --> phase, time left
     report.html ----> shown at the end
+
+A pipe has JSON objects, one a line: `{"head": [...]}` first, `{"row": [...]}` for each row, and
+`{"lines": [...]}` at the end, which are shown below the table.
 """
 
 from __future__ import annotations
 
+import json
+import os
+from collections import deque
+from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Protocol
 
 from offload import files
 from offload.bench.experiments.progress import display, progress_file
@@ -21,10 +30,126 @@ from offload.bench.experiments.progress.progress_file import RunProgress
 from offload.engine import journal
 from offload.engine.plan import Plan
 from offload.engine.record import Record, from_line
-from offload.errors import StorageError
+from offload.errors import StorageError, printable
 from offload.reports.html import page
-from offload.reports.live.tail import FileTail
-from offload.reports.live.view import BROKEN, ENDED, RUNNING, View
+
+RUNNING, ENDED, BROKEN = "running", "ended", "broken"  # the states
+LONGEST = 400  # letters of a cell
+
+
+@dataclass(frozen=True)
+class View:
+    """The content of the page; it is sent only if it differs from the previous content.
+
+    `step` describes the current step. The page counts down to the expected end of its `phase` and
+    to `ends`, the expected end of the run, both in Unix time in s. `lines` are below the table.
+    Rows whose number is in `active` are measured now, and columns in `numbers` are aligned to the
+    right. With `has_report` the page shows the report instead.
+    """
+
+    state: str
+    step: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    numbers: tuple[int, ...] = ()
+    active: tuple[int, ...] = ()
+    phase: str = ""
+    phase_ends: float | None = None
+    ends: float | None = None
+    lines: tuple[str, ...] = ()
+    has_report: bool = False
+
+    def encode(self) -> bytes:
+        """Return the view as JSON without characters that no document may contain."""
+        values = asdict(self)
+        for name in ("step", "phase"):
+            values[name] = _text(values[name])
+        for name in ("head", "lines"):
+            values[name] = _texts(values[name])
+        values["rows"] = [_texts(row) for row in self.rows]
+        return json.dumps(values, separators=(",", ":")).encode()
+
+
+class Source(Protocol):
+    """Where the page's content comes from; `title` is its heading."""
+
+    title: str
+
+    def read(self) -> View:
+        """Read what is new, and return the content now; never raise for what others wrote."""
+
+    def report(self) -> bytes | None:
+        """Return the finished report in HTML; None if there is none."""
+
+
+def _texts(texts: Sequence[str]) -> list[str]:
+    return [_text(text) for text in texts]
+
+
+def _text(text: str) -> str:
+    return printable(text)[:LONGEST]
+
+
+# The new lines of a file or a pipe that another process writes; a half line is kept.
+MOST_BYTES = 1 << 22  # bytes that are read at once; the rest follows a second later
+LONGEST_LINE = 1 << 23  # bytes of a line: a longer one is no record, and is skipped
+
+
+class Lines:
+    """Split bytes into lines; the last part waits for its end."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def split(self, content: bytes) -> list[bytes]:
+        """Return the lines that are whole now."""
+        *whole, self._rest = (self._rest + content).split(b"\n")
+        if len(self._rest) > LONGEST_LINE:
+            self._rest = b""
+        return [line for line in whole if line]
+
+
+class FileTail:
+    """The lines that are appended to a file, from its beginning."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lines = Lines()
+        self._offset = 0
+
+    def read(self) -> list[bytes]:
+        """Return the lines that are new; none if the file does not exist."""
+        try:
+            content = files.read(self._path, MOST_BYTES, self._offset)
+        except OSError:
+            return []
+        self._offset += len(content)
+        return self._lines.split(content)
+
+
+class PipeTail:
+    """The lines that come through a pipe; `is_closed` after its end."""
+
+    def __init__(self, descriptor: int) -> None:
+        os.set_blocking(descriptor, False)
+        self._descriptor = descriptor
+        self._lines = Lines()
+        self.is_closed = False
+
+    def read(self) -> list[bytes]:
+        """Return the lines that are new, without waiting."""
+        found: list[bytes] = []
+        while not self.is_closed:
+            try:
+                content = os.read(self._descriptor, 1 << 16)
+            except BlockingIOError:
+                break
+            except OSError:
+                content = b""
+            self.is_closed = not content
+            found += self._lines.split(content)
+        return found
+
 
 Stamp = tuple[int, int] | None
 LARGEST_REPORT = 1_000_000  # bytes; ours have at most 400 kB
@@ -172,3 +297,39 @@ def _stamp(path: Path) -> Stamp:
     except OSError:
         return None
     return found.st_mtime_ns, found.st_ino
+
+
+MOST_ROWS = 120  # rows; older ones are dropped
+
+
+class PipeView:
+    """Rows from a pipe, such as the lines of offload watch, the newest first."""
+
+    def __init__(self, title: str, descriptor: int) -> None:
+        self.title = title
+        self._tail = PipeTail(descriptor)
+        self._head: tuple[str, ...] = ()
+        self._rows: deque[tuple[str, ...]] = deque(maxlen=MOST_ROWS)
+        self._lines: tuple[str, ...] = ()
+
+    def read(self) -> View:
+        """Read the rows that came since the last call."""
+        for line in self._tail.read():
+            values = json.loads(line)
+            self._head = tuple(values.get("head", self._head))
+            self._lines = tuple(values.get("lines", self._lines))
+            if "row" in values:
+                self._rows.appendleft(tuple(values["row"]))
+        step = "Watching ended." if self._tail.is_closed else "One row per second, newest first."
+        return View(
+            ENDED if self._tail.is_closed else RUNNING,
+            step,
+            self._head,
+            tuple(self._rows),
+            numbers=tuple(range(len(self._head) - 1)),
+            lines=self._lines,
+        )
+
+    def report(self) -> bytes | None:
+        """Return None: watching has no report."""
+        return None

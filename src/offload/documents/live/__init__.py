@@ -1,7 +1,11 @@
-"""Start the server of the page as a process of its own, for which nothing waits afterwards."""
+"""The live page of a run or of rows, which a process of its own serves.
+
+Nothing waits for that process after its start, also not who sends it rows.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import selectors
@@ -9,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,7 +51,7 @@ def _launch(words: list[str], stdin: int) -> LivePage:
     with os.fdopen(reading, "rb", buffering=0) as ready:
         try:
             between = subprocess.Popen(
-                [sys.executable, "-P", "-m", "offload.reports.live", *words],
+                [sys.executable, "-P", "-m", "offload.documents.live.server", *words],
                 env=os.environ | places.import_path(),
                 stdin=stdin,
                 stdout=writing,
@@ -81,3 +86,44 @@ def _read_line(descriptor: int, until: float) -> str:
                 return (message.decode(errors="replace").strip().splitlines() or [""])[-1]
             message += more
     return found[0].decode().strip()
+
+
+class RowsPipe:
+    """A page of rows, and the pipe to its server; raise StartError if it does not start.
+
+    A row that the pipe has no room for is left out.
+    """
+
+    def __init__(self, title: str, head: Sequence[str], idle_s: float) -> None:
+        reading, self._pipe = os.pipe()
+        try:
+            self.page = of_rows(title, idle_s, reading)
+        except BaseException:
+            os.close(self._pipe)
+            raise
+        finally:
+            os.close(reading)
+        os.set_blocking(self._pipe, False)
+        self._rest = b""
+        self._send({"head": [*head]})
+
+    @property
+    def url(self) -> str:
+        """The address of the page."""
+        return self.page.url
+
+    def send(self, row: Sequence[str]) -> None:
+        """Send a row."""
+        self._send({"row": [*row]})
+
+    def close(self, lines: Sequence[str] = ()) -> None:
+        """Send lines that are shown below the rows, and end; the page remains."""
+        self._send({"lines": [*lines]})
+        os.close(self._pipe)
+
+    def _send(self, values: dict[str, list[str]]) -> None:
+        with suppress(OSError):  # it is full, or the server has ended
+            self._rest = self._rest[os.write(self._pipe, self._rest) :] if self._rest else b""
+            if not self._rest:
+                self._rest = json.dumps(values).encode() + b"\n"
+                self._rest = self._rest[os.write(self._pipe, self._rest) :]
