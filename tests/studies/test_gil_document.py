@@ -16,11 +16,13 @@ from offload.bench.stats.paired_test import Verdict
 from offload.documents.text import render
 from offload.engine.record import WINDOW
 from offload.flags import Flag
+from offload.studies import gil as gil_study
 from offload.studies.gil import advice
 from offload.studies.gil import document as gil_document
 from offload.studies.gil.cost import GilCost
 from offload.studies.gil.direct_calls import SpeedUp
 from offload.suites import Case
+from tests.commands import fab_here
 from tests.records import changed, record_of
 
 RECORD = record_of(
@@ -117,6 +119,60 @@ def test_pairs_that_are_resolved_decide_and_not_h(
 def test_a_speed_up_below_one_is_worded_as_one_above() -> None:
     [line] = [line for line in text_of(cost()).splitlines() if line.startswith("S threads")]
     assert line.split(maxsplit=3) == ["S", "threads", "1.00x", "rate of 4 threads over one thread"]
+
+
+@pytest.mark.parametrize(
+    ("each", "words"),
+    [
+        ((0.6, 0.58), None),
+        ((0.02, 0.0), None),
+        ((0.9, 0.1), "unevenly, their GILs are held for 90 % and 10 % of it: use reuse_port=yes."),
+        ((0.8,) * 10 + (0.2,), "are held for 20 % to 80 % of it in 11 processes: use reuse_port"),
+    ],
+)
+def test_the_share_of_each_process_is_shown_and_uneven_ones_are_named(
+    each: tuple[float, ...], words: str | None
+) -> None:
+    sizes = {"processes": len(each), "workers": 4}
+    found = cost(each=each, settings=sizes, workers=4)
+    text, values = text_of(found), gil_document.values(found)
+    assert (values["rho_each"], values["processes"]) == ([*each], len(each))
+    assert f"Measured: xml, {len(each)} processes of 4 threads, Python" in text
+    assert "\nrho each" in text
+    assert (words or "unevenly") in text if words else "unevenly" not in text
+
+
+def test_one_process_has_no_share_of_each() -> None:
+    assert "rho each" not in text_of(cost())
+    assert gil_document.values(cost())["rho_each"] == []
+
+
+def test_threads_that_lose_in_several_processes_need_more_processes() -> None:
+    found = cost(settings={"processes": 2, "workers": 4}, workers=4)
+    assert "Threads in 2 processes lose: use more processes with fewer threads." in text_of(found)
+    unresolved = cost(verdict=UNRESOLVED, settings={"processes": 2}, gil_hold=0.4, slots=2)
+    assert "threads still use several cores" in text_of(unresolved)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("processes=0", "processes='0' is not a whole number from 1 to 64"),
+        ("processes=8,workers=64", "8 processes of 64 threads are 512 threads: use at most 256"),
+    ],
+)
+def test_a_wrong_size_is_one_line(words: str, message: str) -> None:
+    said = fab_here(f"gil:noop_sync,{words}")
+    assert (said.returncode, said.stdout, said.stderr.count("\n")) == (2, "", 1)
+    assert message in said.stderr
+
+
+def test_threads_of_several_processes_are_compared_with_as_many_worker_processes() -> None:
+    options = gil_study.Options("noop_sync", workers=8, processes=2)
+    threads, processes = gil_study.STUDY.plan(options).cases
+    assert threads.settings == {"workers": 8, "processes": 2}
+    assert (processes.server, processes.settings) == ("processes", {"workers": 16})
+    assert threads.users == processes.users == 32
 
 
 def test_one_worker_is_no_workers() -> None:

@@ -161,6 +161,12 @@ AdviseOverload = Annotated[str, option("overload", "yes: then load the advised s
 AdviseBudget = Annotated[float | None, option("budget", "seconds until the answer; default: 90, or "
     "180 if a call takes more than 50 ms", LOAD, number(30.0, 3600.0))]
 
+# gil
+GilWorkers = Annotated[int, option("workers", "number of threads in each process; the total is "
+    "also the number of worker processes to compare with; default: 4", SERVER, count(1, 256))]
+GilProcesses = Annotated[int, option("processes", "processes that share the port, each with its "
+    "threads; default: 1", SERVER, count(1, 64))]
+
 # run_all_load_tests
 RunAllLoadTestsQuick = Annotated[bool, option("quick", "only the 14 published rows, at most 14 "
     "rounds and one run of 4 s each: 5 minutes", LOAD)]

@@ -20,24 +20,30 @@ if TYPE_CHECKING:
     from offload.engine.plan import Plan
     from offload.studies.gil.cost import GilCost
 
+MOST_WORKERS = 256  # of a pool of processes
+
 
 @Parameter(name="*")
 @dataclass(frozen=True)
 class Options:
     """Measure the cost of the GIL for a task, with advice.
 
+    With processes= each of several processes has its threads and its GIL, and the answer has the
+    share of each.
     Your own application runs under gunicorn: one process (with threads, if it is a WSGI
     application) is compared with several processes. The exit code is 5 if a server does not start
     or all its requests fail, and 7 if other processes disturbed the measurement.
 
     Examples:
       offload gil xml_feedparser_sync
+      offload gil shop.pricing:quote processes=2 workers=8
       offload gil app=shop.web:app request=/quote/7
     """
 
     task: options.Task = ""
     _: KW_ONLY
-    workers: options.Workers = 4
+    workers: options.GilWorkers = 4
+    processes: options.GilProcesses = 1
     python: options.Python = ""
     served: options.CaseOptions = options.CaseOptions()
     output: options.Output = options.Output()
@@ -54,7 +60,8 @@ class Gil(Study[Options, "GilCost"]):
         from offload.studies.gil import cost
         from offload.suites import Case
 
-        task, served, workers = options.task, options.served, options.workers
+        task, served = options.task, options.served
+        workers, count = options.workers, options.processes
         if bool(task) == bool(served.app):
             what = "a task and app= exclude each other" if task else "no task given"
             raise UsageError(
@@ -63,18 +70,22 @@ class Gil(Study[Options, "GilCost"]):
         work = case_options.work(served.app) if served.app else catalog.find_task(task).name
         if not served.app:
             served.check_unused("need app=")
+        if (total := count * workers) > MOST_WORKERS:
+            what = f"{count} processes of {workers} threads are {total} threads"
+            raise UsageError(what, f"use at most {MOST_WORKERS}: as many worker processes start")
+        sizes = {"workers": workers} | ({"processes": count} if count > 1 else {})
         threads = Case(
             "threads",
             work,
-            users=2 * workers,  # saturate the workers; more users only wait longer
-            settings={"workers": workers},
+            users=2 * total,  # saturate the workers; more users only wait longer
+            settings=sizes,
             python=options.python or None,
             path=served.path,
             request=served.parse(),
         )
-        processes = replace(threads, server="processes")
+        processes = replace(threads, server="processes", settings={"workers": total})
         if served.app:
-            threads, processes = cost.application_cases(work, workers, threads)
+            threads, processes = cost.application_cases(work, workers, threads, count)
         return paired.comparison_plan("gil", threads, processes, is_quick=True)
 
     def complete(self, run: Run, report: Callable[[str], object]) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from offload.bench.stats import paired_test
 from offload.engine.record import Record
+from offload.registry import catalog
 from offload.studies.gil.cost import GilCost
 from offload.units import percent
 
@@ -18,6 +19,9 @@ LOW_UTILISATION = 0.25  # rho below which short holds do not delay the loop; a g
 LATE_MS = 20.0  # loop lag above which tasks should leave the loop's process, even at equal rates
 MANY_SWITCHES = 50.0  # context switches per call above which more threads may be slower
 HIGH_INFLATION = 2.0  # kappa above which more threads may be slower
+UNEVEN = 1.5  # times the mean share of the processes, from which they are uneven
+LEAST_SHARE = 0.05  # mean share of the GILs below which they are not compared
+MOST_SHARES = 8  # processes whose shares are listed
 REASONS_FOR_THREADS = {  # by the outcome of the pairs
     paired_test.SLOWER: "A hop to a process costs more than the GIL, so threads are faster",
     paired_test.SAME: "Threads and processes differ too little to matter",
@@ -47,9 +51,29 @@ def sentences(result: GilCost) -> Iterator[str]:
         yield f"{finding}, but the task {delay}: move it out of the loop's process."
     if delay is None and _is_late(window):
         yield "The event loop was delayed, probably by a lack of CPU, not by the GIL."
+    yield from uneven(window)
     is_inflated = figures.inflation is not None and figures.inflation > HIGH_INFLATION
     if is_inflated or (result.threads is not None and result.threads.switches > MANY_SWITCHES):
         yield "The threads slow each other down: several may be slower than one."
+
+
+def uneven(window: Record) -> Iterator[str]:
+    """Yield the shares of the processes, if the GIL of some is held much longer than of others."""
+    each = window.gil.each
+    mean = sum(each) / max(1, len(each))
+    if mean < LEAST_SHARE or (each[0] <= UNEVEN * mean and mean <= UNEVEN * each[-1]):
+        return
+    has_setting = "reuse_port" in catalog.find_server(window.case.server).settings
+    fix = "use reuse_port=yes" if has_setting else "balance requests, not connections"
+    yield f"The processes share the load unevenly, their GILs are held for {shares(each)}: {fix}."
+
+
+def shares(each: Sequence[float]) -> str:
+    """Return the shares of several processes in words."""
+    if len(each) > MOST_SHARES:
+        return f"{percent(each[-1])} to {percent(each[0])} of it in {len(each)} processes"
+    found = [percent(share) for share in each]
+    return f"{', '.join(found[:-1])} and {found[-1]} of it"
 
 
 def _has_no_gil(window: Record) -> bool:
@@ -100,17 +124,20 @@ def _reason_for_threads(outcome: str, hold: float | None) -> str | None:
 def _without_threads(result: GilCost) -> str:
     """Return the conclusion from the pairs and h if there is no reason to use threads."""
     hold, (cost, *_) = result.gil.hold, result.cost
+    several = result.window.server.processes or 1
     if result.cases.comparison.verdict.outcome == paired_test.FASTER:
         if hold is not None and hold < LOW_HOLD and cost is not None and cost < LOW_COST:
             return f"{_slower_without_gil(result)}, which the task hardly holds."
+        if several > 1:
+            return f"Threads in {several} processes lose: use more processes with fewer threads."
         return "Threads lose: use processes, interpreters or a free-threaded build."
     if hold is None:
         return "The pairs are unresolved, and h is unknown."
     cores = result.window.environment.get("cores")
-    if isinstance(cores, int) and hold > 1 / cores:
+    if isinstance(cores, int) and hold > several / cores:
         return (
-            f"The pairs are unresolved, but the task holds the GIL for more than 1/{cores} of its "
-            "time: processes, interpreters or a free-threaded build are probably faster."
+            f"The pairs are unresolved, but the task holds the GIL for more than {several}/{cores} "
+            "of its time: processes, interpreters or a free-threaded build are probably faster."
         )
     share = f"for only {percent(hold)} of its time"
     return (

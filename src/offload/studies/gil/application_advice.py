@@ -9,6 +9,7 @@ from offload.bench.analysis.application_causes import PER_PROCESS, Cause, Kind
 from offload.bench.stats import paired_test
 from offload.engine.record import Record
 from offload.reports import application
+from offload.studies.gil import advice
 from offload.studies.gil.cost import GilCost
 from offload.units import percent
 
@@ -23,16 +24,20 @@ def sentences(result: GilCost) -> Iterator[str]:
         return
     [count] = result.cases.other.settings.values()
     many = f"{count} processes"
-    one = "one process with threads" if window.application.kind == WSGI else "one process"
+    several = window.server.processes or 1
+    one = "one process" if several == 1 else f"{several} processes"
+    if window.application.kind == WSGI:
+        one += " with threads"
     causes = application_causes.of_case([window])
+    yield from advice.uneven(window)
     yield from (_sentence(cause, window) for cause in causes if cause.kind is Kind.GIL_IMPORT)
     if verdict.outcome == paired_test.FASTER:
         yield f"{many} have {verdict.ratio:.2f} times the rate of {one}."
         yield from _reasons(window, causes)
     elif verdict.outcome in (paired_test.SAME, paired_test.TINY):
-        yield f"{many} and {one} differ too little to matter: use one process."
+        yield f"{many} and {one} differ too little to matter: use {one}."
     elif verdict.outcome == paired_test.SLOWER:
-        yield f"{many} are slower than {one}: use one process."
+        yield f"{many} are slower than {one}: use {one}."
     else:
         yield f"The difference between {many} and {one} is unresolved."
 

@@ -108,21 +108,24 @@ def evaluate(
     return GilCost(window, figures, compared, direct.get("threads"), direct.get("processes"))
 
 
-def application_cases(work: str, workers: int, one: Case) -> tuple[Case, Case]:
+def application_cases(work: str, workers: int, one: Case, processes: int = 1) -> tuple[Case, Case]:
     """Return two cases of a user's application, whose comparison is the cost of the GIL.
 
-    The first has one process, which for a WSGI application has `workers` threads. The second has
-    `workers` processes. The load, the interpreter and the path of both are those of `one`.
+    The first has `processes`, each with `workers` threads for a WSGI application. The second has
+    `processes` x `workers` processes. The load, the interpreter and the path are those of `one`.
     """
-    kinds = application_kind.kinds(work, one.python, one.path)
+    kinds, total = application_kind.kinds(work, one.python, one.path), processes * workers
     if "wsgi" in kinds:
-        pair = ("gunicorn_gthread", {"workers": workers}), ("gunicorn_sync", {"workers": workers})
+        sizes = {"workers": workers} | ({"processes": processes} if processes > 1 else {})
+        first, second = ("gunicorn_gthread", sizes), ("gunicorn_sync", {"workers": total})
     else:
-        pair = ("gunicorn_asgi", {"processes": 1}), ("gunicorn_asgi", {"processes": workers})
-    threads, processes = (
-        replace(one, server=server, task=work, settings=settings) for server, settings in pair
+        first = ("gunicorn_asgi", {"processes": processes})
+        second = ("gunicorn_asgi", {"processes": total})
+    threads, others = (
+        replace(one, server=server, task=work, settings=settings)
+        for server, settings in (first, second)
     )
-    return threads, processes
+    return threads, others
 
 
 def _cost(ratio: float | None) -> float | None:

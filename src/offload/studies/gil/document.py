@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from offload import units
 from offload.documents import Document, lines
@@ -19,7 +19,11 @@ NOT_MEASURED = ""  # value of the figures of direct calls for a user's applicati
 def document(result: GilCost) -> Document:
     """Return the conclusions, the figures, and on what they are based."""
     figures, window = result.gil, result.window
-    where = f"{window.case.task}, {_count(window, 'worker')}, Python "
+    several = window.server.processes or 1
+    size = _count(window, "worker")
+    if several > 1 and result.threads is not None:
+        size = f"{several} processes of {_count(window, 'thread')}"
+    where = f"{window.case.task}, {size}, Python "
     where += python_name(window)
     if (importer := gil_enabled_by(window)) is not None:
         where += f": {importer} turned the GIL on"
@@ -47,6 +51,7 @@ def figure_lines(result: GilCost) -> list[tuple[str, str, str]]:
     found = [
         ("h", _share(figures.hold), "share of a task alone in which the GIL is held"),
         ("rho", _share(figures.utilisation), "share of the load in which the GIL is held"),
+        ("rho each", _each(window.gil.each), "the same for each process"),
         ("hold", _milliseconds(hold_ms), "or less, for three quarters of the time the GIL is held"),
         ("gamma", _share(figures.wait_share), "share of a call under load that waits for the GIL"),
         ("kappa", _times(figures.inflation), "CPU time of a call under load over a call alone"),
@@ -71,8 +76,10 @@ def values(result: GilCost) -> dict[str, object]:
     return {
         "task": window.case.task,
         "workers": _workers(window),
+        "processes": window.server.processes or 1,
         "h": figures.hold,
         "rho": figures.utilisation,
+        "rho_each": list(window.gil.each),
         "gamma": figures.wait_share,
         "kappa": figures.inflation,
         "s_threads": result.threads.ratio if result.threads else None,
@@ -132,6 +139,12 @@ def _direct(result: GilCost) -> str:
 
 def _share(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
+
+
+def _each(shares: Sequence[float]) -> str:
+    if len(shares) > advice.MOST_SHARES:
+        return f"{shares[-1]:.2f} to {shares[0]:.2f}"
+    return " ".join(map(_share, shares)) or NOT_MEASURED
 
 
 def _times(value: float | None) -> str:
