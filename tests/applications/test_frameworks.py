@@ -7,7 +7,7 @@ import time
 import pytest
 
 from offload.bench.trial import server_report
-from offload.errors import StartError
+from offload.errors import StartError, UsageError
 from tests.applications.conftest import OF_KIND, Serve
 from tests.applications.test_servers import clocked_routes
 from tests.http_clients import get, in_threads
@@ -56,6 +56,22 @@ def test_the_use_of_anyios_threads_is_reported(serve: Serve) -> None:
     assert (limiter["total"], limiter["used"]) == (40, 40)
     assert limiter["waiting"] > 0 and limiter["full"] > 0.1
     assert found["application"]["anyio_threads"] == 40
+
+
+def test_the_tokens_of_uvicorns_workers_limit_def_endpoints(serve: Serve) -> None:
+    pytest.importorskip("fastapi", reason="fastapi is not installed: make test-all")
+    running = serve("uvicorn_workers", "fast:app", processes=1, workers=7)
+    began = time.monotonic()
+    in_threads(30, lambda: [get(f"{running.url}quote/7") for _ in range(4)])
+    found = server_report.report_window(running.facts, running.url, began, time.monotonic())
+    limiter = found["application"]["limiter"]
+    assert (limiter["total"], limiter["used"]) == (7, 7)
+    assert found["application"]["anyio_threads"] == 7
+
+
+def test_tokens_of_an_application_without_anyio_are_one_line(serve: Serve) -> None:
+    with pytest.raises(UsageError, match=r"pure:app has no endpoints in anyio's threads: leave w"):
+        serve("uvicorn_workers", "pure:app", processes=2, workers=7)
 
 
 @asgi

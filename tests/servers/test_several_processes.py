@@ -21,9 +21,12 @@ import pytest
 
 from offload.bench.target import server
 from offload.bench.telemetry.processes import ResponseCounts
+from offload.studies.scale import sweep
+from offload.suites import Case, _case_syntax
 from tests import ROOT
 from tests.commands import fab_here
 from tests.http_clients import background_requests, get
+from tests.installed import require
 from tests.servers.lifecycle.command_line import begin, wait_for_end
 from tests.servers.protection.conftest import counts
 from tests.servers.protection.test_health import HAS_METRICS
@@ -64,6 +67,41 @@ def test_the_tasks_run_in_the_threads_of_all_processes_at_once(start: Any, tmp_p
     assert pids == child_pids(running) == {*running.facts["worker_pids"]}
     assert len({*found}) == 4
     assert (running.facts["workers"], running.facts["processes"]) == (2, 2)
+
+
+def test_a_task_runs_in_the_tokens_of_uvicorns_workers(start: Any, tmp_path: Path) -> None:
+    """Four requests meet in one process only if it has four threads."""
+    require("starlette_threads")
+    (tmp_path / "meeting.py").write_text(MEETS)
+    running = start("uvicorn_workers", f"{tmp_path}/meeting.py:meets", processes=1, workers=4)
+    with ThreadPoolExecutor(4) as clients:
+        found = [body.decode() for _, body in clients.map(get, [running.url] * 4)]
+    assert len({*found}) == 4
+    assert {each.partition("-")[0] for each in found} == {str(running.facts["worker_pids"][0])}
+    assert (running.facts["workers"], running.facts["processes"]) == (4, 1)
+
+
+def test_without_tokens_a_task_runs_on_the_loop_of_uvicorns_workers(start: Any) -> None:
+    require("uvicorn_workers")
+    running = start("uvicorn_workers", "noop_sync", processes=2)
+    assert "workers" not in running.facts
+    case = Case("uvicorn_workers", "noop_sync", settings={"processes": 2})
+    assert case.name == "uvicorn_workersx2/noop_sync"
+
+
+@pytest.mark.parametrize("text", ["uvicorn_workersx2x8/noop_sync", "3x2x8/noop_sync"])
+def test_a_case_has_both_sizes(text: str) -> None:
+    found = _case_syntax.case(text)
+    assert (found.settings, found.name) == ({"processes": 2, "workers": 8}, text)
+    assert _case_syntax.find(text, [found], "cases") == 0
+    assert f"{found.command}".endswith("noop_sync,processes=2,workers=8")
+
+
+def test_a_grid_of_uvicorns_workers_varies_processes_and_tokens() -> None:
+    one = _case_syntax.case("uvicorn_workers/noop_sync")
+    found = sweep.grid_cases(one, [1, 2], [8, 16])
+    assert [each.settings["workers"] for each in found] == [8, 16, 8, 16]
+    assert sweep.varied(found) == sweep.SIZES
 
 
 def test_one_process_is_the_server_itself(start: Any) -> None:

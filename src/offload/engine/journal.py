@@ -50,7 +50,6 @@ from offload.engine.record import (
     to_line,
 )
 from offload.errors import RunError, StorageError, UsageError, escaped, shortened
-from offload.registry import catalog
 from offload.suites import Case
 
 RESULTS = Path(os.environ.get("RESULTS", "results")).absolute()
@@ -518,7 +517,6 @@ def _validated_plan(values: dict[str, Any]) -> Plan:
 
 def _check_values(plan: Plan) -> None:
     """Raise ValueError for a number with which no measurement is possible."""
-    sizes = {name: catalog.find_server(name).size for name in {c.server for c in plan.cases}}
     for case in plan.cases:
         counts = {"users": case.users, "requests": case.requests, "clients": case.clients}
         counts |= {"slots": case.slots}
@@ -526,7 +524,7 @@ def _check_values(plan: Plan) -> None:
             _check_count(name, count, MAX_COUNT)
         if not case.seconds > 0:
             raise ValueError(f"seconds={case.seconds} must be more than 0")
-        for size in {"processes", sizes[case.server] or "processes"}:
+        for size in ("processes", "workers"):
             known = case.settings.get(size, 1)
             if not str(known).isdecimal() or len(str(known)) > MAX_DIGITS:
                 raise ValueError(f"setting {size}={str(known)[:20]!r} is not a number of workers")

@@ -431,7 +431,9 @@ class Settings:
 
     workers: Annotated[str, option("workers", "maximum number of concurrent tasks in each process: "
         "workers of the pool, threads, child processes or greenlets; default: 4; 40 for a thread "
-        "or process per request and for anyio's threads; 1000 for gevent", SERVER)] = ""
+        "or process per request and for anyio's threads; 1000 for gevent; of uvicorn_workers the "
+        "threads of `def` endpoints (anyio's limiter), default: as many as the application "
+        "wants", SERVER)] = ""
     processes: Annotated[str, option("processes", "processes that share the port: of prefork "
         "and uvicorn_workers (default: 4), fastapi_requests (2), threads, starlette_threads, other "
         "gunicorn servers, granian and Django (1)", SERVER)] = ""

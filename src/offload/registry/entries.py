@@ -58,8 +58,11 @@ class Entry:
 
     @property
     def size(self) -> str | None:
-        """The name of the setting for a server's number of workers: `workers` or `processes`."""
-        return next((name for name in ("workers", "processes") if name in self.settings), None)
+        """The setting that a case has as xN: `workers`, or `processes` if it needs no workers."""
+        names = ["workers", "processes"]
+        if self.workers_are == "tokens":
+            names.reverse()
+        return next((name for name in names if name in self.settings), None)
 
     @property
     def accepts_in_processes(self) -> bool:
@@ -99,7 +102,7 @@ class Entry:
 
     @property
     def workers_are(self) -> str | None:
-        """The kind of workers of a server of applications: threads, processes or greenlets."""
+        """The kind of workers of a server: threads, processes, greenlets or tokens (of anyio)."""
         if "workers" not in self.settings:
             return None
         return str(self.constants.get("WORKERS_ARE", "threads"))

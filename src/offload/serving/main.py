@@ -141,10 +141,13 @@ def _check_needs(server: Entry) -> None:
 
 
 def _settings_in_use(settings: dict[str, object]) -> dict[str, object]:
-    """Return the settings for the facts; those of the protection only with protect=yes."""
+    """Return the settings for the facts; those of the protection only with protect=yes.
+
+    A number of 0 is left to the application.
+    """
     protect = settings.get("protect", protection.UNAVAILABLE)
     unused = protection.DEFAULTS.keys() if protect != "yes" else ()
-    used = {key: value for key, value in settings.items() if key not in unused}
+    used = {key: v for key, v in settings.items() if key not in unused and v != 0}
     return {**used, "protect": protect, "health": settings.get("health", protection.UNAVAILABLE)}
 
 

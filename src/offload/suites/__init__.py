@@ -86,8 +86,8 @@ class Case:
         spelling = server.spelling(self.task)
         size = self.settings.get(server.size or "")
         workers = "" if size is None else f"x{size}"
-        if size is not None and server.size == "workers" and "processes" in self.settings:
-            workers = f"x{self.settings['processes']}x{size}"
+        if {"workers", "processes"} <= self.settings.keys():
+            workers = f"x{self.settings['processes']}x{self.settings['workers']}"
         protect = "-protected" if self.settings.get("protect") == "yes" else ""
         python = f"@{self.python}" if self.python else ""
         request = f" {self.request.short_form}" if self.request else ""
@@ -126,5 +126,5 @@ class Case:
         if self.in_quick is not None:
             changed: dict[str, Any] = {"seconds": QUICK_S, **self.in_quick}
             return replace(self, **changed)
-        has_workers = "workers" in catalog.find_server(self.server).settings
+        has_workers = catalog.find_server(self.server).size == "workers"
         return replace(self, seconds=QUICK_S, users=self.users if has_workers else 2)

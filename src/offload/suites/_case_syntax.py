@@ -94,7 +94,7 @@ def find(text: str, cases: Sequence[Case], where: str) -> int:
         for index, case in enumerate(cases)
         if case.server == server.name
         and found["task"] in _spellings(case)
-        and found["workers"] in (None, str(case.settings.get(server.size or "")))
+        and found["workers"] in (None, str(case.settings.get(_size_of(server, found) or "")))
         and found["processes"] in (None, str(case.settings.get("processes", "")))
         and found["python"] in (None, case.python)
         and users in (None, case.users)
@@ -106,6 +106,11 @@ def find(text: str, cases: Sequence[Case], where: str) -> int:
     if not alike:
         raise catalog.unknown(where, text, names)
     return alike[0]
+
+
+def _size_of(server: Entry, found: re.Match[str]) -> str | None:
+    """Return the setting of the last size of a case: `workers`, if it has two."""
+    return server.size if found["processes"] is None else "workers"
 
 
 def unique_names(cases: Sequence[Case]) -> list[str]:

@@ -135,7 +135,7 @@ def check_timeout(case: CaseFacts, reported: Mapping[str, object], alone_s: floa
     pool = f"{slots} worker{'s' if slots > 1 else ''}"
     takes = f"a request takes {alone_s:.3g} s, and {case.users} users wait for {pool}"
     response = f"a response would take {alone_s * case.users / slots:.0f} s"
-    has_workers = "workers" in catalog.find_server(case.server).settings
+    has_workers = catalog.find_server(case.server).size == "workers"
     more = f", more workers (x{case.users} after the server)" if has_workers else ""
     raise TooSlowError(
         f"{takes}: {response}, over the timeout of {Load.timeout:.0f} s",

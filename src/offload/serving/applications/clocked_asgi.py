@@ -8,10 +8,12 @@ of requests.
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 from collections.abc import Awaitable, Callable, Generator, MutableMapping
 from typing import Any
 
-from offload.errors import StartError
+from offload.errors import StartError, UsageError
 from offload.serving.applications import user_application
 from offload.serving.lifecycle import worker_ready
 from offload.serving.metrics import loop_lag, process_report, request_clock, thread_limiter
@@ -27,6 +29,9 @@ class ClockedApplication:
 
     def __init__(self, work: str) -> None:
         self._application = user_application.load(work, user_application.ASGI)
+        if thread_limiter.TOKENS in os.environ and "anyio.to_thread" not in sys.modules:
+            what = f"{work.partition('=')[2]} has no endpoints in anyio's threads"
+            raise UsageError(what, "leave workers= out, or use Starlette or FastAPI")
         self._work = work
         process_report.start(user_application.ASGI)
 

@@ -17,10 +17,8 @@ from offload.errors import UserError
 from offload.serving.applications import responses, user_worker
 from offload.serving.frameworks import uvicorn_server
 from offload.serving.lifecycle import readiness
-from offload.serving.metrics import loop_lag, probe, task_clock
+from offload.serving.metrics import loop_lag, probe, task_clock, thread_limiter
 from offload.serving.pools import anyio_threads
-
-TOKENS = "SERVER_TOKENS"  # the variable with the number of threads of a supervised process
 
 
 def serve(task: str, port: int, backlog: int, processes: int, tokens: int) -> None:
@@ -30,13 +28,18 @@ def serve(task: str, port: int, backlog: int, processes: int, tokens: int) -> No
         uvicorn_server.serve(application(task), port, backlog, within=threads)
         return
     probe.note_external_workers("uvicorn")
-    os.environ[TOKENS] = str(tokens)
-    uvicorn_server.supervise_task(task, port, backlog, processes, f"{__name__}:supervised")
+    supervise(task, port, backlog, processes, tokens)
+
+
+def supervise(task: str, port: int, backlog: int, processes: int, tokens: int) -> None:
+    """Serve a task in `processes` that are not this one, each with `tokens` worker threads."""
+    application = f"{__name__}:supervised"
+    uvicorn_server.supervise_task(task, port, backlog, processes, application, tokens)
 
 
 def supervised() -> Starlette:
     """Create the application of a supervised process, and its worker threads when it starts."""
-    task, tokens = uvicorn_server.join_supervisor(), int(os.environ[TOKENS])
+    task, tokens = uvicorn_server.join_supervisor(), int(os.environ[thread_limiter.TOKENS])
     probe.facts["workers"] = tokens
     threads = anyio_threads.Threads(task, tokens)
     return user_worker.create(partial(application, within=threads), task)

@@ -18,7 +18,7 @@ from offload.errors import StartError, UserError
 from offload.serving.applications import asgi, user_worker
 from offload.serving.lifecycle import drain, parent_watch, ports, readiness, worker_ready
 from offload.serving.lifecycle.stop_signal import stop
-from offload.serving.metrics import probe, process_counts
+from offload.serving.metrics import probe, process_counts, thread_limiter
 
 POLL = 0.01  # s
 NAME = "SERVER_NAME"  # the variable with the server's name for supervised processes
@@ -61,9 +61,15 @@ def supervise_task(
     backlog: int,
     processes: int,
     application: str = f"{__name__}:task_application",
+    tokens: int = 0,
 ) -> None:
-    """Serve any task in `processes`; `application` creates its application in each."""
+    """Serve any task in `processes`; `application` creates its application in each.
+
+    `tokens` is the number of anyio's threads in each; 0: as many as the application wants.
+    """
     user_worker.check(task)
+    if tokens:
+        os.environ[thread_limiter.TOKENS] = str(tokens)
     os.environ[worker_ready.TASK], os.environ[NAME] = task, str(probe.facts["server"])
     with worker_ready.folder_of_failures():
         supervise(application, port, backlog, processes)

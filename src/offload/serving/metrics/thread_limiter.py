@@ -1,4 +1,4 @@
-"""Count anyio's threads that are in use, and the calls that wait for a thread.
+"""Count anyio's threads that are in use, and the calls that wait for a thread; or limit them.
 
 Starlette and FastAPI run `def` endpoints in these threads, 40 by default. anyio is not imported
 here; if the application has not imported it, it has no such limit. Standard library only.
@@ -6,6 +6,7 @@ here; if the application has not imported it, it has no such limit. Standard lib
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from time import monotonic
@@ -13,6 +14,7 @@ from typing import Any
 
 from offload.serving.metrics.samples import Samples
 
+TOKENS = "SERVER_TOKENS"  # the variable with the number of threads, if the server sets it
 POOLS = {"anyio_threads": "AnyIO worker thread", "asyncio_threads": "asyncio_"}
 
 _samples = Samples(4)
@@ -25,10 +27,12 @@ class Watch:
         self._limiter: Any = None
 
     def find(self) -> None:
-        """Find the limiter of the running loop, from within a task of it."""
+        """Find the limiter of the running loop, from within a task of it, and set its number."""
         if self._limiter is None and (anyio := sys.modules.get("anyio.to_thread")) is not None:
             current = getattr(anyio, "current_default_thread_limiter", None)
             self._limiter = None if current is None else current()
+            if self._limiter is not None and (tokens := os.environ.get(TOKENS)) is not None:
+                self._limiter.total_tokens = int(tokens)
 
     def sample(self) -> None:
         """Keep the current numbers of threads in use, of all threads, and of waiting calls."""

@@ -16,6 +16,7 @@ from offload.engine.record import Record, RunRecords
 from offload.errors import RunError, UsageError
 from offload.flags import Flag
 from offload.registry import catalog
+from offload.registry.entries import Entry
 from offload.suites import Case
 
 WORKERS, PROCESSES, USERS = "workers", "processes", "users"
@@ -98,7 +99,7 @@ def cases(case: Case, over: str, numbers: Sequence[int]) -> tuple[Case, ...]:
     if over == USERS:
         return tuple(replace(case, users=number) for number in numbers)
     server = catalog.find_server(case.server)
-    size = server.size if over == WORKERS else PROCESSES
+    size = _workers_setting(server) if over == WORKERS else PROCESSES
     if over == PROCESSES and PROCESSES not in server.settings:
         raise catalog.without_processes(server)
     if size is None:
@@ -115,7 +116,7 @@ def grid_cases(case: Case, processes: Sequence[int], workers: Sequence[int]) -> 
 
 def varied(cases: Sequence[Case]) -> str:
     """Return the variable of a sweep: WORKERS, PROCESSES or USERS; SIZES of a grid."""
-    size = catalog.find_server(cases[0].server).size
+    size = _workers_setting(catalog.find_server(cases[0].server))
     if size is None or len({case.users for case in cases}) > 1:
         return USERS
     processes, workers = (
@@ -170,8 +171,12 @@ def _number(record: Record, over: str) -> int | None:
     return _workers(record) if over == WORKERS else record.server.processes
 
 
+def _workers_setting(server: Entry) -> str | None:
+    return WORKERS if WORKERS in server.settings else server.size
+
+
 def _workers(record: Record) -> int | None:
     """Return the number of workers, or of processes if the server's setting has that name."""
-    size = catalog.find_server(record.case.server).size
+    size = _workers_setting(catalog.find_server(record.case.server))
     number, workers = record.server.settings.get(size or ""), record.server.workers
     return number if not workers and isinstance(number, int) else workers
