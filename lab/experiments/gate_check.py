@@ -27,13 +27,13 @@ from pathlib import Path
 from lab.experiments import gate_results
 from lab.experiments.gate_results import BUDGET, KINDS, LIMIT, FinishedGate, Kind
 from lab.method import method_verdicts
-from offload.bench.analysis.gate import GateTerms
-from offload.bench.experiments import gate as gates
 from offload.bench.experiments import run as running
 from offload.engine import journal
-from offload.engine.plan import Gate, measured_times
+from offload.engine.plan import measured_times
 from offload.errors import GateError, StorageError, UndecidedError
 from offload.registry import catalog, places
+from offload.studies.gate import result as gates
+from offload.studies.gate.rule import Gate, GateTerms
 from offload.suites import Case
 from scripts.script import ROOT, run
 

@@ -17,13 +17,13 @@ from lab.method.method_check import CheckResult
 from lab.method.resampling import Round
 from offload.bench.analysis.comparison import rate_of, work_by_round
 from offload.bench.analysis.figures import Measured
-from offload.bench.experiments import gate as gates
-from offload.bench.experiments.gate import GateResult
 from offload.bench.stats import student_t
 from offload.bench.telemetry import host
 from offload.engine.record import RunRecords, pairs_by_round
 from offload.errors import StorageError
-from offload.reports.gate import sentences
+from offload.studies.gate import formats
+from offload.studies.gate import result as gates
+from offload.studies.gate.result import GateResult
 from offload.units import percent
 
 FILE = DATA / "gates.jsonl"
@@ -94,7 +94,7 @@ class FinishedGate:
     def _change(self) -> str:
         if self.ratio is None or self.ratio_low is None or self.ratio_high is None:
             return "-"
-        return sentences.change(Measured(self.ratio, self.ratio_low, self.ratio_high))
+        return formats.change_text(Measured(self.ratio, self.ratio_low, self.ratio_high))
 
     def contains(self, ratio: float) -> bool:
         """Whether the interval of the gate contains a ratio."""

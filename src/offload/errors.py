@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from offload.flags import TOO_SLOW, UNAVAILABLE
 
@@ -152,3 +154,18 @@ def kind_of(exit_code: int) -> type[UserError]:
     """Return the class of the error with an exit code; StartError for an unknown exit code."""
     kinds = {kind.exit_code: kind for kind in UserError.__subclasses__()}
     return kinds.get(exit_code, StartError)
+
+
+@contextmanager
+def records_of_others(which: str) -> Iterator[None]:
+    """Raise StorageError for an error that is caused by the values in damaged or edited records.
+
+    `which` names the runs that have these records.
+    """
+    try:
+        yield
+    except (UserError, OSError):
+        raise
+    except Exception as error:
+        what = f"{which} cannot be reported: {type(error).__name__}: {str(error)[:100]!r}"
+        raise StorageError(what, "its records have values that no run has") from error

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from offload.bench.analysis.gate import GateTerms
-from offload.engine.plan import GATE, Block, Gate, Plan
+from offload.engine.plan import Block, Plan
 from offload.engine.record import WINDOW, Record
+from offload.studies.gate.rule import Gate, GateTerms
 from offload.suites import Case, Origin
 from tests.records import changed, new_record
 
@@ -30,7 +30,7 @@ def plan(
     pairs = [(n, n + 1) for n in range(0, len(both), 2)]
     blocks = tuple(Block(pair, (pair,)) for pair in pairs)
     terms = GateTerms(loss, ORIGIN.label, ("/here instead of /other",), min_rate, max_p99_s)
-    return Plan(GATE, tuple(both), 7, None, Gate(gate=terms, **known), blocks=blocks)
+    return Plan("gate", tuple(both), 7, None, Gate(gate=terms, **known), blocks=blocks)
 
 
 def rates(*ratios: float, sd: float = 0.02, seed: int = 3) -> Rates:

@@ -15,7 +15,7 @@ import pytest
 from offload.bench.stats import sequential, student_t
 from offload.cli.fab import commands_of
 from offload.cli.program import OFFLOAD
-from offload.reports.gate.formats import FOLDER, FORMATS
+from offload.studies.gate.formats import FOLDER, FORMATS
 from tests import ROOT
 
 PAGE = ROOT / "docs" / "ci.rst"
@@ -78,7 +78,7 @@ def test_its_command_can_be_typed_and_its_files_are_written(title: str) -> None:
     [typed] = [line for line in steps(title) if line.startswith("offload ")]
     [(name, *words)] = commands_of(typed.split()[1:])
     assert name == "compare_runs"
-    assert OFFLOAD.parse(name, words)[1].arguments["against"] == "base"
+    assert OFFLOAD.parse(name, words)[1].arguments["given"].against == "base"
     files = {f"results/{FOLDER}/{name}" for name, _ in FORMATS.values()}
     named = set(re.findall(r"results/gate/[\w.]+", examples()[title]))
     assert named

@@ -28,13 +28,13 @@ from offload.engine import journal
 from offload.errors import UsageError
 from offload.registry import catalog
 from offload.registry.places import PACKAGE
-from offload.reports.gate.formats import FORMATS
 from offload.reports.gil import effects
 from offload.serving import health
 from offload.serving.metrics import process_counts
 from offload.studies.advise import answer as deployment
 from offload.studies.advise import application
 from offload.studies.advise.evidence import Latency
+from offload.studies.gate.formats import FORMATS
 from offload.suites import _module
 from tests import ROOT
 

@@ -13,10 +13,10 @@ import pytest
 from markdown_it import MarkdownIt
 
 from offload.bench.analysis.figures import Measured
-from offload.bench.analysis.gate import ConditionVerdict
-from offload.bench.experiments.gate import GateResult, KeptRuns, evaluate
 from offload.engine import journal
-from offload.reports.gate import formats, gate_json
+from offload.studies.gate import formats
+from offload.studies.gate.result import GateResult, KeptRuns, evaluate
+from offload.studies.gate.rule import ConditionVerdict
 from offload.suites import Request
 from tests.bench.gates import PROCESSES, THREADS, plan, rates, records
 
@@ -127,7 +127,7 @@ def found(name: str) -> GateResult:
 
 def test_json_is_by_its_schema(found: GateResult) -> None:
     values = json.loads(formats.render(found, "json"))
-    jsonschema.validate(values, json.loads(gate_json.SCHEMA.read_text()))
+    jsonschema.validate(values, json.loads(formats.SCHEMA.read_text()))
     assert values["verdict"] == found.outcome
     assert [case["case"] for case in values["cases"]] == [case.name for case in found.cases]
     for case in values["cases"]:
@@ -230,8 +230,8 @@ def test_text_fits_and_begins_with_the_verdict(found: GateResult) -> None:
 
 def test_every_format_is_written_for_each_gate() -> None:
     found = result(1.0, 0.8)
-    folder = formats.publish(found)
-    assert folder == journal.RESULTS / "gate"
+    formats.publish(found)
+    folder = journal.RESULTS / "gate"
     assert {path.name: path.read_text() for path in folder.iterdir()} == {
         file: formats.render(found, style) for style, (file, _) in formats.FORMATS.items()
     }
@@ -367,5 +367,5 @@ def test_failed_loads_of_each_side_are_reported() -> None:
         f"problem: {THREADS.name} in the baseline: 1 {left_out}",
         f"problem: {THREADS.name} now: 2 {left_out}",
     ]
-    assert gate_json.as_dict(found)["flags"] == expected
+    assert formats.as_dict(found)["flags"] == expected
     assert all(line in " ".join(formats.render(found, "text").split()) for line in expected)

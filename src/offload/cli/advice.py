@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from offload.cli import output
-from offload.cli.answers import write_report
 from offload.cli.program import Exit
+from offload.cli.run_reports import write_report
 from offload.errors import UserError
 from offload.studies import check_disturbance
 

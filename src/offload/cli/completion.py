@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from offload import studies
 from offload.errors import UserError
 from offload.registry import catalog
 
@@ -139,11 +140,10 @@ def _formats(command: str) -> Sequence[str]:
         from offload.options import REPORT_FORMATS
 
         return REPORT_FORMATS
-    if command in ("compare_runs", "resume"):
-        from offload.reports.gate import formats
-
-        return [*formats.FORMATS]
-    return ("text", "json")
+    if command == "resume":
+        return studies.formats()
+    known = studies.commands()
+    return known[command].formats if command in known else ("text", "json")
 
 
 def _runs() -> list[str]:

@@ -13,6 +13,7 @@ from offload.cli import live_page
 from offload.cli.program import Exit
 from offload.errors import RunError, UsageError, UserError
 from offload.registry import addresses, catalog
+from offload.studies import studies
 from offload.suites._claim import MEMORY
 
 if TYPE_CHECKING:
@@ -78,12 +79,11 @@ def start_run(plan: Plan, is_opened: bool = False) -> tuple[Path, list[Record]]:
 
     With `is_opened` its live page is served and opened first.
     """
-    from offload.engine.plan import GATE
-
     check(plan)  # before the slow imports, so that a missing tool is reported soon
     _check_placements(plan)
     # In a suite such an error is a row, and in a gate it is a loss.
-    if plan.suite not in {*catalog.suites(), GATE}:
+    study = studies().get(plan.suite)
+    if plan.suite not in catalog.suites() and not (study is not None and study.has_failing_cases):
         from offload.bench.target import own_code
 
         own_code.check_imports(plan.cases)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from offload.cli import live_page
 from offload.errors import StorageError, UsageError, UserError
+from offload.registry import places
 from offload.studies import Run, studies
 
 if TYPE_CHECKING:
@@ -27,21 +29,6 @@ def find(names: Sequence[str]) -> list[Path]:
     if len(found) > len(PALETTE):
         raise UsageError(f"{len(found)} runs are too many", f"at most {len(PALETTE)} fit")
     return found
-
-
-@contextmanager
-def records_of_others(which: str) -> Iterator[None]:
-    """Raise StorageError for an error that is caused by the values in damaged or edited records.
-
-    `which` names the runs that have these records.
-    """
-    try:
-        yield
-    except (UserError, OSError):
-        raise
-    except Exception as error:
-        what = f"{which} cannot be reported: {type(error).__name__}: {str(error)[:100]!r}"
-        raise StorageError(what, "its records have values that no run has") from error
 
 
 def show(found: Sequence[Path], form: str, wide: bool) -> None:
@@ -92,3 +79,50 @@ def answer(run: Run) -> tuple[Document, Any] | None:
     except UserError as error:  # a case has no rate
         return Document(f"{error.what}.", has_verdict=False), None
     return study.document(result), study.values(result)
+
+
+def write_report(folder: Path) -> None:
+    """Write a run's report.html and print its path; a failure is a warning in one line."""
+    try:
+        from offload.reports.html import page
+
+        print(f"report: {page.write_report([folder], documents([folder]))}", file=sys.stderr)
+    except Exception as error:  # noqa: BLE001 - a run must not fail because of its report
+        what = " ".join(str(error).split()) or type(error).__name__
+        print(f"warning: no report.html: {what}", file=sys.stderr)
+
+
+def open_report(folders: Sequence[Path], is_opened: bool) -> None:
+    """Write the report of runs in HTML, print its path, and open it; raise UserError."""
+    from offload.reports.html import page
+
+    written = page.write_report(folders, documents(folders))
+    print(written)
+    if is_opened and not live_page.open_in_browser(written.absolute().as_uri()):
+        print(f"warning: no browser was found: open {written} in one", file=sys.stderr)
+
+
+def documents(folders: Sequence[Path]) -> Mapping[Path, Document]:
+    """Return the documents of runs of studies and of advice, by folder."""
+    with places.full_names():
+        known = {folder: _document(folder) for folder in folders}
+    return {folder: found for folder, found in known.items() if found is not None}
+
+
+def _document(folder: Path) -> Document | None:
+    from offload.documents import Document
+    from offload.engine import journal
+    from offload.studies.advise import answer as advice_answer
+    from offload.studies.advise import study as advice
+
+    if (plan := journal.find_plan(folder)) is None:
+        return None
+    records = journal.read_planned(folder, plan)
+    if (found := answer(Run(folder, plan, records))) is not None:
+        return found[0]
+    if plan.suite != "advise":
+        return None
+    try:
+        return advice_answer.document(advice.load(folder, plan, records))
+    except UserError as error:  # a file is missing
+        return Document(f"{error.what}.", has_verdict=False)

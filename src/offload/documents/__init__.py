@@ -53,6 +53,65 @@ class Chart:
     rule: float | None = None
 
 
+GOOD, BAD, UNCLEAR, PLAIN = "good", "bad", "unclear", "plain"  # tones
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A sentence with the case that it is about and the figure that it follows from."""
+
+    sentence: str
+    name: str = ""
+    figure: str = ""
+    tone: str = PLAIN
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number in a table, and how it is shown; None is unknown."""
+
+    shown: str
+    value: float | None
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A ratio with its interval, its words, and the name of what is compared.
+
+    `published` is the ratio that was published, and its words.
+    """
+
+    name: str
+    words: str
+    value: float
+    low: float | None = None
+    high: float | None = None
+    tone: str = PLAIN
+    published: tuple[float, str] | None = None
+
+
+@dataclass(frozen=True)
+class Ratios:
+    """A chart of ratios, each in a line; `sides` say what is below and above 1."""
+
+    title: str
+    ratios: tuple[Ratio, ...]
+    about: str
+    sides: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True)
+class Exhibit:
+    """A table of a page with its chart, in the section `section`; `about` explains columns."""
+
+    section: str
+    caption: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[str | Number, ...], ...]
+    about: tuple[str, ...] = ()
+    chart: Ratios | None = None
+
+
 @dataclass(frozen=True)
 class Command:
     """A command for a shell that does what is advised, with a title such as "Serve it"."""
@@ -67,7 +126,9 @@ class Document:
 
     The columns of the table in `numbers` have numbers; by default all but the first. A paragraph
     without a title stands in a line of its own. `has_verdict` is False if the measurement was
-    disturbed. With `shows_cases` a page also has the figures of each case.
+    disturbed, and `is_good` if the answer is not what is wanted. A page also has the findings and
+    the exhibits, and with `shows_cases` the figures of each case. Without a headline the tables of
+    the cases are the answer.
     """
 
     headline: str
@@ -79,6 +140,9 @@ class Document:
     has_verdict: bool = True
     shows_cases: bool = True
     numbers: Sequence[int] | None = None
+    is_good: bool = True
+    findings: tuple[Finding, ...] = ()
+    exhibits: tuple[Exhibit, ...] = ()
 
 
 def lines(*words: str) -> tuple[Paragraph, ...]:

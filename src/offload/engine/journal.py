@@ -11,6 +11,7 @@ from __future__ import annotations
 import fcntl
 import gzip
 import hashlib
+import importlib
 import io
 import json
 import os
@@ -29,16 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from offload import command_line, files
-from offload.engine.plan import (
-    CAPACITY,
-    GATE,
-    Fixed,
-    Gate,
-    LatencySearch,
-    Plan,
-    Sequential,
-    StoppingRule,
-)
+from offload.engine.plan import Fixed, Plan, Sequential, StoppingRule
 from offload.engine.record import (
     TEST,
     WINDOW,
@@ -50,6 +42,7 @@ from offload.engine.record import (
     to_line,
 )
 from offload.errors import RunError, StorageError, UsageError, escaped, shortened
+from offload.registry import catalog
 from offload.suites import Case
 
 RESULTS = Path(os.environ.get("RESULTS", "results")).absolute()
@@ -394,12 +387,12 @@ def _run_values(folder: Path) -> dict[str, Any]:
 
 RETIRED = ("selects", "predicted")  # fields of plans until 0.2
 ARGV = "argv"  # its key in the file
-MAX_COUNT, MAX_ROUNDS = 10**9, 1000  # of users or requests; more rounds would take days
+MAX_COUNT = 10**9  # of users or requests
 MAX_DIGITS = 9  # of a number of workers
 MAX_CASES = 1000  # more would take days; the same limit holds for blocks
-# In the file the values of the rule are beside the others; these belong to one kind of rule.
-RULES: dict[str, type[StoppingRule]] = {"latency": LatencySearch, "gate": Gate, "rounds": Fixed}
-COMMON = [each.name for each in fields(Sequential)]  # values of every rule
+# In the file the values of the rule are beside the others. Earlier versions also saved these of
+# other rules, as null.
+OF_RULES = ("latency", "gate", "rounds")
 
 
 def save_plan(plan: Plan, folder: Path) -> None:
@@ -413,7 +406,7 @@ def save_plan(plan: Plan, folder: Path) -> None:
         if len(found) > MAX_CASES:
             raise UsageError(f"{len(found)} {name} are too many", f"use at most {MAX_CASES}")
     try:
-        values = {**asdict(plan), **dict.fromkeys(RULES), **asdict(plan.rule)}
+        values = {**asdict(plan), **asdict(plan.rule)}
         del values["rule"]
         values |= {ARGV: argv, MACHINES: read_machines(folder)}
         for case, saved in zip(plan.cases, values["cases"], strict=True):
@@ -493,8 +486,11 @@ def _validated_plan(values: dict[str, Any]) -> Plan:
         found = values.get(name)
         if isinstance(found, list) and len(found) > MAX_CASES:
             raise ValueError(f"it has {len(found)} {name}, and at most {MAX_CASES} are allowed")
-    given = {name: values.pop(name) for name in (*COMMON, *RULES) if name in values}
-    kind = next((RULES[name] for name in RULES if given.get(name) is not None), Sequential)
+    for name in OF_RULES:
+        if name in values and values[name] is None:
+            del values[name]
+    kind = _own_rule(values.get("suite")) or (Fixed if "rounds" in values else Sequential)
+    given = {each.name: values.pop(each.name) for each in fields(kind) if each.name in values}
     _check_names(Plan, values)
     plan: Plan = dataclass_from(Plan, values, "plan", rule=dataclass_from(kind, given, "plan"))
     for case in values["cases"]:
@@ -511,8 +507,17 @@ def _validated_plan(values: dict[str, Any]) -> Plan:
             raise ValueError("a block has a case or a pair twice")
         if any(len(pair) != 2 or not own.issuperset(pair) for pair in block.pairs):
             raise ValueError(f"a block of cases {block.cases} has pairs {block.pairs}")
-    _check_rule(plan)
+    plan.rule.check(plan)
     return plan
+
+
+def _own_rule(suite: object) -> type[StoppingRule] | None:
+    """Return the stopping rule of a study that has its own in rule.py of its folder."""
+    folder = catalog.FOLDER / "studies"
+    if suite not in catalog.STUDIES or not (folder / str(suite) / "rule.py").is_file():
+        return None
+    found: type[StoppingRule] = importlib.import_module(f"offload.studies.{suite}.rule").RULE
+    return found
 
 
 def _check_values(plan: Plan) -> None:
@@ -533,33 +538,6 @@ def _check_values(plan: Plan) -> None:
         raise ValueError(f"budget_s={rule.budget_s} must be at least 0")
     if rule.target is not None and not rule.target > 0:
         raise ValueError(f"target={rule.target} must be more than 0")
-
-
-def _check_rule(plan: Plan) -> None:
-    """Raise ValueError for a rule with invalid values, or of another kind than its suite needs."""
-    rule = plan.rule
-    for suite, kind in ((GATE, Gate), (CAPACITY, LatencySearch)):
-        if (plan.suite == suite) != isinstance(rule, kind):
-            name = next(name for name, each in RULES.items() if each is kind)
-            what = f"its suite is {plan.suite!r}, but only a {suite} has the field `{name}`"
-            raise ValueError(what)
-    match rule:
-        case Fixed(rounds=0):
-            raise ValueError("it has no rounds")
-        case Fixed(rounds=rounds):
-            _check_count("rounds", rounds, MAX_ROUNDS)
-        case Gate(gate=terms):
-            if not 0 < terms.loss < 1:
-                raise ValueError(f"the loss {terms.loss} of a gate must be between 0 and 1")
-            if not plan.blocks or any(block.pairs != (block.cases,) for block in plan.blocks):
-                raise ValueError("a gate compares two cases in each block")
-        case LatencySearch(latency=target):
-            if len(plan.cases) != 1 or plan.blocks or plan.driver is not None:
-                raise ValueError("a latency target is for one case without blocks and long runs")
-            if not 0 < target.share < 1 or not target.seconds > 0:
-                raise ValueError(f"{target} is not a latency target")
-            if target.arrivals not in ("uniform", "poisson"):
-                raise ValueError(f"arrivals={target.arrivals!r} is unknown")
 
 
 def _check_count(name: str, count: int | None, maximum: int) -> None:

@@ -7,7 +7,8 @@ The rule answers from the plan and the records alone, so a resumed run continues
 uninterrupted one. First every block has one round, in random order; then every block has its second
 round, in another order, and so on. So changes of the machine affect all blocks alike, and when the
 time budget ends all blocks have the same number of rounds. When all blocks are finished, every case
-has its long run. `Fixed`, `Sequential` and `Gate` differ in when a block is finished.
+has its long run. `Fixed` and `Sequential` differ in when a block is finished; a study may have a
+rule of its own.
 
 Below the rules stand what they ask: which cases form a block (`Block`, `form_blocks`), what the
 records of a block show so far (`BlockState`), and how long its rounds take.
@@ -23,10 +24,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
 
-from offload.bench.analysis import comparison, gate, latency_capacity, rate
+from offload.bench.analysis import comparison, rate
 from offload.bench.analysis.comparison import Comparison
-from offload.bench.analysis.gate import GateTerms, Sides
-from offload.bench.analysis.latency_capacity import LatencyTarget
 from offload.bench.stats import sequential
 from offload.bench.stats.estimate import SLOW
 from offload.bench.stats.paired_test import DISTURBED, UNRESOLVED
@@ -34,9 +33,8 @@ from offload.engine.record import LONG, WINDOW, Record, RunRecords
 from offload.registry import catalog
 from offload.suites import Case
 
-GATE = "gate"  # `suite` of the runs of a gate
-CAPACITY = "capacity"  # `suite` of the runs with a latency target
 BUDGET_COUNTS = (10, 14)  # rounds of additional analyses in a run with a time budget
+MAX_ROUNDS = 1000  # of a plan: more would take days
 LONG_RUN_OVERHEAD_S = 2.0  # mean time of a long run's start, warm-up and stop
 
 
@@ -121,11 +119,6 @@ class Plan:
     def is_masked(self) -> bool:
         """Whether it was read from a file that lacks a value or a body of its requests."""
         return any(case.request is not None and case.request.is_masked for case in self.cases)
-
-    @property
-    def cases_now(self) -> tuple[Case, ...]:
-        """The cases of a gate as they are now: the last one of each block."""
-        return tuple(self.cases[block.cases[-1]] for block in self.blocks)
 
     def title(self, block: int) -> str:
         """Return a short name of a block: what its cases have in common."""
@@ -231,6 +224,9 @@ class StoppingRule(ABC):
         first, last = self.counts[0], self.counts[-1]
         return min(most_s, first * round_s + long_s), min(most_s, last * round_s + long_s)
 
+    def check(self, plan: Plan) -> None:  # noqa: B027 - most rules have nothing to check
+        """Raise ValueError for values with which the plan cannot be measured."""
+
     def _due(self, plan: Plan, states: States, times: Sequence[float]) -> list[Round]:
         """Return the due rounds of blocks that are not finished."""
         return _until_next(self.counts, states, plan.seed)
@@ -249,6 +245,10 @@ class Fixed(StoppingRule):
     def is_finished(self, plan: Plan, states: Sequence[BlockState], number: int) -> bool:
         state = states[number]
         return state.is_hopeless or len(state.rounds) >= self.rounds
+
+    def check(self, plan: Plan) -> None:
+        if not 1 <= self.rounds <= MAX_ROUNDS:
+            raise ValueError(f"rounds={self.rounds} must be from 1 to {MAX_ROUNDS}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -320,74 +320,6 @@ class Sequential(StoppingRule):
             for number in _missing(state, self.counts[-1])[:1]:
                 gains[Round(n, number)] = state.half_width / (2 * number * times[n])
         return [max(gains, key=lambda each: gains[each])] if gains else []
-
-
-@dataclass(frozen=True, kw_only=True)
-class Gate(StoppingRule):
-    """Each pair is the baseline and the same case now; a block ends when its case is decided.
-
-    If there is a condition, its verdict on this case must be final, too. A case that never has a
-    rate on one side needs no further round.
-    """
-
-    gate: GateTerms
-
-    @property
-    def counts(self) -> tuple[int, ...]:
-        return sequential.GATE.counts
-
-    @property
-    def has_short_rounds(self) -> bool:
-        return True
-
-    def places(self, plan: Plan, each: Round, records: Records) -> list[int]:
-        """Return both places; alternate which side starts first, in case that has an effect."""
-        places = [*plan.blocks[each.block].cases]
-        return places if each.number % 2 else places[::-1]
-
-    def is_finished(self, plan: Plan, states: Sequence[BlockState], number: int) -> bool:
-        all_sides = [each.sides for each in states]
-        sides, count = all_sides[number], len(states[number].rounds)
-        if gate.never_works(sides.baseline) or gate.never_works(sides.now):
-            return True
-        if count == self.counts[-1]:
-            return True
-        family = len(plan.blocks) * (1 + len(self.gate.limits))
-        if not gate.is_decided(sides, self.gate.loss, family, count):
-            return False
-        early = sequential.GATE.early / 2
-        found = gate.judge_condition(self.gate, plan.cases_now, all_sides, early)
-        return found is None or found.holds is False or found.cases[number] is not None
-
-
-@dataclass(frozen=True, kw_only=True)
-class LatencySearch(StoppingRule):
-    """Open loops search the highest rate at which the only case keeps a latency target."""
-
-    LOADS: ClassVar[str] = "loads at fixed rates"
-    latency: LatencyTarget
-
-    @property
-    def counts(self) -> tuple[int, ...]:
-        return ()
-
-    def next_step(self, plan: Plan, records: Records) -> OpenLoop | None:
-        """Return the load at the next rate; None if the search is over."""
-        if (found := latency_capacity.next_step(self.latency, records)) is None:
-            return None
-        shortest_s = latency_capacity.shortest_load_s(self.latency)
-        return OpenLoop(*found, self.latency.arrivals, shortest_s)
-
-    def left_s(self, plan: Plan, records: Records, retry_s: float = 0.0) -> float:
-        """Return the expected time of the remaining loads in s, without those of round 1."""
-        return latency_capacity.left_s(self.latency, records)
-
-    def expected_s(self, plan: Plan) -> tuple[float, float]:
-        """Return the expected time of a whole search in s, twice."""
-        return (latency_capacity.expected_s(self.latency),) * 2
-
-    def is_finished(self, plan: Plan, states: Sequence[BlockState], number: int) -> bool:
-        return True
 
 
 def new_seed() -> int:
@@ -588,12 +520,6 @@ class BlockState:
         own = RunRecords(self.records)
         windows = {place: own.at(place).windows() for place in self.block.cases}
         return {place: found for place, found in windows.items() if not rate.is_hopeless(found)}
-
-    @cached_property
-    def sides(self) -> Sides:
-        """The windows of a case of a gate: those of its baseline, and those now."""
-        own = RunRecords(self.records)
-        return Sides(*(own.at(place).windows() for place in self.block.cases))
 
     @property
     def is_hopeless(self) -> bool:

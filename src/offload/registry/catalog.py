@@ -15,7 +15,7 @@ from offload.registry.entries import Entry
 
 FOLDER = places.PACKAGE  # contains servers/, tasks/, loads/ and suites/
 STUDIES = tuple(sorted(p.stem for p in (FOLDER / "studies").iterdir() if p.stem[0] != "_"))
-RUN_NAMES = (*STUDIES, "gate", "load_tests")  # of runs that are not of suites
+RUN_NAMES = (*STUDIES, "load_tests")  # of runs that are not of suites
 MAX_LISTED = 12  # names in an error message
 USER_TASK = re.compile(rf"(?P<where>[^:\x00-\x1f]+):(?P<function>{inputs.NAME})")
 USER_FILE = re.compile(r"(?P<where>[^:\x00-\x1f]+\.py):?")  # USER_TASK without the function

@@ -5,22 +5,25 @@
     words -> options -> plan -> (engine) -> records -> result -> document -> text | HTML
                                                              `-> values  -> JSON
 
-The folder is the registry: a module here with a STUDY is a command, and its runs are resumed and
-reported, without another place to edit.
+The folder is the registry: a module here with a STUDY is a command of its name, and its runs are
+resumed and reported, without another place to edit. A module with COMMANDS has these commands
+instead, by their names. A study whose runs end by a rule of its own has it in rule.py, as RULE.
 """
 
 from __future__ import annotations
 
 import functools
 import importlib
+import json
 import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
-from offload.errors import DisturbedError
+from offload.errors import DisturbedError, printable
 
 if TYPE_CHECKING:
     from offload.documents import Document
@@ -41,15 +44,52 @@ class Run:
     records: Sequence[Record]
 
 
-class Study(ABC, Generic[O, R]):
-    """A question. Imports that take time are inside of its methods.
+class Runner(Protocol):
+    """What the program does for a command."""
+
+    def measure(self, plan: Plan, is_opened: bool) -> Run:
+        """Measure a plan in a new folder, with its live page in a browser if `is_opened`."""
+
+    def answer(self, study: Study[Any, Any], run: Run, form: str) -> None:
+        """Write the report of a run and print its answer; raise the error of its exit code."""
+
+    def show(self, study: Study[Any, R], folder: Path, result: R, form: str) -> None:
+        """Print the result of a run in a folder; raise the error of its exit code."""
+
+    def report(self, line: str) -> None:
+        """Print a line about a step to stderr."""
+
+
+class Command(ABC, Generic[O]):
+    """A command of a study.
 
     `options` is a dataclass of options from the table; its docstring is the help of the command,
-    which is listed in `group`. It has a field `output`.
+    which is listed in `group`. Imports that take time are inside of the methods.
     """
 
     group: ClassVar[str] = "Measure"
+    formats: ClassVar[Sequence[str]] = ("text", "json")
     options: type[O]
+
+    @abstractmethod
+    def run(self, options: O, runner: Runner) -> None:
+        """Do what the options say; raise UserError."""
+
+
+class Study(Command[O], Generic[O, R]):
+    """A question. Its options have a field `output`, or it has its own `run`.
+
+    With `has_failing_cases` a case that cannot start is a part of the answer, not an error.
+    """
+
+    has_failing_cases: ClassVar[bool] = False
+
+    def run(self, options: O, runner: Runner) -> None:
+        """Measure a plan and answer."""
+        plan, output = self.plan(options), _output(options)
+        for line in self.notices(plan):
+            runner.report(line)
+        runner.answer(self, runner.measure(plan, output.open), output.format)
 
     @abstractmethod
     def plan(self, options: O) -> Plan:
@@ -58,6 +98,13 @@ class Study(ABC, Generic[O, R]):
     def notices(self, plan: Plan) -> Iterable[str]:
         """Return what the user should know before the run."""
         return ()
+
+    def check_plan(self, plan: Plan) -> None:
+        """Raise UserError if a run that was interrupted cannot be continued."""
+
+    def reserve(self) -> AbstractContextManager[None]:
+        """Reserve what no other process may use while a run is measured and answered."""
+        return nullcontext()
 
     def complete(self, run: Run, report: Callable[[str], object]) -> None:
         """Measure what belongs to no round, and save it in the folder of the run."""
@@ -74,19 +121,48 @@ class Study(ABC, Generic[O, R]):
     def values(self, result: R) -> Any:
         """Return the answer for JSON."""
 
+    def render(self, folder: Path, result: R, form: str) -> str:
+        """Return the answer in one of `formats`."""
+        from offload.documents import text
+
+        if form == "json":
+            return json.dumps(self.values(result), indent=2)
+        return printable(f"{text.render(self.document(result))}\nRecords: {folder}")
+
+    def export(self, result: R) -> None:
+        """Write the answer to files for other programs."""
+
     def check(self, result: R) -> None:
         """Raise the error whose exit code the command has."""
 
 
+def _output(options: Any) -> Any:
+    return options.output
+
+
 @functools.cache
+def _modules() -> Mapping[str, Any]:
+    names = [each.name for each in pkgutil.iter_modules(__path__)]
+    return {name: importlib.import_module(f"{__name__}.{name}") for name in names}
+
+
 def studies() -> Mapping[str, Study[Any, Any]]:
-    """Return all studies by the names of their commands."""
-    found = {}
-    for each in pkgutil.iter_modules(__path__):
-        module = importlib.import_module(f"{__name__}.{each.name}")
-        if hasattr(module, "STUDY"):
-            found[each.name] = module.STUDY
+    """Return all studies by the names of their runs."""
+    return {name: each.STUDY for name, each in _modules().items() if hasattr(each, "STUDY")}
+
+
+def commands() -> Mapping[str, Command[Any]]:
+    """Return the commands of all studies by their names."""
+    found: dict[str, Command[Any]] = {}
+    for name, module in _modules().items():
+        own = {name: module.STUDY} if hasattr(module, "STUDY") else {}
+        found |= getattr(module, "COMMANDS", own)
     return found
+
+
+def formats() -> Sequence[str]:
+    """Return all formats in which any study answers."""
+    return [*dict.fromkeys(name for each in studies().values() for name in each.formats)]
 
 
 def check_disturbance(disturbed: Flag | None) -> None:

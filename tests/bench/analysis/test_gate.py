@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from offload.bench.analysis import gate
-from offload.bench.experiments.gate import PASSED, RED, GateResult, evaluate
 from offload.engine.plan import Plan
 from offload.engine.record import Record
 from offload.errors import RunError
 from offload.flags import TOO_SLOW, Problem
+from offload.studies.gate import rule
+from offload.studies.gate.result import PASSED, RED, GateResult, evaluate
 from offload.suites import Case
 from tests.bench.gates import PROCESSES, THREADS, Rates, plan, rates, records, window
 
@@ -26,8 +26,8 @@ def judged(values: Rates, *cases: Any, rounds: int = 20, **terms: Any) -> GateRe
     return evaluate(made, records(made, values, rounds), Path("/results/run"))
 
 
-def sides_of(made: Plan, found: list[Record]) -> list[gate.Sides]:
-    return [state.sides for state in made.states(found)]
+def sides_of(made: Plan, found: list[Record]) -> list[rule.Sides]:
+    return [*map(rule.sides_of, made.states(found))]
 
 
 def also(values: Rates, place: int, **more: Any) -> Rates:
@@ -82,16 +82,16 @@ def test_more_cases_need_more_evidence_for_a_loss_and_no_more_for_none() -> None
 def test_a_case_that_works_in_the_baseline_only_fails() -> None:
     broken = also(rates(1.0), 1, rate=None, problem="not available: no module 'shop'")
     found = judged(broken, rounds=2)
-    assert (found.outcome, found.cases[0].verdict.outcome) == (RED, gate.FAILS)
+    assert (found.outcome, found.cases[0].verdict.outcome) == (RED, rule.FAILS)
     assert "no module 'shop'" in str(found.cases[0].verdict.reason)
     once = judged(broken, rounds=1)
-    assert (once.outcome, once.cases[0].verdict.outcome) == ("undecided", gate.UNDECIDED)
+    assert (once.outcome, once.cases[0].verdict.outcome) == ("undecided", rule.UNDECIDED)
 
 
 def test_a_case_without_a_baseline_is_not_green_and_none_with_one_is_an_error() -> None:
     broken = also(rates(1.0, 1.0), 2, rate=None, problem="not available: no 'processes'")
     found = judged(broken, THREADS, PROCESSES)
-    assert [case.verdict.outcome for case in found.cases] == ["no loss", gate.NO_BASELINE]
+    assert [case.verdict.outcome for case in found.cases] == ["no loss", rule.NO_BASELINE]
     assert found.outcome == "undecided"
     with pytest.raises(RunError, match="no case has a rate in the baseline: no 'processes'"):
         judged(also(rates(1.0), 0, rate=None, problem="not available: no 'processes'"))
@@ -109,7 +109,7 @@ def test_requests_that_fail_now_are_not_green_and_many_are_red() -> None:
     some = judged(failing(range(1, 4)))
     assert some.outcome == "undecided"
     assert "failed in 3 of 20 rounds" in str(some.cases[0].verdict.reason)
-    assert judged(failing(range(1, 21))).cases[0].verdict.outcome == gate.FAILS
+    assert judged(failing(range(1, 21))).cases[0].verdict.outcome == rule.FAILS
 
 
 def test_requests_that_fail_on_both_sides_do_not_count() -> None:
@@ -121,7 +121,7 @@ def test_a_disturbed_gate_has_no_verdict() -> None:
     for ratio in (0.8, 1.0):
         loud = lambda place, number, r=ratio: {**rates(r)(place, number), "others_cpu": 0.5}  # noqa: E731
         found = judged(loud)
-        assert (found.outcome, found.cases[0].verdict.outcome) == ("undecided", gate.DISTURBED)
+        assert (found.outcome, found.cases[0].verdict.outcome) == ("undecided", rule.DISTURBED)
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ def test_a_limit_of_the_load_tool_proves_nothing(ratio: float, place: int, expec
 
 def test_an_undecided_case_has_the_number_of_rounds_that_may_decide_it() -> None:
     first, later = (judged(rates(1.0, sd=0.1), rounds=n).cases[0].verdict for n in (5, 10))
-    assert first.outcome == later.outcome == gate.UNDECIDED
+    assert first.outcome == later.outcome == rule.UNDECIDED
     assert (first.more_rounds or 0) > 5
     assert judged(rates(1.0)).cases[0].verdict.more_rounds is None
 
@@ -216,17 +216,17 @@ def test_a_verdict_is_final_at_an_analysis_only() -> None:
     made = plan(THREADS)
     for count, expected in ((9, False), (10, True), (11, False), (160, True)):
         sides = sides_of(made, records(made, rates(0.8, sd=0.01), count))
-        assert gate.is_decided(sides[0], 0.05, 1, count) is expected
+        assert rule.is_decided(sides[0], 0.05, 1, count) is expected
     [wild] = sides_of(made, records(made, rates(1.0, sd=0.2), 10))
-    assert not gate.is_decided(wild, 0.05, 1, 10)
-    assert gate.is_decided(wild, 0.05, 1, 160)
+    assert not rule.is_decided(wild, 0.05, 1, 10)
+    assert rule.is_decided(wild, 0.05, 1, 160)
 
 
 def test_a_disturbance_may_end_until_the_last_analysis() -> None:
     made = plan(THREADS)
     rounds = [window(made, p, n, rate=100.0, others_cpu=0.5) for n in range(5) for p in (0, 1)]
     [loud] = sides_of(made, rounds)
-    assert [gate.is_decided(loud, 0.05, 1, count) for count in (10, 20, 160)] == [
+    assert [rule.is_decided(loud, 0.05, 1, count) for count in (10, 20, 160)] == [
         False,
         False,
         True,
@@ -245,13 +245,13 @@ def test_servers_that_do_not_start_now_and_then_are_not_red() -> None:
 
     for numbers in ((19, 20), (1, 2), (7, 8)):
         found = judged(failing(*numbers))
-        assert found.cases[0].verdict.outcome == gate.UNDECIDED
+        assert found.cases[0].verdict.outcome == rule.UNDECIDED
         assert "failed in 2 of 20 rounds" in str(found.cases[0].verdict.reason)
-    assert judged(failing(*range(3, 21))).cases[0].verdict.outcome == gate.FAILS
+    assert judged(failing(*range(3, 21))).cases[0].verdict.outcome == rule.FAILS
 
 
 @pytest.mark.parametrize(
-    ("alone_s", "expected"), [(2.5, gate.UNDECIDED), (20.0, gate.FAILS), (None, gate.UNDECIDED)]
+    ("alone_s", "expected"), [(2.5, rule.UNDECIDED), (20.0, rule.FAILS), (None, rule.UNDECIDED)]
 )
 def test_a_case_that_is_just_beyond_the_timeout_is_not_red(
     alone_s: float | None, expected: str

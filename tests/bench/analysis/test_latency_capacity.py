@@ -8,11 +8,11 @@ from collections.abc import Callable
 
 import pytest
 
-from offload.bench.analysis import latency_capacity
-from offload.bench.analysis.latency_capacity import FAILED, ROUNDS, TOO_SLOW, TOOL, LatencyTarget
 from offload.engine.record import LONG, Record
 from offload.loads import HostRun
 from offload.loads.engine.figures import histogram
+from offload.studies.capacity import rule
+from offload.studies.capacity.rule import FAILED, ROUNDS, TOO_SLOW, TOOL, LatencyTarget
 from offload.suites import Case
 from tests.records import changed, new_record
 
@@ -49,14 +49,14 @@ def search(
 ) -> list[Record]:
     """Return the records of a whole search against a simulated server."""
     found: list[Record] = []
-    while (step := latency_capacity.next_step(target, found)) is not None:
+    while (step := rule.next_step(target, found)) is not None:
         found.append(record(*step, respond(step[1])))
         assert len(found) <= most
     return found
 
 
 def test_the_capacity_of_a_simulated_pool_is_that_of_its_workers() -> None:
-    found = latency_capacity.evaluate(P99, search(response_times))
+    found = rule.evaluate(P99, search(response_times))
     assert found.value == pytest.approx(WORKERS / SERVICE_S, rel=0.05)
     assert found.low is not None
     assert found.high is not None
@@ -70,9 +70,9 @@ def test_the_capacity_of_a_simulated_pool_is_that_of_its_workers() -> None:
 def test_the_capacity_does_not_depend_on_the_limit(share: float, limit_s: float) -> None:
     """A queue must have the time to grow up to the limit."""
     target = LatencyTarget(share, limit_s)
-    seconds = latency_capacity.shortest_load_s(target)
+    seconds = rule.shortest_load_s(target)
     records = search(lambda rate: response_times(rate, seconds=seconds), target)
-    found = latency_capacity.evaluate(target, records)
+    found = rule.evaluate(target, records)
     assert found.value == pytest.approx(WORKERS / SERVICE_S, rel=0.05)
 
 
@@ -83,7 +83,7 @@ def test_the_interval_of_a_server_whose_speed_varies_contains_its_capacity() -> 
         def respond(rate: float) -> list[float]:
             return response_times(rate, SERVICE_S * generator.uniform(0.9, 1.1))
 
-        found = latency_capacity.evaluate(P99, search(respond))
+        found = rule.evaluate(P99, search(respond))
         assert found.low is not None
         assert found.high is not None
         return found.low < WORKERS / SERVICE_S < found.high
@@ -94,7 +94,7 @@ def test_the_interval_of_a_server_whose_speed_varies_contains_its_capacity() -> 
 def test_the_next_step_depends_on_the_records_only() -> None:
     found = search(response_times)
     for count in range(len(found)):
-        step = latency_capacity.next_step(P99, found[:count])
+        step = rule.next_step(P99, found[:count])
         assert step == (found[count].trial.round, found[count].case.asked_rate)
 
 
@@ -104,7 +104,7 @@ def test_failed_requests_never_have_a_response() -> None:
         record(1, 10.0, times, offered=len(times) + failed, failed={"5xx": failed})
         for failed in (0, 2)
     )
-    [kept], [missed] = (latency_capacity.steps_of(P99, [each]) for each in (good, bad))
+    [kept], [missed] = (rule.steps_of(P99, [each]) for each in (good, bad))
     assert kept.is_kept
     assert not missed.is_kept
     assert math.isinf(missed.response_s)
@@ -112,22 +112,22 @@ def test_failed_requests_never_have_a_response() -> None:
 
 def test_a_request_that_takes_longer_than_the_target_ends_the_search() -> None:
     records = search(lambda rate: [0.2] * int(rate * SECONDS))
-    found = latency_capacity.evaluate(P99, records)
+    found = rule.evaluate(P99, records)
     assert (found.value, found.problem, len(records)) == (None, TOO_SLOW, 1)
 
 
 def test_a_delay_of_the_load_tool_is_no_limit_of_the_server() -> None:
     quick = record(1, 10.0, response_times(10.0))
     late = record(1, 20.0, [0.15] * 80, late_p99_s=0.12)
-    found = latency_capacity.evaluate(P99, [quick, late])
-    assert latency_capacity.next_step(P99, [quick, late]) is None
+    found = rule.evaluate(P99, [quick, late])
+    assert rule.next_step(P99, [quick, late]) is None
     assert (found.value, found.problem, found.at_least) == (None, TOOL, 10.0)
 
 
 def test_a_failed_load_ends_the_search() -> None:
     broken = changed(record(1, 10.0, [0.01]), problem="the server ended")
-    found = latency_capacity.evaluate(P99, [broken])
-    assert latency_capacity.next_step(P99, [broken]) is None
+    found = rule.evaluate(P99, [broken])
+    assert rule.next_step(P99, [broken]) is None
     assert found.problem == FAILED
 
 
@@ -140,19 +140,17 @@ def test_a_load_that_lost_a_host_is_repeated() -> None:
         for each in found
     ]
     for count, each in enumerate(lost):
-        step = latency_capacity.next_step(P99, [*found[:count], each])
+        step = rule.next_step(P99, [*found[:count], each])
         assert step == (each.trial.round, each.case.asked_rate)
-    assert latency_capacity.evaluate(P99, [*found, lost[-1]]) == latency_capacity.evaluate(
-        P99, found
-    )
-    assert latency_capacity.next_step(P99, lost[:3]) is None
-    assert latency_capacity.evaluate(P99, lost[:3]).problem == FAILED
+    assert rule.evaluate(P99, [*found, lost[-1]]) == rule.evaluate(P99, found)
+    assert rule.next_step(P99, lost[:3]) is None
+    assert rule.evaluate(P99, lost[:3]).problem == FAILED
 
 
 def test_a_search_that_contradicts_itself_ends() -> None:
     generator = random.Random(2)
     records = search(lambda rate: [generator.choice([0.01, 0.2])] * 40, most=200)
-    assert latency_capacity.next_step(P99, records) is None
+    assert rule.next_step(P99, records) is None
 
 
 def test_names_of_percentiles() -> None:

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from offload.bench.experiments.block import MANY_ROUNDS
-from offload.bench.experiments.gate import PASSED, RED, evaluate
 from offload.bench.stats.sequential import GATE_COUNTS
 from offload.engine import journal
 from offload.engine.plan import Plan, Round
 from offload.engine.record import Record
 from offload.errors import StorageError
+from offload.studies.gate.result import PASSED, RED, evaluate
 from tests.bench.experiments.test_run import Measured
 from tests.bench.experiments.test_run import run as measure
 from tests.bench.gates import PROCESSES, THREADS, Rates, plan, rates, window
@@ -112,7 +112,7 @@ def test_a_plan_is_saved_and_read_with_its_terms_and_origins(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ('"suite": "gate"', '"suite": "measure"', "only a gate has the field `gate`"),
+        ('"suite": "gate"', '"suite": "measure"', "it has gate: another version wrote it"),
         ('"loss": 0.05', '"loss": 0.0', "the loss 0.0 of a gate"),
     ],
 )

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from offload.bench.analysis.gate import DISTURBED, FAILS, NO_BASELINE, GateTerms
-from offload.bench.experiments import kept_runs
-from offload.bench.experiments.gate import PASSED, RED, GateResult
 from offload.bench.telemetry.host import environment
 from offload.engine import journal
 from offload.engine.plan import Block, Plan, Sequential
 from offload.engine.record import WINDOW
 from offload.errors import RunError, UsageError
+from offload.studies.gate import result
+from offload.studies.gate.result import PASSED, RED, GateResult
+from offload.studies.gate.rule import DISTURBED, FAILS, NO_BASELINE, GateTerms
 from offload.suites import Case
 from tests.records import changed, new_record
 
@@ -53,7 +53,7 @@ def compared(
     terms: GateTerms = TERMS,
     **values: Any,
 ) -> GateResult:
-    return kept_runs.compare(a_run("baseline-main", then), a_run("run", now, **values), terms)
+    return result.compare_kept(a_run("baseline-main", then), a_run("run", now, **values), terms)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_a_run_is_not_compared_with_its_own_copy() -> None:
     run = a_run("run", (100.0, 100.0))
     kept = journal.keep_baseline("main", run)
     with pytest.raises(UsageError, match="run is the run that baseline-main was copied from: mea"):
-        kept_runs.compare(kept, run, TERMS)
+        result.compare_kept(kept, run, TERMS)
 
 
 def test_another_load_is_another_case() -> None:
@@ -119,7 +119,7 @@ def test_a_case_that_one_run_did_not_measure_is_no_success() -> None:
     first_case = path.read_text().splitlines(keepends=True)[: len(NOISE)]
     path.write_text("".join(first_case))
     for one, other, open_case in ((whole, ended, "undecided"), (ended, whole, NO_BASELINE)):
-        found = kept_runs.compare(one, other, TERMS)
+        found = result.compare_kept(one, other, TERMS)
         assert found.outcome == "undecided"
         assert [case.verdict.outcome for case in found.cases] == ["no loss", open_case]
         assert str(found.cases[1].verdict.reason) == "problem: it was not measured"
@@ -128,9 +128,9 @@ def test_a_case_that_one_run_did_not_measure_is_no_success() -> None:
 
 def test_only_named_cases_are_judged_and_an_unknown_one_is_an_error() -> None:
     one, other = a_run("baseline-main", (100.0, 100.0)), a_run("run", (100.0, 50.0))
-    assert kept_runs.compare(one, other, TERMS, ["threads/count_sync"]).outcome == PASSED
+    assert result.compare_kept(one, other, TERMS, ["threads/count_sync"]).outcome == PASSED
     with pytest.raises(UsageError, match="no '3/count' in the cases of both runs: did you mean 3/"):
-        kept_runs.compare(one, other, TERMS, ["3/count"])
+        result.compare_kept(one, other, TERMS, ["3/count"])
 
 
 def test_runs_of_different_machines_are_not_compared() -> None:
@@ -145,7 +145,7 @@ def test_a_run_that_was_continued_on_another_machine_is_not_compared() -> None:
     journal.append(other, changed(first, round=9, environment=elsewhere))
     for pair in ((one, other), (other, one)):
         with pytest.raises(RunError, match=r"measured on another machine \(cores: "):
-            kept_runs.compare(*pair, TERMS)
+            result.compare_kept(*pair, TERMS)
 
 
 def test_an_unknown_machine_is_not_compared() -> None:

@@ -336,7 +336,7 @@ BROKEN: dict[str, dict[str, Any]] = {
     "has pairs ((0,),)": {"blocks": [{"cases": [0, 1], "pairs": [[0]]}]},
     "plan.budget_s='long' is not of type float": {"budget_s": "long"},
     "plan.rounds='1.5' is not of type int": {"rounds": 1.5},
-    "it has no rounds": {"rounds": 0},
+    "rounds=0 must be from 1 to 1000": {"rounds": 0},
     "plan.cases='ab' is not of type tuple": {"cases": "ab"},
 }
 

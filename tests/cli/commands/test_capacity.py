@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from offload.bench.analysis import latency_capacity
-from offload.bench.analysis.latency_capacity import LatencyTarget
 from offload.bench.trial import open_loop
 from offload.engine import journal
+from offload.studies.capacity import rule
+from offload.studies.capacity.rule import LatencyTarget
 from tests.commands import fab, fab_here
 
 NAP_S, WORKERS = 0.05, 4
@@ -57,7 +57,7 @@ def test_the_capacity_of_four_naps_is_known_by_arithmetic(nap: str) -> None:
     assert values["capacity"] == pytest.approx(WORKERS / NAP_S, rel=0.15)
     assert values["capacity_low"] < values["capacity"] < values["capacity_high"]
     [run] = [path.parent for path in journal.RESULTS.glob(f"*/{journal.RUN_FILE}")]
-    least_s = latency_capacity.shortest_load_s(LatencyTarget(0.99, 0.1))
+    least_s = rule.shortest_load_s(LatencyTarget(0.99, 0.1))
     assert least_s > open_loop.SHORTEST
     assert all((record.case.seconds or 0.0) >= least_s for record in journal.read(run))
     repeated = fab(f"resume:{run.name},format=json", timeout=60)

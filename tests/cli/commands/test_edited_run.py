@@ -14,10 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offload.bench.analysis.gate import GateTerms
 from offload.engine import journal
-from offload.engine import plan as plans
 from offload.engine.plan import Block
+from offload.studies.gate.rule import Gate, GateTerms
 from offload.suites import Case
 from tests.bench.experiments.test_run import Measured
 from tests.cli.commands.test_resume import PLAN, a_run
@@ -86,10 +85,8 @@ def saved(suite: str) -> tuple[str, Any]:
     folder = journal.RESULTS / a_run(suite, cpu_ms_per_request=0.5)
     cases = tuple(replace(case, settings={"workers": 1 + n}) for n, case in enumerate(PLAN.cases))
     rule = replace(PLAN.rule, target=0.05, budget_s=30.0)
-    if suite == plans.GATE:
-        rule = plans.Gate(
-            gate=GateTerms(0.05, min_rate=1.0), quick=True, target=0.05, budget_s=30.0
-        )
+    if suite == "gate":
+        rule = Gate(gate=GateTerms(0.05, min_rate=1.0), quick=True, target=0.05, budget_s=30.0)
     made = replace(PLAN, suite=suite, cases=cases, rule=rule)
     journal.save_plan(made, folder)
     return folder.name, json.loads((folder / journal.RUN_FILE).read_text())

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from offload.bench.experiments import gate as gates
 from offload.bench.target import origins
 from offload.engine import journal
 from offload.errors import DisturbedError, GateError
-from offload.reports.gate import formats
-from offload.reports.gate.formats import FORMATS
+from offload.studies.gate import formats
+from offload.studies.gate import result as gates
+from offload.studies.gate.formats import FORMATS
 from tests import ROOT
 from tests.bench.experiments.test_kept_runs import a_run
 from tests.bench.experiments.test_run import Measured

@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from lab.experiments import gate_results
-from offload.bench.experiments import gate as gates
 from offload.bench.experiments import run as running
 from offload.engine import journal
-from offload.engine.plan import Gate
 from offload.errors import StorageError
 from offload.registry import places
+from offload.studies.gate import result as gates
+from offload.studies.gate.rule import Gate
 from tests.bench.experiments.test_run import Measured
 from tests.bench.gates import rates
 

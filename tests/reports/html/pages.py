@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from offload.cli import answers
+from offload.cli import run_reports
 from offload.engine import journal
 from offload.engine.record import Record
 from offload.reports.html import page, run
@@ -47,7 +47,7 @@ def copied(name: str) -> Path:
 
 
 def rendered(*folders: Path) -> str:
-    found = answers.documents(folders)
+    found = run_reports.documents(folders)
     return page.html([run.read(folder, found.get(folder)) for folder in folders])
 
 

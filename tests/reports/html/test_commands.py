@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from offload.bench.experiments import run as experiment
-from offload.cli import answers, live_page, plan_run
+from offload.cli import live_page, plan_run, run_reports
 from offload.engine import journal
 from offload.engine.plan import Block, Plan, Sequential
 from offload.reports.html import page
@@ -87,7 +87,7 @@ def test_a_run_writes_its_report_at_its_end(plan: Plan, capsys: pytest.CaptureFi
     folder = journal.new_run("compare")
     plan_run.continue_run(plan, folder)
     assert not (folder / "report.html").exists()
-    answers.write_report(folder)
+    run_reports.write_report(folder)
     assert (folder / "report.html").exists()
     printed = capsys.readouterr()
     assert printed.out == ""
@@ -108,7 +108,7 @@ def test_a_report_that_cannot_be_written_is_one_warning(
     monkeypatch.setattr(page, "html", fail)
     folder = journal.new_run("compare")
     plan_run.continue_run(plan, folder)
-    answers.write_report(folder)
+    run_reports.write_report(folder)
     printed = capsys.readouterr().err
     assert printed.startswith("warning: no report.html: ")
     assert printed.count("\n") == 1

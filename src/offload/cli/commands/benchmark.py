@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from offload import options
 from offload.cli import live_page
-from offload.cli.answers import print_answer, write_report
+from offload.cli.answers import print_answer
 from offload.cli.plan_run import (
     check,
     check_figures,
@@ -18,10 +18,11 @@ from offload.cli.plan_run import (
     with_pythons,
 )
 from offload.cli.program import command
-from offload.cli.run_reports import records_of_others
-from offload.errors import RunError, UsageError
+from offload.cli.run_reports import write_report
+from offload.errors import RunError, UsageError, records_of_others
 from offload.options import arguments
 from offload.registry import catalog
+from offload.studies import formats, studies
 
 if TYPE_CHECKING:
     from offload.engine.plan import Plan
@@ -121,26 +122,23 @@ def resume(
 
     Example: offload resume
     """
-    from offload.bench.experiments import gate as gates
     from offload.engine import journal
-    from offload.engine.plan import Gate
-    from offload.reports.gate import formats
 
-    arguments.one_of("format", format, *formats.FORMATS)
+    arguments.one_of("format", format, *formats())
     folder = journal.find_run(run) if run else journal.newest_unfinished()
     unfinished = journal.load_plan(folder)
-    if not (is_gate := isinstance(unfinished.rule, Gate)):
-        arguments.one_of("format", format, "text", "json")
+    study = studies().get(unfinished.suite)
+    arguments.one_of("format", format, *(("text", "json") if study is None else study.formats))
     if unfinished.is_masked:
         what = f"{folder.name} sends a header, a body or a parameter whose value is not in its file"
         raise UsageError(what, "start a new run by its command")
-    with formats.reserved() if is_gate else nullcontext():
+    with nullcontext() if study is None else study.reserve():
         if journal.is_due(unfinished, folder):
             if any(case.placement.hosts for case in unfinished.cases):
                 hosts.connect()
             check(unfinished)
-            if is_gate:
-                gates.check_sides(unfinished)
+            if study is not None:
+                study.check_plan(unfinished)
             if open:
                 live_page.start_for_run(folder)
         records = continue_run(unfinished, folder)

@@ -1,31 +1,25 @@
-"""The commands of studies: each is measured, answered and reported in the same way."""
+"""The commands of studies, which stand in their folders."""
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
-from offload.cli.answers import print_answer
-from offload.cli.plan_run import start_run
 from offload.cli.program import command
-from offload.studies import Study, studies
+from offload.cli.runner import TerminalRunner
+from offload.studies import Command, commands
 
 
-def register(name: str, study: Study[Any, Any]) -> None:
-    """Add the command of a study, whose options are those of the study."""
+def register(name: str, each: Command[Any]) -> None:
+    """Add a command, whose options are those of the study."""
 
     def run(given: Any) -> None:
-        plan = study.plan(given)
-        for line in study.notices(plan):
-            print(line, file=sys.stderr)
-        folder, records = start_run(plan, given.output.open)
-        print_answer(plan, folder, records, given.output.format)
+        each.run(given, TerminalRunner())
 
-    run.__name__, run.__doc__ = name, study.options.__doc__
-    run.__annotations__ = {"given": study.options, "return": None}
-    run.__defaults__ = (study.options(),)
-    command(study.group)(run)
+    run.__name__, run.__doc__ = name, each.options.__doc__
+    run.__annotations__ = {"given": each.options, "return": None}
+    run.__defaults__ = (each.options(),)
+    command(each.group)(run)
 
 
-for each, found in studies().items():
+for each, found in commands().items():
     register(each, found)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 
 from offload import options
-from offload.cli import answers, live_page, output, run_reports
+from offload.cli import live_page, output, run_reports
 from offload.cli.program import command
-from offload.errors import RunError, UsageError
+from offload.errors import RunError, UsageError, records_of_others
 
 
 @command("Understand")
@@ -33,9 +33,9 @@ def report(
         raise UsageError(f"wide=yes is for text: {format} has every figure", "leave it out")
     names = runs.split("+") if runs else [run]
     found = run_reports.find(names)
-    with run_reports.records_of_others("+".join(folder.name for folder in found)):
+    with records_of_others("+".join(folder.name for folder in found)):
         if format == "html":
-            answers.open_report(found, open)
+            run_reports.open_report(found, open)
         else:
             run_reports.show(found, format, wide)
 
@@ -66,7 +66,7 @@ def claims(
         suite_claims.select_suites(suite, run),
         suite_claims.select_suites("", run),
     )
-    with run_reports.records_of_others(run or "the newest run"):
+    with records_of_others(run or "the newest run"):
         found, checks, sources = suite_claims.evaluate_suites(suites, run)
     path = (journal.named(run) if run else journal.RESULTS) / "claims.rst"
     hint = f"claims and their sources: {path}"

@@ -9,42 +9,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from offload.bench.analysis.comparison import Comparison
-from offload.bench.analysis.gate import FAILS
-from offload.bench.experiments import gate
 from offload.bench.stats import paired_test, replication
-from offload.bench.stats.non_inferiority import LOSS, NO_LOSS
-from offload.documents import Document
+from offload.documents import BAD, GOOD, PLAIN, UNCLEAR, Document, Finding
 from offload.documents.rows import case_name, conditions, rate_text
-from offload.engine.plan import Gate, Plan
-from offload.errors import UserError
 from offload.registry import catalog
 from offload.reports.claims import verdicts
-from offload.reports.gate import sentences as gate_sentences
 from offload.reports.gil import effects
 from offload.reports.gil.effects import Effect
 from offload.reports.html.parts import Table, table, text
 from offload.reports.html.run import MeasuredRun
 
-GOOD, BAD, UNCLEAR, PLAIN = "good", "bad", "unclear", "plain"
 TONES = {
     paired_test.FASTER: GOOD,
     paired_test.SLOWER: BAD,
     paired_test.UNRESOLVED: UNCLEAR,
     paired_test.DISTURBED: UNCLEAR,
 }
-GATE_TONES = {gate.PASSED: GOOD, gate.RED: BAD}
-CASE_TONES = {NO_LOSS: GOOD, LOSS: BAD, FAILS: BAD}
 CLAIM_TONES = {replication.HOLDS: GOOD, replication.DOES_NOT: BAD}
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """A sentence with the case that it is about and the figure that it follows from."""
-
-    sentence: str
-    name: str = ""
-    figure: str = ""
-    tone: str = PLAIN
 
 
 @dataclass(frozen=True)
@@ -53,7 +34,7 @@ class Answer:
 
     scope: tuple[str, ...]
     command: str | None
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[Finding, ...]
     tables: tuple[Table, ...]
     where: tuple[str, ...]
     notes: tuple[str, ...]
@@ -95,37 +76,18 @@ def _scope(run: MeasuredRun) -> Iterator[str]:
     yield f"{measured}, {several}." if rounds else f"{measured}."
 
 
-def _verdicts(run: MeasuredRun) -> tuple[list[Verdict], list[Table]]:
+def _verdicts(run: MeasuredRun) -> tuple[list[Finding], list[Table]]:
     if run.document is not None:
         return _document(run.document, f"Figures of {run.name}")
-    if run.plan is not None and isinstance(run.plan.rule, Gate):
-        return [*_gate(run, run.plan)], []
     found = [*_effects(run), *_on_and_off(run)]
     found += _claims(run, with_each=not found)
     return found or [*_rates(run)], []
 
 
-def _gate(run: MeasuredRun, planned: Plan) -> Iterator[Verdict]:
-    try:
-        found = gate.evaluate(planned, run.records, run.folder)
-    except UserError as error:  # no case has a rate in the baseline
-        yield Verdict(f"{error.what}.", tone=UNCLEAR)
-        return
-    yield Verdict(gate_sentences.headline(found), tone=GATE_TONES.get(found.outcome, UNCLEAR))
-    for case in found.cases:
-        reason = gate_sentences.reason(found, case)
-        words = _sentence(": ".join(part for part in (case.verdict.outcome, reason) if part))
-        tone = CASE_TONES.get(case.verdict.outcome, UNCLEAR)
-        yield Verdict(words, case.name, gate_sentences.change(case.verdict.change), tone)
-    if found.condition is not None:
-        yield Verdict(_sentence(gate_sentences.condition(found.condition)))
-    yield Verdict(" ".join(map(_sentence, gate_sentences.conditions(found))))
-
-
-def _effects(run: MeasuredRun) -> Iterator[Verdict]:
+def _effects(run: MeasuredRun) -> Iterator[Finding]:
     for name, what, effect in compared_effects(run):
         words = f"{what}. " if what else ""
-        yield Verdict(
+        yield Finding(
             _sentence(f"{words}{effect.reading}"),
             name,
             effects.ratio_text(effect),
@@ -133,39 +95,40 @@ def _effects(run: MeasuredRun) -> Iterator[Verdict]:
         )
 
 
-def _on_and_off(run: MeasuredRun) -> Iterator[Verdict]:
+def _on_and_off(run: MeasuredRun) -> Iterator[Finding]:
     for pair in effects.on_and_off_pairs(run.rows):
         case = pair.on.first.case
         ratio = effects.on_and_off_ratio_text(pair)
-        yield Verdict(
+        yield Finding(
             _sentence(pair.sentence), f"{case.server}, {case.task}", ratio, _tone(pair.comparison)
         )
 
 
-def _claims(run: MeasuredRun, with_each: bool) -> Iterator[Verdict]:
+def _claims(run: MeasuredRun, with_each: bool) -> Iterator[Finding]:
     """Yield how many claims hold and, if `with_each` is true, the verdict on each claim."""
     for suite, found in run.claims.items():
-        yield Verdict(verdicts.counted(found), f"Claims about {suite}")
+        yield Finding(verdicts.counted(found), f"Claims about {suite}")
         for verdict in found if with_each else ():
             here = verdicts.figures(verdict)[1].removeprefix("-")
             words = _sentence(f"{verdict.statement}: {verdict.verdict}; {verdict.reason}")
-            yield Verdict(words, verdict.claim, here, CLAIM_TONES.get(verdict.verdict, UNCLEAR))
+            yield Finding(words, verdict.claim, here, CLAIM_TONES.get(verdict.verdict, UNCLEAR))
 
 
-def _rates(run: MeasuredRun) -> Iterator[Verdict]:
+def _rates(run: MeasuredRun) -> Iterator[Finding]:
     """Yield the rates of the first rows, for a run without comparisons."""
     for row in run.rows[:6]:
         name = case_name(row.first)
         if row.problem is not None:
-            yield Verdict(_sentence(str(row.problem)), name, tone=BAD)
+            yield Finding(_sentence(str(row.problem)), name, tone=BAD)
         else:
-            yield Verdict("", name, f"{rate_text(row)} requests/s")
+            yield Finding("", name, f"{rate_text(row)} requests/s")
 
 
-def _document(found: Document, title: str) -> tuple[list[Verdict], list[Table]]:
-    verdicts = [Verdict(found.headline, tone=GOOD if found.has_verdict else UNCLEAR)]
-    verdicts += [Verdict(" ".join(each.sentences), name=each.title) for each in found.paragraphs]
-    verdicts += [Verdict(found.command.line, name=found.command.title)] if found.command else []
+def _document(found: Document, title: str) -> tuple[list[Finding], list[Table]]:
+    tone = UNCLEAR if not found.has_verdict else GOOD if found.is_good else BAD
+    verdicts = [Finding(found.headline, tone=tone), *found.findings]
+    verdicts += [Finding(" ".join(each.sentences), name=each.title) for each in found.paragraphs]
+    verdicts += [Finding(found.command.line, name=found.command.title)] if found.command else []
     cells = [tuple(text(cell) for cell in row) for row in found.rows]
     return verdicts, [table(title, found.head, cells)] if cells else []
 

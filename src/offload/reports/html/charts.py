@@ -8,8 +8,8 @@ from datetime import datetime
 
 from offload import units
 from offload.bench.claims.evaluate import ClaimVerdict
-from offload.bench.experiments.gate import GatedCase
-from offload.bench.stats import non_inferiority, paired_test
+from offload.bench.stats import paired_test
+from offload.documents import BAD, GOOD, Ratios
 from offload.documents.pictures import (
     BLUE,
     CIRCLE,
@@ -49,7 +49,6 @@ from offload.documents.text import shortened
 from offload.engine.record import WINDOW, Record
 from offload.reports.claims import verdicts
 from offload.reports.comparison import RunComparison
-from offload.reports.gate import sentences
 from offload.reports.gil import effects, effects_svg
 from offload.reports.gil.effects import OnAndOff
 from offload.units import seconds
@@ -68,7 +67,8 @@ PERCENTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
 MARKS = {"p50": CIRCLE, "p90": STROKE, "p95": STROKE, "p99": DIAMOND}
 LATENCY_KEYS = (Key("p50", CIRCLE, BLUE), Key("p90, p95", STROKE, BLUE), Key("p99", DIAMOND, BLUE))
 OUTCOMES = {paired_test.FASTER: BLUE, paired_test.SLOWER: ORANGE}
-GATE_OUTCOMES = {non_inferiority.NO_LOSS: BLUE, non_inferiority.LOSS: ORANGE}
+TONES = {GOOD: BLUE, BAD: ORANGE}
+PUBLISHED_KEYS = (Key("here", CIRCLE, BLUE), Key("published", DIAMOND, ORANGE))
 
 
 def compared(run: RunComparison) -> Picture:
@@ -82,24 +82,28 @@ def compared(run: RunComparison) -> Picture:
     return _ratios([band], ends, f"Rate of {other}, relative to {one}")
 
 
-def gate(cases: Sequence[GatedCase]) -> Picture | None:
-    """Draw the rate of each case of a gate, relative to its baseline; None without ratios."""
+def ratios(chart: Ratios) -> Picture | None:
+    """Draw ratios with their intervals; None if there are none, or too many."""
     found = []
-    for case in cases:
-        change = case.verdict.change
-        if change.value is None:
-            continue
-        has_ends = change.high <= sentences.LARGEST
-        low, high = (change.low, change.high) if has_ends else (None, None)
-        figure = _ratio(change.value, low, high)
-        colour = GATE_OUTCOMES.get(case.verdict.outcome, GREY)
-        mark = Mark(change.value, f"{case.name}: {figure}", colour=colour)
-        found.append(Band(_label(case.name), (Line((mark,), figure, low, high),)))
+    for each in chart.ratios:
+        title = (
+            f"{each.name}, here: {each.words}" if each.published else f"{each.name}: {each.words}"
+        )
+        colour = BLUE if each.published else TONES.get(each.tone, GREY)
+        marks = [Mark(each.value, title, colour=colour)]
+        if each.published:
+            value, words = each.published
+            marks.append(Mark(value, f"{each.name}, published: {words}", DIAMOND, ORANGE))
+        lines = (Line(tuple(marks), each.words, each.low, each.high),)
+        found.append(Band(_label(each.name), lines))
     if not found or len(found) > MOST_BANDS:
         return None
-    ends = Ends("\u2190 slower now", "faster now \u2192", (ORANGE, BLUE))
-    about = "The lines are 98 % intervals."
-    return _ratios(found, ends, "Rate now, relative to the baseline", about)
+    keys = PUBLISHED_KEYS if any(each.published for each in chart.ratios) else ()
+    below, above = chart.sides or ("", "")
+    ends = Ends(f"\u2190 {below}", f"{above} \u2192", (ORANGE, BLUE)) if chart.sides else None
+    scale = effects_svg.ratio_axis(_values(found))
+    drawn = Bands(found, scale, keys=keys, reference=1.0, ends=ends).svg
+    return Picture(drawn, chart.title, chart.about)
 
 
 def on_off(pairs: Sequence[OnAndOff]) -> Picture | None:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 from offload.bench.analysis import disturbance
 from offload.bench.analysis.comparison import Comparison
-from offload.bench.experiments import gate
-from offload.bench.experiments.gate import GatedCase
-from offload.documents import notes, results_files
+from offload.documents import Exhibit, Number, notes, results_files
 from offload.documents.rows import Row, case_name, memory_text, time_or_more
-from offload.engine.plan import Gate, Plan
-from offload.errors import UserError
 from offload.reports import comparison
 from offload.reports.claims import verdicts
 from offload.reports.gil import effects, effects_svg
@@ -46,7 +42,13 @@ CLAIM_HEAD = ("Claim", "Verdict", "Published", "Here", "Statement", "Reason")
 
 
 def sections(run: MeasuredRun) -> list[Section]:
-    """Return the sections of a run, each with at least one panel."""
+    """Return the sections of a run, each with at least one panel.
+
+    The exhibits of its document replace the panels of their section.
+    """
+    own: dict[str, list[Panel]] = {}
+    for each in () if run.document is None else run.document.exhibits:
+        own.setdefault(each.section, []).append(_exhibit(each, run.command))
     found = [
         Section("ratios", "Ratios", tuple(ratio_panels(run))),
         Section("rates", "Rates", _of_groups(run, _rates)),
@@ -56,7 +58,18 @@ def sections(run: MeasuredRun) -> list[Section]:
         *machine(run),
         Section("claims", "Published claims", tuple(_claims(run))),
     ]
+    found = [replace(each, panels=tuple(own.pop(each.title, each.panels))) for each in found]
+    found += [Section(title.lower(), title, tuple(panels)) for title, panels in own.items()]
     return [section for section in found if section.panels]
+
+
+def _exhibit(found: Exhibit, command: str | None) -> Panel:
+    rows = [
+        [number(cell.shown, cell.value) if isinstance(cell, Number) else text(cell) for cell in row]
+        for row in found.rows
+    ]
+    picture = None if found.chart is None else charts.ratios(found.chart)
+    return Panel(table(found.caption, found.head, rows, found.about), picture, command)
 
 
 def machine(run: MeasuredRun) -> list[Section]:
@@ -234,14 +247,10 @@ def _lag(value: float | None) -> Cell:
 
 
 VERDICT_HEAD = ("Ratio", "From", "To", "Verdict", "Rounds")
-OF_GATE = ("Ratio: the rate now over that of the baseline; From, To: its 98 % interval.",)
 
 
 def ratio_panels(run: MeasuredRun) -> Iterator[Panel]:
     """Yield the panels of a run's ratios."""
-    if run.plan is not None and isinstance(run.plan.rule, Gate):
-        yield from _gate_panel(run, run.plan)
-        return
     compared = comparison.RunComparison.of(run.records)
     for group in run.groups:
         if compared is None and (found := effects.effects(group)):
@@ -269,26 +278,6 @@ def ratio_panels(run: MeasuredRun) -> Iterator[Panel]:
         head = ("Server, task", *VERDICT_HEAD, "Conclusion")
         own = table("Ratio of the rates without and with the GIL", head, rows)
         yield Panel(own, charts.on_off(pairs), run.command)
-
-
-def _gate_panel(run: MeasuredRun, plan: Plan) -> Iterator[Panel]:
-    """Yield the panel of a gate: only the two sides of a case are measured in the same rounds."""
-    try:
-        found = gate.evaluate(plan, run.records, run.folder)
-    except UserError:  # no case has a rate in the baseline
-        return
-    rows = [(text(case.name), *_gate_cells(case)) for case in found.cases]
-    own = table("Rates now, relative to the baseline", ("Case", *VERDICT_HEAD), rows, OF_GATE)
-    yield Panel(own, charts.gate(found.cases), run.command)
-
-
-def _gate_cells(case: GatedCase) -> Iterator[Cell]:
-    change = case.verdict.change
-    for value in (change.value, change.low, change.high):
-        known = value if value is not None and math.isfinite(value) else None
-        yield number(f"{known or 0.0:.3f}x", known)
-    yield text(case.verdict.outcome)
-    yield count(case.verdict.rounds)
 
 
 def _verdict_cells(compared: Comparison) -> tuple[Cell, ...]:

@@ -16,8 +16,10 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from offload.bench.stats import student_t
+from offload.engine.plan import BlockState, OpenLoop, Plan, Records, StoppingRule
 from offload.engine.record import LONG, Record
 from offload.loads.engine import figures
 
@@ -84,6 +86,48 @@ class Capacity:
     high: float | None
     at_least: float | None
     problem: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LatencySearch(StoppingRule):
+    """Open loops search the highest rate at which the only case keeps a latency target."""
+
+    LOADS: ClassVar[str] = "loads at fixed rates"
+    latency: LatencyTarget
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        return ()
+
+    def next_step(self, plan: Plan, records: Records) -> OpenLoop | None:
+        """Return the load at the next rate; None if the search is over."""
+        if (found := next_step(self.latency, records)) is None:
+            return None
+        shortest_s = shortest_load_s(self.latency)
+        return OpenLoop(*found, self.latency.arrivals, shortest_s)
+
+    def left_s(self, plan: Plan, records: Records, retry_s: float = 0.0) -> float:
+        """Return the expected time of the remaining loads in s, without those of round 1."""
+        return left_s(self.latency, records)
+
+    def expected_s(self, plan: Plan) -> tuple[float, float]:
+        """Return the expected time of a whole search in s, twice."""
+        return (expected_s(self.latency),) * 2
+
+    def is_finished(self, plan: Plan, states: Sequence[BlockState], number: int) -> bool:
+        return True
+
+    def check(self, plan: Plan) -> None:
+        target = self.latency
+        if len(plan.cases) != 1 or plan.blocks or plan.driver is not None:
+            raise ValueError("a latency target is for one case without blocks and long runs")
+        if not 0 < target.share < 1 or not target.seconds > 0:
+            raise ValueError(f"{target} is not a latency target")
+        if target.arrivals not in ("uniform", "poisson"):
+            raise ValueError(f"arrivals={target.arrivals!r} is unknown")
+
+
+RULE = LatencySearch
 
 
 def steps_of(target: LatencyTarget, records: Sequence[Record]) -> list[Step]:

@@ -14,9 +14,9 @@ from offload.studies import Run, Study
 from offload.units import number, percent, seconds
 
 if TYPE_CHECKING:
-    from offload.bench.analysis.latency_capacity import Capacity, LatencyTarget, Step
     from offload.documents import Chart, Document
     from offload.engine.plan import Plan
+    from offload.studies.capacity.rule import Capacity, LatencyTarget, Step
 
 SHARES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999}
 
@@ -68,8 +68,8 @@ class CapacityStudy(Study[Options, Found]):
     options = Options
 
     def plan(self, options: Options) -> Plan:
-        from offload.bench.analysis.latency_capacity import LatencyTarget
         from offload.engine import plan
+        from offload.studies.capacity.rule import LatencySearch, LatencyTarget
 
         limits = {name: getattr(options, name) for name in SHARES}
         given = {name: limit for name, limit in limits.items() if limit is not None}
@@ -80,22 +80,21 @@ class CapacityStudy(Study[Options, Found]):
         [(name, limit)] = given.items()
         one = options.placed.place(options.served.case(options.case))
         return plan.Plan(
-            plan.CAPACITY,
+            "capacity",
             (replace(one, keep_alive=options.keep_alive),),
             plan.new_seed(),
             driver=None,
-            rule=plan.LatencySearch(
+            rule=LatencySearch(
                 latency=LatencyTarget(SHARES[name], limit, options.arrivals), quick=True
             ),
         )
 
     def result(self, run: Run) -> Found:
-        from offload.bench.analysis import latency_capacity
         from offload.documents import notes
-        from offload.engine.plan import LatencySearch
+        from offload.studies.capacity import rule
 
-        assert isinstance(run.plan.rule, LatencySearch)
-        found = latency_capacity.evaluate(run.plan.rule.latency, run.records)
+        assert isinstance(run.plan.rule, rule.LatencySearch)
+        found = rule.evaluate(run.plan.rule.latency, run.records)
         name = run.plan.cases[0].name
         problems = (record.problem.text for record in run.records if record.problem is not None)
         flags = notes.case_warnings([(name, run.records)])
@@ -153,7 +152,7 @@ class CapacityStudy(Study[Options, Found]):
 
 def sentence(found: Capacity) -> str:
     """Return the capacity with its interval, or why there is none, in one sentence."""
-    from offload.bench.analysis.latency_capacity import ROUNDS
+    from offload.studies.capacity.rule import ROUNDS
 
     target = _target(found.target)
     if found.problem is not None:
@@ -175,7 +174,7 @@ def sentence(found: Capacity) -> str:
 
 def remedy(found: Capacity) -> str:
     """Return what to do if there is no capacity."""
-    from offload.bench.analysis.latency_capacity import FAILED, TOOL
+    from offload.studies.capacity.rule import FAILED, TOOL
 
     if found.problem == TOOL:
         return "use keep_alive=yes, or a higher limit"
@@ -193,7 +192,7 @@ def _target(target: LatencyTarget) -> str:
 
 
 def _reason(found: Capacity) -> str:
-    from offload.bench.analysis.latency_capacity import FAILED, TOOL
+    from offload.studies.capacity.rule import FAILED, TOOL
 
     if found.problem == TOOL:
         return "the load generator was too late itself at the next rate"

@@ -1,4 +1,4 @@
-"""The gate: which cases lost more of their rate than a limit, and whether a condition holds.
+"""When a gate ends, and its verdicts: who lost more than a limit, and whether a condition holds.
 
 If the logarithms of rates have a normal distribution, a gate is red by chance in at most 1 % of
 runs (approximately, if ratios are corrected for the speed of the CPUs: see `control_variate`):
@@ -23,7 +23,8 @@ from offload.bench.analysis.figures import P99, RATE, UNKNOWN, Measured
 from offload.bench.stats import holm, non_inferiority, paired_test, student_t
 from offload.bench.stats.non_inferiority import LOSS, NO_LOSS, UNDECIDED, LogRatio
 from offload.bench.stats.sequential import GATE
-from offload.engine.record import Record, by_round, of_rate
+from offload.engine.plan import BlockState, Plan, Records, Round, StoppingRule
+from offload.engine.record import Record, RunRecords, by_round, of_rate
 from offload.flags import TOO_SLOW, Flag
 from offload.suites import Case, _case_syntax
 
@@ -110,6 +111,64 @@ class ConditionVerdict:
     def holds(self) -> bool | None:
         """Whether the condition holds for all cases; None if that is undecided."""
         return _all(self.cases)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gate(StoppingRule):
+    """Each pair is the baseline and the same case now; a block ends when its case is decided.
+
+    If there is a condition, its verdict on this case must be final, too. A case that never has a
+    rate on one side needs no further round.
+    """
+
+    gate: GateTerms
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        return GATE.counts
+
+    @property
+    def has_short_rounds(self) -> bool:
+        return True
+
+    def places(self, plan: Plan, each: Round, records: Records) -> list[int]:
+        """Return both places; alternate which side starts first, in case that has an effect."""
+        places = [*plan.blocks[each.block].cases]
+        return places if each.number % 2 else places[::-1]
+
+    def is_finished(self, plan: Plan, states: Sequence[BlockState], number: int) -> bool:
+        all_sides = [*map(sides_of, states)]
+        sides, count = all_sides[number], len(states[number].rounds)
+        if never_works(sides.baseline) or never_works(sides.now):
+            return True
+        if count == self.counts[-1]:
+            return True
+        family = len(plan.blocks) * (1 + len(self.gate.limits))
+        if not is_decided(sides, self.gate.loss, family, count):
+            return False
+        early = GATE.early / 2
+        found = judge_condition(self.gate, cases_now(plan), all_sides, early)
+        return found is None or found.holds is False or found.cases[number] is not None
+
+    def check(self, plan: Plan) -> None:
+        if not 0 < self.gate.loss < 1:
+            raise ValueError(f"the loss {self.gate.loss} of a gate must be between 0 and 1")
+        if not plan.blocks or any(block.pairs != (block.cases,) for block in plan.blocks):
+            raise ValueError("a gate compares two cases in each block")
+
+
+RULE = Gate
+
+
+def sides_of(state: BlockState) -> Sides:
+    """Return the windows of the case of a block: those of its baseline, and those now."""
+    own = RunRecords(state.records)
+    return Sides(*(own.at(place).windows() for place in state.block.cases))
+
+
+def cases_now(plan: Plan) -> tuple[Case, ...]:
+    """Return the cases of a gate as they are now: the last one of each block."""
+    return tuple(plan.cases[block.cases[-1]] for block in plan.blocks)
 
 
 def judge_cases(
