@@ -17,8 +17,8 @@ from lab.method.method_check import CheckResult
 from lab.method.resampling import Round
 from offload.bench.analysis.comparison import rate_of, work_by_round
 from offload.bench.analysis.figures import Measured
-from offload.bench.stats import student_t
 from offload.bench.telemetry import host
+from offload.engine import intervals
 from offload.engine.record import RunRecords, pairs_by_round
 from offload.errors import StorageError
 from offload.studies.gate import formats
@@ -231,5 +231,5 @@ def _reported(name: str, hits: int, trials: int, required: str) -> CheckResult:
 
 def with_interval(hits: int, trials: int) -> str:
     """Return a count, and its share as an exact binomial 95 % interval."""
-    low, high = student_t.binomial_interval(hits, trials)
+    low, high = intervals.binomial_interval(hits, trials)
     return f"{hits} of {trials} ({percent(low, 1)} to {percent(high, 1)})"

@@ -31,11 +31,11 @@ import psutil
 
 from offload import loads, prctl
 from offload.bench.experiments.progress import progress_file
-from offload.bench.stats import paired_test
 from offload.bench.target import server
 from offload.documents import live
 from offload.documents.live import LivePage
 from offload.engine import journal
+from offload.engine import decisions, journal
 from offload.engine.record import WINDOW, Record
 from offload.errors import GateError, UndecidedError
 from offload.loads import Load, Window
@@ -75,7 +75,7 @@ def main(words: list[str]) -> int:
     return exit_code(found, cores)
 
 
-def exit_code(found: paired_test.Verdict, cores: float) -> int:
+def exit_code(found: decisions.Verdict, cores: float) -> int:
     """Return the exit code for the ratio of the rates and for the cores of the page's server."""
     assert found.low is not None
     assert found.high is not None
@@ -152,7 +152,7 @@ def _read_streams(url: str) -> None:
     os._exit(1)
 
 
-def _effect(load: Load, page: LivePage, pairs: int) -> tuple[paired_test.Verdict, float]:
+def _effect(load: Load, page: LivePage, pairs: int) -> tuple[decisions.Verdict, float]:
     """Return the ratio of the rates, and the number of cores that the page's server used."""
     process = psutil.Process(page.pid)
     used_s = shown_s = 0.0
@@ -168,7 +168,7 @@ def _effect(load: Load, page: LivePage, pairs: int) -> tuple[paired_test.Verdict
                 used_s += sum(process.cpu_times()[:2]) - before
                 shown_s += time.monotonic() - start
         rates.append((both[False], both[True]))
-    return paired_test.compare(rates, alpha=0.05), used_s / shown_s
+    return decisions.compare_pairs(rates, alpha=0.05), used_s / shown_s
 
 
 def _rate(load: Load) -> float:

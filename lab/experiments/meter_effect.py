@@ -14,9 +14,9 @@ import sys
 from contextlib import nullcontext
 
 from offload import loads, prctl
-from offload.bench.stats import paired_test
 from offload.bench.target import server
 from offload.bench.telemetry.gil_sampler import GilSampler
+from offload.engine import decisions
 from offload.loads import Load, Window
 from offload.registry import catalog
 from offload.suites import Case
@@ -48,7 +48,7 @@ def main(arguments: list[str]) -> int:
         raise
     finally:
         server.stop(running, server.SHORT_DRAIN)
-    found = paired_test.compare(pairs, alpha=0.05)
+    found = decisions.compare_pairs(pairs, alpha=0.05)
     passed = 1 - WITHIN < found.low <= 1 <= found.high < 1 + WITHIN
     result = "the sampler has no effect" if passed else "failed: effect of the sampler, or noise"
     print(f"{task}, rate with the sampler over without: {_ratio_text(pairs)}: {result}")
@@ -71,7 +71,7 @@ def _rate(load: Load, facts: dict[str, object] | None) -> float:
 
 
 def _ratio_text(pairs: list[tuple[float, float]]) -> str:
-    found = paired_test.compare(pairs, alpha=0.05)
+    found = decisions.compare_pairs(pairs, alpha=0.05)
     return f"ratio {found.ratio:.4f}, 95 % interval {found.low:.4f} to {found.high:.4f}"
 
 

@@ -17,8 +17,8 @@ import sys
 from contextlib import ExitStack
 
 from offload import prctl
-from offload.bench.stats import paired_test
 from offload.bench.target import server
+from offload.engine import decisions
 from offload.errors import GateError, UndecidedError
 from offload.loads import Load, Window
 from offload.loads.engine.figures import counted_time, summary
@@ -42,7 +42,7 @@ def main(arguments: list[str]) -> int:
     for number in range(1, STARTS + 1):
         starts.append(_start(task))
         print(f"start {number} of {STARTS}: {starts[-1][1] / starts[-1][0]:.4f}", flush=True)
-    found = paired_test.compare(starts, alpha=0.05)
+    found = decisions.compare_pairs(starts, alpha=0.05)
     assert found.low is not None and found.high is not None
     text = f"ratio {found.ratio:.4f}, 95 % interval {found.low:.4f} to {found.high:.4f}"
     code, result = 0, "at most 3 %"

@@ -21,10 +21,10 @@ from pathlib import Path
 from typing import Any
 
 from offload import loads, prctl
-from offload.bench.stats import paired_test
 from offload.bench.target import server
 from offload.bench.telemetry.gil_sampler import GilSampler
 from offload.bench.trial.workload import get
+from offload.engine import decisions
 from offload.loads import Load, Window
 from offload.registry import catalog
 from offload.suites import Case
@@ -103,7 +103,7 @@ class _Watching:
         self._process.send_signal(signal.SIGSTOP if is_paused else signal.SIGCONT)
 
 
-def _effect(name: str) -> paired_test.Verdict:
+def _effect(name: str) -> decisions.Verdict:
     """Print and return the ratio of the rates, with watch over without."""
     pairs: list[tuple[float, float]] = []
     running = server.start(Case(name, "noop_sync"), {})
@@ -121,7 +121,7 @@ def _effect(name: str) -> paired_test.Verdict:
             used = json.loads(watching.end()[-1])["own_cpu"]
     finally:
         server.stop(running, server.SHORT_DRAIN)
-    found = paired_test.compare(pairs, alpha=0.05)
+    found = decisions.compare_pairs(pairs, alpha=0.05)
     print(
         f"{name}, noop_sync: rate watched over not watched: {found.ratio:.4f}, 95 % interval "
         f"{found.low:.4f} to {found.high:.4f}, {len(pairs)} pairs; "

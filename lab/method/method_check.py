@@ -16,10 +16,9 @@ from offload import prctl
 from offload.bench.analysis import comparison, rate
 from offload.bench.experiments.block import measure_round
 from offload.bench.experiments.progress.display import duration
-from offload.bench.stats import sequential, student_t
-from offload.bench.stats.paired_test import DISTURBED, FASTER, SLOWER
 from offload.bench.trial import builder
-from offload.engine import journal, plan
+from offload.engine import intervals, journal, plan
+from offload.engine.decisions import DISTURBED, FASTER, SLOWER
 from offload.engine.plan import Block, Plan, Sequential
 from offload.engine.record import WINDOW, Record, RunRecords
 from offload.errors import RunError
@@ -29,7 +28,7 @@ from offload.units import percent
 SUITE = "check_method"
 ACCURATE = Case("threads", "sleep_short_sync")  # the server's clocks show the true rate
 VARIED = Case("threads", "noop_sync")  # its rate varies more than that of most cases
-ACCURATE_ROUNDS = sequential.NORMAL.counts[0]  # rounds of ACCURATE
+ACCURATE_ROUNDS = intervals.NORMAL.counts[0]  # rounds of ACCURATE
 FEWEST = 10  # rounds of VARIED that are needed for resampling
 MAX_ERROR = 0.01  # a share of the true rate
 USERS = 8  # enough to keep all workers busy
@@ -114,7 +113,7 @@ def _check_outcomes(name: str, outcomes: Sequence[str], hits: Sequence[str]) -> 
     if not counted:
         return CheckResult(name, f"unknown{excluded}", required, None, disturbed > 0)
     found = sum(outcome in hits for outcome in counted)
-    low, high = student_t.binomial_interval(found, len(counted))
+    low, high = intervals.binomial_interval(found, len(counted))
     passed = found >= MIN_POWER * len(counted) if is_power else low <= MAX_FALSE_POSITIVES
     measured = f"{found} of {len(counted)} ({percent(low, 1)} to {percent(high, 1)}){excluded}"
     return CheckResult(name, measured, required, passed)

@@ -13,13 +13,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from offload.bench.stats import non_inferiority, paired_test, sequential, student_t
-from offload.bench.stats.estimate import Estimate, estimate
+from offload.engine import decisions, intervals
+from offload.engine.intervals import Estimate, estimate
 
 NOMINAL_COVERAGE = 0.95  # share of intervals that contain the truth
 MAX_FALSE_POSITIVES = 0.05  # share of comparisons of a case with itself
 MIN_POWER = 0.90  # share of true differences that are detected
-MAX_RED = sequential.GATE_ERROR  # share of gates that are red although no loss exceeds the limit
+MAX_RED = intervals.GATE_ERROR  # share of gates that are red although no loss exceeds the limit
 
 T = TypeVar("T")
 Pair = tuple[float, float]
@@ -52,7 +52,7 @@ def coverage(
     truth: float | None = None,
     runs: int = 100,
     rng: random.Random | None = None,
-    design: sequential.SequentialDesign = sequential.NORMAL,
+    design: intervals.SequentialDesign = intervals.NORMAL,
     target: float | None = None,
 ) -> ResamplingResult:
     """Count the simulated runs whose final interval contains the true rate.
@@ -71,7 +71,7 @@ def coverage(
         sample = rng.choices(rates, k=design.last)
         end = _final_estimate(sample, design, target)
         hits += end.low is not None and end.high is not None and end.low <= true <= end.high
-    low, high = student_t.binomial_interval(hits, runs)
+    low, high = intervals.binomial_interval(hits, runs)
     return ResamplingResult(hits, runs, low, high, high >= NOMINAL_COVERAGE)
 
 
@@ -79,7 +79,7 @@ def aa_test(
     pairs: Pairs,
     comparisons: int = 200,
     rng: random.Random | None = None,
-    effect: float = paired_test.EFFECT,
+    effect: float = decisions.EFFECT,
 ) -> ResamplingResult:
     """Count the false positives: comparisons of a case with itself that end as faster or slower.
 
@@ -90,9 +90,9 @@ def aa_test(
     rng = rng or random.Random(0)  # noqa: S311
     hits = 0
     for _ in range(comparisons):
-        sample = _resample_exchanged(pairs, rng, sequential.NORMAL.last)
-        hits += _final_outcome(sample, effect) in (paired_test.FASTER, paired_test.SLOWER)
-    low, high = student_t.binomial_interval(hits, comparisons)
+        sample = _resample_exchanged(pairs, rng, intervals.NORMAL.last)
+        hits += _final_outcome(sample, effect) in (decisions.FASTER, decisions.SLOWER)
+    low, high = intervals.binomial_interval(hits, comparisons)
     return ResamplingResult(hits, comparisons, low, high, low <= MAX_FALSE_POSITIVES)
 
 
@@ -118,8 +118,8 @@ def power(
     shifted = [math.log1p(effect) + (x - mean) * sd / spread for x in logs]
     true = [(1.0, math.exp(x)) for x in shifted]
     found = (_final_outcome(_resample(true, rng, most)) for _ in range(comparisons))
-    hits = sum(outcome == paired_test.FASTER for outcome in found)
-    low, high = student_t.binomial_interval(hits, comparisons)
+    hits = sum(outcome == decisions.FASTER for outcome in found)
+    low, high = intervals.binomial_interval(hits, comparisons)
     return ResamplingResult(hits, comparisons, low, high, hits >= MIN_POWER * comparisons)
 
 
@@ -142,7 +142,7 @@ def gate_test(
     for _ in range(gates):
         chosen = [rng.choice(pools) for _ in range(cases)]
         hits += any(_is_red(rounds, loss, margin, cases, rng) for rounds in chosen)
-    low, high = student_t.binomial_interval(hits, gates)
+    low, high = intervals.binomial_interval(hits, gates)
     return ResamplingResult(hits, gates, low, high, low <= MAX_RED)
 
 
@@ -150,24 +150,24 @@ def _is_red(
     rounds: Sequence[Round], loss: float, margin: float, cases: int, rng: random.Random
 ) -> bool:
     """Whether a simulated case makes its gate red; its analyses stop at the first verdict."""
-    sample = _resample(rounds, rng, sequential.GATE.last)
+    sample = _resample(rounds, rng, intervals.GATE.last)
     sample = [_exchanged(each) if rng.random() < 0.5 else each for each in sample]
     with_loss = [(a, b * (1 - loss)) for (a, b), _ in sample]
     work = [work_s for _, work_s in sample if work_s is not None]
-    for count in sequential.GATE.counts:
+    for count in intervals.GATE.counts:
         work_s = work[:count] if len(work) == len(sample) else None
-        found = non_inferiority.paired(with_loss[:count], work_s)
+        found = decisions.paired_ratio(with_loss[:count], work_s)
         assert found is not None
-        error = sequential.GATE.stopping_level(count) / 2
+        error = intervals.GATE.stopping_level(count) / 2
         low, high = found.low(error), found.high(error / cases)
-        outcome = non_inferiority.classify(low, high, margin)
-        if outcome != non_inferiority.UNDECIDED:
-            return outcome == non_inferiority.LOSS
+        outcome = decisions.classify_loss(low, high, margin)
+        if outcome != decisions.UNDECIDED:
+            return outcome == decisions.LOSS
     return False
 
 
 def _final_estimate(
-    rates: Sequence[float], design: sequential.SequentialDesign, target: float | None
+    rates: Sequence[float], design: intervals.SequentialDesign, target: float | None
 ) -> Estimate:
     """Return the estimate of the analysis at which a run stops."""
     for n in design.counts:
@@ -177,15 +177,15 @@ def _final_estimate(
     return end
 
 
-def _final_outcome(pairs: Pairs, effect: float = paired_test.EFFECT) -> str:
+def _final_outcome(pairs: Pairs, effect: float = decisions.EFFECT) -> str:
     """Return the outcome of the analysis at which a comparison stops."""
-    outcome = paired_test.UNRESOLVED
-    design = sequential.NORMAL
+    outcome = decisions.UNRESOLVED
+    design = intervals.NORMAL
     counts = [count for count in design.counts if count <= len(pairs)]
     for n in counts:
         level = design.level if n == counts[-1] else design.early
-        outcome = paired_test.compare(pairs[:n], level, effect).outcome
-        if outcome != paired_test.UNRESOLVED:
+        outcome = decisions.compare_pairs(pairs[:n], level, effect).outcome
+        if outcome != decisions.UNRESOLVED:
             break
     return outcome
 

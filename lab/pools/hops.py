@@ -8,10 +8,9 @@ from dataclasses import dataclass
 
 from lab.pools.ratio_of_means import ratio_of_means
 from offload.bench.analysis.comparison import rate_of
-from offload.bench.stats import ratio, student_t
-from offload.bench.stats.ratio import Interval
 from offload.bench.trial import flags
-from offload.engine import plan
+from offload.engine import intervals, plan
+from offload.engine.intervals import Interval
 from offload.engine.plan import Block, Plan, Sequential
 from offload.engine.record import Record, RoundKey, by_round
 from offload.registry import catalog
@@ -112,7 +111,7 @@ def _added(own: Rounds, direct: Rounds) -> dict[RoundKey, float]:
 
 def _rate_ratio(own: Rounds, other: Rounds) -> Interval | None:
     """Return the ratio of a server's rate to another's, paired by round."""
-    return ratio.geometric_mean_ratio(
+    return intervals.geometric_mean_ratio(
         [(other[which][0], own[which][0]) for which in own if which in other]
     )
 
@@ -120,7 +119,7 @@ def _rate_ratio(own: Rounds, other: Rounds) -> Interval | None:
 def _mean(values: Sequence[float]) -> Interval | None:
     if len(values) < 2:
         return None
-    return (statistics.fmean(values), *student_t.mean_interval(values))
+    return (statistics.fmean(values), *intervals.mean_interval(values))
 
 
 def _cpu_ms(record: Record) -> float | None:

@@ -14,8 +14,8 @@ from lab.pools.hops import (
     WITHOUT_POOL,
     Hop,
 )
-from offload.bench.stats.ratio import Interval
 from offload.documents.text import TableLine, render_table, wrapped
+from offload.engine.intervals import Interval
 
 HEAD = (
     "Server",

@@ -6,8 +6,8 @@ import math
 import statistics
 from collections.abc import Sequence
 
-from offload.bench.stats import student_t
-from offload.bench.stats.ratio import Interval
+from offload.engine import intervals
+from offload.engine.intervals import Interval
 
 
 def ratio_of_means(pairs: Sequence[tuple[float, float]], alpha: float = 0.05) -> Interval | None:
@@ -22,5 +22,5 @@ def ratio_of_means(pairs: Sequence[tuple[float, float]], alpha: float = 0.05) ->
     ratio = statistics.fmean(y for _, y in pairs) / mean
     residual_sd = math.hypot(*(y - ratio * x for x, y in pairs)) / math.sqrt(len(pairs) - 1)
     error = residual_sd / math.sqrt(len(pairs)) / mean
-    half = student_t.quantile(1 - alpha / 2, len(pairs) - 1) * error
+    half = intervals.t_quantile(1 - alpha / 2, len(pairs) - 1) * error
     return ratio, ratio - half, ratio + half

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lab.pools.run import Line
-from offload.bench.stats import ratio
-from offload.bench.stats.ratio import Interval
+from offload.engine import intervals
+from offload.engine.intervals import Interval
 
 REFERENCE = "process"  # the standard process pool, started by forkserver
 
@@ -65,7 +65,7 @@ def _cell(
     times, low, high = performance_ratio(slices, reference, concurrency) or (None, None, None)
     if pool == REFERENCE:
         low = high = None
-    spread = ratio.geometric_mean_ratio([(1.0, rate) for rate in rates])
+    spread = intervals.geometric_mean_ratio([(1.0, rate) for rate in rates])
     return Cell(
         pool,
         size,
@@ -93,5 +93,5 @@ def performance_ratio(
     by_round = {each["round"]: each for each in other}
     pairs = [(by_round[each["round"]], each) for each in one if each["round"] in by_round]
     if concurrency > 1:
-        return ratio.geometric_mean_ratio([(b["rate"], a["rate"]) for b, a in pairs])
-    return ratio.geometric_mean_ratio([(a["p50_us"], b["p50_us"]) for b, a in pairs])
+        return intervals.geometric_mean_ratio([(b["rate"], a["rate"]) for b, a in pairs])
+    return intervals.geometric_mean_ratio([(a["p50_us"], b["p50_us"]) for b, a in pairs])

@@ -13,8 +13,8 @@ from lab.pools.hops import Hop
 from lab.pools.ratio_of_means import ratio_of_means
 from lab.pools.run import Line
 from lab.pools.summary import REFERENCE
-from offload.bench.stats import ratio
-from offload.bench.stats.ratio import Interval
+from offload.engine import intervals
+from offload.engine.intervals import Interval
 from pipepool.configuration import PoolOptions
 
 POOL, ZERO_COPY_RESULT, EXECUTOR = "PipePool", "PipePool zero_copy_result", "PipeExecutor"
@@ -117,7 +117,7 @@ def _mixture(lines: Sequence[Line]) -> CheckResult:
         if line["kind"] == "mixture":
             p99[line["pool"]][line["round"]] = line["p99_us"]
     ours, theirs = p99[POOL], p99[REFERENCE]
-    found = ratio.geometric_mean_ratio([(ours[n], theirs[n]) for n in ours if n in theirs])
+    found = intervals.geometric_mean_ratio([(ours[n], theirs[n]) for n in ours if n in theirs])
     what = "p99 of 1 ms tasks among 50 ms tasks"
     return _check_minimum(what, found, MIN_MIXTURE_RATIO, f" times {REFERENCE}")
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from offload.bench.stats import student_t
+from offload.engine import intervals
 
 BLOCKS = 8  # more would be shorter than the time over which readings of memory are correlated
 MIN_READINGS = 3  # of a block, including those at its ends
@@ -45,7 +45,7 @@ def fit(times: Sequence[float], values: Sequence[float]) -> Trend | None:
         if last - first < MIN_READINGS or times[last - 1] <= times[first]:
             return None
         slopes.append(statistics.linear_regression(times[first:last], values[first:last]).slope)
-    low, high = student_t.mean_interval(slopes)
+    low, high = intervals.mean_interval(slopes)
     return Trend(statistics.fmean(slopes), low, high)
 
 

@@ -17,11 +17,11 @@ from lab import DATA
 from offload import upstream
 from offload.bench.experiments import paired
 from offload.bench.stats.models.gil import cost
-from offload.bench.stats.paired_test import Verdict
 from offload.bench.target import interpreters
 from offload.bench.telemetry import host
 from offload.cli import plan_run
 from offload.documents.text import TableLine, literal, render_table
+from offload.engine.decisions import Verdict
 from offload.errors import UserError
 from offload.registry import catalog
 from offload.studies.gil import cost as gil_cost

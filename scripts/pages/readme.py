@@ -17,12 +17,11 @@ from lab.method import method_verdicts
 from lab.soak import soak_file, soak_table
 from offload.bench.claims import suite_verdicts
 from offload.bench.claims.evaluate import ClaimVerdict
-from offload.bench.stats import paired_test
 from offload.bench.telemetry import host
 from offload.cli import suite_claims
 from offload.documents.rows import conditions, measured_where, memory_text, rows
 from offload.documents.text import LITERAL_INDENT, WIDTH, listing, literal
-from offload.engine import journal
+from offload.engine import decisions, journal
 from offload.errors import GateError
 from offload.registry import catalog
 from offload.reports.gil import effects, effects_svg
@@ -167,9 +166,9 @@ def _strategies(found: Sequence[Effect], verdicts: Mapping[str, ClaimVerdict]) -
     sleep, parse, short = (_effect(by_task, task) for task in (SLEEP, PARSE, SHORT))
     awaited = verdicts[AWAITED]
     _require((awaited.low or 0.0) > 1, AWAITED)
-    _require(sleep.verdict.outcome not in (paired_test.FASTER, paired_test.SLOWER), SLEEP)
-    _require(parse.verdict.outcome == paired_test.FASTER, PARSE)
-    _require(short.verdict.outcome == paired_test.SLOWER, SHORT)
+    _require(sleep.verdict.outcome not in (decisions.FASTER, decisions.SLOWER), SLEEP)
+    _require(parse.verdict.outcome == decisions.FASTER, PARSE)
+    _require(short.verdict.outcome == decisions.SLOWER, SHORT)
     known = [row.memory_pss_mib for row in (sleep.threads, sleep.processes)]
     memory = (
         "" if None in known else ", but use {1} instead of {0}".format(*map(memory_text, known))

@@ -11,9 +11,9 @@ import pytest
 from offload.bench.analysis import gil
 from offload.bench.analysis.comparison import Comparison
 from offload.bench.experiments.paired import ComparedCases
-from offload.bench.stats import paired_test
-from offload.bench.stats.paired_test import Verdict
 from offload.documents.text import render
+from offload.engine import decisions
+from offload.engine.decisions import Verdict
 from offload.engine.record import Application, Route
 from offload.studies.gil import cost as gil_cost
 from offload.studies.gil import document as report
@@ -24,7 +24,7 @@ from tests.records import changed, record_of
 
 RECORD = record_of("run", "gunicorn_gthread", "app=shop:app", 8, "run_server", "2026-01-01")
 ONE = Case("threads", "app=pure:wsgi", users=8, path=str(APPS), request=Request("/cpu"))
-FASTER = Verdict(paired_test.FASTER, 2.0, 1.9, 2.1, 5, 0, 0.001)
+FASTER = Verdict(decisions.FASTER, 2.0, 1.9, 2.1, 5, 0, 0.001)
 
 
 def text_of(found: GilCost) -> str:
@@ -94,12 +94,12 @@ def test_the_figures_of_direct_calls_are_left_out() -> None:
         ),
         (
             "wsgi",
-            replace(FASTER, outcome=paired_test.SAME),
+            replace(FASTER, outcome=decisions.SAME),
             {},
             "4 processes and one process with threads differ too little to matter",
         ),
-        ("asgi", replace(FASTER, outcome=paired_test.SLOWER), {}, "slower than one process"),
-        ("asgi", replace(FASTER, outcome=paired_test.UNRESOLVED), {}, "is unresolved"),
+        ("asgi", replace(FASTER, outcome=decisions.SLOWER), {}, "slower than one process"),
+        ("asgi", replace(FASTER, outcome=decisions.UNRESOLVED), {}, "is unresolved"),
         (
             "wsgi",
             FASTER,

@@ -12,10 +12,10 @@ import docutils.core
 import docutils.nodes
 import pytest
 
-from offload.bench.stats import sequential, student_t
 from offload.cli.fab import commands_of
 from offload.cli.program import OFFLOAD
 from offload.studies.gate.formats import FOLDER, FORMATS
+from offload.engine import intervals
 from tests import ROOT
 
 PAGE = ROOT / "docs" / "ci.rst"
@@ -103,7 +103,7 @@ def test_the_number_of_rounds_is_that_of_the_rule() -> None:
     text = PAGE.read_text()
     rows = re.findall(r"^(none|\d+ %) +(\d+) % +(\d+)$", text, re.M)
     assert len(rows) == 5
-    z, ten = (student_t.normal_quantile(1 - sequential.GATE.early / 2 / n) for n in (1, 10))
+    z, ten = (intervals.normal_quantile(1 - intervals.GATE.early / 2 / n) for n in (1, 10))
     assert f"z = {z:.1f} for one case and {ten:.1f} for ten" in text
     for loss, sd, shown in rows:
         true = 0 if loss == "none" else int(loss.split()[0])

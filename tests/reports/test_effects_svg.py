@@ -9,11 +9,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from offload.bench.stats import paired_test
-from offload.bench.stats.paired_test import Verdict
 from offload.documents.pictures import BLUE, ORANGE, WIDE
 from offload.documents.rows import rows
-from offload.engine import journal
+from offload.engine import decisions, journal
+from offload.engine.decisions import Verdict
 from offload.errors import StorageError
 from offload.reports.gil import effects, effects_svg
 from offload.reports.gil.effects import Effect
@@ -97,7 +96,7 @@ def test_dots_are_on_the_side_of_what_is_faster() -> None:
 def test_a_ratio_without_an_interval_or_beyond_the_axis_is_drawn_within_it() -> None:
     [one] = effects.effects(rows([RECORD, PROCESSES]))
     assert one.verdict.low is None
-    extreme = Verdict(paired_test.FASTER, 5000.0, 4000.0, 6000.0, 5, None, None)
+    extreme = Verdict(decisions.FASTER, 5000.0, 4000.0, 6000.0, 5, None, None)
     far = Effect(one.threads, one.processes, type(one.comparison)(extreme), None)
     picture = effects_svg.svg([one, far])
     assert len(dots(picture)) == 2

@@ -13,10 +13,10 @@ import pytest
 from offload.bench.analysis.comparison import Comparison
 from offload.bench.claims.evaluate import ClaimVerdict
 from offload.bench.experiments.paired import ComparedCases
-from offload.bench.stats import paired_test
 from offload.documents import notes, results_files
 from offload.documents.rows import Row, conditions, percentiles_text, rate_text, rows
 from offload.documents.text import render
+from offload.engine import decisions
 from offload.engine.record import LONG, TEST, WINDOW
 from offload.reports import comparison
 from offload.reports.claims import capacity_checks, verdicts
@@ -53,7 +53,7 @@ def compared_by(*rates: tuple[float, float], **changes: Any) -> ComparedCases:
         for place, rate in enumerate(both)
     ]
     cases = Case("threads", "noop_sync"), Case("processes", "noop_sync")
-    found = Comparison(paired_test.compare(rates))
+    found = Comparison(decisions.compare_pairs(rates))
     means = [geometric_mean(own) for own in zip(*rates, strict=True)] or [None, None]
     return ComparedCases(*cases, found, (means[0], means[1]), tuple(own), Path("/a"))
 

@@ -11,9 +11,9 @@ import pytest
 from offload.bench.analysis import gil
 from offload.bench.analysis.comparison import Comparison
 from offload.bench.experiments.paired import ComparedCases
-from offload.bench.stats import paired_test
-from offload.bench.stats.paired_test import Verdict
 from offload.documents.text import render
+from offload.engine import decisions
+from offload.engine.decisions import Verdict
 from offload.engine.record import WINDOW
 from offload.flags import Flag
 from offload.studies import gil as gil_study
@@ -51,8 +51,8 @@ RECORD = record_of(
 KEYS = "h rho gamma kappa s_threads s_processes cost cost_low cost_high cost_direct loop_lag_p99_ms"
 
 
-CLEAR = Verdict(paired_test.FASTER, 4.0, 2.0, 5.0, 5, 0, 0.001)
-UNRESOLVED = Verdict(paired_test.UNRESOLVED, 1.1, 0.8, 1.4, 10, 30, 0.3)
+CLEAR = Verdict(decisions.FASTER, 4.0, 2.0, 5.0, 5, 0, 0.001)
+UNRESOLVED = Verdict(decisions.UNRESOLVED, 1.1, 0.8, 1.4, 10, 30, 0.3)
 
 
 def cost(
@@ -103,10 +103,10 @@ def test_the_advice_follows_from_the_figures(changes: dict[str, Any], words: str
 @pytest.mark.parametrize(
     ("word", "hold", "expected"),
     [
-        (paired_test.SLOWER, 0.9, "A hop to a process costs more than the GIL"),
-        (paired_test.FASTER, 0.0, "Threads lose: use processes"),
-        (paired_test.FASTER, None, "Threads lose: use processes"),
-        (paired_test.TINY, 0.9, "Threads and processes differ too little to matter"),
+        (decisions.SLOWER, 0.9, "A hop to a process costs more than the GIL"),
+        (decisions.FASTER, 0.0, "Threads lose: use processes"),
+        (decisions.FASTER, None, "Threads lose: use processes"),
+        (decisions.TINY, 0.9, "Threads and processes differ too little to matter"),
     ],
 )
 def test_pairs_that_are_resolved_decide_and_not_h(
@@ -210,19 +210,19 @@ def test_a_hold_that_no_thread_requested_to_end_is_no_call_into_c(alone: dict[st
     ("word", "expected"),
     [
         (
-            paired_test.SAME,
+            decisions.SAME,
             "differ too little to matter, but the task keeps the event loop waiting: ",
         ),
         (
-            paired_test.TINY,
+            decisions.TINY,
             "differ too little to matter, but the task keeps the event loop waiting: ",
         ),
         (
-            paired_test.SLOWER,
+            decisions.SLOWER,
             "threads are faster, but the task keeps the event loop waiting, which only ",
         ),
         (
-            paired_test.UNRESOLVED,
+            decisions.UNRESOLVED,
             "as fast as processes, but the task keeps the event loop waiting: ",
         ),
     ],
@@ -252,7 +252,7 @@ def test_threads_are_not_advised_where_they_keep_the_loop_waiting(word: str, exp
 def test_a_small_loss_of_a_task_that_hardly_holds_the_gil_is_not_its_cost(
     ratio: float, hold: float, expected: str
 ) -> None:
-    verdict = Verdict(paired_test.FASTER, ratio, 1.01, 1.3, 10, 0, 0.01)
+    verdict = Verdict(decisions.FASTER, ratio, 1.01, 1.3, 10, 0, 0.01)
     assert next(advice.sentences(cost(verdict=verdict, gil_hold=hold))).startswith(expected)
 
 
@@ -301,7 +301,7 @@ def test_advice_that_does_not_follow_is_omitted() -> None:
 
 
 def test_a_disturbed_measurement_has_no_advice() -> None:
-    found = cost(verdict=replace(CLEAR, outcome=paired_test.DISTURBED))
+    found = cost(verdict=replace(CLEAR, outcome=decisions.DISTURBED))
     flag = Flag("disturbed", "other processes used 50 % of the CPU", "end the other processes")
     cases = replace(found.cases, comparison=replace(found.cases.comparison, disturbed=flag))
     assert [*advice.sentences(replace(found, cases=cases))] == [f"No verdict: {flag}."]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from offload.bench.claims import evaluate
-from offload.bench.stats.replication import NOT_COMPARABLE, UNRESOLVED
+from offload.engine.decisions import NOT_COMPARABLE, UNRESOLVED
 from offload.suites import tornado
 
 CLAIMS = {claim.name: claim for claim in tornado.CLAIMS}

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from offload.bench.analysis import capacity, disturbance
 from offload.bench.analysis.comparison import rate_of
-from offload.bench.stats import sequential
-from offload.bench.stats.estimate import outliers
 from offload.documents.rows import Row, case_name, gil_enabled_by, share_text
+from offload.engine import intervals
+from offload.engine.intervals import outliers
 from offload.engine.record import WINDOW, Record, by_round, of_rate
 from offload.errors import UserError
 from offload.flags import Flag
@@ -97,7 +97,7 @@ def _gil(row: Row) -> str | None:
 
 
 def _is_cut_short(row: Row) -> bool:
-    design = sequential.design(row.first.trial.quick)
+    design = intervals.sequential_design(row.first.trial.quick)
     return row.estimate is not None and row.estimate.n < design.counts[0]
 
 
@@ -192,7 +192,7 @@ def _derived(row: Row) -> Iterator[str]:
         yield f"problem: {failed}"
     if (importer := gil_enabled_by(row.first)) is not None:
         yield f"gil: {importer} turned the GIL on: this row is not free-threaded"
-    estimate, design = row.estimate, sequential.design(row.first.trial.quick)
+    estimate, design = row.estimate, intervals.sequential_design(row.first.trial.quick)
     if estimate is not None and estimate.n < design.counts[0]:
         yield f"rounds: {estimate.n} of {design.counts[0]} or more: offload resume continues it"
     rounds = by_round(of_rate(row.windows), rate_of)

@@ -10,11 +10,11 @@ from typing import Any, TypeVar
 
 from offload import units
 from offload.bench.analysis import capacity, rate
-from offload.bench.stats.estimate import Estimate
 from offload.bench.stats.models import operational_laws
 from offload.bench.stats.models.operational_laws import Ceiling
 from offload.bench.telemetry.host import sentence
 from offload.documents.text import WIDTH, shortened, wrapped
+from offload.engine.intervals import Estimate
 from offload.engine.record import TEST, WINDOW, Record, RunRecords, of_rate
 from offload.flags import Problem
 from offload.loads.engine import figures

@@ -26,9 +26,9 @@ from typing import ClassVar
 
 from offload.bench.analysis import comparison, rate
 from offload.bench.analysis.comparison import Comparison
-from offload.bench.stats import sequential
-from offload.bench.stats.estimate import SLOW
-from offload.bench.stats.paired_test import DISTURBED, UNRESOLVED
+from offload.engine import intervals
+from offload.engine.decisions import DISTURBED, UNRESOLVED
+from offload.engine.intervals import SLOW
 from offload.engine.record import LONG, WINDOW, Record, RunRecords
 from offload.registry import catalog
 from offload.suites import Case
@@ -265,13 +265,13 @@ class Sequential(StoppingRule):
 
     @property
     def counts(self) -> tuple[int, ...]:
-        counts = sequential.design(self.quick).counts
+        counts = intervals.sequential_design(self.quick).counts
         more = () if self.budget_s is None else BUDGET_COUNTS
         return *counts, *(count for count in more if count > counts[-1])
 
     def stopping_level(self, count: int) -> float:
         """Return the level at which the analysis after `count` rounds may end a block."""
-        design = sequential.design(self.quick)
+        design = intervals.sequential_design(self.quick)
         return design.early if count < self.counts[-1] else design.level
 
     def is_finished(self, plan: Plan, states: Sequence[BlockState], number: int) -> bool:
@@ -302,7 +302,7 @@ class Sequential(StoppingRule):
         """Return the rounds of undecided blocks, or else of others, or else the most useful one."""
         analysed = {n: state.until_last_analysis(self.counts) for n, state in states.items()}
         undecided = {n: states[n] for n in states if not self._is_decided(analysed[n])}
-        counts = sequential.design(self.quick).counts
+        counts = intervals.sequential_design(self.quick).counts
         return (
             _until_next(counts, undecided, plan.seed)
             or _until_next(counts, states, plan.seed)

@@ -8,19 +8,19 @@ from dataclasses import dataclass
 from offload.bench.analysis import comparison, rate
 from offload.bench.analysis.comparison import Comparison
 from offload.bench.experiments.paired import ComparedCases
-from offload.bench.stats import paired_test
 from offload.documents import notes
 from offload.documents.rows import case_name
 from offload.documents.text import wrapped
+from offload.engine import decisions
 from offload.engine.record import Record, RunRecords
 
 SENTENCES = {
-    paired_test.FASTER: "{other} is faster than {one}",
-    paired_test.SLOWER: "{other} is slower than {one}",
-    paired_test.SAME: "{other} is as fast as {one}",
-    paired_test.TINY: "{other} differs from {one} too little to matter",
-    paired_test.UNRESOLVED: "no clear difference between {one} and {other}",
-    paired_test.DISTURBED: "no verdict: {disturbance}",
+    decisions.FASTER: "{other} is faster than {one}",
+    decisions.SLOWER: "{other} is slower than {one}",
+    decisions.SAME: "{other} is as fast as {one}",
+    decisions.TINY: "{other} differs from {one} too little to matter",
+    decisions.UNRESOLVED: "no clear difference between {one} and {other}",
+    decisions.DISTURBED: "no verdict: {disturbance}",
 }
 
 
@@ -36,7 +36,7 @@ def lines(
     if verdict.ratio is not None and verdict.low is not None and verdict.high is not None:
         least = ""
         if result.at_least:  # the difference is at least this; if `other` is slower, a lower ratio
-            least = "at most " if verdict.outcome == paired_test.SLOWER else "at least "
+            least = "at most " if verdict.outcome == decisions.SLOWER else "at least "
         text.append(
             f"ratio {least}{verdict.ratio:.3f}, 95 % interval {verdict.low:.3f} to "
             f"{verdict.high:.3f}, {verdict.pairs} rounds"

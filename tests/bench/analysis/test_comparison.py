@@ -10,14 +10,7 @@ import pytest
 from offload.bench.analysis import rate
 from offload.bench.analysis.comparison import Comparison, compare
 from offload.bench.analysis.disturbance import MAX_DIFFERENCE, MAX_OTHERS, MAX_STEAL
-from offload.bench.stats.paired_test import (
-    DISTURBED,
-    FASTER,
-    SAME,
-    SLOWER,
-    TINY,
-    UNRESOLVED,
-)
+from offload.engine.decisions import DISTURBED, FASTER, SAME, SLOWER, TINY, UNRESOLVED
 from offload.engine.record import Record, RunRecords, by_round
 from tests.records import changed, record_of
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from offload.bench.claims import availability
-from offload.bench.stats.replication import DOES_NOT, HOLDS, IN_PART, NOT_COMPARABLE, UNRESOLVED
+from offload.engine.decisions import DOES_NOT, HOLDS, IN_PART, NOT_COMPARABLE, UNRESOLVED
 from offload.engine.record import LONG, Record
 from offload.suites import Availability, Case
 from tests.records import changed, new_record

@@ -9,8 +9,7 @@ import pytest
 
 from offload.bench.analysis.capacity import ABOVE
 from offload.bench.claims import audit, evaluate
-from offload.bench.stats.paired_test import DISTURBED
-from offload.bench.stats.replication import DOES_NOT, HOLDS, IN_PART, NOT_COMPARABLE, UNRESOLVED
+from offload.engine.decisions import DISTURBED, DOES_NOT, HOLDS, IN_PART, NOT_COMPARABLE, UNRESOLVED
 from offload.engine.record import LONG, WINDOW, Record
 from offload.suites import Audit, Case, Claim, Figure, Request
 from tests.records import changed, new_record

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from offload.bench.experiments.block import MANY_ROUNDS
-from offload.bench.stats.sequential import GATE_COUNTS
 from offload.engine import journal
+from offload.engine.intervals import GATE_COUNTS
 from offload.engine.plan import Plan, Round
 from offload.engine.record import Record
 from offload.errors import StorageError

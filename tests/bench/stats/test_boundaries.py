@@ -7,10 +7,10 @@ import random
 
 import pytest
 
-from offload.bench.stats import autocorrelation, holm, paired_test, ratio, sequential, student_t
-from offload.bench.stats.estimate import estimate, target_half_width
+from offload.bench.stats import autocorrelation
 from offload.bench.stats.models import nnls, operational_laws, scaling
-from offload.bench.stats.replication import (
+from offload.engine import decisions, intervals
+from offload.engine.decisions import (
     DOES_NOT,
     HOLDS,
     IN_PART,
@@ -18,6 +18,7 @@ from offload.bench.stats.replication import (
     classify_replication,
     explain_replication,
 )
+from offload.engine.intervals import estimate, target_half_width
 
 LINE = [(n, n * 10.0) for n in (1, 2, 4, 8, 16, 32)]
 
@@ -151,9 +152,9 @@ def test_criteria_rise_with_parameters_and_know_no_error_below_a_thousandth() ->
 
 
 def test_the_schedules_are_as_documented() -> None:
-    assert sequential.SequentialDesign((5, 10, 20, 40), 0.0182) == sequential.NORMAL
-    assert sequential.SequentialDesign((3, 5, 7), 0.0234) == sequential.QUICK
-    assert sequential.SequentialDesign((2,), 0.02).last == 2
+    assert intervals.SequentialDesign((5, 10, 20, 40), 0.0182) == intervals.NORMAL
+    assert intervals.SequentialDesign((3, 5, 7), 0.0234) == intervals.QUICK
+    assert intervals.SequentialDesign((2,), 0.02).last == 2
 
 
 def test_the_target_is_loose_for_slow_cases_and_with_quick() -> None:
@@ -190,9 +191,9 @@ def test_two_rates_are_enough_for_an_interval_and_one_is_not() -> None:
 
 
 def test_two_pairs_are_enough_for_a_ratio_and_one_is_not() -> None:
-    assert ratio.geometric_mean_ratio([(1.0, 2.0), (3.0, 6.0)]) == pytest.approx((2, 2, 2))
-    assert ratio.geometric_mean_ratio([(1.0, 2.0)]) is None
-    found = ratio.geometric_mean_ratio([(1.0, 1.0), (1.0, 4.0)], alpha=0.5)
+    assert intervals.geometric_mean_ratio([(1.0, 2.0), (3.0, 6.0)]) == pytest.approx((2, 2, 2))
+    assert intervals.geometric_mean_ratio([(1.0, 2.0)]) is None
+    found = intervals.geometric_mean_ratio([(1.0, 1.0), (1.0, 4.0)], alpha=0.5)
     assert found is not None
     assert found[0] == pytest.approx(2.0)
     assert found[2] / found[0] == pytest.approx(found[0] / found[1]) == pytest.approx(2.0)
@@ -201,36 +202,36 @@ def test_two_pairs_are_enough_for_a_ratio_and_one_is_not() -> None:
 def test_a_quantile_of_t_is_known_to_be_from_0_to_1() -> None:
     for p in (0.0, 1.0, -0.1, 1.1, math.nan):
         with pytest.raises(ValueError, match="between 0 and 1"):
-            student_t.quantile(p, 3)
-    assert student_t.quantile(0.5, 3) == pytest.approx(0, abs=1e-12)
-    assert student_t.quantile(0.975, 1) == pytest.approx(12.7062, abs=1e-4)
-    assert student_t.two_sided_p(math.inf, 3) == student_t.two_sided_p(-math.inf, 3) == 0.0
-    assert student_t.two_sided_p(0.0, 3) == 1.0
+            intervals.t_quantile(p, 3)
+    assert intervals.t_quantile(0.5, 3) == pytest.approx(0, abs=1e-12)
+    assert intervals.t_quantile(0.975, 1) == pytest.approx(12.7062, abs=1e-4)
+    assert intervals.two_sided_p(math.inf, 3) == intervals.two_sided_p(-math.inf, 3) == 0.0
+    assert intervals.two_sided_p(0.0, 3) == 1.0
 
 
 @pytest.mark.parametrize(("x", "a", "b"), [(-0.1, 1, 1), (1.1, 1, 1), (0.5, 0, 1), (0.5, 1, 0)])
 def test_the_beta_function_is_not_known_elsewhere(x: float, a: float, b: float) -> None:
     with pytest.raises(ValueError, match="not defined"):
-        student_t.beta_cdf(x, a, b)
+        intervals.beta_cdf(x, a, b)
 
 
 def test_the_beta_function_is_exact_at_its_ends_and_its_mirror() -> None:
-    assert (student_t.beta_cdf(0, 2, 3), student_t.beta_cdf(1, 2, 3)) == (0.0, 1.0)
+    assert (intervals.beta_cdf(0, 2, 3), intervals.beta_cdf(1, 2, 3)) == (0.0, 1.0)
     for x in (0.1, 0.3, 0.42, 0.43, 0.9):
-        assert student_t.beta_cdf(x, 2, 3) == pytest.approx(1 - student_t.beta_cdf(1 - x, 3, 2))
+        assert intervals.beta_cdf(x, 2, 3) == pytest.approx(1 - intervals.beta_cdf(1 - x, 3, 2))
         exact = 6 * x**2 - 8 * x**3 + 3 * x**4
-        assert student_t.beta_cdf(x, 2, 3) == pytest.approx(exact, rel=1e-12)
+        assert intervals.beta_cdf(x, 2, 3) == pytest.approx(exact, rel=1e-12)
 
 
 @pytest.mark.parametrize("counts", [(-1, 5), (6, 5), (0, 0)])
 def test_impossible_counts_have_no_share(counts: tuple[int, int]) -> None:
     with pytest.raises(ValueError, match="impossible"):
-        student_t.binomial_interval(*counts)
+        intervals.binomial_interval(*counts)
 
 
 def test_one_trial_has_a_share() -> None:
-    assert student_t.binomial_interval(0, 1) == (0.0, pytest.approx(0.975))
-    assert student_t.binomial_interval(1, 1) == (pytest.approx(0.025), 1.0)
+    assert intervals.binomial_interval(0, 1) == (0.0, pytest.approx(0.975))
+    assert intervals.binomial_interval(1, 1) == (pytest.approx(0.025), 1.0)
 
 
 def test_a_share_of_equal_samples_has_wilsons_interval() -> None:
@@ -267,32 +268,35 @@ def test_ceilings_are_known_of_what_is_neither_none_nor_0() -> None:
 
 
 def test_a_verdict_needs_two_pairs_and_reports_how_many_more() -> None:
-    assert paired_test.compare([]).ratio is None
-    one = paired_test.compare([(10.0, 12.0)])
-    assert (one.outcome, one.ratio, one.pairs) == (paired_test.UNRESOLVED, pytest.approx(1.2), 1)
-    two = paired_test.compare([(10.0, 12.0), (10.0, 12.5)])
+    assert decisions.compare_pairs([]).ratio is None
+    one = decisions.compare_pairs([(10.0, 12.0)])
+    assert (one.outcome, one.ratio, one.pairs) == (decisions.UNRESOLVED, pytest.approx(1.2), 1)
+    two = decisions.compare_pairs([(10.0, 12.0), (10.0, 12.5)])
     assert two.low is not None
     assert (two.ratio, two.pairs) == (pytest.approx(1.2247, abs=1e-4), 2)
-    assert paired_test.additional_pairs(0.02, 0, 0.02) == 5  # 2.1 squared is 4.41
-    assert [paired_test.additional_pairs(0.02, done, 0.02) for done in (3, 4, 5, 9)] == [2, 1, 1, 1]
+    assert decisions.additional_pairs(0.02, 0, 0.02) == 5  # 2.1 squared is 4.41
+    assert [decisions.additional_pairs(0.02, done, 0.02) for done in (3, 4, 5, 9)] == [2, 1, 1, 1]
     for wrong in ({"alpha": 0}, {"alpha": 1}, {"effect": 0}):
         with pytest.raises(ValueError, match="shares above 0"):
-            paired_test.compare([(1.0, 1.0)] * 3, **wrong)
+            decisions.compare_pairs([(1.0, 1.0)] * 3, **wrong)
 
 
 def test_identical_pairs_are_the_same_or_differ_without_doubt() -> None:
-    same = paired_test.compare([(10.0, 10.0)] * 5)
-    assert (same.outcome, same.p, same.more_pairs) == (paired_test.SAME, 1.0, 0)
-    faster = paired_test.compare([(10.0, 20.0)] * 5)
-    assert (faster.outcome, faster.p) == (paired_test.FASTER, 0.0)
-    assert paired_test.compare([(20.0, 10.0)] * 5).outcome == paired_test.SLOWER
+    same = decisions.compare_pairs([(10.0, 10.0)] * 5)
+    assert (same.outcome, same.p, same.more_pairs) == (decisions.SAME, 1.0, 0)
+    faster = decisions.compare_pairs([(10.0, 20.0)] * 5)
+    assert (faster.outcome, faster.p) == (decisions.FASTER, 0.0)
+    assert decisions.compare_pairs([(20.0, 10.0)] * 5).outcome == decisions.SLOWER
     assert (
-        paired_test.compare([(100.0, 101.0)] * 5).outcome == paired_test.SAME
+        decisions.compare_pairs([(100.0, 101.0)] * 5).outcome == decisions.SAME
     )  # it is inside the effect
 
 
 def rejected(p_values: list[float], alpha: float) -> list[bool]:
-    return [p <= level for p, level in zip(p_values, holm.levels(p_values, alpha), strict=True)]
+    return [
+        p <= level
+        for p, level in zip(p_values, decisions.holm_levels(p_values, alpha), strict=True)
+    ]
 
 
 def test_holm_stops_at_the_first_that_does_not_survive() -> None:

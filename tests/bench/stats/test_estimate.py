@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-from offload.bench.stats import sequential
-from offload.bench.stats.estimate import Estimate, estimate, target_half_width
+from offload.engine import intervals
+from offload.engine.intervals import Estimate, estimate, target_half_width
 from tests.bench.stats.oracle import np, stats
 
 RATES = [79.5, 80.1, 78.8, 79.9, 79.4]
@@ -17,7 +17,7 @@ UNKNOWN = (None, None, None)
 
 def test_the_interval_is_scipys_t_interval_of_the_logarithms() -> None:
     logs = np.log(RATES)
-    theirs = stats.ttest_1samp(logs, 0).confidence_interval(1 - sequential.NORMAL.rate_level)
+    theirs = stats.ttest_1samp(logs, 0).confidence_interval(1 - intervals.NORMAL.rate_level)
     ours = estimate(RATES)
     expected = (math.exp(theirs.low), stats.gmean(RATES), math.exp(theirs.high))
     assert expected == pytest.approx((ours.low, ours.value, ours.high))
@@ -38,7 +38,7 @@ def test_a_case_between_two_analyses_is_not_resolved() -> None:
 
 
 def test_quick_analyses_three_rounds() -> None:
-    assert estimate(RATES[:3], sequential.QUICK).resolved
+    assert estimate(RATES[:3], intervals.QUICK).resolved
 
 
 def test_scattered_rounds_stay_unresolved_at_the_last_analysis() -> None:
@@ -102,10 +102,10 @@ def test_a_slow_case_resolves_within_5_percent() -> None:
     assert (estimate(rates).resolved, estimate(rates, target=0.02).resolved) == (True, False)
 
 
-@pytest.mark.parametrize("design", [sequential.NORMAL, sequential.QUICK])
+@pytest.mark.parametrize("design", [intervals.NORMAL, intervals.QUICK])
 @pytest.mark.parametrize("spread", [0.003, 0.02, 0.05])
 def test_the_interval_where_a_run_stops_covers_in_95_percent(
-    design: sequential.SequentialDesign, spread: float
+    design: intervals.SequentialDesign, spread: float
 ) -> None:
     rng, hits = random.Random(4), 0
     for _ in range(500):

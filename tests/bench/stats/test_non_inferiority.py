@@ -8,9 +8,9 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from offload.bench.stats import holm, non_inferiority, student_t
-from offload.bench.stats.non_inferiority import LOSS, NO_LOSS, UNDECIDED
-from offload.bench.stats.sequential import GATE, GATE_ERROR
+from offload.engine import decisions, intervals
+from offload.engine.decisions import LOSS, NO_LOSS, UNDECIDED
+from offload.engine.intervals import GATE, GATE_ERROR
 from tests.bench.stats.oracle import stats
 
 LEVEL = GATE.early / 2
@@ -22,9 +22,9 @@ def pairs(ratio: float, sd: float) -> list[tuple[float, float]]:
 
 
 def outcome(ratio: float, sd: float, margin: float = 0.05) -> str:
-    found = non_inferiority.paired(pairs(ratio, sd))
+    found = decisions.paired_ratio(pairs(ratio, sd))
     assert found is not None
-    return non_inferiority.classify(found.low(LEVEL), found.high(LEVEL), margin)
+    return decisions.classify_loss(found.low(LEVEL), found.high(LEVEL), margin)
 
 
 @pytest.mark.parametrize(
@@ -49,18 +49,18 @@ def test_only_an_interval_on_one_side_of_the_margin_is_a_verdict(
 def test_the_ends_and_the_p_value_are_scipys() -> None:
     one, other = pairs(0.9, 0.05), 0.05
     logs = np.log([b / a for a, b in one])
-    found = non_inferiority.paired(one)
+    found = decisions.paired_ratio(one)
     assert found is not None
     low, high = np.exp(stats.ttest_1samp(logs, 0).confidence_interval(1 - 2 * LEVEL))
     assert (found.low(LEVEL), found.high(LEVEL)) == pytest.approx((low, high), rel=1e-9)
     theirs = stats.ttest_1samp(logs, math.log(1 - other), alternative="less").pvalue
-    assert non_inferiority.p_of_loss(found, other) == pytest.approx(theirs, rel=1e-9)
+    assert decisions.p_of_loss(found, other) == pytest.approx(theirs, rel=1e-9)
 
 
 def test_runs_of_different_times_are_compared_as_by_welch() -> None:
     rng = np.random.default_rng(2)
     one, other = rng.lognormal(4, 0.1, 6), rng.lognormal(3.9, 0.02, 15)
-    found = non_inferiority.unpaired([*one], [*other])
+    found = decisions.unpaired_ratio([*one], [*other])
     assert found is not None
     theirs = stats.ttest_ind(np.log(other), np.log(one), equal_var=False)
     low, high = np.exp(theirs.confidence_interval(0.98))
@@ -70,24 +70,24 @@ def test_runs_of_different_times_are_compared_as_by_welch() -> None:
 
 @pytest.mark.parametrize("ratio", [0.8, 0.96, 1.0])
 def test_equal_pairs_are_judged_without_an_error(ratio: float) -> None:
-    found = non_inferiority.paired([(100.0, 100.0 * ratio)] * 5)
+    found = decisions.paired_ratio([(100.0, 100.0 * ratio)] * 5)
     assert found is not None
     assert found.low(LEVEL) == found.high(LEVEL) == pytest.approx(ratio)
-    assert non_inferiority.p_of_loss(found, 0.05) == (0.0 if ratio < 0.95 else 1.0)
-    equal = non_inferiority.unpaired([100.0] * 5, [100.0 * ratio] * 3)
+    assert decisions.p_of_loss(found, 0.05) == (0.0 if ratio < 0.95 else 1.0)
+    equal = decisions.unpaired_ratio([100.0] * 5, [100.0 * ratio] * 3)
     assert equal is not None
     assert (equal.error, equal.df) == (0.0, 2)
 
 
 def test_fewer_than_two_values_have_no_interval() -> None:
-    assert non_inferiority.paired([(1.0, 2.0)]) is None
-    assert non_inferiority.unpaired([1.0, 2.0], [1.0]) is None
+    assert decisions.paired_ratio([(1.0, 2.0)]) is None
+    assert decisions.unpaired_ratio([1.0, 2.0], [1.0]) is None
 
 
 def test_slack_makes_a_loss_harder_to_show() -> None:
-    found = non_inferiority.paired(pairs(0.8, 0.02))
+    found = decisions.paired_ratio(pairs(0.8, 0.02))
     assert found is not None
-    values = [non_inferiority.p_of_loss(found, 0.05, slack) for slack in (0.0, 0.1, 0.3)]
+    values = [decisions.p_of_loss(found, 0.05, slack) for slack in (0.0, 0.1, 0.3)]
     assert values == sorted(values)
     assert values[0] < LEVEL < 0.5 < values[2]
 
@@ -101,19 +101,20 @@ def test_holms_method_is_the_closed_test_of_bonferroni() -> None:
         kept = {chosen for chosen in sets if min(p_values[i] for i in chosen) > 0.05 / len(chosen)}
         closed = [not any(index in chosen for chosen in kept) for index in indexes]
         assert [
-            p <= level for p, level in zip(p_values, holm.levels(p_values, 0.05), strict=True)
+            p <= level
+            for p, level in zip(p_values, decisions.holm_levels(p_values, 0.05), strict=True)
         ] == closed
-        assert min(holm.levels(p_values, 0.05)) == pytest.approx(0.05 / 5)
-    assert holm.levels([], 0.05) == []
+        assert min(decisions.holm_levels(p_values, 0.05)) == pytest.approx(0.05 / 5)
+    assert decisions.holm_levels([], 0.05) == []
 
 
 def test_the_number_of_further_rounds_decides_it_in_95_of_100() -> None:
     """The rule of docs/ci.rst: N = ((z + 1.64) s / d)^2 rounds."""
     sd, ratio = 0.1, 0.88
-    first = non_inferiority.LogRatio(math.log(ratio), sd / math.sqrt(10), 9, 10)
-    count = 10 + (non_inferiority.additional(first, 0.05, LEVEL) or 0)
+    first = decisions.LogRatio(math.log(ratio), sd / math.sqrt(10), 9, 10)
+    count = 10 + (decisions.additional_values(first, 0.05, LEVEL) or 0)
     distance = math.log(0.95) - math.log(ratio)
-    z = student_t.normal_quantile(1 - LEVEL) + 1.645
+    z = intervals.normal_quantile(1 - LEVEL) + 1.645
     assert count == pytest.approx((z * sd / distance) ** 2, abs=1)
     logs = np.random.default_rng(3).normal(math.log(ratio), sd, (4000, count))
     error = logs.std(1, ddof=1) / count**0.5
@@ -128,8 +129,8 @@ def test_the_levels_of_all_analyses_add_up_to_the_error_rate() -> None:
 
 
 def test_a_loss_on_the_margin_is_decided_by_no_number_of_rounds() -> None:
-    found = non_inferiority.LogRatio(math.log(0.95), 0.01, 9, 10)
-    assert non_inferiority.additional(found, 0.05, LEVEL) is None
+    found = decisions.LogRatio(math.log(0.95), 0.01, 9, 10)
+    assert decisions.additional_values(found, 0.05, LEVEL) is None
 
 
 @pytest.mark.parametrize("true", [0.95, 1.0])
@@ -162,6 +163,6 @@ def test_a_gate_is_green_by_chance_in_at_most_1_of_100() -> None:
 
 
 def test_an_interval_of_two_values_may_have_no_upper_end() -> None:
-    found = non_inferiority.paired([(1.0, 1000.0), (1000.0, 1.0)])
+    found = decisions.paired_ratio([(1.0, 1000.0), (1000.0, 1.0)])
     assert found is not None
     assert (found.low(0.0005), found.high(0.0005)) == (0.0, math.inf)

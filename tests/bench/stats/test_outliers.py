@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from offload.bench.stats.estimate import outliers
+from offload.engine.intervals import outliers
 from tests.bench.stats.oracle import np, stats
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from offload.bench.stats.quantile_interval import quantile_buckets
+from offload.engine.intervals import quantile_buckets
 
 
 def rounds(shift: float, seed: int, count: int = 20, requests: int = 100) -> list[dict[int, int]]:

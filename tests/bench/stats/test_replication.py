@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from offload.bench.stats.replication import (
+from offload.engine.decisions import (
     DOES_NOT,
     HOLDS,
     IN_PART,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from offload.bench.stats import sequential
-from offload.bench.stats.sequential import SequentialDesign
+from offload.engine import intervals
+from offload.engine.intervals import SequentialDesign
 from tests.bench.stats.oracle import np, stats
 
 
 @pytest.mark.parametrize(
-    "counts", [sequential.NORMAL.counts, (5, 10, 15), sequential.QUICK.counts, (3, 5, 7, 10, 14)]
+    "counts", [intervals.NORMAL.counts, (5, 10, 15), intervals.QUICK.counts, (3, 5, 7, 10, 14)]
 )
 def test_a_case_differs_from_itself_in_5_percent_of_runs_wherever_they_end(
     counts: tuple[int, ...],
@@ -19,22 +19,22 @@ def test_a_case_differs_from_itself_in_5_percent_of_runs_wherever_they_end(
     wrong = np.zeros(len(values), bool)
     for n in counts:
         t = values[:, :n].mean(1) / values[:, :n].std(1, ddof=1) * n**0.5
-        level = sequential.LEVEL if n == counts[-1] else sequential.EARLY
+        level = intervals.LEVEL if n == counts[-1] else intervals.EARLY
         wrong |= abs(t) > stats.t.ppf(1 - level / 2, n - 1)
     assert 0.043 < wrong.mean() < 0.0535
 
 
 def test_a_run_stops_early_at_a_strict_level_only() -> None:
-    levels = [sequential.QUICK.stopping_level(n) for n in (3, 5, 7, 10)]
-    assert levels == [sequential.EARLY] * 2 + [sequential.QUICK.level] * 2
+    levels = [intervals.QUICK.stopping_level(n) for n in (3, 5, 7, 10)]
+    assert levels == [intervals.EARLY] * 2 + [intervals.QUICK.level] * 2
 
 
 def test_only_the_counts_of_a_schedule_are_analyses() -> None:
-    assert [n for n in range(30) if sequential.QUICK.is_analysis(n)] == [3, 5, 7]
+    assert [n for n in range(30) if intervals.QUICK.is_analysis(n)] == [3, 5, 7]
 
 
 def test_nothing_is_added_after_the_last_look() -> None:
-    assert [sequential.design(is_quick).last for is_quick in (False, True)] == [40, 7]
+    assert [intervals.sequential_design(is_quick).last for is_quick in (False, True)] == [40, 7]
 
 
 @pytest.mark.parametrize("counts", [(), (5, 5), (7, 5), (1, 5)])

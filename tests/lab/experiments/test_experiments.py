@@ -7,7 +7,7 @@ import pytest
 from lab.__main__ import experiments
 from lab.experiments import live_effect, meter_effect
 from offload import prctl
-from offload.bench.stats import paired_test
+from offload.engine import decisions
 from tests.lab.running import lab
 
 MEASURING = ["meter_effect", "protection_effect", "watch_effect"]
@@ -34,7 +34,7 @@ def test_a_noisy_effect_of_the_live_page_is_no_success(
     ratio: float, noise: float, cores: float, code: int
 ) -> None:
     pairs = [(100.0, 100.0 * ratio * (1 + sign * noise)) for sign in (1, -1) for _ in range(10)]
-    assert live_effect.exit_code(paired_test.compare(pairs, alpha=0.05), cores) == code
+    assert live_effect.exit_code(decisions.compare_pairs(pairs, alpha=0.05), cores) == code
 
 
 @pytest.mark.server

@@ -9,7 +9,7 @@ import pytest
 
 from lab.method import resampling
 from lab.method.resampling import ResamplingResult, aa_test, coverage, gate_test, power
-from offload.bench.stats import sequential
+from offload.engine import intervals
 from tests.bench.stats.oracle import stats
 
 
@@ -43,9 +43,9 @@ def corrected_rounds(slope: float, seed: int = 3) -> list[resampling.Round]:
 
 
 @pytest.mark.parametrize("spread", [0.01, 0.02, 0.04])
-@pytest.mark.parametrize("design", [sequential.NORMAL, sequential.QUICK])
+@pytest.mark.parametrize("design", [intervals.NORMAL, intervals.QUICK])
 def test_intervals_have_their_nominal_coverage(
-    design: sequential.SequentialDesign, spread: float
+    design: intervals.SequentialDesign, spread: float
 ) -> None:
     result = coverage(simulated_rates(spread), runs=400, rng=random.Random(3), design=design)
     assert result.high >= resampling.NOMINAL_COVERAGE
@@ -70,7 +70,7 @@ def test_rare_and_large_disturbances_are_not_covered_and_that_is_caught() -> Non
 
 
 def test_looks_at_5_percent_each_are_caught() -> None:
-    uncorrected = sequential.SequentialDesign(sequential.NORMAL.counts, 0.05, 0.05)
+    uncorrected = intervals.SequentialDesign(intervals.NORMAL.counts, 0.05, 0.05)
     result = coverage(simulated_rates(0.025), None, 2000, random.Random(5), uncorrected)
     assert (result.passed, result.high < resampling.NOMINAL_COVERAGE) == (False, True)
 

@@ -6,20 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from offload.bench.analysis import disturbance
-from offload.bench.stats import paired_test, sequential
-from offload.bench.stats.paired_test import (
-    DISTURBED,
-    FASTER,
-    SAME,
-    SLOWER,
-    TINY,
-    UNRESOLVED,
-    Verdict,
-)
+from offload.engine import decisions, intervals
+from offload.engine.decisions import DISTURBED, FASTER, SAME, SLOWER, TINY, UNRESOLVED, Verdict
 from offload.engine.record import Record, Value, by_round, of_rate, pairs_by_round
 from offload.flags import Flag
 
-EFFECT, ROUGH = paired_test.EFFECT, 0.05  # the smallest difference that matters; ROUGH with quick
+EFFECT, ROUGH = decisions.EFFECT, 0.05  # the smallest difference that matters; ROUGH with quick
 CLIENT_BOUND = "client-bound"
 
 
@@ -58,9 +50,9 @@ def compare(
     if value is rate_of and pairs_by_round(of_rate(one), of_rate(other), value):
         one, other = of_rate(one), of_rate(other)
     is_quick = any(record.trial.quick for record in one)
-    found = paired_test.compare(
+    found = decisions.compare_pairs(
         pairs_by_round(one, other, value),
-        sequential.design(is_quick).level if level is None else level,
+        intervals.sequential_design(is_quick).level if level is None else level,
         ROUGH if is_quick else EFFECT,
         work_by_round(one, other) if value is rate_of else None,
     )

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from offload.bench.analysis.comparison import rate_of, work_by_round
-from offload.bench.stats import non_inferiority, quantile_interval, student_t
+from offload.engine import decisions, intervals
 from offload.engine.record import Record, RoundKey, by_round, of_rate, pairs_by_round
 from offload.loads.engine.figures import GROWTH, histogram_quantile, merge_histograms
 
@@ -39,19 +39,23 @@ def measure(name: str, windows: Windows, level: float) -> Measured:
     return _mean([*by_round(of_rate(windows), rate_of).values()], level)
 
 
-def log_ratio(baseline: Windows, windows: Windows) -> non_inferiority.LogRatio | None:
+def log_ratio(baseline: Windows, windows: Windows) -> decisions.LogRatio | None:
     """Return the ratio of both rates, from the rounds in which both were measured."""
     baseline, windows = of_rate(baseline), of_rate(windows)
     pairs = pairs_by_round(baseline, windows, rate_of)
-    return non_inferiority.paired(pairs, work_by_round(baseline, windows))
+    return decisions.paired_ratio(pairs, work_by_round(baseline, windows))
 
 
 def _mean(values: Sequence[float], level: float) -> Measured:
     """Return the geometric mean of values above 0, with the t interval of their logarithms."""
     if len(values) < 2:
         return Measured(values[0] if values else None)
-    low, high = student_t.mean_interval([math.log(value) for value in values], 2 * level)
-    return Measured(statistics.geometric_mean(values), student_t.exp(low), student_t.exp(high))
+    low, high = intervals.mean_interval([math.log(value) for value in values], 2 * level)
+    return Measured(
+        statistics.geometric_mean(values),
+        intervals.exp_or_infinity(low),
+        intervals.exp_or_infinity(high),
+    )
 
 
 def _quantile(windows: Windows, share: float, level: float) -> Measured:
@@ -62,7 +66,7 @@ def _quantile(windows: Windows, share: float, level: float) -> Measured:
     rounds = _counts_by_round(windows)
     if not rounds:
         return UNKNOWN
-    below, inside = quantile_interval.quantile_buckets(rounds, share, level)
+    below, inside = intervals.quantile_buckets(rounds, share, level)
     timeouts = [record.result.response.at_least_s for record in windows]
     timeout_s = min((known for known in timeouts if known is not None), default=math.inf)
     low = 0.0 if below is None else GROWTH**below

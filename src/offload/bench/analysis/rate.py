@@ -5,8 +5,8 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
-from offload.bench.stats import sequential
-from offload.bench.stats.estimate import Estimate, estimate
+from offload.engine import intervals
+from offload.engine.intervals import Estimate, estimate
 from offload.engine.record import Record, by_round, of_rate
 from offload.flags import TOO_SLOW
 
@@ -24,7 +24,7 @@ def of_windows(windows: Sequence[Record]) -> Estimate:
     rates = [*by_round(windows, lambda record: record.result.rate).values()]
     quanta = [max(0.0, record.result.rate_quantum or 0.0) for record in windows]
     newest = windows[-1].trial if windows else None
-    design = sequential.design(newest is not None and newest.quick)
+    design = intervals.sequential_design(newest is not None and newest.quick)
     target = None if newest is None else newest.target
     return estimate(rates, design, target, statistics.fmean(quanta) if quanta else 0.0)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from offload.bench.analysis.capacity import ABOVE
 from offload.bench.claims.evaluate import ClaimVerdict
 from offload.bench.stats.models import operational_laws
-from offload.bench.stats.replication import DOES_NOT, HOLDS, IN_PART, NOT_COMPARABLE, UNRESOLVED
+from offload.engine.decisions import DOES_NOT, HOLDS, IN_PART, NOT_COMPARABLE, UNRESOLVED
 from offload.suites import Audit, Figure
 
 MAX_PROCESSES = 64  # the highest number of processes that is tried

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from offload.bench.claims.evaluate import ClaimVerdict
-from offload.bench.stats import student_t
-from offload.bench.stats.replication import DOES_NOT, HOLDS, IN_PART, NOT_COMPARABLE, UNRESOLVED
+from offload.engine import intervals
+from offload.engine.decisions import DOES_NOT, HOLDS, IN_PART, NOT_COMPARABLE, UNRESOLVED
 from offload.engine.record import LONG, Record
 from offload.suites import Availability
 
@@ -30,7 +30,7 @@ def evaluate_availability(
     ]
     completed = runs[-1].result.completed or 0 if runs else 0
     finished = completed + (runs[-1].result.failures or 0 if runs else 0)
-    low, high = student_t.binomial_interval(completed, finished) if finished else (None, None)
+    low, high = intervals.binomial_interval(completed, finished) if finished else (None, None)
     verdict, reason = _verdict(one, records, low, high)
     return ClaimVerdict(
         suite,

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from offload.bench.analysis import comparison
 from offload.bench.analysis.comparison import Comparison
 from offload.bench.claims import validity
-from offload.bench.stats import paired_test, replication
-from offload.bench.stats.paired_test import DISTURBED
-from offload.bench.stats.replication import NOT_COMPARABLE, UNRESOLVED
+from offload.engine import decisions
+from offload.engine.decisions import DISTURBED, NOT_COMPARABLE, UNRESOLVED
 from offload.engine.record import LONG, WINDOW, Record, RunRecords
 from offload.errors import UserError
 from offload.registry import catalog
@@ -94,7 +93,7 @@ def _compare(claim: Claim, one: Sequence[Record], other: Sequence[Record]) -> Co
         for own in (one, other)
     ]
     pairs = [(longs[0][-1], longs[1][-1])] if all(longs) else []
-    return Comparison(paired_test.compare(pairs))
+    return Comparison(decisions.compare_pairs(pairs))
 
 
 def _figure(claim: Claim, record: Record) -> float | None:
@@ -130,8 +129,8 @@ def _replication(
             tool = own[-1].load.driver
             return UNRESOLVED, f"{tool} limited the rate of {own[-1].case.server}"
     values = (claim.ratio, claim.alike, found.low, found.high)
-    verdict = replication.classify_replication(*values)
-    return verdict, replication.explain_replication(verdict, *values)
+    verdict = decisions.classify_replication(*values)
+    return verdict, decisions.explain_replication(verdict, *values)
 
 
 def _unknown(suite: str, claim: Claim, cases: Sequence[Case] | None) -> str | None:

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Sequence
 from itertools import pairwise
 
-from offload.bench.stats import student_t
+from offload.engine import intervals
 
 MIN_BLOCKS = 8  # with fewer blocks the standard deviation is too inaccurate
 
@@ -26,7 +26,7 @@ def share_interval(values: Sequence[float], alpha: float = 0.05) -> tuple[float,
     error = standard_error(values)
     if error > 0:
         n = max(1.0, min(n, share * (1 - share) / error**2))
-    z2 = student_t.normal_quantile(1 - alpha / 2) ** 2
+    z2 = intervals.normal_quantile(1 - alpha / 2) ** 2
     middle = share + z2 / (2 * n)
     half = math.sqrt(z2 * (share * (1 - share) / n + z2 / (4 * n * n)))
     low, high = (middle - half) / (1 + z2 / n), (middle + half) / (1 + z2 / n)

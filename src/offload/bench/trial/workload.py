@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
-from offload.bench.stats.estimate import SLOW
 from offload.bench.target.server import Server
+from offload.engine.intervals import SLOW
 from offload.engine.record import Baseline, CaseFacts, ServerFacts
 from offload.errors import StartError, TooSlowError
 from offload.flags import FAILED_REQUEST

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from offload import units
 from offload.bench.analysis import capacity, comparison
 from offload.bench.analysis.comparison import Comparison
-from offload.bench.stats import paired_test
-from offload.bench.stats.paired_test import Verdict
 from offload.documents.rows import (
     Row,
     gil_enabled_by,
@@ -20,6 +18,8 @@ from offload.documents.rows import (
     share_text,
 )
 from offload.documents.text import TableLine, first_column, paragraphs, render_table, shortened
+from offload.engine import decisions
+from offload.engine.decisions import Verdict
 from offload.engine.record import TEST, Record
 from offload.errors import UserError
 from offload.registry import catalog
@@ -60,7 +60,7 @@ class Effect:
     def reading(self) -> str:
         """The conclusion as a sentence, if the rounds support one."""
         outcome = self.verdict.outcome
-        if outcome == paired_test.DISTURBED and self.comparison.disturbed is not None:
+        if outcome == decisions.DISTURBED and self.comparison.disturbed is not None:
             return f"disturbed: {self.comparison.disturbed.message}"
         lower = min(self.threads.rate or 0.0, self.processes.rate or 0.0)
         if self.pool and lower >= AT_CEILING * self.pool:
@@ -71,10 +71,10 @@ class Effect:
         faster, slower = self.ratio, 1 / self.ratio
         cost = "a hop to a process costs more than the GIL"
         sentences = {
-            paired_test.FASTER: f"Processes are {least}{_times(faster)} as fast{self._reason}",
-            paired_test.SLOWER: f"Threads are {least}{_times(slower)} as fast: {cost}",
-            paired_test.SAME: "No difference that matters",
-            paired_test.TINY: "No difference that matters",
+            decisions.FASTER: f"Processes are {least}{_times(faster)} as fast{self._reason}",
+            decisions.SLOWER: f"Threads are {least}{_times(slower)} as fast: {cost}",
+            decisions.SAME: "No difference that matters",
+            decisions.TINY: "No difference that matters",
         }
         return sentences.get(outcome, "No clear difference")
 
@@ -202,7 +202,7 @@ def _compare(threads: Row, processes: Row) -> Comparison:
     if found.verdict.pairs:
         return found
     ratio = (processes.rate or 0.0) / (threads.rate or 1.0)
-    return Comparison(Verdict(paired_test.UNRESOLVED, ratio, None, None, 0, None, None))
+    return Comparison(Verdict(decisions.UNRESOLVED, ratio, None, None, 0, None, None))
 
 
 ON_AND_OFF_HEAD = ("Server, task", "Workers", "GIL on", "GIL off", "off : on", "Memory")
@@ -213,11 +213,11 @@ ON_AND_OFF_DEFINITIONS = (
     "Memory: the peak memory of all processes with the GIL on, and off, in MiB (PSS).",
 )
 WORDS = {
-    paired_test.FASTER: "Faster without its GIL",
-    paired_test.SLOWER: "Slower without its GIL",
-    paired_test.SAME: "No difference that matters",
-    paired_test.TINY: "No difference that matters",
-    paired_test.UNRESOLVED: "No clear difference",
+    decisions.FASTER: "Faster without its GIL",
+    decisions.SLOWER: "Slower without its GIL",
+    decisions.SAME: "No difference that matters",
+    decisions.TINY: "No difference that matters",
+    decisions.UNRESOLVED: "No clear difference",
 }
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from offload import units
-from offload.bench.stats import paired_test
 from offload.documents.pictures import (
     BLUE,
     GREY,
@@ -24,11 +23,12 @@ from offload.documents.pictures import (
     standalone_picture,
 )
 from offload.documents.rows import measured_when
+from offload.engine import decisions
 from offload.errors import StorageError
 from offload.reports.gil import effects
 from offload.reports.gil.effects import Effect
 
-COLOURS = {paired_test.FASTER: BLUE, paired_test.SLOWER: ORANGE}
+COLOURS = {decisions.FASTER: BLUE, decisions.SLOWER: ORANGE}
 ENDS = Ends("\u2190 threads are faster", "processes are faster \u2192", (ORANGE, BLUE))
 ABOUT = "Each dot is one task, with as many processes as threads. Its line is the 95 % interval."
 TITLE = "Throughput in processes, relative to threads"
@@ -67,7 +67,7 @@ def _band(effect: Effect, what: str) -> Band:
     task, colour = effect.threads.first.case.task, COLOURS.get(effect.verdict.outcome, GREY)
     low, high = effect.verdict.low, effect.verdict.high
     interval = "" if low is None or high is None else units.interval(low, high)
-    is_disturbed = effect.verdict.outcome == paired_test.DISTURBED
+    is_disturbed = effect.verdict.outcome == decisions.DISTURBED
     mark = Mark(effect.ratio, f"{task}: {effects.ratio_text(effect)}", colour=colour)
     detail = "disturbed" if is_disturbed else interval
     line = Line((mark,), units.ratio(effect.ratio), low, high, detail)

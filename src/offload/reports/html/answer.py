@@ -9,9 +9,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from offload.bench.analysis.comparison import Comparison
-from offload.bench.stats import paired_test, replication
 from offload.documents import BAD, GOOD, PLAIN, UNCLEAR, Document, Finding
 from offload.documents.rows import case_name, conditions, rate_text
+from offload.engine import decisions
+from offload.engine.decisions import LOSS, NO_LOSS
+from offload.engine.plan import Gate, Plan
 from offload.registry import catalog
 from offload.reports.claims import verdicts
 from offload.reports.gil import effects
@@ -20,10 +22,10 @@ from offload.reports.html.parts import Table, table, text
 from offload.reports.html.run import MeasuredRun
 
 TONES = {
-    paired_test.FASTER: GOOD,
-    paired_test.SLOWER: BAD,
-    paired_test.UNRESOLVED: UNCLEAR,
-    paired_test.DISTURBED: UNCLEAR,
+    decisions.FASTER: GOOD,
+    decisions.SLOWER: BAD,
+    decisions.UNRESOLVED: UNCLEAR,
+    decisions.DISTURBED: UNCLEAR,
 }
 CLAIM_TONES = {replication.HOLDS: GOOD, replication.DOES_NOT: BAD}
 

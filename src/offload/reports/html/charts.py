@@ -8,7 +8,6 @@ from datetime import datetime
 
 from offload import units
 from offload.bench.claims.evaluate import ClaimVerdict
-from offload.bench.stats import paired_test
 from offload.documents import BAD, GOOD, Ratios
 from offload.documents.pictures import (
     BLUE,
@@ -46,6 +45,7 @@ from offload.documents.rows import (
     time_or_more,
 )
 from offload.documents.text import shortened
+from offload.engine import decisions
 from offload.engine.record import WINDOW, Record
 from offload.reports.claims import verdicts
 from offload.reports.comparison import RunComparison
@@ -66,7 +66,7 @@ COLOURS = {
 PERCENTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
 MARKS = {"p50": CIRCLE, "p90": STROKE, "p95": STROKE, "p99": DIAMOND}
 LATENCY_KEYS = (Key("p50", CIRCLE, BLUE), Key("p90, p95", STROKE, BLUE), Key("p99", DIAMOND, BLUE))
-OUTCOMES = {paired_test.FASTER: BLUE, paired_test.SLOWER: ORANGE}
+OUTCOMES = {decisions.FASTER: BLUE, decisions.SLOWER: ORANGE}
 TONES = {GOOD: BLUE, BAD: ORANGE}
 PUBLISHED_KEYS = (Key("here", CIRCLE, BLUE), Key("published", DIAMOND, ORANGE))
 

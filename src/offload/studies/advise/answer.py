@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from offload.bench.stats.ratio import Interval
 from offload.documents import Chart, Command, Curve, Document, Paragraph, Spot
 from offload.documents.text import WIDTH, render
+from offload.engine.intervals import Interval
 from offload.errors import RunError
 from offload.flags import Flag
 from offload.registry import catalog

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from offload.bench.stats.ratio import Interval, geometric_mean_ratio
+from offload.engine.intervals import Interval, geometric_mean_ratio
 from offload.registry.entries import Entry
 
 LOOPS, THREADS, POOL = "loops", "threads", "pool"  # what runs a call

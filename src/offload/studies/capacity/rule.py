@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from offload.bench.stats import student_t
 from offload.engine.plan import BlockState, OpenLoop, Plan, Records, StoppingRule
+from offload.engine import intervals
 from offload.engine.record import LONG, Record
 from offload.loads.engine import figures
 
@@ -282,7 +282,7 @@ def evaluate(target: LatencyTarget, records: Sequence[Record]) -> Capacity:
         value = statistics.geometric_mean(estimates)
     if value is not None and len(estimates) > 1:
         logs = [math.log(estimate) for estimate in estimates]
-        ends = student_t.mean_interval(logs)
+        ends = intervals.mean_interval(logs)
         margin = math.log(GAP) / 2
         low, high = math.exp(ends[0] - margin), math.exp(ends[1] + margin)
     return Capacity(target, tuple(steps), tuple(estimates), value, low, high, at_least, problem)

@@ -20,16 +20,17 @@ from dataclasses import dataclass, field, replace
 from offload.bench.analysis import comparison, disturbance, figures, rate
 from offload.bench.analysis.comparison import rate_of
 from offload.bench.analysis.figures import P99, RATE, UNKNOWN, Measured
-from offload.bench.stats import holm, non_inferiority, paired_test, student_t
-from offload.bench.stats.non_inferiority import LOSS, NO_LOSS, UNDECIDED, LogRatio
-from offload.bench.stats.sequential import GATE
 from offload.engine.plan import BlockState, Plan, Records, Round, StoppingRule
 from offload.engine.record import Record, RunRecords, by_round, of_rate
+from offload.engine import decisions, intervals
+from offload.engine.decisions import LOSS, NO_LOSS, UNDECIDED, LogRatio
+from offload.engine.intervals import GATE
+from offload.engine.record import Record, by_round, of_rate
 from offload.flags import TOO_SLOW, Flag
 from offload.suites import Case, _case_syntax
 
 FAILS = "fails"  # the case works in the baseline, but not now
-DISTURBED = paired_test.DISTURBED
+DISTURBED = decisions.DISTURBED
 NO_BASELINE = "no baseline"  # the baseline has no rate of the case
 BY_INTERVAL = (LOSS, NO_LOSS, UNDECIDED)
 DOUBTFUL = 0.25  # p value of more failures, below which "no loss" is not certain; a guess
@@ -197,11 +198,11 @@ def judge(
     with failed requests may also be red because of them: this is one more hypothesis.
     """
     p_values = [
-        1.0 if each is None else non_inferiority.p_of_loss(each, margin, slack) for each in ratios
+        1.0 if each is None else decisions.p_of_loss(each, margin, slack) for each in ratios
     ]
     failing = [index for index, sides in enumerate(cases) if _failed_rounds(sides.now)[0]]
     p_of_failures = [_p_of_failures(cases[index]) for index in failing]
-    levels = holm.levels([*p_values, *p_of_failures, *[1.0] * figure_count], error)
+    levels = decisions.holm_levels([*p_values, *p_of_failures, *[1.0] * figure_count], error)
     of_failures = dict(zip(failing, levels[len(cases) :], strict=False))
     return [
         _judge_case(
@@ -310,10 +311,10 @@ def _by_interval(
     if found is None:
         return CaseVerdict(UNDECIDED, reason=Flag("rounds", "fewer than two rounds have a rate"))
     low, high = found.low(levels.green) / (1 + slack), found.high(levels.loss) * (1 + slack)
-    outcome = non_inferiority.classify(low, high, margin)
+    outcome = decisions.classify_loss(low, high, margin)
     more = None
     if outcome == UNDECIDED and not slack:
-        more = non_inferiority.additional(found, margin, levels.loss)
+        more = decisions.additional_values(found, margin, levels.loss)
     return CaseVerdict(outcome, Measured(found.ratio, low, high), found.count, more)
 
 
@@ -396,7 +397,7 @@ def _p_of_failures(sides: Sides) -> float:
     """
     now, before = _failed_rounds(sides.now), _failed_rounds(sides.baseline)
     share = now[1] / (now[1] + before[1])
-    return student_t.beta_cdf(share, now[0], before[0] + 1)
+    return intervals.beta_cdf(share, now[0], before[0] + 1)
 
 
 def _failed(sides: Sides) -> Flag:

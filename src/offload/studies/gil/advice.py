@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from offload.bench.stats import paired_test
+from offload.engine import decisions
 from offload.engine.record import Record
 from offload.registry import catalog
 from offload.studies.gil.cost import GilCost
@@ -23,9 +23,9 @@ UNEVEN = 1.5  # times the mean share of the processes, from which they are uneve
 LEAST_SHARE = 0.05  # mean share of the GILs below which they are not compared
 MOST_SHARES = 8  # processes whose shares are listed
 REASONS_FOR_THREADS = {  # by the outcome of the pairs
-    paired_test.SLOWER: "A hop to a process costs more than the GIL, so threads are faster",
-    paired_test.SAME: "Threads and processes differ too little to matter",
-    paired_test.TINY: "Threads and processes differ too little to matter",
+    decisions.SLOWER: "A hop to a process costs more than the GIL, so threads are faster",
+    decisions.SAME: "Threads and processes differ too little to matter",
+    decisions.TINY: "Threads and processes differ too little to matter",
 }
 
 
@@ -33,7 +33,7 @@ def sentences(result: GilCost) -> Iterator[str]:
     """Yield a sentence for each conclusion from the figures."""
     figures, window = result.gil, result.window
     outcome = result.cases.comparison.verdict.outcome
-    if outcome == paired_test.DISTURBED:
+    if outcome == decisions.DISTURBED:
         yield f"No verdict: {result.cases.comparison.disturbed}."
         return
     delay = _loop_delay(window)
@@ -45,7 +45,7 @@ def sentences(result: GilCost) -> Iterator[str]:
             yield f"The task {delay}: move it out of the loop's process, even at equal rates."
     elif delay is None:
         yield f"{finding}: use threads."
-    elif outcome == paired_test.SLOWER:
+    elif outcome == decisions.SLOWER:
         yield f"{finding}, but the task {delay}, which only a move out of the loop's process fixes."
     else:
         yield f"{finding}, but the task {delay}: move it out of the loop's process."
@@ -88,7 +88,7 @@ def _free_threaded_advice(result: GilCost) -> Iterator[str]:
         "This Python has no GIL: threads use all cores. To measure the cost of a GIL, use another, "
         f"such as {with_one}."
     )
-    if result.cases.comparison.verdict.outcome == paired_test.FASTER:
+    if result.cases.comparison.verdict.outcome == decisions.FASTER:
         yield f"{_slower_without_gil(result)}."
 
 
@@ -116,7 +116,7 @@ def _is_late(window: Record) -> bool:
 
 def _reason_for_threads(outcome: str, hold: float | None) -> str | None:
     """Return a reason to use threads: from the pairs, or from h if they are unresolved."""
-    if outcome == paired_test.UNRESOLVED and hold is not None and hold < LOW_HOLD:
+    if outcome == decisions.UNRESOLVED and hold is not None and hold < LOW_HOLD:
         return "The task hardly holds the GIL, so threads are as fast as processes"
     return REASONS_FOR_THREADS.get(outcome)
 
@@ -125,7 +125,7 @@ def _without_threads(result: GilCost) -> str:
     """Return the conclusion from the pairs and h if there is no reason to use threads."""
     hold, (cost, *_) = result.gil.hold, result.cost
     several = result.window.server.processes or 1
-    if result.cases.comparison.verdict.outcome == paired_test.FASTER:
+    if result.cases.comparison.verdict.outcome == decisions.FASTER:
         if hold is not None and hold < LOW_HOLD and cost is not None and cost < LOW_COST:
             return f"{_slower_without_gil(result)}, which the task hardly holds."
         if several > 1:

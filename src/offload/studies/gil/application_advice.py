@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from offload.bench.analysis import application_causes
 from offload.bench.analysis.application_causes import PER_PROCESS, Cause, Kind
-from offload.bench.stats import paired_test
+from offload.engine import decisions
 from offload.engine.record import Record
 from offload.reports import application
 from offload.studies.gil import advice
@@ -19,7 +19,7 @@ WSGI = "wsgi"
 def sentences(result: GilCost) -> Iterator[str]:
     """Yield a sentence for each conclusion from the figures."""
     window, verdict = result.window, result.cases.comparison.verdict
-    if verdict.outcome == paired_test.DISTURBED:
+    if verdict.outcome == decisions.DISTURBED:
         yield f"No verdict: {result.cases.comparison.disturbed}."
         return
     [count] = result.cases.other.settings.values()
@@ -31,12 +31,12 @@ def sentences(result: GilCost) -> Iterator[str]:
     causes = application_causes.of_case([window])
     yield from advice.uneven(window)
     yield from (_sentence(cause, window) for cause in causes if cause.kind is Kind.GIL_IMPORT)
-    if verdict.outcome == paired_test.FASTER:
+    if verdict.outcome == decisions.FASTER:
         yield f"{many} have {verdict.ratio:.2f} times the rate of {one}."
         yield from _reasons(window, causes)
-    elif verdict.outcome in (paired_test.SAME, paired_test.TINY):
+    elif verdict.outcome in (decisions.SAME, decisions.TINY):
         yield f"{many} and {one} differ too little to matter: use {one}."
-    elif verdict.outcome == paired_test.SLOWER:
+    elif verdict.outcome == decisions.SLOWER:
         yield f"{many} are slower than {one}: use {one}."
     else:
         yield f"The difference between {many} and {one} is unresolved."

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from offload.bench.analysis import disturbance, rate
-from offload.bench.stats.estimate import Estimate
 from offload.bench.stats.models import scaling
 from offload.bench.stats.models.scaling import Choice
+from offload.engine.intervals import Estimate
 from offload.engine.record import Record, RunRecords
 from offload.errors import RunError, UsageError
 from offload.flags import Flag
