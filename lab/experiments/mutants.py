@@ -44,11 +44,9 @@ POOL = ("scheduling/[a-z]*", "workers/worker_manager", "workers/worker_connectio
 CLAIMS = ("claims/verdicts", "claims/sentences")
 REPORTS = "tests/reports/test_[!c]*.py"
 AREAS = {  # files to mutate, and their tests, fastest first
-    "src/offload/bench/stats/[a-z]*.py": ("tests/bench/stats/test_*.py",),
-    "src/offload/bench/stats/models/[a-z]*.py": (
-        "tests/bench/stats/models/test_*.py",
-        "tests/bench/stats/test_*.py",
-    ),
+    "src/offload/engine/intervals.py": ("tests/bench/stats/test_*.py",),
+    "src/offload/engine/decisions.py": ("tests/bench/stats/test_*.py",),
+    "src/offload/bench/stats/models/[a-z]*.py": ("tests/bench/stats/models/test_*.py",),
     "src/offload/engine/record.py": (
         "tests/bench/records/test_journal*.py",
         "tests/bench/records/test_record*.py",
