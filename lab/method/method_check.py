@@ -13,12 +13,12 @@ from pathlib import Path
 from lab.method import resampling
 from lab.method.resampling import MAX_FALSE_POSITIVES, MIN_POWER, ResamplingResult
 from offload import prctl
-from offload.bench.analysis import comparison, rate
 from offload.bench.experiments.block import measure_round
 from offload.bench.experiments.progress.display import duration
 from offload.bench.trial import builder
 from offload.engine import intervals, journal, plan
 from offload.engine.decisions import DISTURBED, FASTER, SLOWER
+from offload.engine.figures import compare_windows, estimate_rate
 from offload.engine.plan import Block, Plan, Sequential
 from offload.engine.record import WINDOW, Record, RunRecords
 from offload.errors import RunError
@@ -91,7 +91,7 @@ def check_blocks(planned: Plan, records: Sequence[Record]) -> list[CheckResult]:
     for number, block in enumerate(planned.blocks):
         own = RunRecords([record for record in records if record.trial.block == number])
         first, second = (own.at(place).windows() for place in block.cases)
-        verdict = comparison.compare(first, second).verdict
+        verdict = compare_windows(first, second).verdict
         if verdict.low is not None:
             is_known = planned.cases[block.cases[0]].task == KNOWN[0]
             (known if is_known else same).append(verdict.outcome)
@@ -156,7 +156,7 @@ def _exists(folder: Path) -> bool:
 
 
 def _accuracy(records: Sequence[Record]) -> CheckResult:
-    found = rate.of_windows(records)
+    found = estimate_rate(records)
     known = [true for r in records if (true := truth(r)) is not None]
     required = f"within {percent(MAX_ERROR)} of slots / mean slot time in the server"
     if found.value is None or not known:

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from lab.pools.ratio_of_means import ratio_of_means
-from offload.bench.analysis.comparison import rate_of
 from offload.bench.trial import flags
 from offload.engine import intervals, plan
+from offload.engine.figures import rate_of
 from offload.engine.intervals import Interval
 from offload.engine.plan import Block, Plan, Sequential
 from offload.engine.record import Record, RoundKey, by_round

@@ -15,13 +15,13 @@ from typing import Any
 
 from lab import DATA
 from offload import upstream
-from offload.bench.experiments import paired
 from offload.bench.stats.models.gil import cost
 from offload.bench.target import interpreters
 from offload.bench.telemetry import host
 from offload.cli import plan_run
 from offload.documents.text import TableLine, literal, render_table
 from offload.engine.decisions import Verdict
+from offload.engine.plan import comparison_plan
 from offload.errors import UserError
 from offload.registry import catalog
 from offload.studies.gil import cost as gil_cost
@@ -69,7 +69,7 @@ def _measure(task: str) -> Values:
         for server in ("threads", "processes")
     )
     print(task, file=sys.stderr)
-    plan = paired.comparison_plan("gil", threads, processes, is_quick=True)
+    plan = comparison_plan("gil", threads, processes, is_quick=True)
     folder, records = plan_run.start_run(plan)
     measured = gil_cost.measure_direct(threads, WORKERS)
     found = gil_cost.evaluate(threads, processes, records, folder, measured)

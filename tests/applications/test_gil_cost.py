@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 from offload.bench.analysis import gil
-from offload.bench.analysis.comparison import Comparison
-from offload.bench.experiments.paired import ComparedCases
 from offload.documents.text import render
 from offload.engine import decisions
 from offload.engine.decisions import Verdict
+from offload.engine.figures import ComparedCases, Comparison
 from offload.engine.record import Application, Route
 from offload.studies.gil import cost as gil_cost
 from offload.studies.gil import document as report

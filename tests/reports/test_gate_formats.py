@@ -17,6 +17,7 @@ from offload.engine import journal
 from offload.studies.gate import formats
 from offload.studies.gate.result import GateResult, KeptRuns, evaluate
 from offload.studies.gate.rule import ConditionVerdict
+from offload.engine.figures import Measured
 from offload.suites import Request
 from tests.bench.gates import PROCESSES, THREADS, plan, rates, records
 

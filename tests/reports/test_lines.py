@@ -10,13 +10,12 @@ from typing import Any
 
 import pytest
 
-from offload.bench.analysis.comparison import Comparison
 from offload.bench.claims.evaluate import ClaimVerdict
-from offload.bench.experiments.paired import ComparedCases
 from offload.documents import notes, results_files
 from offload.documents.rows import Row, conditions, percentiles_text, rate_text, rows
 from offload.documents.text import render
 from offload.engine import decisions
+from offload.engine.figures import ComparedCases, Comparison
 from offload.engine.record import LONG, TEST, WINDOW
 from offload.reports import comparison
 from offload.reports.claims import capacity_checks, verdicts

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from offload.bench.analysis import disturbance
 from offload.documents import notes
 from offload.documents.results_files import tables
 from offload.documents.rows import measured_where, rows
 from offload.documents.text import WIDTH
+from offload.engine.figures import speed_change
 from offload.engine.record import TEST, Record
 from offload.registry import catalog
 from tests.records import changed
@@ -33,20 +33,18 @@ def with_speed(python: list[float], memory: list[float]) -> list[Record]:
 
 def test_the_machines_speed_is_reported_once_by_its_p90_over_p10() -> None:
     times = [0.030 + 0.0001 * n for n in range(101)]
-    assert disturbance.speed_change(with_speed(times, [0.03] * 101)) == pytest.approx(
-        0.039 / 0.031 - 1
-    )
+    assert speed_change(with_speed(times, [0.03] * 101)) == pytest.approx(0.039 / 0.031 - 1)
     [own] = [note for note in noted(*with_speed(times, [0.03] * 101)) if "speed" in note]
     assert own == "this machine's speed changed by 26 % during the run"
 
 
 def test_one_slow_moment_among_many_does_not_move_the_machines_speed() -> None:
-    assert disturbance.speed_change(with_speed([0.03] * 100 + [3.0], [0.03] * 101)) == 0
+    assert speed_change(with_speed([0.03] * 100 + [3.0], [0.03] * 101)) == 0
 
 
 def test_the_speed_of_the_machine_is_unknown_by_few_windows_or_without_its_times() -> None:
-    assert disturbance.speed_change(with_speed([0.03] * 4, [0.03] * 4)) is None
-    assert disturbance.speed_change(windows(RECORD, *STEADY)) is None
+    assert speed_change(with_speed([0.03] * 4, [0.03] * 4)) is None
+    assert speed_change(windows(RECORD, *STEADY)) is None
     assert not [note for note in noted(*windows(RECORD, *STEADY)) if "speed" in note]
 
 

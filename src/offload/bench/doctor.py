@@ -13,11 +13,11 @@ from pathlib import Path
 import psutil
 
 from offload import loads
-from offload.bench.analysis import disturbance
 from offload.bench.target import foreground, interpreters
 from offload.bench.telemetry import host
 from offload.bench.telemetry.host import environment
 from offload.engine import journal
+from offload.engine.figures import LONG_OTHERS, LONG_STEAL
 from offload.errors import UserError
 from offload.registry import catalog
 from offload.units import percent
@@ -118,10 +118,8 @@ def _noise() -> Iterator[Finding]:
     now = host.measure_noise()
     named = f", such as {', '.join(now.busiest)}" if now.busiest else ""
     fix = f"end the other processes{named}"
-    yield _share("CPU of others", now.others_cpu, disturbance.LONG_OTHERS, fix)
-    yield _share(
-        "CPU stolen", now.steal, disturbance.LONG_STEAL, "measure when the host is quieter"
-    )
+    yield _share("CPU of others", now.others_cpu, LONG_OTHERS, fix)
+    yield _share("CPU stolen", now.steal, LONG_STEAL, "measure when the host is quieter")
     pressure = _share("CPU pressure", now.pressure, PRESSURE, "end the other processes")
     yield Finding(pressure.name, WARNING if pressure.level == WRONG else OK, pressure.message)
     late = f"{now.timer_late_ms:.2f} ms late"

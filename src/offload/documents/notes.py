@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from offload.bench.analysis import capacity, disturbance
-from offload.bench.analysis.comparison import rate_of
+from offload.bench.analysis import capacity
 from offload.documents.rows import Row, case_name, gil_enabled_by, share_text
 from offload.engine import intervals
+from offload.engine.figures import LONG_OTHERS, LONG_STEAL, rate_of, speed_change
 from offload.engine.intervals import outliers
 from offload.engine.record import WINDOW, Record, by_round, of_rate
 from offload.errors import UserError
@@ -28,13 +28,13 @@ def of_table(rows: Sequence[Row]) -> list[str]:
 
 def _machine(records: Sequence[Record]) -> Iterator[str]:
     """Report the use and the speed of the machine during all loads."""
-    if (change := disturbance.speed_change(records)) is not None:
+    if (change := speed_change(records)) is not None:
         yield f"this machine's speed changed by {share_text(change)} during the run"
     windows = [r for r in records if r.trial.kind == WINDOW]
     loads, noun = (windows, "windows") if windows else (records, "loads")
     for who, name, limit in (
-        ("other processes used", "others_cpu", disturbance.LONG_OTHERS),
-        ("the hypervisor used", "steal", disturbance.LONG_STEAL),
+        ("other processes used", "others_cpu", LONG_OTHERS),
+        ("the hypervisor used", "steal", LONG_STEAL),
     ):
         shares = [getattr(record.resources.host, name) for record in loads]
         known = [share for share in shares if share is not None]

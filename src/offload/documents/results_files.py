@@ -13,8 +13,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from offload import units
-from offload.bench.analysis import disturbance
-from offload.bench.analysis.comparison import Comparison, rate_of
 from offload.documents import notes
 from offload.documents.rows import (
     Row,
@@ -48,6 +46,7 @@ from offload.documents.text import (
     wrapped,
 )
 from offload.engine import journal
+from offload.engine.figures import Comparison, rate_of, speed_change
 from offload.engine.record import LONG, TEST, Record, by_round, of_rate
 from offload.errors import printable
 from offload.flags import CANNOT_LOAD
@@ -496,7 +495,7 @@ def _verdict(compared: Comparison, windows: Sequence[Record]) -> dict[str, objec
 def _machine(records: Sequence[Record]) -> dict[str, object]:
     """Return the facts of the machine of the newest record, and the change of its speed."""
     facts = dict(records[-1].environment) if records else {}
-    return {**facts, "speed_moved": disturbance.speed_change(records)}
+    return {**facts, "speed_moved": speed_change(records)}
 
 
 def _variables(group: Sequence[Row]) -> list[str]:

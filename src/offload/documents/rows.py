@@ -9,11 +9,10 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from offload import units
-from offload.bench.analysis import capacity, rate
-from offload.bench.stats.models import operational_laws
-from offload.bench.stats.models.operational_laws import Ceiling
+from offload.bench.analysis import capacity
 from offload.bench.telemetry.host import sentence
 from offload.documents.text import WIDTH, shortened, wrapped
+from offload.engine.figures import Ceiling, estimate_rate, share_of_ceiling
 from offload.engine.intervals import Estimate
 from offload.engine.record import TEST, WINDOW, Record, RunRecords, of_rate
 from offload.flags import Problem
@@ -57,7 +56,7 @@ class Row:
     @cached_property
     def estimate(self) -> Estimate | None:
         """The rate estimated from the windows; None without windows."""
-        return rate.of_windows(self.windows) if self.windows else None
+        return estimate_rate(self.windows) if self.windows else None
 
     @property
     def rate(self) -> float | None:
@@ -150,7 +149,7 @@ class Row:
     @property
     def reached(self) -> float | None:
         """The rate as a share of the ceiling."""
-        return operational_laws.share_of_ceiling(self.rate, [self.ceiling] if self.ceiling else [])
+        return share_of_ceiling(self.rate, [self.ceiling] if self.ceiling else [])
 
     def _sum(self, value_of: Callable[[Record], int | None]) -> int | None:
         """Return the sum of the known values; None if none is known."""

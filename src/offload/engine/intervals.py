@@ -1,7 +1,7 @@
 """Sample sizes of a run, and intervals: of rates, ratios and quantiles. Pure functions of numbers.
 
-First the sequential designs: at which sample sizes a run is analysed, and at which level. A run that
-is analysed repeatedly and stops at the first significant result has a higher error rate than a
+First the sequential designs: at which sample sizes a run is analysed, and at which level. A run
+that is analysed repeatedly and stops at the first significant result has a higher error rate than a
 single analysis. Haybittle 1971, Repeated assessment of results in clinical trials of cancer
 treatment, and Peto et al. 1976 therefore stop early at a very strict level only. The last analysis,
 on which most verdicts rest, then has nearly the level of a single one. If the time budget of a run

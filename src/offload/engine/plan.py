@@ -24,10 +24,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
 
-from offload.bench.analysis import comparison, rate
-from offload.bench.analysis.comparison import Comparison
 from offload.engine import intervals
 from offload.engine.decisions import DISTURBED, UNRESOLVED
+from offload.engine.figures import Comparison, compare_windows, estimate_rate, is_hopeless
 from offload.engine.intervals import SLOW
 from offload.engine.record import LONG, WINDOW, Record, RunRecords
 from offload.registry import catalog
@@ -327,6 +326,13 @@ def new_seed() -> int:
     return random.SystemRandom().randrange(1 << 32)
 
 
+def comparison_plan(name: str, one: Case, other: Case, is_quick: bool) -> Plan:
+    """Return the plan of a run that compares two cases; they may be the same."""
+    blocks = (Block((0, 1), ((0, 1),)),)
+    rule = Sequential(quick=is_quick)
+    return Plan(name, (one, other), new_seed(), None, rule, blocks=blocks)
+
+
 def _ends_at_next(state: BlockState) -> bool:
     """Whether a block ends at its next analysis even if it is unresolved."""
     return state.block.apart or state.has_maximum_load
@@ -519,7 +525,7 @@ class BlockState:
         """The windows of each case by its place, without those of hopeless cases."""
         own = RunRecords(self.records)
         windows = {place: own.at(place).windows() for place in self.block.cases}
-        return {place: found for place, found in windows.items() if not rate.is_hopeless(found)}
+        return {place: found for place, found in windows.items() if not is_hopeless(found)}
 
     @property
     def is_hopeless(self) -> bool:
@@ -540,12 +546,12 @@ class BlockState:
         """Return the comparisons of the pairs in which both cases are measured further."""
         known = self.windows
         pairs = [pair for pair in self.block.pairs if known.keys() >= {*pair}]
-        return [comparison.compare(known[one], known[other], level=level) for one, other in pairs]
+        return [compare_windows(known[one], known[other], level=level) for one, other in pairs]
 
     @property
     def are_rates_resolved(self) -> bool:
         """Whether the intervals of all rates are within their target."""
-        return all(rate.of_windows(windows).resolved for windows in self.windows.values())
+        return all(estimate_rate(windows).resolved for windows in self.windows.values())
 
     @property
     def has_maximum_load(self) -> bool:
@@ -566,7 +572,7 @@ class BlockState:
         """The widest half-width of the ratios, or else of the rates, as a share."""
         if found := self.comparisons():
             return max(map(_half_width_of, found))
-        rates = [rate.of_windows(windows).half_width for windows in self.windows.values()]
+        rates = [estimate_rate(windows).half_width for windows in self.windows.values()]
         return max((math.inf if each is None else each for each in rates), default=math.inf)
 
     @property
@@ -596,7 +602,7 @@ def is_final(found: Comparison, is_first: bool) -> bool:
 
 def _has_maximum_load(windows: Sequence[Record]) -> bool:
     loaded_s = sum(record.trial.phases.get("load", 0.0) for record in windows)
-    found = rate.of_windows(windows).value
+    found = estimate_rate(windows).value
     return loaded_s >= (MAX_LOAD_SLOW_S if found is not None and found < SLOW else MAX_LOAD_S)
 
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from offload.bench.analysis import comparison, rate
-from offload.bench.analysis.comparison import Comparison
-from offload.bench.experiments.paired import ComparedCases
 from offload.documents import notes
 from offload.documents.rows import case_name
 from offload.documents.text import wrapped
 from offload.engine import decisions
+from offload.engine.figures import ComparedCases, Comparison, compare_windows, estimate_rate
 from offload.engine.record import Record, RunRecords
 
 SENTENCES = {
@@ -78,8 +76,8 @@ class RunComparison:
         first, second = (case_name(windows[-1]) for windows in (one, other))
         return cls(
             (first, second),
-            comparison.compare(one, other),
-            (rate.of_windows(one).value, rate.of_windows(other).value),
+            compare_windows(one, other),
+            (estimate_rate(one).value, estimate_rate(other).value),
             (*one, *other),
         )
 

@@ -11,8 +11,8 @@ from offload import options
 from offload.studies import Run, Study, check_disturbance
 
 if TYPE_CHECKING:
-    from offload.bench.experiments.paired import ComparedCases
     from offload.documents import Document
+    from offload.engine.figures import ComparedCases
     from offload.engine.plan import Plan
 
 
@@ -46,7 +46,7 @@ class Compare(Study[Options, "ComparedCases"]):
     options = Options
 
     def plan(self, options: Options) -> Plan:
-        from offload.bench.experiments import paired
+        from offload.engine.plan import comparison_plan
 
         first = options.served.case(options.one, "first case")
         second = options.served.case(options.other, "second case")
@@ -54,13 +54,13 @@ class Compare(Study[Options, "ComparedCases"]):
             replace(each, users=options.users, keep_alive=options.keep_alive)
             for each in (first, second)
         )
-        return paired.comparison_plan("compare", one, other, options.quick)
+        return comparison_plan("compare", one, other, options.quick)
 
     def result(self, run: Run) -> ComparedCases:
-        from offload.bench.experiments import paired
+        from offload.engine.figures import compare_cases
 
         one, other = run.plan.cases
-        return paired.evaluate(one, other, run.records, run.folder)
+        return compare_cases(one, other, run.records, run.folder)
 
     def document(self, result: ComparedCases) -> Document:
         from offload.documents import Document, lines

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from offload.bench.analysis import comparison, rate
 from offload.bench.experiments import run as running
 from offload.documents import results_files
 from offload.documents.rows import rows
+from offload.engine.figures import compare_windows, estimate_rate
 from offload.engine.plan import Block, Plan, Sequential
 from offload.engine.record import WINDOW, Record
 from offload.suites import Case
@@ -39,22 +39,22 @@ OTHER_APART = windows(1, 1, [300.0, 301.0, 302.0], apart=True, memory_pss_mib=40
 
 
 def test_a_rate_is_of_the_rounds_side_by_side_if_there_are_some() -> None:
-    found = rate.of_windows([*ONE, *ONE_APART])
-    assert found == rate.of_windows(ONE)
+    found = estimate_rate([*ONE, *ONE_APART])
+    assert found == estimate_rate(ONE)
     assert found.n == 3
-    assert rate.of_windows(ONE_APART).value == pytest.approx(151.0, rel=0.01)
+    assert estimate_rate(ONE_APART).value == pytest.approx(151.0, rel=0.01)
 
 
 def test_a_ratio_of_rates_is_of_the_rounds_side_by_side() -> None:
     both = [*ONE, *ONE_APART], [*OTHER, *OTHER_APART]
-    found = comparison.compare(*both)
+    found = compare_windows(*both)
     assert (found.verdict.pairs, found.verdict.outcome) == (3, "same")
-    only_apart = comparison.compare(ONE_APART, OTHER_APART)
+    only_apart = compare_windows(ONE_APART, OTHER_APART)
     assert (only_apart.verdict.pairs, only_apart.verdict.outcome) == (3, "faster")
 
 
 def test_the_memory_of_rounds_apart_counts() -> None:
-    found = comparison.compare(
+    found = compare_windows(
         [*ONE, *ONE_APART],
         [*OTHER, *OTHER_APART],
         lambda record: record.resources.memory.pss_mib,

@@ -7,10 +7,15 @@ from typing import Any
 
 import pytest
 
-from offload.bench.analysis import rate
-from offload.bench.analysis.comparison import Comparison, compare
-from offload.bench.analysis.disturbance import MAX_DIFFERENCE, MAX_OTHERS, MAX_STEAL
 from offload.engine.decisions import DISTURBED, FASTER, SAME, SLOWER, TINY, UNRESOLVED
+from offload.engine.figures import (
+    MAX_DIFFERENCE,
+    MAX_OTHERS,
+    MAX_STEAL,
+    Comparison,
+    compare_windows,
+    estimate_rate,
+)
 from offload.engine.record import Record, RunRecords, by_round
 from tests.records import changed, record_of
 
@@ -40,7 +45,7 @@ def pair(times: float, one: dict[str, Any] | None = None, **other: Any) -> Compa
     second = windows(
         [100 * n * times * s for n, s in zip(NOISE, slight, strict=True)], place=1, **other
     )
-    return compare(first, second)
+    return compare_windows(first, second)
 
 
 def test_a_ratio_is_corrected_for_the_speed_of_the_cpus_in_its_windows() -> None:
@@ -53,11 +58,11 @@ def test_a_ratio_is_corrected_for_the_speed_of_the_cpus_in_its_windows() -> None
         for n, (rates, s) in enumerate(zip(speeds, slower, strict=True), 1)
         for record in windows([None] * (n - 1) + rates, place=1, work_s=0.0003 * s)[-2:]
     ]
-    found = compare(one, other).verdict
+    found = compare_windows(one, other).verdict
     assert found.ratio == pytest.approx(1.0, abs=0.01)
     assert found.sd is not None and found.sd < 0.12
     unknown = [changed(record, work_s=None) for record in other]
-    plain = compare(one, unknown).verdict
+    plain = compare_windows(one, unknown).verdict
     assert plain.sd is not None and plain.sd > 0.4
 
 
@@ -78,23 +83,25 @@ def test_a_round_counts_once_by_the_mean_of_its_windows() -> None:
 
 
 def test_only_rounds_in_which_both_have_a_rate_are_pairs() -> None:
-    found = compare(windows([100.0, None, 120.0, 90.0]), windows([150.0, 170.0, None], place=1))
+    found = compare_windows(
+        windows([100.0, None, 120.0, 90.0]), windows([150.0, 170.0, None], place=1)
+    )
     assert (found.verdict.outcome, found.verdict.pairs) == (UNRESOLVED, 1)
-    assert compare([], []).verdict.pairs == 0
+    assert compare_windows([], []).verdict.pairs == 0
 
 
 def test_rounds_of_another_block_or_run_are_no_pairs() -> None:
     one = windows([100.0, 101.0, 99.0])
     for other in ({"block": 1}, {"run": "another"}):
-        assert compare(one, [changed(r, **other) for r in one]).verdict.pairs == 0
+        assert compare_windows(one, [changed(r, **other) for r in one]).verdict.pairs == 0
 
 
 def test_a_case_against_itself_keeps_both_by_their_places() -> None:
     both = [*windows([100.0, 90.0]), *windows([101.0, 91.0], place=1)]
     first, second = (RunRecords(both).at(place).windows() for place in (0, 1))
     assert {record.key for record in both} == {both[0].key}
-    assert compare(first, second).verdict.pairs == 2
-    assert compare(first, second).verdict.ratio == pytest.approx(1.01, rel=0.01)
+    assert compare_windows(first, second).verdict.pairs == 2
+    assert compare_windows(first, second).verdict.ratio == pytest.approx(1.01, rel=0.01)
 
 
 def test_only_the_last_attempt_of_a_round_counts() -> None:
@@ -106,8 +113,8 @@ def test_only_the_last_attempt_of_a_round_counts() -> None:
 def test_quick_has_its_own_smallest_difference() -> None:
     rates = [100.0, 101.0, 99.0]
     one, other = windows(rates), windows([rate * 1.03 for rate in rates], place=1)
-    normal = compare(one, other).verdict
-    found = compare(
+    normal = compare_windows(one, other).verdict
+    found = compare_windows(
         [changed(r, quick=True) for r in one], [changed(r, quick=True) for r in other]
     ).verdict
     assert (normal.outcome, found.outcome) == (FASTER, SAME)
@@ -115,7 +122,10 @@ def test_quick_has_its_own_smallest_difference() -> None:
 
 def test_a_level_that_is_stricter_widens_the_interval() -> None:
     one, noisy = windows([100.0, 101.0, 99.0]), windows([104.0, 96.0, 101.0], place=1)
-    wide, narrow = compare(one, noisy, level=0.005).verdict, compare(one, noisy).verdict
+    wide, narrow = (
+        compare_windows(one, noisy, level=0.005).verdict,
+        compare_windows(one, noisy).verdict,
+    )
     assert (wide.low or 0) < (narrow.low or 0) < (narrow.high or 0) < (wide.high or 0)
 
 
@@ -159,7 +169,7 @@ def test_a_disturbance_of_less_than_half_of_the_windows_does_not_count() -> None
             [changed(r, steal=0.2) if n < count else r for n, r in enumerate(own)]
             for own in (one, other)
         ]
-        assert compare(*loud).verdict.outcome == outcome
+        assert compare_windows(*loud).verdict.outcome == outcome
 
 
 @pytest.mark.parametrize(
@@ -185,15 +195,15 @@ def test_what_the_load_tool_limited_is_at_least_a_difference_and_never_the_same(
 def test_a_tiny_difference_is_no_verdict_where_the_load_tool_was_the_limit() -> None:
     one = windows([100.0, 100.1, 99.9, 100.0, 100.0])
     other = windows([101.9, 102.6, 101.5, 101.0, 102.8], place=1)
-    assert compare(one, other).verdict.outcome == TINY
+    assert compare_windows(one, other).verdict.outcome == TINY
     bound = [changed(record, flags=BOUND) for record in other]
-    assert compare(one, bound).verdict.outcome == UNRESOLVED
+    assert compare_windows(one, bound).verdict.outcome == UNRESOLVED
 
 
 def test_another_value_than_the_rate_is_not_limited_by_the_load_tool() -> None:
     one = windows([1.0, 1.0, 1.0], flags=BOUND, memory_pss_mib=50.0)
     other = windows([1.0, 1.0, 1.0], place=1, flags=BOUND, memory_pss_mib=100.0)
-    found = compare(one, other, lambda record: record.resources.memory.pss_mib)
+    found = compare_windows(one, other, lambda record: record.resources.memory.pss_mib)
     assert (found.verdict.outcome, found.verdict.ratio) == (FASTER, pytest.approx(2.0))
 
 
@@ -201,10 +211,10 @@ def test_what_a_server_completed_before_it_died_is_no_rate() -> None:
     died = [changed(record, problem="the server died") for record in windows([0.5], place=1)]
     alive = windows([80.0])
     assert by_round(died, lambda record: record.result.rate) == {}
-    assert compare(alive, died).verdict.pairs == 0
+    assert compare_windows(alive, died).verdict.pairs == 0
 
 
 def test_a_rate_below_zero_in_a_damaged_record_is_left_out() -> None:
     found = windows([-1.0, 80.0], rate_quantum=-0.1)
     assert [*by_round(found, lambda record: record.result.rate)] == [("run", 0, 2)]
-    assert rate.of_windows(found).n == 1
+    assert estimate_rate(found).n == 1

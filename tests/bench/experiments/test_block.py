@@ -13,10 +13,10 @@ import psutil
 import pytest
 
 from offload import upstream
-from offload.bench.analysis.comparison import rate_of
 from offload.bench.experiments import block
 from offload.bench.target import server
 from offload.bench.telemetry.sampler import ResourceSampler
+from offload.engine.figures import rate_of
 from offload.engine.record import Record, by_round
 from offload.errors import StartError
 from offload.flags import LOAD

@@ -8,7 +8,7 @@ import random
 import pytest
 
 from offload.bench.stats import autocorrelation
-from offload.bench.stats.models import nnls, operational_laws, scaling
+from offload.bench.stats.models import nnls, scaling
 from offload.engine import decisions, intervals
 from offload.engine.decisions import (
     DOES_NOT,
@@ -18,6 +18,7 @@ from offload.engine.decisions import (
     classify_replication,
     explain_replication,
 )
+from offload.engine.figures import Ceiling, ceilings, little_ratio, share_of_ceiling
 from offload.engine.intervals import estimate, target_half_width
 
 LINE = [(n, n * 10.0) for n in (1, 2, 4, 8, 16, 32)]
@@ -253,18 +254,16 @@ def test_an_error_is_the_largest_over_blocks_of_eight_or_more() -> None:
 
 
 def test_ceilings_are_known_of_what_is_neither_none_nor_0() -> None:
-    known = operational_laws.ceilings(workers=4, service_s=0.5, users=10, cores=2, cpu_s=1.0)
+    known = ceilings(workers=4, service_s=0.5, users=10, cores=2, cpu_s=1.0)
     assert [(c.kind, c.rate) for c in known] == [("cpu", 2.0), ("pool", 8.0), ("users", 20.0)]
-    assert operational_laws.ceilings(workers=4, service_s=0, users=10) == []
-    assert operational_laws.ceilings(workers=0, service_s=2.0) == [
-        operational_laws.Ceiling("pool", 0.0)
-    ]
-    assert operational_laws.share_of_ceiling(4.0, known) == 2.0
-    assert operational_laws.share_of_ceiling(4.0, []) is None
-    assert operational_laws.share_of_ceiling(None, known) is None
+    assert ceilings(workers=4, service_s=0, users=10) == []
+    assert ceilings(workers=0, service_s=2.0) == [Ceiling("pool", 0.0)]
+    assert share_of_ceiling(4.0, known) == 2.0
+    assert share_of_ceiling(4.0, []) is None
+    assert share_of_ceiling(None, known) is None
     for wrong in (-1, math.inf, math.nan):
         with pytest.raises(ValueError, match="numbers of 0 or more or None"):
-            operational_laws.little_ratio(wrong, 1.0, 1.0)
+            little_ratio(wrong, 1.0, 1.0)
 
 
 def test_a_verdict_needs_two_pairs_and_reports_how_many_more() -> None:

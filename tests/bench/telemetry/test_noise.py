@@ -12,9 +12,9 @@ import psutil
 import pytest
 
 from lab.method.method_check import ACCURATE, truth
-from offload.bench.analysis import disturbance
 from offload.bench.telemetry import host
 from offload.bench.trial import flags
+from offload.engine.figures import LONG_OTHERS
 from offload.engine.record import Record
 from tests.rounds import measure_window
 
@@ -47,7 +47,7 @@ def test_a_load_while_others_use_the_cpu_is_flagged() -> None:
     with burning(max(1, (psutil.cpu_count() or 1) // 4)):
         record = measured_record()
     assert record.resources.host.others_cpu is not None
-    assert record.resources.host.others_cpu > disturbance.LONG_OTHERS
+    assert record.resources.host.others_cpu > LONG_OTHERS
     assert "others" in flags.kinds(record)
     assert any("went to other processes" in why for why in flags.reasons(record, []).values())
 

@@ -10,8 +10,7 @@ import functools
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 
-from offload.bench.stats.models import operational_laws
-from offload.bench.stats.models.operational_laws import Ceiling
+from offload.engine.figures import Ceiling, ceilings
 from offload.engine.record import Record
 from offload.registry import catalog
 from offload.suites import _module
@@ -43,7 +42,7 @@ def of_case(case: Record, records: Sequence[Record], in_flight: float) -> Ceilin
     cores = case.environment.get("cores")
     cpu_ms = median(records, lambda r: r.resources.cpu_ms_per_request)
     if isinstance(cores, int) and cpu_ms is not None:
-        known += operational_laws.ceilings(cores=cores, cpu_s=cpu_ms / 1000)
+        known += ceilings(cores=cores, cpu_s=cpu_ms / 1000)
     return min(known, key=lambda ceiling: ceiling.rate, default=None)
 
 
@@ -56,7 +55,7 @@ def exceeded(record: Record, records: Sequence[Record]) -> Ceiling | None:
     fastest_s = _fastest_s(records)
     known = [
         *_by_time(fastest_s, users=record.case.users),
-        *operational_laws.ceilings(workers=all_slots(record), service_s=record.tasks.slot_s),
+        *ceilings(workers=all_slots(record), service_s=record.tasks.slot_s),
         *_by_stated_slots(record, fastest_s),
     ]
     return next((c for c in known if (record.result.rate or 0.0) > ABOVE * c.rate), None)
@@ -102,7 +101,7 @@ def _by_time(
     """Return the ceilings of a service time; none if it is too short to be a service time."""
     if service_s is None or service_s < SHORT:
         return []
-    return operational_laws.ceilings(workers=workers, users=users, service_s=service_s)
+    return ceilings(workers=workers, users=users, service_s=service_s)
 
 
 def _by_stated_slots(record: Record, alone_s: float | None) -> list[Ceiling]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from offload.bench.analysis.capacity import ABOVE
 from offload.bench.claims.evaluate import ClaimVerdict
-from offload.bench.stats.models import operational_laws
 from offload.engine.decisions import DOES_NOT, HOLDS, IN_PART, NOT_COMPARABLE, UNRESOLVED
+from offload.engine.figures import USERS, ceilings
 from offload.suites import Audit, Figure
 
 MAX_PROCESSES = 64  # the highest number of processes that is tried
@@ -68,9 +68,7 @@ def _bounds(one: Audit, processes: int) -> list[_Bound]:
     found = []
     for figure in one.figures:
         slots = None if figure.slots is None else figure.slots * processes
-        known = operational_laws.ceilings(
-            workers=slots, users=one.users, service_s=figure.service_s
-        )
+        known = ceilings(workers=slots, users=one.users, service_s=figure.service_s)
         found += [_Bound(figure, ceiling.rate, ceiling.kind) for ceiling in known[:1]]
     return found
 
@@ -80,7 +78,7 @@ def _exceeded_ceilings(one: Audit, bounds: list[_Bound]) -> Iterator[str]:
         if bound.reached > ABOVE:
             figure = bound.figure
             ceiling = f"{one.users} users / {figure.service_s:g} s"
-            if bound.kind != operational_laws.USERS:
+            if bound.kind != USERS:
                 ceiling = f"{one.processes} x {figure.slots} / {figure.service_s:g} s"
             yield f"{figure.name} {figure.rate:g}/s exceeds {ceiling} = {bound.ceiling:g}/s"
     fits = (n for n in range(1, MAX_PROCESSES + 1) if _fits(one, n))

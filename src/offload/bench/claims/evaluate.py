@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from offload.bench.analysis import comparison
-from offload.bench.analysis.comparison import Comparison
 from offload.bench.claims import validity
 from offload.engine import decisions
 from offload.engine.decisions import DISTURBED, NOT_COMPARABLE, UNRESOLVED
+from offload.engine.figures import Comparison, compare_windows, is_client_bound, rate_of
 from offload.engine.record import LONG, WINDOW, Record, RunRecords
 from offload.errors import UserError
 from offload.registry import catalog
@@ -84,8 +83,8 @@ def _case_records(case: Case, records: Sequence[Record]) -> list[Record]:
 def _compare(claim: Claim, one: Sequence[Record], other: Sequence[Record]) -> Comparison:
     """Compare the windows of two cases; without windows, their long runs."""
     windows = [[r for r in own if r.trial.kind == WINDOW] for own in (one, other)]
-    figure = comparison.rate_of if claim.figure == RATE else lambda record: _figure(claim, record)
-    found = comparison.compare(windows[0], windows[1], figure)
+    figure = rate_of if claim.figure == RATE else lambda record: _figure(claim, record)
+    found = compare_windows(windows[0], windows[1], figure)
     if found.verdict.pairs:
         return found
     longs = [
@@ -125,7 +124,7 @@ def _replication(
     if compared.disturbed is not None:
         return DISTURBED, f"{compared.disturbed.message}: {compared.disturbed.remedy}"
     for own in (one, other):
-        if comparison.is_client_bound([r for r in own if r.trial.kind == WINDOW]):
+        if is_client_bound([r for r in own if r.trial.kind == WINDOW]):
             tool = own[-1].load.driver
             return UNRESOLVED, f"{tool} limited the rate of {own[-1].case.server}"
     values = (claim.ratio, claim.alike, found.low, found.high)

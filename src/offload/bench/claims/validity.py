@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from offload.bench.analysis import capacity, disturbance
+from offload.bench.analysis import capacity
+from offload.engine.figures import find_disturbance
 from offload.engine.record import WINDOW, Record
 
 LITTLE_TOLERANCE = 0.05  # difference between rate x mean / users and 1
@@ -17,7 +18,7 @@ def validity_warnings(own: Sequence[Record]) -> list[str]:
     of users. In a short window they also differ because of the requests that started before it or
     ended after it, so a figure is reported if more than half of the windows have the finding.
     """
-    if (flag := disturbance.between(own, [])) is not None:
+    if (flag := find_disturbance(own, [])) is not None:
         return [str(flag)]
     windows = [
         record

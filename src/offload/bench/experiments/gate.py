@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from offload.bench.analysis import gate, rate
+from offload.bench.analysis import gate
 from offload.bench.analysis.gate import (
     DISTURBED,
     FAILS,
@@ -19,6 +19,7 @@ from offload.bench.analysis.gate import (
 from offload.bench.target import origins
 from offload.engine import plan
 from offload.engine.decisions import LOSS, UNDECIDED
+from offload.engine.figures import estimate_rate
 from offload.engine.intervals import Estimate
 from offload.engine.plan import Block, Gate, Plan
 from offload.engine.record import Record
@@ -153,7 +154,7 @@ def gated_cases(
     """Return the cases of a gate with their rates."""
     names = _case_syntax.unique_names(cases)
     return [
-        GatedCase(name, verdict, rate.of_windows(own.now), rate.of_windows(own.baseline), own)
+        GatedCase(name, verdict, estimate_rate(own.now), estimate_rate(own.baseline), own)
         for name, own, verdict in zip(names, sides, verdicts, strict=True)
     ]
 

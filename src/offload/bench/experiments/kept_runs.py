@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from offload.bench.analysis import disturbance, gate
-from offload.bench.analysis.comparison import rate_of
+from offload.bench.analysis import gate
 from offload.bench.analysis.gate import CaseVerdict, GateTerms, Sides
 from offload.bench.experiments.gate import GateResult, KeptRuns, check_baselines, gated_cases
 from offload.engine import decisions, journal
 from offload.engine.decisions import UNDECIDED, LogRatio
+from offload.engine.figures import rate_of, speed_change
 from offload.engine.intervals import GATE_ERROR
 from offload.engine.record import WINDOW, Record, RunRecords, by_round, of_rate
 from offload.errors import RunError, UsageError
@@ -48,7 +48,7 @@ def compare(baseline: Path, run: Path, terms: GateTerms, names: Sequence[str] = 
     if names:
         chosen = {_case_syntax.find(name, common, "the cases of both runs") for name in names}
         common = [common[index] for index in sorted(chosen)]
-    moved = disturbance.speed_change(before, now)
+    moved = speed_change(before, now)
     sides = [Sides(_windows(before, case), _windows(now, case)) for case in common]
     count = len(common) * len(terms.limits)
     ratios = [_ratio(each) for each in sides]

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from offload.bench.analysis import disturbance
 from offload.bench.trial import workload
+from offload.engine.figures import LONG_OTHERS, LONG_STEAL, MAX_OTHERS, MAX_STEAL
 from offload.engine.record import LONG, WINDOW, LoadFacts, Record
 from offload.flags import Flag
 from offload.registry import catalog
@@ -107,11 +107,11 @@ def _detect(record: Record) -> Iterator[Flag]:
         yield Flag("little", f"rate x mean / users is {ratio}, not 1", "users waited elsewhere")
     host = record.resources.host
     is_window = record.trial.kind == WINDOW
-    most_others = disturbance.MAX_OTHERS if is_window else disturbance.LONG_OTHERS
+    most_others = MAX_OTHERS if is_window else LONG_OTHERS
     if host.others_cpu is not None and host.others_cpu > most_others:
         share = f"{percent(host.others_cpu)} of the machine's CPU went to other processes"
         yield Flag("others", share, "end them and measure again")
-    most_steal = disturbance.MAX_STEAL if is_window else disturbance.LONG_STEAL
+    most_steal = MAX_STEAL if is_window else LONG_STEAL
     if host.steal is not None and host.steal > most_steal:
         stolen = f"the hypervisor used {percent(host.steal, 1)} of the CPU"
         yield Flag("steal", stolen, "measure at a quieter time")

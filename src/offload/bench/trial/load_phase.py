@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from offload import loads
-from offload.bench.stats.models import gil, operational_laws
+from offload.bench.stats.models import gil
 from offload.bench.target import server
 from offload.bench.telemetry import host, processes
 from offload.bench.telemetry.cpu_speed import SpeedMeter
@@ -24,6 +24,7 @@ from offload.bench.telemetry.sampler import ResourceSampler
 from offload.bench.trial import server_report
 from offload.bench.trial.builder import GIL
 from offload.bench.trial.workload import get
+from offload.engine.figures import little_ratio
 from offload.engine.record import (
     Application,
     Baseline,
@@ -266,7 +267,7 @@ def _little_ratio(measured: Figures, load: Load) -> float | None:
         return None
     if measured.in_flight is not None:
         return round(measured.in_flight / load.users, 4)
-    ratio = operational_laws.little_ratio(measured.rate, measured.response.mean_s, load.users)
+    ratio = little_ratio(measured.rate, measured.response.mean_s, load.users)
     return None if ratio is None else round(ratio, 4)
 
 

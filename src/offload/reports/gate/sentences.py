@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterator, Sequence
 
 from offload import units
-from offload.bench.analysis.figures import Measured
 from offload.bench.analysis.gate import ConditionVerdict
 from offload.bench.experiments.gate import GatedCase, GateResult
 from offload.documents import notes
 from offload.engine.decisions import LOSS, UNDECIDED
+from offload.engine.figures import Measured
 from offload.engine.intervals import GATE, Estimate
 from offload.units import percent
 

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from offload import units
-from offload.bench.analysis import capacity, comparison
-from offload.bench.analysis.comparison import Comparison
+from offload.bench.analysis import capacity
 from offload.documents.rows import (
     Row,
     gil_enabled_by,
@@ -20,6 +19,7 @@ from offload.documents.rows import (
 from offload.documents.text import TableLine, first_column, paragraphs, render_table, shortened
 from offload.engine import decisions
 from offload.engine.decisions import Verdict
+from offload.engine.figures import Comparison, compare_windows
 from offload.engine.record import TEST, Record
 from offload.errors import UserError
 from offload.registry import catalog
@@ -198,7 +198,7 @@ def _comparison_key(r: Record) -> tuple[object, ...]:
 
 def _compare(threads: Row, processes: Row) -> Comparison:
     """Compare the windows by round; a ratio of one run each has no interval."""
-    found = comparison.compare(threads.windows, processes.windows)
+    found = compare_windows(threads.windows, processes.windows)
     if found.verdict.pairs:
         return found
     ratio = (processes.rate or 0.0) / (threads.rate or 1.0)
@@ -249,7 +249,7 @@ def on_and_off_pairs(rows: Sequence[Row]) -> list[OnAndOff]:
         OnAndOff(
             row,
             off[_case(row.first)],
-            comparison.compare(row.windows, off[_case(row.first)].windows),
+            compare_windows(row.windows, off[_case(row.first)].windows),
         )
         for row in rows
         if _setting(row.first) == "gil" and _case(row.first) in off

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from offload.bench.analysis.comparison import Comparison
 from offload.documents import BAD, GOOD, PLAIN, UNCLEAR, Document, Finding
 from offload.documents.rows import case_name, conditions, rate_text
 from offload.engine import decisions
 from offload.engine.decisions import LOSS, NO_LOSS
+from offload.engine.figures import Comparison
 from offload.engine.plan import Gate, Plan
 from offload.registry import catalog
 from offload.reports.claims import verdicts

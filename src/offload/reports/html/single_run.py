@@ -6,10 +6,10 @@ import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from offload.bench.analysis import disturbance
-from offload.bench.analysis.comparison import Comparison
 from offload.documents import Exhibit, Number, notes, results_files
 from offload.documents.rows import Row, case_name, memory_text, time_or_more
+from offload.engine.figures import Comparison, change_of_times, work_times
+from offload.engine.plan import Gate, Plan
 from offload.reports import comparison
 from offload.reports.claims import verdicts
 from offload.reports.gil import effects, effects_svg
@@ -193,9 +193,9 @@ def _machine(run: MeasuredRun) -> Iterator[Panel]:
             text(WORK[field]),
             count(len(times)),
             *(number(seconds(value), value) for value in _spread(times)),
-            share(disturbance.change_of_times(times)),
+            share(change_of_times(times)),
         )
-        for field, times in disturbance.work_times(run.records).items()
+        for field, times in work_times(run.records).items()
         if times
     ]
     for field, what in LOSSES.items():

@@ -13,9 +13,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from offload import files
-from offload.bench.analysis import disturbance
 from offload.bench.telemetry import host
 from offload.engine import journal
+from offload.engine.figures import LONG_OTHERS, find_disturbance
 from offload.engine.plan import Plan
 from offload.engine.record import LONG, WINDOW, Record, dataclass_from
 from offload.errors import RunError, StorageError
@@ -100,7 +100,7 @@ def _warn_of_others(report: Report) -> None:
         (now.others_cpu, "other processes use", named),
         (now.steal, "the host takes", ""),
     ):
-        if share is not None and share > disturbance.LONG_OTHERS:
+        if share is not None and share > LONG_OTHERS:
             words = f"{what} {percent(share)} of the machine's CPU{who}"
             report(f"warning: {words}: there may be no verdict")
 
@@ -176,7 +176,7 @@ def answer(
     if isinstance(subject, Application):
         subject = application.in_setup(subject, choice.best.setup, plan.cases, records)
     windows = [each for each in records if each.trial.kind == WINDOW]
-    disturbed = disturbance.between(windows, ())
+    disturbed = find_disturbance(windows, ())
     leak_mib = subject.costs.leak_mib or result.leak_mib(records)
     prior = Prior(replace(subject.costs, leak_mib=leak_mib), saved.question)
     return Answer(

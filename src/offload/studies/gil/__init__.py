@@ -56,7 +56,7 @@ class Gil(Study[Options, "GilCost"]):
     options = Options
 
     def plan(self, options: Options) -> Plan:
-        from offload.bench.experiments import paired
+        from offload.engine.plan import comparison_plan
         from offload.studies.gil import cost
         from offload.suites import Case
 
@@ -89,14 +89,14 @@ class Gil(Study[Options, "GilCost"]):
         return paired.comparison_plan("gil", threads, processes, is_quick=True)
 
     def complete(self, run: Run, report: Callable[[str], object]) -> None:
-        from offload.bench.experiments import paired
         from offload.bench.experiments.progress.display import duration
+        from offload.engine.figures import compare_cases
         from offload.studies.gil import cost
 
         threads, processes = run.plan.cases
         if is_application(threads.task) or cost.read_direct(run.folder) is not None:
             return
-        paired.evaluate(threads, processes, run.records, run.folder)  # raises without rates
+        compare_cases(threads, processes, run.records, run.folder)  # raises without rates
         least = duration(cost.direct_least_s(run.records))
         report(f"direct calls in one thread, threads and processes: at least {least}")
         try:

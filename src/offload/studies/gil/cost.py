@@ -11,12 +11,11 @@ from pathlib import Path
 from offload import files
 from offload.bench.analysis import gil
 from offload.bench.analysis.gil import Gil
-from offload.bench.experiments import paired
-from offload.bench.experiments.paired import ComparedCases
 from offload.bench.stats.models.gil import cost
 from offload.bench.target import application_kind
 from offload.bench.target.needed_upstream import hold_for
 from offload.engine import journal
+from offload.engine.figures import ComparedCases, compare_cases
 from offload.engine.record import Record, RunRecords, dataclass_from
 from offload.errors import RunError, StorageError
 from offload.studies.gil.direct_calls import SpeedUp, direct, least_s, speed_ups
@@ -98,7 +97,7 @@ def evaluate(
 
     `direct_calls` is None for a user's application. Raise RunError if one of the cases has no rate.
     """
-    compared = paired.evaluate(threads, processes, records, folder)
+    compared = compare_cases(threads, processes, records, folder)
     measured = [r for r in RunRecords(records).at(0).windows() if r.trial.round == 1]
     if not measured or not measured[-1].result.completed:
         raise RunError(f"{threads.name}: the first round has no figures; records: {folder}")

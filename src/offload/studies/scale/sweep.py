@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from offload.bench.analysis import disturbance, rate
 from offload.bench.stats.models import scaling
 from offload.bench.stats.models.scaling import Choice
+from offload.engine.figures import estimate_rate, find_disturbance
 from offload.engine.intervals import Estimate
 from offload.engine.record import Record, RunRecords
 from offload.errors import RunError, UsageError
@@ -134,7 +134,7 @@ def fit(records: Sequence[Record], over: str) -> Sweep:
         number = _number(record, over)
         if number is not None:
             found.setdefault(number, []).append(record)
-    points = tuple((number, rate.of_windows(windows)) for number, windows in sorted(found.items()))
+    points = tuple((number, estimate_rate(windows)) for number, windows in sorted(found.items()))
     known = [(float(number), e.value) for number, e in points if e.value is not None]
     if not known:
         raise _without_rate(records, over)
@@ -148,7 +148,7 @@ def fit_grid(records: Sequence[Record]) -> Grid:
         if record.server.processes is not None and record.server.workers is not None:
             size = record.server.processes, record.server.workers
             found.setdefault(size, []).append(record)
-    points = {size: rate.of_windows(windows) for size, windows in sorted(found.items())}
+    points = {size: estimate_rate(windows) for size, windows in sorted(found.items())}
     if all(estimate.value is None for estimate in points.values()):
         raise _without_rate(records, SIZES)
     return Grid(points, found, _disturbed(found.values()))
@@ -161,7 +161,7 @@ def _without_rate(records: Sequence[Record], over: str) -> RunError:
 
 
 def _disturbed(windows: Iterable[Sequence[Record]]) -> Flag | None:
-    flags = (disturbance.between(own, []) for own in windows)
+    flags = (find_disturbance(own, []) for own in windows)
     return next((flag for flag in flags if flag is not None), None)
 
 

@@ -6,12 +6,7 @@ import math
 
 import pytest
 
-from offload.bench.stats.models.operational_laws import (
-    Ceiling,
-    ceilings,
-    little_ratio,
-    share_of_ceiling,
-)
+from offload.engine.figures import Ceiling, ceilings, little_ratio, share_of_ceiling
 
 POOL = {"workers": 4, "service_s": 0.05, "users": 25}
 UNKNOWN = dict.fromkeys(["workers", "service_s", "users", "cores", "cpu_s"])

@@ -19,9 +19,9 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
-from offload.bench.analysis import capacity, disturbance, rate
-from offload.bench.analysis.comparison import rate_of
+from offload.bench.analysis import capacity
 from offload.bench.experiments.progress import progress_file
+from offload.engine.figures import estimate_rate, find_disturbance, rate_of
 from offload.engine.plan import Plan
 from offload.engine.record import LONG, Record, RunRecords, by_round
 from offload.suites import Case
@@ -116,7 +116,7 @@ class Progress:
 
     def _warn_of_disturbance(self, found: Sequence[Record]) -> None:
         """Warn once, early, that the run may have no verdict because the machine is busy."""
-        flag = None if self._has_warned else disturbance.between(found, [])
+        flag = None if self._has_warned else find_disturbance(found, [])
         if flag is not None:
             self._has_warned = True
             self._print(
@@ -307,7 +307,7 @@ class CaseRows:
 
 def _rate_cell(windows: Sequence[Record], records: Sequence[Record]) -> str:
     """Return the rate with its interval, that of a long run alone, or why there is none."""
-    found = rate.of_windows(windows)
+    found = estimate_rate(windows)
     if found.value is not None:
         if found.low is None or found.high is None:
             return number(found.value)
