@@ -27,7 +27,7 @@ from offload.engine.record import (
 )
 from offload.errors import RunError
 from offload.flags import TOO_SLOW, Flag
-from offload.loads.engine.figures.histogram import GROWTH, merge, quantile
+from offload.loads.engine.figures import GROWTH, merge, quantile
 from offload.suites import Case
 from offload.units import percent
 
