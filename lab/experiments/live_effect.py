@@ -34,7 +34,6 @@ from offload.bench.experiments.progress import progress_file
 from offload.bench.target import server
 from offload.documents import live
 from offload.documents.live import LivePage
-from offload.engine import journal
 from offload.engine import decisions, journal
 from offload.engine.record import WINDOW, Record
 from offload.errors import GateError, UndecidedError

@@ -27,7 +27,7 @@ from offload.engine.record import (
 )
 from offload.errors import RunError
 from offload.flags import TOO_SLOW, Flag
-from offload.loads.engine.figures import GROWTH, merge, quantile
+from offload.loads.engine.figures import GROWTH, histogram_quantile, merge_histograms
 from offload.suites import Case
 from offload.units import percent
 
@@ -315,8 +315,10 @@ def _response_quantile(windows: Windows, share: float, level: float) -> Measured
     timeout_s = min((known for known in timeouts if known is not None), default=math.inf)
     low = 0.0 if below is None else GROWTH**below
     high = math.inf if inside is None else GROWTH**inside
-    all_counts = merge({str(bucket): n for bucket, n in counts.items()} for counts in rounds)
-    value = quantile(all_counts, share)
+    all_counts = merge_histograms(
+        {str(bucket): n for bucket, n in counts.items()} for counts in rounds
+    )
+    value = histogram_quantile(all_counts, share)
     return Measured(value, min(low, timeout_s), high if high < timeout_s else math.inf)
 
 

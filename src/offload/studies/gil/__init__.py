@@ -86,7 +86,7 @@ class Gil(Study[Options, "GilCost"]):
         processes = replace(threads, server="processes", settings={"workers": total})
         if served.app:
             threads, processes = cost.application_cases(work, workers, threads, count)
-        return paired.comparison_plan("gil", threads, processes, is_quick=True)
+        return comparison_plan("gil", threads, processes, is_quick=True)
 
     def complete(self, run: Run, report: Callable[[str], object]) -> None:
         from offload.bench.experiments.progress.display import duration
