@@ -15,7 +15,6 @@ from lab import DATA, json_lines
 from lab.method import resampling
 from lab.method.method_check import CheckResult
 from lab.method.resampling import Round
-from offload.bench.analysis.figures import Measured
 from offload.bench.telemetry import host
 from offload.engine import intervals
 from offload.engine.figures import Measured, rate_of, work_by_round

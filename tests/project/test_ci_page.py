@@ -14,8 +14,8 @@ import pytest
 
 from offload.cli.fab import commands_of
 from offload.cli.program import OFFLOAD
-from offload.studies.gate.formats import FOLDER, FORMATS
 from offload.engine import intervals
+from offload.studies.gate.formats import FOLDER, FORMATS
 from tests import ROOT
 
 PAGE = ROOT / "docs" / "ci.rst"

@@ -12,12 +12,11 @@ from xml.etree import ElementTree as ET
 import pytest
 from markdown_it import MarkdownIt
 
-from offload.bench.analysis.figures import Measured
 from offload.engine import journal
+from offload.engine.figures import Measured
 from offload.studies.gate import formats
 from offload.studies.gate.result import GateResult, KeptRuns, evaluate
 from offload.studies.gate.rule import ConditionVerdict
-from offload.engine.figures import Measured
 from offload.suites import Request
 from tests.bench.gates import PROCESSES, THREADS, plan, rates, records
 

@@ -11,9 +11,7 @@ from dataclasses import dataclass
 from offload.documents import BAD, GOOD, PLAIN, UNCLEAR, Document, Finding
 from offload.documents.rows import case_name, conditions, rate_text
 from offload.engine import decisions
-from offload.engine.decisions import LOSS, NO_LOSS
 from offload.engine.figures import Comparison
-from offload.engine.plan import Gate, Plan
 from offload.registry import catalog
 from offload.reports.claims import verdicts
 from offload.reports.gil import effects
@@ -27,7 +25,7 @@ TONES = {
     decisions.UNRESOLVED: UNCLEAR,
     decisions.DISTURBED: UNCLEAR,
 }
-CLAIM_TONES = {replication.HOLDS: GOOD, replication.DOES_NOT: BAD}
+CLAIM_TONES = {decisions.HOLDS: GOOD, decisions.DOES_NOT: BAD}
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from offload.documents import Exhibit, Number, notes, results_files
 from offload.documents.rows import Row, case_name, memory_text, time_or_more
-from offload.engine.figures import Comparison, change_of_times, work_times
-from offload.engine.plan import Gate, Plan
+from offload.engine import figures
+from offload.engine.figures import Comparison
 from offload.reports import comparison
 from offload.reports.claims import verdicts
 from offload.reports.gil import effects, effects_svg
@@ -193,9 +193,9 @@ def _machine(run: MeasuredRun) -> Iterator[Panel]:
             text(WORK[field]),
             count(len(times)),
             *(number(seconds(value), value) for value in _spread(times)),
-            share(change_of_times(times)),
+            share(figures.change_of_times(times)),
         )
-        for field, times in work_times(run.records).items()
+        for field, times in figures.work_times(run.records).items()
         if times
     ]
     for field, what in LOSSES.items():

@@ -18,8 +18,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from offload.engine.plan import BlockState, OpenLoop, Plan, Records, StoppingRule
 from offload.engine import intervals
+from offload.engine.plan import BlockState, OpenLoop, Plan, Records, StoppingRule
 from offload.engine.record import LONG, Record
 from offload.loads.engine import figures
 

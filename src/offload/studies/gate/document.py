@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator
 
 from offload import units
-from offload.bench.stats.non_inferiority import LOSS, NO_LOSS
 from offload.documents import BAD, GOOD, UNCLEAR, Document, Exhibit, Finding, Number, Ratio, Ratios
+from offload.engine.decisions import LOSS, NO_LOSS
 from offload.studies.gate import formats
 from offload.studies.gate.result import PASSED, RED, GatedCase, GateResult
 from offload.studies.gate.rule import FAILS

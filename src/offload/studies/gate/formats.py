@@ -11,13 +11,12 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 from offload import files
-from offload.bench.analysis.figures import Measured
-from offload.bench.stats.estimate import Estimate
-from offload.bench.stats.non_inferiority import LOSS, NO_LOSS, UNDECIDED
-from offload.bench.stats.sequential import GATE
 from offload.documents import notes, text
 from offload.documents.text import TableLine
 from offload.engine import journal
+from offload.engine.decisions import LOSS, NO_LOSS, UNDECIDED
+from offload.engine.figures import Measured
+from offload.engine.intervals import GATE, Estimate
 from offload.engine.record import Record
 from offload.errors import RunError, StorageError, escape_hidden, escaped, printable
 from offload.studies.gate.result import PASSED, RED, GatedCase, GateResult

@@ -12,14 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from offload.bench.analysis import disturbance, rate
-from offload.bench.analysis.comparison import rate_of
-from offload.bench.stats import non_inferiority
-from offload.bench.stats.estimate import Estimate
-from offload.bench.stats.non_inferiority import LOSS, UNDECIDED, LogRatio
-from offload.bench.stats.sequential import GATE_ERROR
 from offload.bench.target import origins
-from offload.engine import journal, plan
+from offload.engine import decisions, figures, journal, plan
+from offload.engine.decisions import LOSS, UNDECIDED, LogRatio
+from offload.engine.figures import rate_of
+from offload.engine.intervals import GATE_ERROR, Estimate
 from offload.engine.plan import Block, Plan
 from offload.engine.record import WINDOW, Record, RunRecords, by_round, of_rate
 from offload.errors import RunError, UsageError
@@ -167,7 +164,9 @@ def gated_cases(
     """Return the cases of a gate with their rates."""
     names = _case_syntax.unique_names(cases)
     return [
-        GatedCase(name, verdict, rate.of_windows(own.now), rate.of_windows(own.baseline), own)
+        GatedCase(
+            name, verdict, figures.estimate_rate(own.now), figures.estimate_rate(own.baseline), own
+        )
         for name, own, verdict in zip(names, sides, verdicts, strict=True)
     ]
 
@@ -207,7 +206,7 @@ def compare_kept(
     if names:
         chosen = {_case_syntax.find(name, common, "the cases of both runs") for name in names}
         common = [common[index] for index in sorted(chosen)]
-    moved = disturbance.speed_change(before, now)
+    moved = figures.speed_change(before, now)
     sides = [Sides(_windows(before, case), _windows(now, case)) for case in common]
     count = len(common) * len(terms.limits)
     ratios = [_ratio(each) for each in sides]
@@ -266,7 +265,7 @@ def _ratio(sides: Sides) -> LogRatio | None:
     one, other = (
         [*by_round(of_rate(own), rate_of).values()] for own in (sides.baseline, sides.now)
     )
-    return non_inferiority.unpaired(one, other)
+    return decisions.unpaired_ratio(one, other)
 
 
 def _if_comparable(sides: Sides, verdict: CaseVerdict, moved: float | None) -> CaseVerdict:

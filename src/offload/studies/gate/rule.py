@@ -1,7 +1,7 @@
 """When a gate ends, and its verdicts: who lost more than a limit, and whether a condition holds.
 
 If the logarithms of rates have a normal distribution, a gate is red by chance in at most 1 % of
-runs (approximately, if ratios are corrected for the speed of the CPUs: engine/decisions.py):
+runs (approximately, if ratios are corrected for the speed of the CPUs: see `control_variate`):
 GATE_ERROR is divided among all analyses of a run, and then among its cases, their failures
 and its figures: by Holm's method for cases and failures, equally for figures. A case stops early if
 it has a verdict at the level of the early analyses, which is stricter. The reported verdict is
@@ -17,26 +17,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from offload.bench.analysis import comparison, disturbance, figures, rate
-from offload.bench.analysis.figures import P99, RATE, UNKNOWN, Measured
-from offload.engine.plan import BlockState, Plan, Records, Round, StoppingRule
-from offload.engine.record import Record, RunRecords, by_round, of_rate
-from offload.engine import decisions, intervals
 from offload.engine import decisions, figures, intervals
 from offload.engine.decisions import LOSS, NO_LOSS, UNDECIDED, LogRatio
-from offload.engine.figures import (
-    CLIENT_BOUND,
-    P99,
-    RATE,
-    UNKNOWN_FIGURE,
-    Measured,
-    find_disturbance,
-    is_client_bound,
-    is_hopeless,
-    rate_of,
-)
+from offload.engine.figures import P99, RATE, UNKNOWN_FIGURE, Measured, rate_of
 from offload.engine.intervals import GATE
-from offload.engine.record import Record, by_round, of_rate
+from offload.engine.plan import BlockState, Plan, Records, Round, StoppingRule
+from offload.engine.record import Record, RunRecords, by_round, of_rate
 from offload.flags import TOO_SLOW, Flag
 from offload.suites import Case, _case_syntax
 
@@ -255,10 +241,10 @@ def _measure(name: str, windows: Windows, level: float) -> Measured:
 
     If the load tool limits a rate, the true rate may be higher, and the true times shorter.
     """
-    if find_disturbance(windows, ()) is not None:
+    if figures.find_disturbance(windows, ()) is not None:
         return UNKNOWN_FIGURE
     found = figures.measure_figure(name, windows, level)
-    if is_client_bound(windows):
+    if figures.is_client_bound(windows):
         return replace(found, high=math.inf) if name == RATE else replace(found, low=0.0)
     return found
 
@@ -290,7 +276,7 @@ def is_decided(sides: Sides, margin: float, family: int, count: int) -> bool:
     [verdict] = judge_cases([sides], margin, family - 1, GATE.early)
     if verdict.outcome == DISTURBED:
         return False
-    is_bound = verdict.reason is not None and verdict.reason.kind == CLIENT_BOUND
+    is_bound = verdict.reason is not None and verdict.reason.kind == figures.CLIENT_BOUND
     return is_bound or verdict.outcome != UNDECIDED
 
 
@@ -308,7 +294,7 @@ def _judge_case(
     if (failure := _failure(sides, levels.failures)) is not None:
         outcome, reason = failure
         return replace(verdict, outcome=outcome, more_rounds=None, reason=reason)
-    if (flag := find_disturbance(sides.baseline, sides.now)) is not None:
+    if (flag := figures.find_disturbance(sides.baseline, sides.now)) is not None:
         return replace(verdict, outcome=DISTURBED, more_rounds=None, reason=flag)
     if (doubt := _doubt(sides, verdict.outcome)) is not None:
         return replace(verdict, outcome=UNDECIDED, more_rounds=None, reason=doubt)
@@ -333,7 +319,7 @@ def _failure(sides: Sides, level: float) -> tuple[str, Flag] | None:
     """Return the outcome of a case without rates or with failures, and why; else None."""
     if not _has_rate(sides.baseline):
         return NO_BASELINE, _problem(sides.baseline)
-    if never_works(sides.now) and not is_hopeless(sides.baseline):
+    if never_works(sides.now) and not figures.is_hopeless(sides.baseline):
         return (UNDECIDED if _may_be_as_slow(sides) else FAILS), _problem(sides.now)
     if _failed_rounds(sides.now)[0] and _p_of_failures(sides) <= level:
         return FAILS, _failed(sides)
@@ -347,7 +333,7 @@ def never_works(windows: Windows) -> bool:
 
     A case that had a rate may have one again: it is judged by the number of its failures.
     """
-    return is_hopeless(windows) and not _has_rate(windows)
+    return figures.is_hopeless(windows) and not _has_rate(windows)
 
 
 def _may_be_as_slow(sides: Sides) -> bool:
@@ -368,10 +354,10 @@ def _doubt(sides: Sides, outcome: str) -> Flag | None:
     and a limited baseline makes it too small. New failures also make "no loss" invalid.
     """
     limited = sides.now if outcome == LOSS else sides.baseline
-    if outcome != UNDECIDED and is_client_bound(limited):
+    if outcome != UNDECIDED and figures.is_client_bound(limited):
         side = "now" if outcome == LOSS else "in the baseline"
         what = f"the load tool was the limit {side}, so the true rate is unknown"
-        return Flag(CLIENT_BOUND, what, "choose a case with a longer task")
+        return Flag(figures.CLIENT_BOUND, what, "choose a case with a longer task")
     now, before = (_failed_rounds(own)[0] for own in (sides.now, sides.baseline))
     is_new = now and not before
     if outcome == NO_LOSS and (is_new or (now and _p_of_failures(sides) < DOUBTFUL)):
