@@ -11,13 +11,12 @@ from typing import Any
 import pytest
 
 from offload.bench.claims.evaluate import ClaimVerdict
-from offload.documents import notes, results_files
+from offload.documents import comparisons, notes, results_files
 from offload.documents.rows import Row, conditions, percentiles_text, rate_text, rows
 from offload.documents.text import render
 from offload.engine import decisions
 from offload.engine.figures import ComparedCases, Comparison
 from offload.engine.record import LONG, TEST, WINDOW
-from offload.reports import comparison
 from offload.reports.claims import capacity_checks, verdicts
 from offload.studies import compare
 from offload.studies.scale import curve, sweep
@@ -231,7 +230,7 @@ def test_a_comparison_prints_verdict_ratio_and_rates() -> None:
         "3/noop_sync: 10.03/s",
         "4/noop_sync: 11.97/s",
     ]
-    values = comparison.as_dict(found)
+    values = comparisons.verdict_values(found)
     assert values.pop("rates") == pytest.approx([10.0326, 11.9666], abs=1e-4)
     ratios = values.pop("ratio"), values.pop("ratio_low"), values.pop("ratio_high")
     assert ratios == pytest.approx((1.1928, 1.15354, 1.23334), abs=1e-4)
@@ -244,7 +243,7 @@ def test_a_comparison_prints_verdict_ratio_and_rates() -> None:
 def test_the_ratio_of_a_slower_case_is_at_most_what_the_load_tool_let_the_faster_one_do() -> None:
     for pairs, words in (((10.0, 20.0), "ratio at least 2"), ((20.0, 10.0), "ratio at most 0.5")):
         found = replace(compared_by(pairs, pairs, pairs).comparison, at_least=True)
-        _, ratio, *_ = comparison.lines(("a", "b"), found, pairs)
+        _, ratio, *_ = comparisons.verdict_lines(("a", "b"), found, pairs)
         assert ratio.startswith(words)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from offload import units
-from offload.documents import notes
+from offload.documents import comparisons, notes
 from offload.documents.rows import (
     Row,
     case_label,
@@ -50,7 +50,7 @@ from offload.engine.figures import Comparison, rate_of, speed_change
 from offload.engine.record import LONG, TEST, Record, by_round, of_rate
 from offload.errors import printable
 from offload.flags import CANNOT_LOAD
-from offload.reports import application, comparison
+from offload.reports import application
 from offload.reports.gil import effects
 from offload.reports.gil.effects import Effect
 
@@ -95,7 +95,7 @@ def tables(records: Sequence[Record], is_wide: bool = False, is_answered: bool =
     parts = [part for group in groups for part in _table(group, is_wide)]
     several = "The records are of several machines, Pythons or upstreams; each has its own table."
     parts = [
-        "" if is_answered else comparison.of_run(records),
+        "" if is_answered else comparisons.verdict_text(records),
         effects.on_and_off_table(effects.on_and_off_pairs(all_rows)),
         python_table(all_rows),
         several if len(groups) > 1 else "",
@@ -432,7 +432,7 @@ def run_values(records: Sequence[Record]) -> dict[str, object]:
     found = rows(records)
     groups = comparable_groups(found)
     own = [_effect(effect) for group in groups for effect in effects.effects(group)]
-    compared = comparison.RunComparison.of(records)
+    compared = comparisons.RunComparison.of(records)
     if compared is not None and not own:
         own = [_compared(compared)]
     noted = [note for group in groups for note in (*notes.of_table(group), *_variables(group))]
@@ -463,7 +463,7 @@ def _effect(effect: Effect) -> dict[str, object]:
     }
 
 
-def _compared(run: comparison.RunComparison) -> dict[str, object]:
+def _compared(run: comparisons.RunComparison) -> dict[str, object]:
     """Return the effect of any two cases that were compared."""
     one, other = run.names
     tasks = dict.fromkeys(record.case.task for record in run.windows)

@@ -63,18 +63,17 @@ class Compare(Study[Options, "ComparedCases"]):
         return compare_cases(one, other, run.records, run.folder)
 
     def document(self, result: ComparedCases) -> Document:
-        from offload.documents import Document, lines
-        from offload.reports import comparison
+        from offload.documents import Document, comparisons, lines
 
-        first, *more = comparison.lines(result.names, result.comparison, result.rates)
+        first, *more = comparisons.verdict_lines(result.names, result.comparison, result.rates)
         has_verdict = result.comparison.disturbed is None
-        paragraphs = lines(*more, *comparison.flags(result))
+        paragraphs = lines(*more, *comparisons.window_warnings(result))
         return Document(first, paragraphs=paragraphs, has_verdict=has_verdict)
 
     def values(self, result: ComparedCases) -> Any:
-        from offload.reports import comparison
+        from offload.documents import comparisons
 
-        return comparison.as_dict(result)
+        return comparisons.verdict_values(result)
 
     def check(self, result: ComparedCases) -> None:
         check_disturbance(result.comparison.disturbed)

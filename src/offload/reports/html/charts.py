@@ -9,6 +9,7 @@ from datetime import datetime
 from offload import units
 from offload.bench.claims.evaluate import ClaimVerdict
 from offload.documents import BAD, GOOD, Ratios
+from offload.documents.comparisons import RunComparison
 from offload.documents.pictures import (
     BLUE,
     CIRCLE,
@@ -48,7 +49,6 @@ from offload.documents.text import shortened
 from offload.engine import decisions
 from offload.engine.record import WINDOW, Record
 from offload.reports.claims import verdicts
-from offload.reports.comparison import RunComparison
 from offload.reports.gil import effects, effects_svg
 from offload.reports.gil.effects import OnAndOff
 from offload.units import seconds

@@ -6,11 +6,10 @@ import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from offload.documents import Exhibit, Number, notes, results_files
+from offload.documents import Exhibit, Number, comparisons, notes, results_files
 from offload.documents.rows import Row, case_name, memory_text, time_or_more
 from offload.engine import figures
 from offload.engine.figures import Comparison
-from offload.reports import comparison
 from offload.reports.claims import verdicts
 from offload.reports.gil import effects, effects_svg
 from offload.reports.gil.effects import Effect
@@ -251,7 +250,7 @@ VERDICT_HEAD = ("Ratio", "From", "To", "Verdict", "Rounds")
 
 def ratio_panels(run: MeasuredRun) -> Iterator[Panel]:
     """Yield the panels of a run's ratios."""
-    compared = comparison.RunComparison.of(run.records)
+    compared = comparisons.RunComparison.of(run.records)
     for group in run.groups:
         if compared is None and (found := effects.effects(group)):
             yield Panel(

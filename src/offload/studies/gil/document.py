@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from offload import units
-from offload.documents import Document, lines
+from offload.documents import Document, comparisons, lines
 from offload.documents.rows import gil_enabled_by, python_name
 from offload.engine.record import Record
-from offload.reports import comparison
 from offload.studies.gil import advice, application_advice
 from offload.studies.gil.cost import GilCost
 from offload.studies.gil.direct_calls import SpeedUp
@@ -36,7 +35,7 @@ def document(result: GilCost) -> Document:
         first,
         ("Figure", "Value", "Meaning"),
         tuple(figure_lines(result)),
-        lines(*more, f"Measured: {where}", *why, *comparison.flags(result.cases)),
+        lines(*more, f"Measured: {where}", *why, *comparisons.window_warnings(result.cases)),
         has_verdict=result.cases.comparison.disturbed is None,
         numbers=(1,),
     )
@@ -95,7 +94,7 @@ def values(result: GilCost) -> dict[str, object]:
         "unavailable": window.gil.why,
         "interpreter": dict(window.server.interpreter),
         "follows": list(sentences(result)),
-        "flags": comparison.flags(result.cases),
+        "flags": comparisons.window_warnings(result.cases),
     }
 
 

@@ -22,7 +22,7 @@ SENTENCES = {
 }
 
 
-def lines(
+def verdict_lines(
     names: tuple[str, str], result: Comparison, rates: tuple[float | None, float | None]
 ) -> list[str]:
     """Return the lines of the verdict on two named cases; the ratio is second over first."""
@@ -48,11 +48,11 @@ def lines(
     return text
 
 
-def of_run(records: Sequence[Record]) -> str:
+def verdict_text(records: Sequence[Record]) -> str:
     """Render the verdict of a run of two cases in one block; empty for any other run."""
     if not (run := RunComparison.of(records)):
         return ""
-    text = lines(run.names, run.comparison, run.rates)
+    text = verdict_lines(run.names, run.comparison, run.rates)
     return "\n".join(map(wrapped, text))
 
 
@@ -82,7 +82,7 @@ class RunComparison:
         )
 
 
-def as_dict(cases: ComparedCases) -> dict[str, object]:
+def verdict_values(cases: ComparedCases) -> dict[str, object]:
     """Return the verdict for JSON; the ratio is `other` over `one`."""
     verdict = cases.comparison.verdict
     return {
@@ -97,12 +97,12 @@ def as_dict(cases: ComparedCases) -> dict[str, object]:
         "at_least": cases.comparison.at_least,
         "disturbed": cases.comparison.disturbed and str(cases.comparison.disturbed),
         "rates": cases.rates,
-        "flags": flags(cases),
+        "flags": window_warnings(cases),
         "records": str(cases.folder),
     }
 
 
-def flags(cases: ComparedCases) -> list[str]:
+def window_warnings(cases: ComparedCases) -> list[str]:
     """Return the warnings on the windows of two compared cases."""
     own = RunRecords(cases.records)
     return notes.case_warnings(
