@@ -15,8 +15,8 @@ from contextlib import nullcontext
 
 from offload import loads, prctl
 from offload.bench.target import server
-from offload.bench.telemetry.gil_sampler import GilSampler
 from offload.engine import decisions
+from offload.engine.gil_sampler import GilSampler
 from offload.loads import Load, Window
 from offload.registry import catalog
 from offload.suites import Case

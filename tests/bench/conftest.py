@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from offload.bench.target import interpreters
-from offload.bench.telemetry import gil_sampler
+from offload.engine import gil_sampler
 
 
 @pytest.fixture

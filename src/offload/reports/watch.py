@@ -6,7 +6,6 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from offload.bench.telemetry import gil_sampler
 from offload.bench.watch.gil_meter import OFF, ON, GilUse
 from offload.bench.watch.response_time import Response
 from offload.bench.watch.summary import (
@@ -23,6 +22,7 @@ from offload.bench.watch.summary import (
 )
 from offload.bench.watch.watch import ProcessReading, Reading, Watch
 from offload.documents.text import WIDTH, TableLine, render_table, wrapped
+from offload.engine import gil_sampler
 from offload.units import percent
 
 UNKNOWN = "-"

@@ -14,9 +14,9 @@ import pytest
 from offload.bench.analysis import gil
 from offload.bench.experiments import ad_hoc_load
 from offload.bench.target import server
-from offload.bench.telemetry import gil_sampler
 from offload.bench.trial import load_phase
 from offload.bench.trial.workload import get
+from offload.engine import gil_sampler
 from offload.engine.record import Record
 from offload.loads import Load
 from offload.studies.gil import advice

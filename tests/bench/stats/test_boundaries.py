@@ -7,7 +7,6 @@ import random
 
 import pytest
 
-from offload.bench.stats import autocorrelation
 from offload.bench.stats.models import nnls, scaling
 from offload.engine import decisions, intervals
 from offload.engine.decisions import (
@@ -19,6 +18,7 @@ from offload.engine.decisions import (
     explain_replication,
 )
 from offload.engine.figures import Ceiling, ceilings, little_ratio, share_of_ceiling
+from offload.engine.gil_sampler import share_interval, standard_error
 from offload.engine.intervals import estimate, target_half_width
 
 LINE = [(n, n * 10.0) for n in (1, 2, 4, 8, 16, 32)]
@@ -237,20 +237,20 @@ def test_one_trial_has_a_share() -> None:
 
 def test_a_share_of_equal_samples_has_wilsons_interval() -> None:
     z2 = 1.959964**2
-    share, low, high = autocorrelation.share_interval([1.0] * 10)
+    share, low, high = share_interval([1.0] * 10)
     assert (share, low, high) == (1.0, pytest.approx(10 / (10 + z2), abs=1e-6), 1.0)
-    assert autocorrelation.share_interval([0.0] * 10)[2] == pytest.approx(z2 / (10 + z2), abs=1e-6)
-    assert autocorrelation.share_interval([0.5])[0] == 0.5
+    assert share_interval([0.0] * 10)[2] == pytest.approx(z2 / (10 + z2), abs=1e-6)
+    assert share_interval([0.5])[0] == 0.5
     with pytest.raises(ValueError, match="at least one sample"):
-        autocorrelation.share_interval([])
+        share_interval([])
 
 
 def test_an_error_is_the_largest_over_blocks_of_eight_or_more() -> None:
-    assert autocorrelation.standard_error([0.0, 1.0] * 3 + [0.0]) == 0.0
-    assert autocorrelation.standard_error([0.0, 1.0] * 4) == pytest.approx(0.5 / math.sqrt(7))
+    assert standard_error([0.0, 1.0] * 3 + [0.0]) == 0.0
+    assert standard_error([0.0, 1.0] * 4) == pytest.approx(0.5 / math.sqrt(7))
     slow = [0.0] * 8 + [1.0] * 8  # blocks of two are no smaller in their spread
-    assert autocorrelation.standard_error(slow) == pytest.approx(0.5 / math.sqrt(7))
-    assert autocorrelation.standard_error([0.0, 1.0] * 8) == pytest.approx(0.5 / math.sqrt(15))
+    assert standard_error(slow) == pytest.approx(0.5 / math.sqrt(7))
+    assert standard_error([0.0, 1.0] * 8) == pytest.approx(0.5 / math.sqrt(15))
 
 
 def test_ceilings_are_known_of_what_is_neither_none_nor_0() -> None:

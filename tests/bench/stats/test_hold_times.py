@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from offload.bench.stats import hold_times
+from offload.engine.gil_sampler import hold_quantile_s
 
 MS = 0.001
 
@@ -13,9 +13,7 @@ def length(samples: str, share: float = 0.9) -> float | None:
     """Evaluate samples of every ms: `.` is a free GIL, a digit a locked one and its switches."""
     times = [at * MS for at in range(len(samples))]
     counts = [0 if sample == "." else int(sample) for sample in samples]
-    return hold_times.hold_quantile_s(
-        times, [sample != "." for sample in samples], counts, MS, share
-    )
+    return hold_quantile_s(times, [sample != "." for sample in samples], counts, MS, share)
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from offload.bench.telemetry import gil_sampler
-from offload.bench.telemetry.gil_sampler import EVERY, GilSampler, Utilisation
+from offload.engine import gil_sampler
+from offload.engine.gil_sampler import EVERY, GilSampler, Utilisation
 from tests.bench.conftest import SimulatedGil
 from tests.waiting import wait_until
 

@@ -19,9 +19,9 @@ from typing import Any
 import pytest
 
 from offload.bench.target import interpreters, server
-from offload.bench.telemetry import gil_sampler
-from offload.bench.telemetry.gil_sampler import GilSampler, Utilisation
 from offload.bench.trial.workload import get
+from offload.engine import gil_sampler
+from offload.engine.gil_sampler import GilSampler, Utilisation
 from offload.errors import UsageError
 from tests import ROOT
 from tests.waiting import read_line, wait_until

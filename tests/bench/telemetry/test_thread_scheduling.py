@@ -10,7 +10,7 @@ import threading
 import pytest
 
 from offload import prctl
-from offload.bench.telemetry import gil_sampler
+from offload.engine import gil_sampler
 
 KNOWN = sys.platform == "linux" and platform.machine() in gil_sampler.SCHED_SETATTR
 

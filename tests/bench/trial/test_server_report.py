@@ -11,8 +11,8 @@ import pytest
 
 from offload.bench.analysis.gil import gil_figures
 from offload.bench.target import server
-from offload.bench.telemetry import gil_sampler
 from offload.bench.trial import server_report
+from offload.engine import gil_sampler
 from offload.engine.record import from_line, to_line
 from offload.suites import Case
 from tests.installed import require

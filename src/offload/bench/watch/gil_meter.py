@@ -9,12 +9,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from offload import prctl
-from offload.bench.telemetry import gil_sampler
-from offload.bench.telemetry.gil_sampler import GilAddress, GilReader, GilUnavailable
 from offload.bench.watch import gil_location, python_runtime
 from offload.bench.watch.gil_location import Gils, Layout
 from offload.bench.watch.python_runtime import Runtime
 from offload.bench.watch.remote_memory import ENDED, STARTING, Unreadable
+from offload.engine import gil_sampler
+from offload.engine.gil_sampler import GilAddress, GilReader, GilUnavailable
 
 EVERY = 0.008  # s between two samples; standard error of a share of 0.5 in 1 s: 0.045
 SHARE = 0.006  # maximum use of a core: if samples cost more, they are taken less often

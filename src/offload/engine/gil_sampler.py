@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import math
 import os
 import platform
 import random
+import statistics
 import struct
 import threading
 import time
@@ -17,9 +19,10 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from offload import prctl
-from offload.bench.stats import autocorrelation, hold_times
+from offload.engine import intervals
 from offload.units import percent
 
 EVERY = 0.001  # s between two samples
@@ -123,7 +126,7 @@ class GilSampler:
                     each = self._shares(first, last + 1)
         if not values:
             return Utilisation(why=self._why or NO_SAMPLE)
-        share, low, high = autocorrelation.share_interval(values)
+        share, low, high = share_interval(values)
         late = late_count / max(len(values), expected)
         if late > LATE:
             return Utilisation(late=round(late, 4), why=f"{percent(late)} {TOO_LATE}")
@@ -139,7 +142,7 @@ class GilSampler:
 
     def _hold_s(self, samples: slice) -> float | None:
         columns = (self._times[samples], self._locked[samples], self._switches[samples])
-        return hold_times.hold_quantile_s(*columns, self._every)
+        return hold_quantile_s(*columns, self._every)
 
     def _sample_until_stopped(self, facts: Mapping[str, object]) -> None:
         try:
@@ -271,3 +274,86 @@ def request_short_slice() -> bool:
     attributes = SCHED_ATTR.pack(SCHED_ATTR.size, os.SCHED_OTHER, 0, nice, 0, SLICE_NS, 0, 0)
     call = ctypes.CDLL(None).syscall
     return bool(call(ctypes.c_long(number), 0, ctypes.c_char_p(attributes), 0) == 0)
+
+
+# MERGED-DOC """GIL hold times: how long one thread keeps the GIL, from periodic samples of its state."""
+
+
+def hold_quantile_s(
+    times: Sequence[float],
+    locked: Sequence[int],
+    switches: Sequence[int],
+    every: float,
+    share: float = 0.75,
+) -> float | None:
+    """Return the time-weighted `share` quantile of hold times in s; None if no sample was locked.
+
+    With 0.75, three quarters of the held time are in holds of this length or shorter. A hold is a
+    run of samples at `times`, `every` s apart, in which the GIL is locked and its switch count does
+    not change. On average a hold starts `every` / 2 before its first sample, and ends `every` / 2
+    after its last one. Holds are weighted by their length, because a plain count is dominated by
+    threads that only wake up: they hold the GIL thousands of times, each time very shortly.
+    """
+    lengths: list[float] = []
+    started: float | None = None
+    switch_count = last = 0.0
+    for at, is_locked, count in zip(times, locked, switches, strict=True):
+        if started is not None and not (is_locked and count == switch_count):
+            lengths.append(last - started + every)
+            started = None
+        if is_locked:
+            started = at if started is None else started
+            switch_count, last = count, at
+    if started is not None:
+        lengths.append(last - started + every)
+    return _time_weighted_quantile(lengths, share)
+
+
+def _time_weighted_quantile(lengths: list[float], share: float) -> float | None:
+    """Return the length at which the sorted lengths add up to `share` of their sum."""
+    enough, reached = share * math.fsum(lengths), 0.0
+    for length in sorted(lengths):
+        reached += length
+        if reached >= enough:
+            return length
+    return None
+
+
+# MERGED-DOC """The confidence interval of a share from autocorrelated samples, by the blocking method."""
+
+
+MIN_BLOCKS = 8  # with fewer blocks the standard deviation is too inaccurate
+
+
+def share_interval(values: Sequence[float], alpha: float = 0.05) -> tuple[float, float, float]:
+    """Return the mean of `values`, each from 0 to 1, and the lower and upper end of its interval.
+
+    The interval is Wilson's, with the effective sample size: the number of independent samples that
+    would have the same standard error, but not more than the number of values. Raise ValueError
+    without values. Source: Wilson 1927, Probable inference, the law of succession, and statistical
+    inference.
+    """
+    if not values:
+        raise ValueError("a share needs at least one sample")
+    share, n = min(1.0, math.fsum(values) / len(values)), float(len(values))
+    error = standard_error(values)
+    if error > 0:
+        n = max(1.0, min(n, share * (1 - share) / error**2))
+    z2 = intervals.normal_quantile(1 - alpha / 2) ** 2
+    middle = share + z2 / (2 * n)
+    half = math.sqrt(z2 * (share * (1 - share) / n + z2 / (4 * n * n)))
+    low, high = (middle - half) / (1 + z2 / n), (middle + half) / (1 + z2 / n)
+    return share, max(0.0, min(low, share)), min(1.0, max(high, share))
+
+
+def standard_error(values: Sequence[float]) -> float:
+    """Return the standard error of a mean; 0 when the values are equal or too few.
+
+    It is the largest estimate over blocks of 1, 2, 4 ... samples. Source: Flyvbjerg and Petersen
+    1989, Error estimates on averages of correlated data.
+    """
+    errors, blocks = [0.0], list(values)
+    while len(blocks) >= MIN_BLOCKS:
+        errors.append(statistics.pstdev(blocks) / math.sqrt(len(blocks) - 1))
+        blocks = [(one + other) / 2 for one, other in list(pairwise(blocks))[::2]]
+    return max(errors)
