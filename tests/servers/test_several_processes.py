@@ -20,7 +20,7 @@ import psutil
 import pytest
 
 from offload.bench.target import server
-from offload.bench.telemetry.processes import ResponseCounts
+from offload.engine.processes import ResponseCounts
 from offload.studies.scale import sweep
 from offload.suites import Case, _case_syntax
 from tests import ROOT

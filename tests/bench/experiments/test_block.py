@@ -15,8 +15,8 @@ import pytest
 from offload import upstream
 from offload.bench.experiments import block
 from offload.bench.target import server
-from offload.bench.telemetry.sampler import ResourceSampler
 from offload.engine.figures import rate_of
+from offload.engine.processes import ResourceSampler
 from offload.engine.record import Record, by_round
 from offload.errors import StartError
 from offload.flags import LOAD

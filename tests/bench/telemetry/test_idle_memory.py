@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from offload.bench.telemetry import idle_memory
 from offload.bench.trial import builder, open_loop
+from offload.engine.processes import measure_idle_memory
 from offload.loads import Arrivals
 from offload.suites import Case
 from tests.waiting import read_line
@@ -55,9 +55,9 @@ def test_a_process_without_a_handler_is_left_alone() -> None:
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as other:
         read_line(other.stdout)
-        before, after = idle_memory.measure(other.pid)
+        before, after = measure_idle_memory(other.pid)
         assert before is not None and after is not None and after > 1
         assert other.poll() is None
         other.communicate(b"\n", timeout=10)
     assert other.returncode == 0
-    assert idle_memory.measure(other.pid) == (None, None)
+    assert measure_idle_memory(other.pid) == (None, None)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from offload.bench.target import server
-from offload.bench.telemetry.processes import MIB, ProcessTree
+from offload.engine.processes import MIB, ProcessTree
 from offload.suites import Case
 
 pytestmark = pytest.mark.server

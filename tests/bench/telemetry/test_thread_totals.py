@@ -9,8 +9,8 @@ import sys
 import psutil
 import pytest
 
-from offload.bench.telemetry import processes
-from offload.bench.telemetry.processes import ProcessTree, ThreadTotals
+from offload.engine import processes
+from offload.engine.processes import ProcessTree, ThreadTotals
 from tests.waiting import read_line, wait_until
 from tests.watched import RESTLESS_THREAD, running
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from offload.bench.target import interpreters, running_servers, server
-from offload.bench.telemetry import sockets
+from offload.engine import processes
 from offload.errors import UsageError
 from offload.reports import watch
 from tests import ROOT, commands
@@ -141,7 +141,7 @@ def test_a_free_threaded_python_has_no_gil_instead_of_a_rho() -> None:
 
 def test_the_pid_of_a_url_is_that_of_the_parent_of_all_workers(start: Start) -> None:
     facts = start("prefork", "noop_sync").facts
-    assert sockets.listening_roots(int(str(facts["port"]))) == (facts["pid"],)
+    assert processes.listening_roots(int(str(facts["port"]))) == (facts["pid"],)
 
 
 # What it refuses

@@ -17,12 +17,11 @@ import pytest
 
 from offload.bench.experiments.progress import progress_file
 from offload.bench.experiments.progress.display import Progress
-from offload.bench.telemetry import sockets
 from offload.cli import live_page, plan_run
 from offload.documents import live
 from offload.documents.live import RowsPipe
 from offload.documents.live.view import MOST_ROWS, PipeView
-from offload.engine import journal
+from offload.engine import journal, processes
 from offload.errors import StartError, UsageError
 from tests.commands import fab_here
 from tests.reports.live.serving import PLAN, Events, answer, finish, launched, new_run
@@ -129,7 +128,7 @@ def test_watch_shows_its_rows_on_a_page(monkeypatch: pytest.MonkeyPatch) -> None
 @contextmanager
 def ended_in_the_end(port: int) -> Iterator[None]:
     """End the process that listens on a port."""
-    [pid] = sockets.listening_roots(port)
+    [pid] = processes.listening_roots(port)
     try:
         yield
     finally:

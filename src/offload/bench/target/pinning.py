@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from offload.bench.telemetry.processes import ProcessTree
+from offload.engine.processes import ProcessTree
 from offload.errors import MachineError, StartError
 
 

@@ -7,10 +7,10 @@ from collections.abc import Generator, Sequence
 from dataclasses import replace
 
 from offload.bench.target import server
-from offload.bench.telemetry import idle_memory
 from offload.bench.trial import builder, load_phase, workload
 from offload.bench.trial.load_phase import LoadOutcome, SingleRequest
 from offload.bench.trial.trial import build_record, measure_baseline
+from offload.engine.processes import measure_idle_memory
 from offload.engine.record import Record, Trial
 from offload.errors import UserError
 from offload.loads import Arrivals, Load, Window
@@ -88,6 +88,6 @@ def measure(
 
 def _with_idle_memory(loaded: LoadOutcome, pid: int) -> LoadOutcome:
     """Add the memory of a server that is idle again."""
-    after_mib, collected_mib = idle_memory.measure(pid)
+    after_mib, collected_mib = measure_idle_memory(pid)
     memory = replace(loaded.resources.memory, after_mib=after_mib, collected_mib=collected_mib)
     return replace(loaded, resources=replace(loaded.resources, memory=memory))

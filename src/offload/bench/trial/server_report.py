@@ -23,11 +23,11 @@ from urllib.parse import urljoin
 
 import psutil
 
-from offload.bench.telemetry import sockets
-from offload.bench.telemetry.processes import ProcessTree
 from offload.bench.trial.workload import get
 from offload.bench.watch import gil_location, python_runtime
 from offload.bench.watch.remote_memory import Unreadable
+from offload.engine import processes
+from offload.engine.processes import ProcessTree
 from offload.errors import MachineError, StartError
 from offload.registry import catalog
 
@@ -252,7 +252,7 @@ def _task_pids(facts: Facts) -> Sequence[int]:
         return ()
     if catalog.find_server(str(facts["server"])).constants.get("TASKS_ELSEWHERE"):
         return ()
-    return [pid for pid in sockets.accepting_pids(members, port) if pid != root]
+    return [pid for pid in processes.accepting_pids(members, port) if pid != root]
 
 
 def _locate_gils(pids: Sequence[int]) -> list[Facts]:

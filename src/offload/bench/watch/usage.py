@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import psutil
 
-from offload.bench.telemetry import processes
-from offload.bench.telemetry.processes import Counts, ThreadTotals, descendants, pss_mib
+from offload.engine import processes
+from offload.engine.processes import Counts, ThreadTotals, descendants, pss_mib
 from offload.errors import escaped
 
 SHARE = 0.002  # maximum share of the time for a slow reading: of memory, or the list of processes

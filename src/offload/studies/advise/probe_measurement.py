@@ -18,8 +18,8 @@ from offload import cgroups, cores, resource_limits
 from offload.bench.target import calling_process
 from offload.bench.target.calling_process import CallingProcess, CallTimeout
 from offload.bench.telemetry import cpu_speed
-from offload.bench.telemetry.processes import pss_mib, uss_mib
 from offload.engine.gil_sampler import GilSampler
+from offload.engine.processes import pss_mib, uss_mib
 from offload.errors import MachineError, RunError, StartError
 from offload.studies.advise.probe import (
     ALONE,

@@ -1,0 +1,609 @@
+"""Sample the resources of a server from outside while a load runs."""
+
+from __future__ import annotations
+
+import math
+import mmap
+import os
+import signal
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from offload.bench.telemetry import host
+from offload.bench.telemetry.host import CounterSeries
+from offload.engine.record import HostUse, Memory, Resources
+from offload.errors import MachineError, StartError
+
+EVERY = 0.1  # s between two readings of the counters
+COST = 0.02  # maximum share of a core for these readings: one takes 0.1 ms per process
+SLOW_EVERY = 10  # counter readings per reading of memory, files, connections and members
+
+
+class ResourceSampler:
+    """Read a server's counters ten times per second and its memory once per second.
+
+    Many processes are read less frequently, so that the sampler uses little CPU.
+
+    Without a `pid` only the counters of the machine are read. `ours` are the pids of the upstream
+    and of idle servers, whose CPU time is added to that of this process. `port` is the server's:
+    the connections that its listen queue drops are counted, and with `keep_alive` its connections.
+    If the system does not report drops by port, those of all ports of the machine are counted.
+    `counts` are those of the server's processes.
+    """
+
+    def __init__(
+        self,
+        pid: int | None,
+        ours: Sequence[int] = (),
+        port: int | None = None,
+        keep_alive: bool = False,
+        counts: ResponseCounts | None = None,
+    ) -> None:
+        self._tree = None if pid is None else ProcessTree(pid)
+        self._ours = [tree for each in ours if (tree := _tree_of(each)) is not None]
+        self._port, self._keep_alive = port, keep_alive
+        self._queue = None if port is None or dropped_connections(port) is None else port
+        self._counts = counts
+        self._processes = 0  # that have counts
+        self._connections: tuple[int, ...] = ()
+        self._series = CounterSeries()
+        self._peaks: dict[str, float] = {}
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._read_until_stopped, daemon=True)
+
+    def __enter__(self) -> ResourceSampler:
+        self._read()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped.set()
+        self._thread.join()
+        self._read()
+        self._read_memory()
+
+    def between(self, began: float | None, ended: float | None) -> Resources:
+        """Return the resources used in a window of time.monotonic().
+
+        If `began` or `ended` is None, use all readings. Memory, sizes and connections are peaks of
+        the whole load.
+        """
+        window = None if began is None or ended is None else (began, ended)
+        seconds = self._series.seconds if window is None else window[1] - window[0]
+        increases = {key: self._series.increase(key, window) for key in _COUNTERS}
+        return Resources(
+            memory=Memory(
+                pss_mib=self._peaks.get("memory_pss_mib"),
+                uss_mib=self._peaks.get("memory_uss_mib"),
+                rss_mib=self._peaks.get("memory_rss_mib"),
+                whole_mib=self._peaks.get("memory_whole_mib"),
+            ),
+            processes=_whole(self._peaks.get("processes")),
+            threads=_whole(self._peaks.get("threads")),
+            fds=_whole(self._peaks.get("fds")),
+            cpu_s=_rounded(increases["cpu_s"]),
+            queued_s=_rounded(increases["queued_s"]),
+            switches_voluntary=_whole(increases["switches_voluntary"]),
+            switches_involuntary=_whole(increases["switches_involuntary"]),
+            connections=self._connections or None,
+            requests=self._requests(window),
+            listen_overflows=_whole(increases["overflows"]),
+            host=HostUse(
+                busy_s=_rounded(increases["busy_s"]),
+                own_cpu_s=_rounded(increases["own_s"]),
+                steal=_share(increases["steal_s"], seconds * host.cpu_count()),
+                cpu_pressure=_share(increases["pressure_s"], seconds),
+            ),
+        )
+
+    def _requests(self, window: tuple[float, float] | None) -> tuple[int, ...] | None:
+        """Return the requests of each process, in descending order; None if some are unknown."""
+        found = [self._series.increase(f"requests {n}", window) for n in range(self._processes)]
+        known = [round(count) for count in found if count is not None]
+        return tuple(sorted(known, reverse=True)) if known and len(known) == len(found) else None
+
+    def _read_until_stopped(self) -> None:
+        count, took = 0, 0.0
+        while not self._stopped.wait(max(EVERY, took / COST)):
+            count += 1
+            began = time.thread_time()
+            self._read()
+            took = time.thread_time() - began
+            if count % SLOW_EVERY == 0:
+                self._read_memory()
+            if count % SLOW_EVERY == SLOW_EVERY // 2:
+                self._count_connections()
+
+    def _read(self) -> None:
+        reading = host.read_counters()
+        if self._queue is not None:
+            reading["overflows"] = dropped_connections(self._queue)
+        used = [tree.cpu_s() for tree in self._ours]
+        known = [seconds for seconds in used if seconds is not None]
+        reading["own_s"] = time.process_time() + sum(known) if len(known) == len(used) else None
+        if self._counts is not None:
+            counts = self._counts.responses()
+            self._processes = len(counts)
+            reading |= {f"requests {n}": float(count) for n, count in enumerate(counts)}
+        if self._tree is not None:
+            reading |= self._tree.counters()
+            self._update_peaks(self._tree.sizes())
+        self._series.add(time.monotonic(), reading)
+
+    def _read_memory(self) -> None:
+        for tree in self._ours:
+            tree.refresh()
+        if self._tree is not None:
+            self._tree.refresh()
+            self._update_peaks(self._tree.memory())
+            self._update_peaks({"fds": self._tree.open_files()})
+
+    def _count_connections(self) -> None:
+        if self._tree is not None and self._port is not None and self._keep_alive:
+            counts = count_connections(self._tree.members, self._port) or ()
+            self._connections = max(self._connections, counts, key=sum)
+
+    def _update_peaks(self, values: Mapping[str, float | None]) -> None:
+        for key, value in values.items():
+            if value is not None:
+                self._peaks[key] = max(value, self._peaks.get(key, value))
+
+
+_COUNTERS = (
+    "cpu_s",
+    "queued_s",
+    "switches_voluntary",
+    "switches_involuntary",
+    "busy_s",
+    "own_s",
+    "steal_s",
+    "pressure_s",
+    "overflows",
+)
+
+
+def _tree_of(pid: int) -> ProcessTree | None:
+    try:
+        return ProcessTree(pid)
+    except StartError:  # it has ended; if it was the upstream, tasks fail and report that
+        return None
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 4)
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None else round(value)
+
+
+def _share(part: float | None, whole: float) -> float | None:
+    return None if part is None or whole <= 0 else round(part / whole, 4)
+
+
+# MERGED-DOC """The processes of a server: the resources of their tree, of their threads, and their responses.
+# MERGED-DOC
+# MERGED-DOC A tree is a process, its descendants, and adopted orphans of its group. This process adopts them
+# MERGED-DOC (`prctl.adopt_orphans`).
+# MERGED-DOC """
+
+
+MIB = 1024 * 1024
+MOST_THREADS = 256  # reading the context switches of a thread takes 25 us: more would disturb
+
+
+class ProcessTree:
+    """The processes of a tree at the last `refresh`.
+
+    Raise StartError if the root has ended.
+    """
+
+    def __init__(self, pid: int) -> None:
+        try:
+            self.root = psutil.Process(pid)
+        except psutil.NoSuchProcess:
+            raise StartError(f"the server (pid {pid}) ended before the load started") from None
+        self.members: list[psutil.Process] = [self.root]
+        self._switches = ThreadTotals(read_switches, MOST_THREADS)
+        self._queued = ThreadTotals(read_queued_ns)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Update `members`; takes about 5 ms."""
+        found = descendants(self.root)
+        adopted = [child for child in psutil.Process().children() if self._is_in_group(child)]
+        others = {child.pid: child for child in (*found, *adopted)}
+        self.members = [self.root, *others.values()]
+
+    def counters(self) -> dict[str, float | None]:
+        """Return counters of the resources used so far.
+
+        `cpu_s` is that of `cpu_s()`. The other counters are sums over all threads, including those
+        that have ended (Linux): their context switches, and `queued_s`, the time in which they
+        waited for a CPU.
+        """
+        pids = [process.pid for process in self.members]
+        voluntary, involuntary = self._switches.update(pids) or (None, None)
+        [queued_ns] = self._queued.update(pids) or (None,)
+        return {
+            "cpu_s": self.cpu_s(),
+            "switches_voluntary": voluntary,
+            "switches_involuntary": involuntary,
+            "queued_s": None if queued_ns is None else queued_ns / 1e9,
+        }
+
+    def cpu_s(self) -> float | None:
+        """Return the CPU time so far in s, including that of children that were reaped."""
+        return self._total(lambda p: sum(p.cpu_times()[:4]))
+
+    def sizes(self) -> dict[str, float | None]:
+        """Return the number of processes at the last `refresh`, and of threads at `counters`."""
+        return {
+            "processes": float(len(self.members)),
+            "threads": self._queued.threads or self._total(lambda p: p.num_threads()),
+        }
+
+    def open_files(self) -> float | None:
+        """Return the current number of file descriptors."""
+        return self._total(lambda p: p.num_fds())
+
+    def memory(self) -> dict[str, float | None]:
+        """Return the total memory in MiB; PSS counts a page shared by n processes as 1/n each.
+
+        "whole" is the sum of the private pages, and the pages of the process that shares most.
+        """
+        kinds, sizes = ("pss", "uss", "rss"), []
+        for process in self.members:
+            try:
+                sizes.append(process.memory_full_info())
+            except psutil.NoSuchProcess:
+                continue
+            except psutil.Error:  # that of another user: without it, the sum would be too small
+                return {f"memory_{kind}_mib": None for kind in (*kinds, "whole")}
+        found = {
+            f"memory_{kind}_mib": _mib(getattr(size, kind, None) for size in sizes)
+            for kind in kinds
+        }
+        private = found["memory_uss_mib"]
+        if private is None:
+            return {**found, "memory_whole_mib": None}
+        shared = max(size.rss - size.uss for size in sizes) / MIB
+        return {**found, "memory_whole_mib": round(private + shared, 2)}
+
+    def _total(self, read: Callable[[psutil.Process], float | None]) -> float | None:
+        """Return the sum of one value over running members; None if it is unknown for one."""
+        total = 0.0
+        for process in self.members:
+            try:
+                value = read(process)
+            except psutil.NoSuchProcess:  # it has ended: its use is counted in its parent
+                continue
+            except (psutil.Error, AttributeError):  # another user's process, or unsupported here
+                return None
+            if value is None:
+                return None
+            total += value
+        return total
+
+    def _is_in_group(self, child: psutil.Process) -> bool:
+        try:
+            return child.pid != self.root.pid and os.getpgid(child.pid) == self.root.pid
+        except ProcessLookupError:
+            return False
+
+
+def descendants(process: psutil.Process) -> list[psutil.Process]:
+    """Return the descendants of a process; none if it has ended.
+
+    Raise MachineError if /proc lists processes that this user may not read (hidepid=1).
+    """
+    try:
+        return process.children(recursive=True)
+    except psutil.NoSuchProcess:
+        return []
+    except psutil.AccessDenied:
+        what = f"the children of pid {process.pid} cannot be found: /proc is mounted with hidepid=1"
+        fix = "run this as root, or sudo mount -o remount,hidepid=2 /proc"
+        raise MachineError(what, fix) from None
+
+
+def pss_mib(process: psutil.Process) -> float | None:
+    """Return the PSS of one process in MiB; None if it has ended or belongs to another user."""
+    pss = getattr(_memory(process), "pss", None)
+    return None if pss is None else float(pss) / MIB
+
+
+def uss_mib(process: psutil.Process) -> float | None:
+    """Return the memory of one process in MiB without the pages that it shares with others.
+
+    None if it has ended or belongs to another user.
+    """
+    uss = getattr(_memory(process), "uss", None)
+    return None if uss is None else float(uss) / MIB
+
+
+def _memory(process: psutil.Process) -> object | None:
+    try:
+        return process.memory_full_info()
+    except psutil.Error:
+        return None
+
+
+def _mib(sizes: Iterable[int | None]) -> float | None:
+    listed = list(sizes)
+    known = [size for size in listed if size is not None]
+    return round(sum(known) / MIB, 2) if known and len(known) == len(listed) else None
+
+
+Counts = tuple[int, ...]
+Read = Callable[[str], Counts | None]
+
+
+class ThreadTotals:
+    """The totals over all threads of the counters that `read` returns for a thread.
+
+    /proc/PID/status has only the context switches of the main thread, and the counters of a thread
+    are removed when it ends. So the counters of each thread are read, and the last reading of a
+    thread that has ended is kept. One that starts and ends between two readings is not counted.
+
+    The argument of `read` is the folder of the thread in /proc. With more threads than `most` the
+    totals are unknown.
+    """
+
+    def __init__(self, read: Read, most: float = math.inf) -> None:
+        self._read, self._most = read, most
+        self._last: dict[tuple[int, int], Counts] = {}  # last reading by (pid, thread)
+        self._replaced: Counts = ()  # total of ended threads whose number another thread has now
+        self.threads = 0  # at the last update
+
+    def update(self, pids: Iterable[int]) -> Counts | None:
+        """Return the totals of all threads so far; None if no thread could be read."""
+        threads = [(pid, thread) for pid in pids for thread in _thread_ids(pid)]
+        self.threads = len(threads)
+        if self.threads > self._most:
+            return None
+        for pid, thread in threads:
+            counts = self._read(f"/proc/{pid}/task/{thread}")
+            if counts is None:  # it has just ended
+                continue
+            before = self._last.get((pid, thread), counts)
+            if counts < before:
+                self._replaced = _sum(self._replaced, before)
+            self._last[pid, thread] = counts
+        total = self._replaced
+        for counts in self._last.values():
+            total = _sum(total, counts)
+        return total or None
+
+
+def read_switches(thread: str) -> Counts | None:
+    """Return the voluntary and involuntary context switches of a thread; None if it has ended."""
+    try:
+        text = Path(f"{thread}/status").read_bytes()
+    except OSError:
+        return None
+    words = text[text.rfind(b"voluntary_ctxt_switches", 0, text.rfind(b"nonvol")) :].split()
+    return (int(words[1]), int(words[3])) if len(words) >= 4 else None
+
+
+def read_queued_ns(thread: str) -> Counts | None:
+    """Return the time that a thread waited for a CPU, in ns; None if it has ended."""
+    try:
+        return (int(Path(f"{thread}/schedstat").read_bytes().split()[1]),)
+    except (OSError, IndexError):
+        return None
+
+
+def _thread_ids(pid: int) -> list[int]:
+    try:
+        return [int(name) for name in os.listdir(f"/proc/{pid}/task")]  # noqa: PTH208 - faster
+    except OSError:  # it has ended
+        return []
+
+
+def _sum(one: Counts, other: Counts) -> Counts:
+    return tuple(map(sum, zip(one, other, strict=True))) if one else other
+
+
+class ResponseCounts:
+    """Reads the counts of a server; `layout` is its fact `process_counts`.
+
+    A row of the memory has numbers of 8 bytes: the pid of a process (0: the row is not used), then
+    its counts. Those at the indexes `responses` add up to the requests that it has answered.
+    """
+
+    def __init__(self, layout: Mapping[str, Any]) -> None:
+        """Open the memory; raise OSError if the server has ended."""
+        self._columns, self._responses = int(layout["columns"]), layout["responses"]
+        with open(layout["path"], "rb") as file:  # noqa: PTH123 - the path is not that of a file
+            self._counts = memoryview(mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)).cast("q")
+
+    def responses(self) -> list[int]:
+        """Return how many requests each process has answered since the start of the server.
+
+        A process that replaces another one continues its count.
+        """
+        found = []
+        for at in range(0, len(self._counts), self._columns):
+            row = self._counts[at : at + self._columns]
+            if not row[0]:
+                break
+            found.append(sum(row[index] for index in self._responses))
+        return found
+
+
+def open_response_counts(facts: Mapping[str, Any]) -> ResponseCounts | None:
+    """Return a reader of the server that reported `facts`; None if its counts are unknown."""
+    layout = facts.get("process_counts")
+    try:
+        return None if layout is None else ResponseCounts(layout)
+    except (OSError, ValueError):
+        return None
+
+
+# MERGED-DOC """The sockets of a port (Linux): who listens, the connections of each process, and drops."""
+
+
+ESTABLISHED, LISTENING = "01", "0A"  # states in /proc/net/tcp
+TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
+
+
+def count_connections(processes: Sequence[psutil.Process], port: int) -> tuple[int, ...] | None:
+    """Return the number of established connections on `port` per accepting process, descending.
+
+    A process is accepting if it has connections, or if it listens and no child of it listens: a
+    parent often only keeps the port open for its workers. None if there is no connection, or if
+    the system does not report connections.
+    """
+    inodes = _inodes(port)
+    sockets = {p.pid: _open_sockets(p.pid) for p in processes}
+    counts = {pid: len(own & inodes[ESTABLISHED]) for pid, own in sockets.items()}
+    listening = accepting_pids(processes, port)
+    accepting = [n for pid, n in counts.items() if n or pid in listening]
+    return tuple(sorted(accepting, reverse=True)) if any(accepting) else None
+
+
+def accepting_pids(processes: Sequence[psutil.Process], port: int) -> tuple[int, ...]:
+    """Return the pids of those processes that listen on a port and have no child that listens."""
+    inodes = _inodes(port)[LISTENING]
+    listening = [process for process in processes if _open_sockets(process.pid) & inodes]
+    parents = _parents(listening)
+    return tuple(process.pid for process in listening if process.pid not in parents)
+
+
+def listening_roots(port: int) -> tuple[int, ...]:
+    """Return the pids of the processes that listen on a port and whose parent does not.
+
+    Empty if there is none, or if their sockets cannot be read, because they are another user's.
+    """
+    if not (inodes := _inodes(port)[LISTENING]):
+        return ()
+    listening = [p for p in psutil.process_iter() if _open_sockets(p.pid) & inodes]
+    pids = {process.pid for process in listening}
+    return tuple(p.pid for p in listening if not _parents([p]) & pids)
+
+
+def _inodes(port: int) -> dict[str, set[str]]:
+    """Return the names of the sockets on a local port, by their state."""
+    found: dict[str, set[str]] = {ESTABLISHED: set(), LISTENING: set()}
+    end = f":{port:04X}"
+    for table in TABLES:
+        with suppress(OSError):  # no Linux, or no IPv6
+            for line in Path(table).read_text().splitlines():
+                if end in line:  # a fast check first, because there may be thousands of lines
+                    words = line.split()
+                    if words[1].endswith(end) and words[3] in found:
+                        found[words[3]].add(f"socket:[{words[9]}]")
+    return found
+
+
+def _open_sockets(pid: int) -> set[str]:
+    found = set()
+    with suppress(OSError):  # the process ended, or belongs to another user
+        for entry in Path(f"/proc/{pid}/fd").iterdir():
+            with suppress(OSError):
+                found.add(str(entry.readlink()))
+    return found
+
+
+def _parents(processes: Iterable[psutil.Process]) -> set[int]:
+    found = set()
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            found.add(process.ppid())
+    return found
+
+
+# What netlink's sock_diag sends: https://man7.org/linux/man-pages/man7/sock_diag.7.html
+SOCK_DIAG, BY_FAMILY = 4, 20  # the netlink protocol, and its request for sockets of a family
+REQUEST_DUMP = 0x301  # the flags of a request for all sockets that match
+ERROR, DONE = 2, 3  # types of a response
+LISTEN = 1 << 10  # a set of states
+MEMORY = 7  # type of the requested attribute, an array of numbers
+DROPS = 8  # index of the last of these numbers: the dropped connections
+HEADER, SOCKET = struct.Struct("=IHHII"), 72  # sizes: a message's header, inet_diag_msg
+ATTRIBUTE = struct.Struct("=HH")
+
+
+def dropped_connections(port: int) -> int | None:
+    """Return how many connections were dropped on `port` since its sockets started to listen.
+
+    None if no socket listens, or if the system does not report the number. A call takes 0.2 ms.
+    """
+    try:
+        drops = [n for family in (socket.AF_INET, socket.AF_INET6) for n in _drops(family, port)]
+    except (OSError, AttributeError, struct.error):  # another system, or not permitted
+        return None
+    return sum(drops) if drops else None
+
+
+def _drops(family: int, port: int) -> Iterator[int]:
+    request = struct.pack("=BBBxI", family, socket.IPPROTO_TCP, 1 << (MEMORY - 1), LISTEN)
+    request += struct.pack(">H46x", port)  # of inet_diag_sockid only the source port
+    size = HEADER.size + len(request)
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, SOCK_DIAG) as netlink:
+        netlink.settimeout(1.0)
+        netlink.send(HEADER.pack(size, BY_FAMILY, REQUEST_DUMP, 0, 0) + request)
+        while True:
+            for kind, body in _messages(netlink.recv(65536)):
+                if kind in (ERROR, DONE):
+                    return
+                if struct.unpack_from(">H", body, 4)[0] == port:
+                    yield from _drops_of_socket(body[SOCKET:])
+
+
+def _messages(response: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield the type and the body of each message of a response."""
+    while len(response) >= HEADER.size:
+        length, kind, *_ = HEADER.unpack_from(response)
+        yield kind, response[HEADER.size : length]
+        response = response[_aligned(length) :]
+
+
+def _drops_of_socket(attributes: bytes) -> Iterator[int]:
+    """Yield the number of dropped connections of a socket, if its attributes have it."""
+    while len(attributes) >= ATTRIBUTE.size:
+        length, kind = ATTRIBUTE.unpack_from(attributes)
+        if kind == MEMORY:
+            yield struct.unpack_from("=I", attributes, ATTRIBUTE.size + 4 * DROPS)[0]
+        attributes = attributes[_aligned(length) :]
+
+
+def _aligned(length: int) -> int:
+    return max(4, (length + 3) & ~3)
+
+
+# MERGED-DOC """The memory of a server after a load, and after a full garbage collection in its processes."""
+
+
+LONGEST_S, POLL_S = 3.0, 0.1  # s until a collection has ended; a guess
+
+
+def measure_idle_memory(pid: int) -> tuple[float | None, float | None]:
+    """Return the memory in MiB before and after the collection: private pages, shared ones once.
+
+    None: unknown. A server collects on SIGURG (see serving/metrics/garbage.py).
+    """
+    try:
+        tree = ProcessTree(pid)
+    except StartError:  # it has ended
+        return None, None
+    before = tree.memory()["memory_whole_mib"]
+    used_s = tree.cpu_s()
+    for process in tree.members:
+        with suppress(psutil.Error):
+            process.send_signal(signal.SIGURG)
+    ends = time.monotonic() + LONGEST_S
+    while time.monotonic() < ends:
+        time.sleep(POLL_S)
+        if used_s == (used_s := tree.cpu_s()):
+            break
+    return before, tree.memory()["memory_whole_mib"]
