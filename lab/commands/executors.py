@@ -113,7 +113,7 @@ def _print_hops(plan: Plan, records: Sequence[Record], form: str) -> None:
 
 def _conditions(workers: int) -> str:
     """Return the date, this machine and the size of all pools as one line."""
-    from offload.bench.telemetry import host
+    from offload.engine import host
 
     today = datetime.now(UTC).date().isoformat()
     return f"Measured {today} on {host.sentence(host.environment())}; {workers} workers a pool."

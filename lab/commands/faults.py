@@ -39,8 +39,8 @@ def faults(
     """
     from lab.faults import faults_table, lab
     from lab.faults.row import SIZES
-    from offload.bench.telemetry.host import environment
     from offload.engine import journal
+    from offload.engine.host import environment
 
     arguments.one_of("format", format, "text", "json")
     if size not in SIZES:
@@ -97,8 +97,8 @@ def soak(
     from lab.soak import plan, run, soak_file, soak_table
     from lab.soak.finding import UNKNOWN
     from lab.soak.growth import Series
-    from offload.bench.telemetry.host import environment
     from offload.engine import journal
+    from offload.engine.host import environment
 
     arguments.one_of("format", format, "text", "json")
     planned = plan.Plan(

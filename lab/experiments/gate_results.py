@@ -15,8 +15,7 @@ from lab import DATA, json_lines
 from lab.method import resampling
 from lab.method.method_check import CheckResult
 from lab.method.resampling import Round
-from offload.bench.telemetry import host
-from offload.engine import intervals
+from offload.engine import host, intervals
 from offload.engine.figures import Measured, rate_of, work_by_round
 from offload.engine.record import RunRecords, pairs_by_round
 from offload.errors import StorageError

@@ -17,11 +17,10 @@ from lab.method import method_verdicts
 from lab.soak import soak_file, soak_table
 from offload.bench.claims import suite_verdicts
 from offload.bench.claims.evaluate import ClaimVerdict
-from offload.bench.telemetry import host
 from offload.cli import suite_claims
 from offload.documents.rows import conditions, measured_where, memory_text, rows
 from offload.documents.text import LITERAL_INDENT, WIDTH, listing, literal
-from offload.engine import decisions, journal
+from offload.engine import decisions, host, journal
 from offload.errors import GateError
 from offload.registry import catalog
 from offload.reports.gil import effects, effects_svg

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from offload.bench.telemetry import host
-from offload.bench.telemetry.host import Noise
-from offload.engine import journal
+from offload.engine import host, journal
+from offload.engine.host import Noise
 from offload.registry import catalog
 from offload.studies import studies
 from tests import ROOT

@@ -34,8 +34,8 @@ from distributed import Client
 from lab.experiments.cluster.cluster_simulation import Cluster, Costs
 from lab.experiments.cluster.dask_processes import DaskProcesses
 from offload import cores, prctl
-from offload.bench.telemetry import host
 from offload.documents.text import TableLine, literal, render_table
+from offload.engine import host
 from offload.errors import UsageError
 from offload.registry import places
 from offload.units import number, percent, seconds

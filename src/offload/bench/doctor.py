@@ -14,10 +14,9 @@ import psutil
 
 from offload import loads
 from offload.bench.target import foreground, interpreters
-from offload.bench.telemetry import host
-from offload.bench.telemetry.host import environment
-from offload.engine import journal
+from offload.engine import host, journal
 from offload.engine.figures import LONG_OTHERS, LONG_STEAL
+from offload.engine.host import environment
 from offload.errors import UserError
 from offload.registry import catalog
 from offload.units import percent

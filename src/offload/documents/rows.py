@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 
 from offload import units
 from offload.bench.analysis import capacity
-from offload.bench.telemetry.host import sentence
 from offload.documents.text import WIDTH, shortened, wrapped
 from offload.engine.figures import Ceiling, estimate_rate, share_of_ceiling
+from offload.engine.host import sentence
 from offload.engine.intervals import Estimate
 from offload.engine.record import TEST, WINDOW, Record, RunRecords, of_rate
 from offload.flags import Problem

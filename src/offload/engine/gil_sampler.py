@@ -276,9 +276,6 @@ def request_short_slice() -> bool:
     return bool(call(ctypes.c_long(number), 0, ctypes.c_char_p(attributes), 0) == 0)
 
 
-# MERGED-DOC """GIL hold times: how long one thread keeps the GIL, from periodic samples of its state."""
-
-
 def hold_quantile_s(
     times: Sequence[float],
     locked: Sequence[int],
@@ -317,9 +314,6 @@ def _time_weighted_quantile(lengths: list[float], share: float) -> float | None:
         if reached >= enough:
             return length
     return None
-
-
-# MERGED-DOC """The confidence interval of a share from autocorrelated samples, by the blocking method."""
 
 
 MIN_BLOCKS = 8  # with fewer blocks the standard deviation is too inaccurate

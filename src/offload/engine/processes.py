@@ -1,4 +1,8 @@
-"""Sample the resources of a server from outside while a load runs."""
+"""The resources of a server, sampled from outside while a load runs: its processes and sockets.
+
+First the sampler, then what it reads: the tree of processes and its threads, the requests that each
+process answered, the sockets of a port (Linux), and the memory after a garbage collection.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +21,8 @@ from typing import Any
 
 import psutil
 
-from offload.bench.telemetry import host
-from offload.bench.telemetry.host import CounterSeries
+from offload.engine import host
+from offload.engine.host import CounterSeries
 from offload.engine.record import HostUse, Memory, Resources
 from offload.errors import MachineError, StartError
 
@@ -189,21 +193,14 @@ def _share(part: float | None, whole: float) -> float | None:
     return None if part is None or whole <= 0 else round(part / whole, 4)
 
 
-# MERGED-DOC """The processes of a server: the resources of their tree, of their threads, and their responses.
-# MERGED-DOC
-# MERGED-DOC A tree is a process, its descendants, and adopted orphans of its group. This process adopts them
-# MERGED-DOC (`prctl.adopt_orphans`).
-# MERGED-DOC """
-
-
 MIB = 1024 * 1024
 MOST_THREADS = 256  # reading the context switches of a thread takes 25 us: more would disturb
 
 
 class ProcessTree:
-    """The processes of a tree at the last `refresh`.
+    """A process, its descendants and adopted orphans of its group, at the last `refresh`.
 
-    Raise StartError if the root has ended.
+    This process adopts the orphans (`prctl.adopt_orphans`). Raise StartError if the root has ended.
     """
 
     def __init__(self, pid: int) -> None:
@@ -449,9 +446,6 @@ def open_response_counts(facts: Mapping[str, Any]) -> ResponseCounts | None:
         return None
 
 
-# MERGED-DOC """The sockets of a port (Linux): who listens, the connections of each process, and drops."""
-
-
 ESTABLISHED, LISTENING = "01", "0A"  # states in /proc/net/tcp
 TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
 
@@ -579,9 +573,6 @@ def _drops_of_socket(attributes: bytes) -> Iterator[int]:
 
 def _aligned(length: int) -> int:
     return max(4, (length + 3) & ~3)
-
-
-# MERGED-DOC """The memory of a server after a load, and after a full garbage collection in its processes."""
 
 
 LONGEST_S, POLL_S = 3.0, 0.1  # s until a collection has ended; a guess

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from offload.bench.telemetry.host import environment
 from offload.engine import journal
+from offload.engine.host import environment
 from offload.engine.plan import Block, Plan, Sequential
 from offload.engine.record import WINDOW
 from offload.errors import RunError, UsageError

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from offload import cores
-from offload.bench.telemetry.cpu_speed import SpeedMeter
+from offload.engine.host import SpeedMeter
 from tests.waiting import is_running, read_line, wait_until
 
 pytestmark = pytest.mark.skipif(not cores.numbers(), reason="no CPU can be chosen here")
@@ -41,7 +41,7 @@ def test_the_cpu_time_of_the_work_does_not_depend_on_the_load() -> None:
 
 def test_the_work_ends_with_a_parent_that_was_killed() -> None:
     program = (
-        "import time\nfrom offload.bench.telemetry.cpu_speed import SpeedMeter\n"
+        "import time\nfrom offload.engine.host import SpeedMeter\n"
         "with SpeedMeter() as meter:\n print(*meter.pids, flush=True)\n time.sleep(60)\n"
     )
     parent = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)

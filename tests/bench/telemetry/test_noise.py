@@ -12,8 +12,8 @@ import psutil
 import pytest
 
 from lab.method.method_check import ACCURATE, truth
-from offload.bench.telemetry import host
 from offload.bench.trial import flags
+from offload.engine import host
 from offload.engine.figures import LONG_OTHERS
 from offload.engine.record import Record
 from tests.rounds import measure_window
@@ -60,7 +60,7 @@ def test_noise_reports_cpu_that_other_processes_use() -> None:
     assert heard.others_cpu > 0.3
 
 
-NOISE = "from offload.bench.telemetry import host; print(host.measure_noise().others_cpu)"
+NOISE = "from offload.engine import host; print(host.measure_noise().others_cpu)"
 
 
 @pytest.mark.slow

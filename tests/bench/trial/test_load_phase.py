@@ -7,9 +7,9 @@ import re
 import pytest
 
 from offload.bench.experiments import ad_hoc_load
-from offload.bench.telemetry import host
 from offload.bench.trial import flags, load_phase, trial, workload
 from offload.bench.trial.workload import FirstResponses
+from offload.engine import host
 from offload.engine.record import Baseline, CaseFacts, HostUse, LoadFacts, Resources
 from offload.loads import Figures, Load
 from offload.suites import Request

@@ -14,8 +14,8 @@ import pytest
 
 from offload.bench import doctor
 from offload.bench.doctor import OK, WARNING, WRONG
-from offload.bench.telemetry import host
-from offload.bench.telemetry.host import Noise
+from offload.engine import host
+from offload.engine.host import Noise
 from offload.registry import catalog
 from tests import ROOT
 from tests.commands import FAB, fab_here, free_port

@@ -10,11 +10,10 @@ from pathlib import Path
 import pytest
 
 from offload.bench.experiments.progress import progress_file
-from offload.bench.telemetry import host
 from offload.cli import advice, run_reports
 from offload.documents import Command, Document
 from offload.documents.text import render
-from offload.engine import journal
+from offload.engine import host, journal
 from offload.engine.record import LONG, WINDOW
 from offload.errors import RunError
 from offload.flags import Flag

@@ -19,11 +19,10 @@ from dataclasses import dataclass, replace
 from offload.bench.target import server
 from offload.bench.target.needed_upstream import needs_upstream
 from offload.bench.target.server import Server
-from offload.bench.telemetry import cpu_speed
-from offload.bench.telemetry.cpu_speed import SpeedMeter
 from offload.bench.trial import builder, load_phase, workload
 from offload.bench.trial.load_phase import LoadOutcome, SingleRequest
 from offload.bench.trial.trial import Phases, Report, build_record, measure_baseline
+from offload.engine.host import SpeedMeter, measure_speed
 from offload.engine.plan import count_workers
 from offload.engine.record import Baseline, CaseFacts, Memory, Record, ServerFacts, Trial
 from offload.errors import UserError
@@ -86,7 +85,7 @@ class ReadyServer:
 
         `neighbours` are the pids of the other servers.
         """
-        speed = cpu_speed.measure_speed()
+        speed = measure_speed()
         case, running = self.started.facts, self.started.running
         sent, beside_s = self.started.request, window_s if neighbours else None
         load = workload.window(self.url, case, self.facts, self.before, sent, running, beside_s)

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from offload.bench.target import server
-from offload.bench.telemetry.host import environment
+from offload.engine.host import environment
 from offload.engine.record import CaseFacts, Record, ServerFacts, Trial
 from offload.errors import StartError, UserError
 from offload.flags import Flag, Problem

@@ -16,15 +16,13 @@ from urllib.parse import urlsplit
 from offload import loads
 from offload.bench.stats.models import gil
 from offload.bench.target import server
-from offload.bench.telemetry import host
-from offload.bench.telemetry.cpu_speed import SpeedMeter
-from offload.bench.telemetry.host import load_average
 from offload.bench.trial import server_report
 from offload.bench.trial.builder import GIL
 from offload.bench.trial.workload import get
-from offload.engine import processes
+from offload.engine import host, processes
 from offload.engine.figures import little_ratio
 from offload.engine.gil_sampler import NO_SAMPLE, GilSampler, Utilisation
+from offload.engine.host import SpeedMeter, load_average
 from offload.engine.processes import ResourceSampler
 from offload.engine.record import (
     Application,

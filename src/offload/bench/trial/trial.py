@@ -11,7 +11,6 @@ from typing import Protocol
 
 from offload import loads
 from offload.bench.target import server
-from offload.bench.telemetry.host import environment
 from offload.bench.trial import builder, flags, load_phase, server_report, workload
 from offload.bench.trial.load_phase import LoadOutcome, SingleRequest
 from offload.bench.trial.workload import (
@@ -21,6 +20,7 @@ from offload.bench.trial.workload import (
     FirstResponses,
     send_first_requests,
 )
+from offload.engine.host import environment
 from offload.engine.record import Baseline, CaseFacts, GilFacts, Record, ServerFacts, Share, Trial
 from offload.errors import UserError
 from offload.flags import Flag

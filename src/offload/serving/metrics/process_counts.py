@@ -57,7 +57,7 @@ def create() -> Counts:
 def share() -> dict[str, object] | None:
     """Create the memory for the processes of this server; return its layout, None without one.
 
-    Another process of this user can read it: see bench/telemetry/processes.py.
+    Another process of this user can read it: see engine/processes.py.
     """
     if not hasattr(os, "memfd_create"):
         return None

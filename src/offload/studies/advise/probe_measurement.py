@@ -17,8 +17,8 @@ import psutil
 from offload import cgroups, cores, resource_limits
 from offload.bench.target import calling_process
 from offload.bench.target.calling_process import CallingProcess, CallTimeout
-from offload.bench.telemetry import cpu_speed
 from offload.engine.gil_sampler import GilSampler
+from offload.engine.host import measure_speed
 from offload.engine.processes import pss_mib, uss_mib
 from offload.errors import MachineError, RunError, StartError
 from offload.studies.advise.probe import (
@@ -84,7 +84,7 @@ def measure(case: Case, upstream: Upstream | None, users: int) -> Probe:
 
 def _measure(case: Case, upstream: Upstream | None, users: int, with_threads: bool = True) -> Probe:
     """Probe the task; raise EndlessCalls if calls of a coroutine in threads do not end."""
-    speed_s = cpu_speed.measure_speed().python_s
+    speed_s = measure_speed().python_s
     with _start(case, upstream) as child:
         facts, imported_mib = child.facts, memory_mib(child.pid)
         first = request(child, FIRST, 1, 0.0)
@@ -111,7 +111,7 @@ def _measure(case: Case, upstream: Upstream | None, users: int, with_threads: bo
             leak_mib=leak_mib,
             imported_mib=imported_mib,
         ),
-        python_s=statistics.fmean((speed_s, cpu_speed.measure_speed().python_s)),
+        python_s=statistics.fmean((speed_s, measure_speed().python_s)),
         points=points,
         quota=_quota(),
         limit_mib=cgroups.memory_mib(),

@@ -13,8 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from offload import files
-from offload.bench.telemetry import host
-from offload.engine import journal
+from offload.engine import host, journal
 from offload.engine.figures import LONG_OTHERS, find_disturbance
 from offload.engine.plan import Plan
 from offload.engine.record import LONG, WINDOW, Record, dataclass_from
