@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from offload.bench.target.needed_upstream import hold_for
 from offload.engine import journal
+from offload.engine.server import hold_for
 from offload.errors import UserError
 from offload.loads import Arrivals
 from offload.studies.advise import study

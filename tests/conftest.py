@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from offload.bench.target import server
+from offload.engine import server
 from offload.serving.frameworks.octopus import database
 from offload.suites import Case
 from tests import ROOT

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from offload.bench.target import interpreters
+from offload.engine import interpreters
 from offload.registry import catalog, requirements
 
 MISSING = {

@@ -27,8 +27,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from offload.bench.target import interpreters
 from offload.documents.text import TableLine, render_table
+from offload.engine import interpreters
 from offload.errors import UsageError, UserError
 from scripts.script import ROOT, run
 from tests.applications import extension

@@ -33,8 +33,8 @@ from typing import Any
 import psutil
 
 from offload import loads
-from offload.bench.target import server
-from offload.bench.target.needed_upstream import hold_for
+from offload.engine import server
+from offload.engine.server import hold_for
 from offload.errors import GateError, RunError, StartError, UsageError
 from offload.loads import Load, Window
 from offload.registry import catalog

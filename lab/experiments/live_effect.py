@@ -31,10 +31,9 @@ import psutil
 
 from offload import loads, prctl
 from offload.bench.experiments.progress import progress_file
-from offload.bench.target import server
 from offload.documents import live
 from offload.documents.live import LivePage
-from offload.engine import decisions, journal
+from offload.engine import decisions, journal, server
 from offload.engine.record import WINDOW, Record
 from offload.errors import GateError, UndecidedError
 from offload.loads import Load, Window

@@ -14,8 +14,7 @@ import sys
 from contextlib import nullcontext
 
 from offload import loads, prctl
-from offload.bench.target import server
-from offload.engine import decisions
+from offload.engine import decisions, server
 from offload.engine.gil_sampler import GilSampler
 from offload.loads import Load, Window
 from offload.registry import catalog

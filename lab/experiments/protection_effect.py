@@ -17,8 +17,7 @@ import sys
 from contextlib import ExitStack
 
 from offload import prctl
-from offload.bench.target import server
-from offload.engine import decisions
+from offload.engine import decisions, server
 from offload.errors import GateError, UndecidedError
 from offload.loads import Load, Window
 from offload.loads.engine.figures import counted_time, summary

@@ -40,9 +40,9 @@ import psutil
 
 from lab.experiments import private_sshd
 from offload import ssh
-from offload.bench.target import server
 from offload.bench.trial import server_report
 from offload.documents.text import TableLine, render_table
+from offload.engine import server
 from offload.errors import MachineError
 from offload.loads import Arrivals, Load, hosts
 from offload.loads.engine.processes import AgreedTimes

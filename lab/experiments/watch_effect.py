@@ -21,9 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from offload import loads, prctl
-from offload.bench.target import server
 from offload.bench.trial.workload import get
-from offload.engine import decisions
+from offload.engine import decisions, server
 from offload.engine.gil_sampler import GilSampler
 from offload.loads import Load, Window
 from offload.registry import catalog

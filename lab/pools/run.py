@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from lab import environment
-from offload.bench.target.server import read_lines
+from offload.engine.server import read_lines
 from offload.errors import RunError
 
 BUDGET = {False: (0.25, 660.0), True: (0.05, 60.0)}  # s of a slice and of all rounds; by quick

@@ -16,10 +16,9 @@ from typing import Any
 from lab import DATA
 from offload import upstream
 from offload.bench.stats.models.gil import cost
-from offload.bench.target import interpreters
 from offload.cli import plan_run
 from offload.documents.text import TableLine, literal, render_table
-from offload.engine import host
+from offload.engine import host, interpreters
 from offload.engine.decisions import Verdict
 from offload.engine.plan import comparison_plan
 from offload.errors import UserError

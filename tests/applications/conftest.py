@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from offload.bench.target import server
+from offload.engine import server
 from offload.registry import catalog
 from offload.suites import Case
 from tests.applications import APPS

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from offload.bench.analysis.application_causes import signs
-from offload.bench.target import interpreters
+from offload.engine import interpreters
 from offload.suites import Case
 from tests.applications import extension
 from tests.rounds import measure_window

@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from offload.bench.target import server
 from offload.bench.trial import load_phase, server_report, workload
+from offload.engine import server
 from offload.engine.record import Baseline, CaseFacts
 from offload.errors import StartError, UsageError, UserError
 from offload.registry import catalog

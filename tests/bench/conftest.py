@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from offload.bench.target import interpreters
-from offload.engine import gil_sampler
+from offload.engine import gil_sampler, interpreters
 
 
 @pytest.fixture

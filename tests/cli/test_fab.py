@@ -18,8 +18,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from offload.bench.target import running_servers
-from offload.engine import journal
+from offload.engine import journal, running_servers
 from offload.errors import MachineError
 from offload.registry import catalog
 from tests import ROOT
@@ -120,12 +119,12 @@ def test_kill_9_of_what_the_user_started_leaves_nothing(
     with served(f"run_server:{name},{task},port={port}") as process:
         answers = in_threads(4, lambda: get(f"http://127.0.0.1:{port}/"))
         assert [status for status, _ in answers] == [200] * 4
-        assert running_servers.find()["port"] == port
+        assert running_servers.find_server()["port"] == port
         process.kill()
         assert wait_until(lambda: not mark()), mark()
     assert can_listen(port)
     with pytest.raises(MachineError, match="no server is running"):
-        running_servers.find()
+        running_servers.find_server()
 
 
 @pytest.mark.slow

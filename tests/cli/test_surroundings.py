@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from offload.bench.target import interpreters
 from offload.cli import completion
+from offload.engine import interpreters
 from offload.errors import MachineError, UsageError
 from offload.registry import places
 from tests import ROOT

@@ -10,7 +10,7 @@ from itertools import pairwise
 import pytest
 
 from offload import loads
-from offload.bench.experiments import ad_hoc_load
+from offload.engine import running_servers
 from offload.engine.record import to_line
 from offload.errors import UsageError
 from offload.loads import Load, Message, ab, h2load, locust, siege, wrk
@@ -141,7 +141,7 @@ def test_no_secret_is_recorded(server: Server) -> None:
     headers = {"Cookie": "session=0123456789", "X-Key": "abcdefgh", "Accept": PLAIN}
     url = server.url("/").replace("127.0.0.1", "user:p%40ss@127.0.0.1")
     load = replace(LOAD, url=url, message=Message(headers=headers))
-    record = ad_hoc_load.of_url(load, "builtin")
+    record = running_servers.load_url(load, "builtin")
     assert record.result.completed == 4
     line = to_line(record)
     for secret in ("p%40ss", "p@ss", BASIC.split()[1], "0123456789", "abcdefgh"):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from offload.bench.target import server
+from offload.engine import server
 from tests.commands import free_port
 from tests.project.shell_blocks import Block, blocks, prepare, script, unclear
 

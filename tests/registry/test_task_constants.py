@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from offload.bench.target.needed_upstream import needs_upstream
 from offload.bench.trial import flags
 from offload.engine.record import Record
+from offload.engine.server import needs_upstream
 from offload.registry import catalog, entries
 from offload.suites import Case
 from tests.commands import free_port, served

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from offload.bench.target import server
+from offload.engine import server
 from offload.registry import catalog
 from offload.suites import Case
 from tests.http_clients import get

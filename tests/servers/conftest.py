@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from offload import upstream
-from offload.bench.target import server
+from offload.engine import server
 from offload.registry import catalog
 from offload.suites import Case
 from tests import ROOT

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from offload.bench.target import server
+from offload.engine import server
 from offload.suites import Case
 from tests.http_clients import get
 from tests.installed import require

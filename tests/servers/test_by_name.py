@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from offload.bench.target import server
+from offload.engine import server
 from offload.suites import Case
 from tests.http_clients import get
 from tests.servers.chosen import FAULTS

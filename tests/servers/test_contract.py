@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from offload import tasks
-from offload.bench.target import server
+from offload.engine import server
 from offload.registry import catalog
 from offload.serving.metrics import gil_state
 from tests.http_clients import get, in_threads

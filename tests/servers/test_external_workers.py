@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from offload import tasks
-from offload.bench.target import server
+from offload.engine import server
 from tests.commands import can_listen
 from tests.http_clients import get, in_threads
 from tests.installed import EXTERNAL_WORKERS

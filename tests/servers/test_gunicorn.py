@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
-from offload.bench.target import server
+from offload.engine import server
 from tests import ROOT
 from tests.http_clients import get, in_threads
 from tests.installed import EXTERNAL_WORKERS, require

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from offload.bench.target import server
+from offload.engine import server
 from offload.serving.applications import request_head
 from offload.serving.lifecycle import log
 from tests.servers.lifecycle.command_line import begin, wait_for_end

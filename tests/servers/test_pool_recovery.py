@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 import pytest
 
-from offload.bench.target import server
+from offload.engine import server
 from tests.http_clients import background_requests, get
 from tests.servers.lifecycle.command_line import begin
 from tests.waiting import is_running, read_line, wait_until

@@ -19,7 +19,7 @@ from typing import Any
 import psutil
 import pytest
 
-from offload.bench.target import server
+from offload.engine import server
 from offload.engine.processes import ResponseCounts
 from offload.studies.scale import sweep
 from offload.suites import Case, _case_syntax

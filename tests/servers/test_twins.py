@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from offload.bench.target import server
+from offload.engine import server
 from offload.registry import catalog
 from tests import ROOT
 from tests.http_clients import get

@@ -10,9 +10,9 @@ from types import ModuleType
 import pytest
 
 from offload import upstream
-from offload.bench.target import server
 from offload.bench.trial import workload
 from offload.bench.trial.workload import get
+from offload.engine import server
 from offload.engine.record import dataclass_from
 from offload.registry import catalog
 from offload.suites import Case

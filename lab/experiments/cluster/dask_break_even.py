@@ -32,8 +32,8 @@ from pathlib import Path
 import psutil
 
 from offload import loads, prctl
-from offload.bench.target import server
 from offload.documents.text import TableLine, render_table
+from offload.engine import server
 from offload.loads import Load, Window
 from offload.options import arguments
 from offload.suites import Case

@@ -22,8 +22,7 @@ from lab.faults.servers.mixed_server import (
     mixed,
 )
 from offload import loads
-from offload.bench.experiments import ad_hoc_load
-from offload.engine import journal
+from offload.engine import journal, running_servers
 from offload.engine.record import Record
 from offload.loads import Arrivals, Load, Window
 
@@ -129,7 +128,7 @@ def _by_siege(size: Size) -> Outcome:
 def _measure(load: Load, driver: str) -> Record:
     """Load the server, and return the record as it is read from its file."""
     with tempfile.TemporaryDirectory(prefix="offload-faults-") as folder:
-        journal.append(Path(folder), ad_hoc_load.of_url(load, driver))
+        journal.append(Path(folder), running_servers.load_url(load, driver))
         [record] = journal.read(Path(folder))
     return record
 

@@ -12,7 +12,7 @@ from lab.faults.machine.processes import is_gone
 from lab.faults.machine.waiting import wait_until
 from lab.faults.row import Outcome, Row, Size
 from lab.faults.servers.faulty_server import FaultyServer, faulty
-from offload.bench.target import server
+from offload.engine import server
 from offload.units import seconds
 
 CLIENTS = 4

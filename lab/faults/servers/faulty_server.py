@@ -13,7 +13,7 @@ from typing import IO
 import psutil
 
 from lab.faults.machine import processes
-from offload.bench.target import server
+from offload.engine import server
 from offload.registry import catalog
 from offload.suites import Case
 

@@ -13,8 +13,7 @@ from pathlib import Path
 import psutil
 
 from offload import loads
-from offload.bench.target import foreground, interpreters
-from offload.engine import host, journal
+from offload.engine import host, interpreters, journal, running_servers
 from offload.engine.figures import LONG_OTHERS, LONG_STEAL
 from offload.engine.host import environment
 from offload.errors import UserError
@@ -71,7 +70,7 @@ def _pythons() -> Iterator[Finding]:
 def _ports() -> Iterator[Finding]:
     for port, command in PORTS.items():
         try:
-            foreground.check_port(port)
+            running_servers.check_port(port)
             yield Finding(f"port {port}", OK, f"free for {command}")
         except UserError as error:
             yield Finding(f"port {port}", WARNING, str(error))

@@ -84,9 +84,9 @@ def start_run(plan: Plan, is_opened: bool = False) -> tuple[Path, list[Record]]:
     # In a suite such an error is a row, and in a gate it is a loss.
     study = studies().get(plan.suite)
     if plan.suite not in catalog.suites() and not (study is not None and study.has_failing_cases):
-        from offload.bench.target import own_code
+        from offload.engine.calling_process import check_imports
 
-        own_code.check_imports(plan.cases)
+        check_imports(plan.cases)
     from offload.bench.experiments.progress.display import duration
     from offload.engine import journal
 
@@ -109,7 +109,7 @@ def start_run(plan: Plan, is_opened: bool = False) -> tuple[Path, list[Record]]:
 
 def check(plan: Plan) -> None:
     """Raise UserError if a server or a load tool of a plan cannot be started."""
-    from offload.bench.target import server
+    from offload.engine import server
 
     for case in plan.cases:
         is_published = plan.suite in catalog.suites()  # a missing Python is reported in its row

@@ -26,7 +26,7 @@ from typing import IO
 import psutil
 
 from offload import cores
-from offload.bench.target import server
+from offload.engine import server
 from offload.engine.speed_work import SAMPLE
 from offload.errors import escaped
 

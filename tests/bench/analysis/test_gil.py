@@ -12,11 +12,9 @@ from pathlib import Path
 import pytest
 
 from offload.bench.analysis import gil
-from offload.bench.experiments import ad_hoc_load
-from offload.bench.target import server
 from offload.bench.trial import load_phase
 from offload.bench.trial.workload import get
-from offload.engine import gil_sampler
+from offload.engine import gil_sampler, running_servers, server
 from offload.engine.record import Record
 from offload.loads import Load
 from offload.studies.gil import advice
@@ -159,6 +157,6 @@ def test_the_gil_of_a_server_with_external_workers_is_unknown() -> None:
     with http.server.HTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler) as foreign:
         threading.Thread(target=foreign.serve_forever, args=(0.01,), daemon=True).start()
         url = f"http://127.0.0.1:{foreign.server_port}/"
-        record = ad_hoc_load.of_url(Load(url, 1, seconds=0.1), "builtin")
+        record = running_servers.load_url(Load(url, 1, seconds=0.1), "builtin")
         foreign.shutdown()
     assert (record.gil.utilisation.value, record.gil.why) == (None, gil_sampler.NOT_REPORTED)

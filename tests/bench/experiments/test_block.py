@@ -14,7 +14,7 @@ import pytest
 
 from offload import upstream
 from offload.bench.experiments import block
-from offload.bench.target import server
+from offload.engine import server
 from offload.engine.figures import rate_of
 from offload.engine.processes import ResourceSampler
 from offload.engine.record import Record, by_round

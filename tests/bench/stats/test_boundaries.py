@@ -7,7 +7,6 @@ import random
 
 import pytest
 
-from offload.bench.stats.models import nnls, scaling
 from offload.engine import decisions, intervals
 from offload.engine.decisions import (
     DOES_NOT,
@@ -20,6 +19,7 @@ from offload.engine.decisions import (
 from offload.engine.figures import Ceiling, ceilings, little_ratio, share_of_ceiling
 from offload.engine.gil_sampler import share_interval, standard_error
 from offload.engine.intervals import estimate, target_half_width
+from offload.studies.scale.models import Choice, aicc, choose, knee, positive_log_fit, too_few, usl
 
 LINE = [(n, n * 10.0) for n in (1, 2, 4, 8, 16, 32)]
 
@@ -102,8 +102,8 @@ def test_a_claim_of_no_difference_at_its_edges(
 
 
 def test_a_model_is_refused_beyond_a_tenth() -> None:
-    def bent(share: float) -> scaling.Choice:
-        return scaling.choose([(n, x * (1 + share * (-1) ** i)) for i, (n, x) in enumerate(LINE)])
+    def bent(share: float) -> Choice:
+        return choose([(n, x * (1 + share * (-1) ** i)) for i, (n, x) in enumerate(LINE)])
 
     assert bent(0.09).fit is not None
     refused = bent(0.12)
@@ -113,8 +113,8 @@ def test_a_model_is_refused_beyond_a_tenth() -> None:
 
 
 def test_six_different_counts_are_enough_for_a_model() -> None:
-    assert scaling.too_few([1, 2, 3, 4, 5, 6]) is None
-    assert scaling.too_few([1, 2, 3, 4, 5, 5]) is not None
+    assert too_few([1, 2, 3, 4, 5, 6]) is None
+    assert too_few([1, 2, 3, 4, 5, 5]) is not None
 
 
 @pytest.mark.parametrize("kappa", [0.0031, 0.0047, 0.011])
@@ -122,7 +122,7 @@ def test_the_peak_of_a_usl_is_where_its_curve_is_highest(kappa: float) -> None:
     def rate(n: float) -> float:
         return 120 * n / (1 + 0.05 * (n - 1) + kappa * n * (n - 1))
 
-    peak = scaling.usl([(n, rate(n)) for n in (1, 2, 4, 8, 16, 32)]).peak
+    peak = usl([(n, rate(n)) for n in (1, 2, 4, 8, 16, 32)]).peak
     assert peak is not None
     assert peak == pytest.approx(math.sqrt(0.95 / kappa), rel=1e-4)
     assert rate(peak) >= max(rate(0.99 * peak), rate(1.01 * peak))
@@ -130,26 +130,26 @@ def test_the_peak_of_a_usl_is_where_its_curve_is_highest(kappa: float) -> None:
 
 def test_a_knee_among_the_points_is_seen_and_a_line_has_none() -> None:
     points = [(n, min(n, 16) * 10.0) for n in (1, 2, 4, 8, 16)]
-    assert scaling.knee([*points, (20, 160.0)]).peak == pytest.approx(16)
+    assert knee([*points, (20, 160.0)]).peak == pytest.approx(16)
     with pytest.raises(ValueError, match="5 points are needed, not 4"):
-        scaling.knee(points[:4])
-    assert scaling.knee([(1, 10.0), *points[1:]]).parameters["rate_max"] is None
+        knee(points[:4])
+    assert knee([(1, 10.0), *points[1:]]).parameters["rate_max"] is None
 
 
 def test_a_fit_of_wild_values_still_finds_the_least_error() -> None:
     rng = random.Random(24)  # here whole steps go too far
     rows = [(1.0, n - 1.0, n * (n - 1.0)) for n in (1, 2, 4, 8, 16, 32)]
     values = [math.exp(rng.gauss(0, 2)) for _ in rows]
-    found = nnls.positive_log_fit(rows, values)
+    found = positive_log_fit(rows, values)
     models = [sum(c * x for c, x in zip(found, row, strict=True)) for row in rows]
     error = sum(math.log(v / m) ** 2 for v, m in zip(values, models, strict=True))
     assert error == pytest.approx(42.5917, abs=1e-3)
 
 
 def test_criteria_rise_with_parameters_and_know_no_error_below_a_thousandth() -> None:
-    assert scaling.aicc(0.0, 10, 2) == scaling.aicc(10e-6, 10, 2) < scaling.aicc(11e-6, 10, 2)
-    assert scaling.aicc(0.1, 10, 3) > scaling.aicc(0.1, 10, 2)
-    assert scaling.aicc(0.1, 6, 4) == pytest.approx(6 * math.log(0.1 / 6) + 8 + 40)
+    assert aicc(0.0, 10, 2) == aicc(10e-6, 10, 2) < aicc(11e-6, 10, 2)
+    assert aicc(0.1, 10, 3) > aicc(0.1, 10, 2)
+    assert aicc(0.1, 6, 4) == pytest.approx(6 * math.log(0.1 / 6) + 8 + 40)
 
 
 def test_the_schedules_are_as_documented() -> None:

@@ -17,8 +17,8 @@ from typing import Any
 import psutil
 import pytest
 
-from offload.bench.target import calling_process
-from offload.bench.target.calling_process import CallingProcess
+from offload.engine import calling_process
+from offload.engine.calling_process import CallingProcess
 from offload.errors import MachineError, RunError, StartError, UsageError
 from offload.registry import places
 from offload.serving.metrics.loop_clock import LoopClock

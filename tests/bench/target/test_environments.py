@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from offload.bench.target import interpreters, origins
+from offload.engine import interpreters
 from offload.errors import MachineError, UsageError
 from offload.registry import places
+from offload.studies.gate import origins
 from offload.suites import Case
 
 pytestmark = pytest.mark.server

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from offload.bench.target import interpreters, server
+from offload.engine import interpreters, server
 from offload.errors import UsageError
 from offload.suites import Case
 

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from offload.bench.target import interpreters, origins, server
+from offload.engine import interpreters, server
 from offload.errors import StartError, UsageError
 from offload.registry import catalog
+from offload.studies.gate import origins
 from offload.suites import Case, Origin, _case_syntax
 from tests import ROOT
 from tests.http_clients import get

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from offload.bench.target import own_code
+from offload.engine.calling_process import check_imports
 from offload.errors import UserError
 from offload.suites import Case, Origin
 from tests.commands import fab
@@ -33,7 +33,7 @@ def test_code_that_cannot_be_imported_is_an_error(
 ) -> None:
     (tmp_path / "bad.py").write_text(BAD)
     with pytest.raises(UserError) as raised:
-        own_code.check_imports([Case("threads", task, path=str(tmp_path))])
+        check_imports([Case("threads", task, path=str(tmp_path))])
     assert (raised.value.exit_code, message in str(raised.value)) == (exit_code, True), raised.value
 
 
@@ -43,7 +43,7 @@ def test_code_of_another_checkout_is_not_imported(tmp_path: Path) -> None:
     other = Case(
         "threads", "bad:needs", path=str(tmp_path), origin=Origin("other", folder=str(tmp_path))
     )
-    own_code.check_imports([valid, other, Case("threads", "noop_sync")])
+    check_imports([valid, other, Case("threads", "noop_sync")])
 
 
 @pytest.mark.parametrize("words", ["gil:{}", "compare:3/{},4/{}", "scale:3/{},workers=1..6"])

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from offload.bench.target import interpreters
+from offload.engine import interpreters
 from offload.errors import MachineError, UsageError
 from offload.registry import catalog, places, requirements
 from offload.suites import Case

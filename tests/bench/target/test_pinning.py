@@ -11,8 +11,7 @@ import psutil
 import pytest
 
 from offload import cores, loads
-from offload.bench.experiments import ad_hoc_load
-from offload.bench.target import pinning
+from offload.engine import running_servers
 from offload.loads import Load, Sender
 from offload.suites import Placement
 
@@ -35,10 +34,10 @@ def test_a_running_server_is_pinned_and_gets_its_cpus_back(start: Any) -> None:
     running = start("processes", "noop_sync", workers=2)
     first, every = cores.numbers()[:1], cores.numbers()
     assert allowed(running.process.pid) == {every}
-    with pinning.pinned(running.process.pid, first):
+    with running_servers.pinned(running.process.pid, first):
         assert allowed(running.process.pid) == {first}
     assert allowed(running.process.pid) == {every}
-    with pinning.pinned(running.process.pid, ()):
+    with running_servers.pinned(running.process.pid, ()):
         assert allowed(running.process.pid) == {every}
 
 
@@ -57,7 +56,7 @@ def test_the_record_says_which_cpus_both_had(start: Any) -> None:
     *others, last = cores.numbers()
     place = Placement((), tuple(others), (last,))
     load = Load(running.url, users=2, seconds=0.5)
-    record = ad_hoc_load.of_server(running.facts, load, "builtin", placement=place)
+    record = running_servers.load_server(running.facts, load, "builtin", placement=place)
     assert record.load.pin == place.pin
     assert record.case.id.endswith(f" pin={place.pin}")
     assert (record.result.completed or 0) > 0

@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from offload.bench.target import server
+from offload.engine import server
 from offload.errors import StartError
 from offload.suites import Case
 from tests.http_clients import get

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from offload.bench.target import server
+from offload.engine import server
 from offload.engine.processes import MIB, ProcessTree
 from offload.suites import Case
 

@@ -18,9 +18,8 @@ from typing import Any
 
 import pytest
 
-from offload.bench.target import interpreters, server
 from offload.bench.trial.workload import get
-from offload.engine import gil_sampler
+from offload.engine import gil_sampler, interpreters, server
 from offload.engine.gil_sampler import GilSampler, Utilisation
 from offload.errors import UsageError
 from tests import ROOT

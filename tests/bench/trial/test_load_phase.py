@@ -6,10 +6,9 @@ import re
 
 import pytest
 
-from offload.bench.experiments import ad_hoc_load
 from offload.bench.trial import flags, load_phase, trial, workload
 from offload.bench.trial.workload import FirstResponses
-from offload.engine import host
+from offload.engine import host, running_servers
 from offload.engine.record import Baseline, CaseFacts, HostUse, LoadFacts, Resources
 from offload.loads import Figures, Load
 from offload.suites import Request
@@ -58,7 +57,7 @@ def test_the_load_expects_the_first_body_of_a_task_whose_bodies_do_not_change(
 def test_a_load_without_a_completed_request_is_a_record_with_a_problem(path: str, why: str) -> None:
     """A rate of 0 would be a figure, but nothing was measured."""
     with Server() as server:
-        record = ad_hoc_load.of_url(Load(server.url(path), users=2, seconds=0.3), "builtin")
+        record = running_servers.load_url(Load(server.url(path), users=2, seconds=0.3), "builtin")
     assert record.problem is not None
     expected = rf"no request was completed \({why}(, unfinished: [12])?\): check the responses"
     assert re.fullmatch(expected, record.problem.text)

@@ -10,9 +10,8 @@ import psutil
 import pytest
 
 from offload.bench.analysis.gil import gil_figures
-from offload.bench.target import server
 from offload.bench.trial import server_report
-from offload.engine import gil_sampler
+from offload.engine import gil_sampler, server
 from offload.engine.record import from_line, to_line
 from offload.suites import Case
 from tests.installed import require

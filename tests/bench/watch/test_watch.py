@@ -21,7 +21,6 @@ from pathlib import Path
 import psutil
 import pytest
 
-from offload.bench.target import interpreters
 from offload.bench.watch import (
     gil_location,
     gil_meter,
@@ -35,6 +34,7 @@ from offload.bench.watch.python_runtime import Runtime
 from offload.bench.watch.remote_memory import Unreadable
 from offload.bench.watch.response_time import Requester, Response
 from offload.bench.watch.watch import Reading, TreeReading, Watch
+from offload.engine import interpreters
 from offload.errors import MachineError, UsageError
 from tests import ROOT
 from tests.waiting import read_line, wait_until

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from offload.bench.target import origins
 from offload.engine import journal
 from offload.errors import DisturbedError, GateError
-from offload.studies.gate import formats
+from offload.studies.gate import formats, origins
 from offload.studies.gate import result as gates
 from offload.studies.gate.formats import FORMATS
 from tests import ROOT

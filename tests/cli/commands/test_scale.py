@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from offload.bench.stats.models import scaling
 from offload.cli.commands import studies
 from offload.documents.text import render
 from offload.engine.plan import MOST, Block, Plan
@@ -20,6 +19,7 @@ from offload.studies.gil import cost as gil_cost
 from offload.studies.gil.direct_calls import SpeedUp
 from offload.studies.scale import curve, sweep
 from offload.studies.scale import grid as grids
+from offload.studies.scale.models import KNEE, MAX_RESIDUAL
 from offload.suites import Case
 from tests import ROOT
 from tests.commands import FAB, fab, fab_here
@@ -150,8 +150,8 @@ def test_sleeping_workers_follow_the_knee_of_their_users() -> None:
         expected = min(point["workers"], 6) / SLEEP_S
         assert point["rate_low"] <= point["rate"] <= point["rate_high"]
         assert 0.5 * expected < point["rate"] < 1.05 * expected
-    assert (found["model"], found["refused"]) == (scaling.KNEE, None)
-    assert found["residual"] <= scaling.MAX_RESIDUAL
+    assert (found["model"], found["refused"]) == (KNEE, None)
+    assert found["residual"] <= MAX_RESIDUAL
     assert 4 < found["peak"] < 8
 
 

@@ -14,8 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from offload.bench.target import interpreters, running_servers, server
-from offload.engine import processes
+from offload.engine import interpreters, processes, running_servers, server
 from offload.errors import UsageError
 from offload.reports import watch
 from tests import ROOT, commands
@@ -225,7 +224,7 @@ def test_a_wrong_word_is_one_line(words: str, code: int, message: str) -> None:
 
 @pytest.mark.parametrize("content", ['{"pid": %d}', '{"pid": %d, "port": "x"}', "[%d]"])
 def test_a_file_that_describes_no_server_is_a_warning(content: str) -> None:
-    running_servers.file(9).write_text(content % os.getpid())
+    running_servers.facts_file(9).write_text(content % os.getpid())
     said = fab_here("watch")
     assert (said.returncode, said.stdout) == (3, "")
     warning, error = said.stderr.splitlines()

@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 from offload import ssh
-from offload.bench.target import server
+from offload.engine import server
 from offload.errors import MachineError
 from offload.registry import places
 from tests.http_clients import get, in_threads

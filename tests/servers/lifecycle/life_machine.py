@@ -27,7 +27,7 @@ from lab.faults.machine.processes import is_gone, kill
 from lab.faults.machine.waiting import wait_until
 from lab.faults.rows.failing_tasks import FAILURES
 from lab.faults.servers.faulty_server import FaultyServer, faulty
-from offload.bench.target import server
+from offload.engine import server
 from tests.commands import can_listen, free_port
 
 WORKERS = 2

@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from offload.bench.target import server
+from offload.engine import server
 from offload.errors import StartError, UsageError, UserError
 from offload.registry import catalog, places
 from offload.suites import Case

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from offload.bench.target import server
+from offload.engine import server
 from offload.serving.lifecycle import stop_signal
 from tests.commands import can_listen
 from tests.installed import OWN, SERVERS, one_of_each_kind, require

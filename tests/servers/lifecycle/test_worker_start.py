@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from offload.bench.target import server
+from offload.engine import server
 from offload.errors import StartError
 from offload.serving.pools import pool_workers
 from offload.suites import Case

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from offload.bench.target import interpreters, server
+from offload.engine import interpreters, server
 from offload.serving.metrics import gil_address, gil_state, process_memory
 from tests import ROOT
 

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from offload.bench.target import interpreters
+from offload.engine import interpreters
 from tests import ROOT
 
 pytestmark = [pytest.mark.server, pytest.mark.slow]

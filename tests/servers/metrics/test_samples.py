@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from offload.bench.target import interpreters
+from offload.engine import interpreters
 from offload.registry import places
 from offload.serving.metrics import samples
 from offload.serving.metrics.samples import Samples

@@ -10,7 +10,7 @@ from typing import Any
 import psutil
 import pytest
 
-from offload.bench.target import server
+from offload.engine import server
 from offload.serving.metrics import samples as _samples
 from offload.serving.metrics import task_clock
 from tests.http_clients import get, in_threads

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from offload.bench.target import server
+from offload.engine import server
 from tests.http_clients import get
 
 TASKS = Path(__file__).with_name("protected_tasks.py")

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from offload.bench.target import server
+from offload.engine import server
 from offload.serving import health
 from tests.http_clients import get
 from tests.servers.protection.conftest import Protected, counts

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from offload.bench.target import server
+from offload.engine import server
 from offload.errors import UsageError
 from offload.serving.protection import host_check
 from tests.installed import KINDS

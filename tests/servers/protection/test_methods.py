@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from offload.bench.target import server
+from offload.engine import server
 
 pytestmark = pytest.mark.server
 

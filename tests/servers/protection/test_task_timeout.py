@@ -13,7 +13,7 @@ from typing import Any
 import psutil
 import pytest
 
-from offload.bench.target import server
+from offload.engine import server
 from offload.serving.applications.responses import Answer
 from offload.serving.lifecycle.stop_signal import DRAIN
 from offload.serving.metrics.task_clock import TimedResult

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from offload import cores
-from offload.bench.target import calling_process
-from offload.bench.target.calling_process import CallingProcess
+from offload.engine import calling_process
+from offload.engine.calling_process import CallingProcess
 from offload.errors import RunError
 from offload.studies.advise import costs, probe_measurement
 from offload.studies.advise.choice import Question

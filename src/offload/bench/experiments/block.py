@@ -16,15 +16,14 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
-from offload.bench.target import server
-from offload.bench.target.needed_upstream import needs_upstream
-from offload.bench.target.server import Server
 from offload.bench.trial import builder, load_phase, workload
 from offload.bench.trial.load_phase import LoadOutcome, SingleRequest
 from offload.bench.trial.trial import Phases, Report, build_record, measure_baseline
+from offload.engine import server
 from offload.engine.host import SpeedMeter, measure_speed
 from offload.engine.plan import count_workers
 from offload.engine.record import Baseline, CaseFacts, Memory, Record, ServerFacts, Trial
+from offload.engine.server import Server, needs_upstream
 from offload.errors import UserError
 from offload.flags import TOO_SLOW, Flag, Problem
 from offload.suites import Case, Request

@@ -11,13 +11,13 @@ from pathlib import Path
 from offload import files, prctl
 from offload.bench.experiments.block import MANY_ROUNDS, WindowDesign, measure_round
 from offload.bench.experiments.progress.display import Progress
-from offload.bench.target.needed_upstream import hold_for, needs_upstream
 from offload.bench.trial import builder, flags, open_loop, workload
 from offload.bench.trial.trial import long_run
 from offload.engine import journal
 from offload.engine.host import environment
 from offload.engine.plan import LongRun, OpenLoop, Plan, Round, Step, measured_times, round_time
 from offload.engine.record import LONG, WINDOW, Record, Trial, without_repeated_argv
+from offload.engine.server import hold_for, needs_upstream
 from offload.errors import RunError, UserError
 from offload.loads import Arrivals
 from offload.suites import Case

@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from offload.bench.target import server
+from offload.engine import server
 from offload.engine.host import environment
 from offload.engine.record import CaseFacts, Record, ServerFacts, Trial
 from offload.errors import StartError, UserError

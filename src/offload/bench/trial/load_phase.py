@@ -15,11 +15,10 @@ from urllib.parse import urlsplit
 
 from offload import loads
 from offload.bench.stats.models import gil
-from offload.bench.target import server
 from offload.bench.trial import server_report
 from offload.bench.trial.builder import GIL
 from offload.bench.trial.workload import get
-from offload.engine import host, processes
+from offload.engine import host, processes, server
 from offload.engine.figures import little_ratio
 from offload.engine.gil_sampler import NO_SAMPLE, GilSampler, Utilisation
 from offload.engine.host import SpeedMeter, load_average

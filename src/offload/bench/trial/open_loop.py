@@ -6,10 +6,10 @@ import time
 from collections.abc import Generator, Sequence
 from dataclasses import replace
 
-from offload.bench.target import server
 from offload.bench.trial import builder, load_phase, workload
 from offload.bench.trial.load_phase import LoadOutcome, SingleRequest
 from offload.bench.trial.trial import build_record, measure_baseline
+from offload.engine import server
 from offload.engine.processes import measure_idle_memory
 from offload.engine.record import Record, Trial
 from offload.errors import UserError

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from offload import loads
-from offload.bench.target import server
 from offload.bench.trial import builder, flags, load_phase, server_report, workload
 from offload.bench.trial.load_phase import LoadOutcome, SingleRequest
 from offload.bench.trial.workload import (
@@ -20,6 +19,7 @@ from offload.bench.trial.workload import (
     FirstResponses,
     send_first_requests,
 )
+from offload.engine import server
 from offload.engine.host import environment
 from offload.engine.record import Baseline, CaseFacts, GilFacts, Record, ServerFacts, Share, Trial
 from offload.errors import UserError

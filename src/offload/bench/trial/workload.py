@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
-from offload.bench.target.server import Server
 from offload.engine.intervals import SLOW
 from offload.engine.record import Baseline, CaseFacts, ServerFacts
+from offload.engine.server import Server
 from offload.errors import StartError, TooSlowError
 from offload.flags import FAILED_REQUEST
 from offload.loads import Load, Window, mask_query, request_target

@@ -158,6 +158,6 @@ def _plan(
     plan = suite_plan(suite, rows, driver, quick, target)
     if not pythons:
         return plan
-    from offload.bench.target import interpreters
+    from offload.engine import interpreters
 
     return with_pythons(plan, interpreters.filter_installed(pythons.split("+")))

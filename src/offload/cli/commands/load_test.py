@@ -50,7 +50,7 @@ def run_load_test(
       offload run_load_test rate=100 arrivals=poisson
     """
     from offload import loads
-    from offload.bench.target import running_servers
+    from offload.engine import running_servers
     from offload.suites import Request
 
     url = arguments.one_line("url", url)
@@ -86,7 +86,7 @@ def run_load_test(
     tool = catalog.find_driver(
         driver or ("builtin" if needs_builtin else loads.default_driver())
     ).name
-    facts = {} if url else running_servers.find(port)
+    facts = {} if url else running_servers.find_server(port)
     own = "" if url else addresses.server_url(facts.get("bind"), facts["port"]).removesuffix("/")
     load = replace(load, url=url or f"{own}{sent.path}")
     loads.check(load, tool, sender)
@@ -122,10 +122,9 @@ def _measure(
     `facts` are those of the server; empty if the load has a URL of its own.
     """
     from offload import loads
-    from offload.bench.experiments import ad_hoc_load
     from offload.bench.experiments.progress import display
     from offload.documents import results_files
-    from offload.engine import journal
+    from offload.engine import journal, running_servers
     from offload.errors import printable
 
     folder = journal.lasting_run()
@@ -136,9 +135,9 @@ def _measure(
     print(description, file=sys.stderr)
     with display.live(lambda: f"{description}: {monotonic() - started:.0f} s elapsed"):
         record = (
-            ad_hoc_load.of_server(facts, load, tool, sent, place)
+            running_servers.load_server(facts, load, tool, sent, place)
             if facts
-            else ad_hoc_load.of_url(load, tool, sender)
+            else running_servers.load_url(load, tool, sender)
         )
     journal.append(folder, record)
     path = results_files.publish(folder, journal.read(folder))

@@ -10,7 +10,7 @@ from offload.options import arguments
 @command("Maintain")
 def pythons() -> None:
     """List the interpreters that can run servers, and how to install others."""
-    from offload.bench.target import interpreters
+    from offload.engine import interpreters
 
     for python in interpreters.find_all():
         gil = "GIL" if python.gil_enabled else "no GIL"

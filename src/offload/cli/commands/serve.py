@@ -33,12 +33,12 @@ def run_server(
       offload run_server 3 network_sync
       offload run_server uvicorn_httptools app=shop.web:app
     """
-    from offload.bench.target import foreground
+    from offload.engine import running_servers
 
     if app and task:
         raise UsageError("app= and a task exclude each other", "use one of them")
     work = case_options.work(app) if app else task
-    foreground.exec_server(_case(server, work, settings, python or None, path), port)
+    running_servers.exec_server(_case(server, work, settings, python or None, path), port)
 
 
 @command("Serve")
@@ -51,11 +51,11 @@ def run_upstream(
 
     Example: offload run_upstream latency=0.05
     """
-    from offload.bench.target import foreground
+    from offload.engine import running_servers
 
     words = ["--latency", str(latency)]
     if port is not None:
-        foreground.check_port(port)
+        running_servers.check_port(port)
         words += ["--port", str(port)]
     _exec_module("offload.upstream", *words)
 

@@ -114,10 +114,10 @@ def watch(
       offload watch 1234
       offload watch url=http://127.0.0.1:8000/ seconds=30
     """
-    from offload.bench.target import running_servers
     from offload.bench.watch import response_time
     from offload.bench.watch.summary import Summary
     from offload.bench.watch.watch import Watch
+    from offload.engine import running_servers
     from offload.reports import watch as report
 
     live_page.idle_s()  # raises before anything starts
@@ -126,7 +126,7 @@ def watch(
     elif url:
         number = response_time.server_pid(url)
     else:
-        number = int(str(running_servers.find()["pid"]))
+        number = int(str(running_servers.find_server()["pid"]))
     is_text, summary = format == "text", Summary()
     watching = Watch(number, url or None, without_gil)
     print(report.description(watching), file=sys.stderr)

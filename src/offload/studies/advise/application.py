@@ -10,7 +10,7 @@ from typing import Any
 
 from offload.bench.analysis import application_causes
 from offload.bench.analysis.application_causes import PER_PROCESS, Cause, Kind
-from offload.bench.target import application_kind
+from offload.engine.calling_process import find_application
 from offload.engine.record import LONG, Record
 from offload.errors import MachineError
 from offload.registry import catalog, places, requirements
@@ -119,7 +119,7 @@ class Application:
 
 def find(case: Case) -> tuple[tuple[str, ...], str | None]:
     """Return the kinds of an application and its name; raise the error of its import."""
-    found = application_kind.find(case.task, case.python, case.path)
+    found = find_application(case.task, case.python, case.path)
     return found.kinds, found.name
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-from offload.bench.target import interpreters
+from offload.engine import interpreters
 from offload.registry import application, catalog
 from offload.studies.advise.evidence import Setup
 from offload.suites import Case

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from offload.bench.target.needed_upstream import hold_for
+from offload.engine.server import hold_for
 from offload.registry import catalog, places
 from offload.studies.advise import costs, probe_measurement
 from offload.studies.advise.choice import LOOP_S, Question

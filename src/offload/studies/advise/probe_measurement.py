@@ -15,8 +15,8 @@ from typing import Any
 import psutil
 
 from offload import cgroups, cores, resource_limits
-from offload.bench.target import calling_process
-from offload.bench.target.calling_process import CallingProcess, CallTimeout
+from offload.engine import calling_process
+from offload.engine.calling_process import CallingProcess, CallTimeout
 from offload.engine.gil_sampler import GilSampler
 from offload.engine.host import measure_speed
 from offload.engine.processes import pss_mib, uss_mib

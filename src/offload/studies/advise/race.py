@@ -15,12 +15,12 @@ from pathlib import Path
 
 from offload.bench.experiments.block import WindowDesign, measure_round
 from offload.bench.experiments.progress import progress_file
-from offload.bench.target.needed_upstream import hold_for
 from offload.bench.trial import builder, open_loop
 from offload.engine import journal
 from offload.engine import plan as plans
 from offload.engine.plan import Plan, Sequential
 from offload.engine.record import LONG, WINDOW, Record, Trial
+from offload.engine.server import hold_for
 from offload.loads import Arrivals
 from offload.registry import catalog
 from offload.registry.application import is_application

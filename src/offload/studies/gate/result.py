@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from offload.bench.target import origins
 from offload.engine import decisions, figures, journal, plan
 from offload.engine.decisions import LOSS, UNDECIDED, LogRatio
 from offload.engine.figures import rate_of
@@ -21,7 +20,7 @@ from offload.engine.plan import Block, Plan
 from offload.engine.record import WINDOW, Record, RunRecords, by_round, of_rate
 from offload.errors import RunError, UsageError
 from offload.flags import Flag
-from offload.studies.gate import rule
+from offload.studies.gate import origins, rule
 from offload.studies.gate.rule import (
     DISTURBED,
     FAILS,

@@ -12,11 +12,11 @@ from offload import files
 from offload.bench.analysis import gil
 from offload.bench.analysis.gil import Gil
 from offload.bench.stats.models.gil import cost
-from offload.bench.target import application_kind
-from offload.bench.target.needed_upstream import hold_for
 from offload.engine import journal
+from offload.engine.calling_process import application_kinds
 from offload.engine.figures import ComparedCases, compare_cases
 from offload.engine.record import Record, RunRecords, dataclass_from
+from offload.engine.server import hold_for
 from offload.errors import RunError, StorageError
 from offload.studies.gil.direct_calls import SpeedUp, direct, least_s, speed_ups
 from offload.suites import Case
@@ -113,7 +113,7 @@ def application_cases(work: str, workers: int, one: Case, processes: int = 1) ->
     The first has `processes`, each with `workers` threads for a WSGI application. The second has
     `processes` x `workers` processes. The load, the interpreter and the path are those of `one`.
     """
-    kinds, total = application_kind.kinds(work, one.python, one.path), processes * workers
+    kinds, total = application_kinds(work, one.python, one.path), processes * workers
     if "wsgi" in kinds:
         sizes = {"workers": workers} | ({"processes": processes} if processes > 1 else {})
         first, second = ("gunicorn_gthread", sizes), ("gunicorn_sync", {"workers": total})

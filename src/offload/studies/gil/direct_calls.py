@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from offload.bench.target import calling_process
-from offload.bench.target.calling_process import CallingProcess
+from offload.engine import calling_process
+from offload.engine.calling_process import CallingProcess
 from offload.errors import StartError
 
 ROUNDS = 3  # each measures one thread, then each kind; a median of 3 ignores one disturbed round

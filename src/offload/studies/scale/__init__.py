@@ -72,11 +72,11 @@ class Scale(Study[Options, "Sweep | Grid"]):
         return plan.Plan("scale", cases, seed, None, plan.Sequential(quick=True), blocks=own)
 
     def notices(self, plan: Plan) -> Iterator[str]:
-        from offload.bench.stats.models import scaling
         from offload.studies.scale import sweep
+        from offload.studies.scale.models import too_few
 
         is_curve = sweep.varied(plan.cases) != sweep.SIZES
-        if is_curve and (few := scaling.too_few(range(len(plan.cases)))):
+        if is_curve and (few := too_few(range(len(plan.cases)))):
             yield f"rates only, no model: {few}"
 
     def result(self, run: Run) -> Sweep | Grid:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from offload import units
-from offload.bench.stats.models import scaling
 from offload.documents import Chart, Curve, Document, Spot, lines, notes
+from offload.studies.scale.models import KNEE
 from offload.studies.scale.sweep import NEARLY_HIGHEST, Sweep
 from offload.units import percent
 
@@ -120,7 +120,7 @@ def _model(sweep: Sweep) -> str:
     if fit is None:
         return f"No model: {sweep.choice.reason}."
     accuracy = f"at most {percent(fit.residual, 1)} off"
-    if fit.model == scaling.KNEE:
+    if fit.model == KNEE:
         if fit.peak is None:
             return f"Model: no knee within the measured {over}, {accuracy}."
         return f"Model: the rate rises up to a knee at {fit.peak:.1f} {over}, {accuracy}."

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from offload.bench.stats.models import scaling
-from offload.bench.stats.models.scaling import Choice
 from offload.engine.figures import estimate_rate, find_disturbance
 from offload.engine.intervals import Estimate
 from offload.engine.record import Record, RunRecords
@@ -17,6 +15,7 @@ from offload.errors import RunError, UsageError
 from offload.flags import Flag
 from offload.registry import catalog
 from offload.registry.entries import Entry
+from offload.studies.scale.models import Choice, choose
 from offload.suites import Case
 
 WORKERS, PROCESSES, USERS = "workers", "processes", "users"
@@ -138,7 +137,7 @@ def fit(records: Sequence[Record], over: str) -> Sweep:
     known = [(float(number), e.value) for number, e in points if e.value is not None]
     if not known:
         raise _without_rate(records, over)
-    return Sweep(over, points, scaling.choose(known), found, _disturbed(found.values()))
+    return Sweep(over, points, choose(known), found, _disturbed(found.values()))
 
 
 def fit_grid(records: Sequence[Record]) -> Grid:

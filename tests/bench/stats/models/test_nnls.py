@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from offload.bench.stats.models.nnls import positive_fit, positive_log_fit
+from offload.studies.scale.models import positive_fit, positive_log_fit
 from tests.bench.stats.oracle import np, optimize
 
 NS = [1, 2, 4, 8, 12, 16, 24, 32]

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from offload.bench.stats.models.scaling import USL, aicc, choose, knee, usl
+from offload.studies.scale.models import USL, aicc, choose, knee, usl
 from tests.bench.stats.oracle import np, optimize
 
 WORKERS = [1, 2, 4, 6, 8, 10, 12, 16]

@@ -19,7 +19,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from offload.bench.target import interpreters, server
+from offload.engine import interpreters, server
 from offload.errors import MachineError, StartError, StorageError, UsageError
 from offload.registry import application, entries, inputs, places, requirements
 from offload.suites import Case, Origin

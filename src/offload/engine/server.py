@@ -15,18 +15,19 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import IO, Any
 
 import psutil
 
-from offload import cores
-from offload.bench.target import interpreters
+from offload import cores, upstream
+from offload.engine import interpreters
 from offload.errors import MachineError, StartError, UsageError, UserError, kind_of
 from offload.flags import CANNOT_LOAD
 from offload.registry import addresses, application, catalog
 from offload.suites import Case
+from offload.upstream import Upstream
 
 SETTINGS_OF_ALL = ("allowed_hosts", "bind")  # settings that are no parameters of `serve`
 READY = 10.0  # s for a server and its workers to import the task
@@ -312,3 +313,21 @@ def temporary_file_error(error: OSError) -> MachineError:
     """Return the error to raise if a temporary file cannot be written."""
     what = f"no temporary file can be written ({error.strerror})"
     return MachineError(what, "free disk space, or set TMPDIR to a folder with free space")
+
+
+def needs_upstream(case: Case) -> bool:
+    """Whether a case's task fetches from the upstream."""
+    return catalog.find_task(case.task, case.path).needs_upstream
+
+
+@contextmanager
+def hold_for(*cases: Case) -> Iterator[Upstream | None]:
+    """Start the upstream, or use the running one, if a case needs it; otherwise yield None.
+
+    Raise StartError if it cannot start.
+    """
+    if not any(needs_upstream(case) for case in cases):
+        yield None
+        return
+    with upstream.hold() as held:
+        yield held.upstream

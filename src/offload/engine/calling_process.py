@@ -1,4 +1,8 @@
-"""A process that calls a task without a server: it reads lines from stdin and prints JSON lines."""
+"""Processes that import a user's function or application, and call a task without a server.
+
+A calling process reads lines from stdin and prints JSON lines. `check_imports` imports the work of
+all cases before a run.
+"""
 
 from __future__ import annotations
 
@@ -10,17 +14,19 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 import psutil
 
-from offload.bench.target import interpreters, server
-from offload.bench.target.server import read_lines
+from offload.engine import interpreters, server
+from offload.engine.server import read_lines
 from offload.errors import MachineError, StartError, UserError, kind_of
-from offload.registry import catalog, places
+from offload.registry import application, catalog, places
+from offload.suites import Case
 
 IMPORT_S = 30.0  # s for the import of a function or application of a user
 GRACE = 2.0  # s in which the process may end by itself, and again after SIGTERM
@@ -221,3 +227,77 @@ def _has_members(group: int) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+@dataclass(frozen=True)
+class ImportedApplication:
+    """The kinds of an application, and its name in its module (None for Django settings)."""
+
+    kinds: tuple[str, ...]
+    name: str | None
+
+
+def application_kinds(work: str, python: str | None = None, path: str | None = None) -> list[str]:
+    """Return "asgi", "wsgi" or both for an application such as `shop.web:app`; see `find`."""
+    return [*find_application(work, python, path).kinds]
+
+
+def find_application(
+    work: str, python: str | None = None, path: str | None = None
+) -> ImportedApplication:
+    """Return the kinds and the name of an application such as `shop.web:app`.
+
+    `python` and `path` are those of a case. Raise UserError if it cannot be imported.
+    """
+    interpreter = sys.executable if python is None else interpreters.find(python)
+    environment = {**os.environ, **interpreters.environment_with_packages(interpreter, (), work)}
+    environment |= interpreters.environment(python)
+    if path is not None:
+        environment["TASK_PATH"] = path
+    argv = [interpreter, "-P", "-m", "offload.serving.application_kind", work]
+    environment["SERVER_DIES_WITH"] = str(os.getpid())
+    try:
+        process = subprocess.Popen(
+            argv,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # a new group, with the processes that the application starts
+        )
+    except OSError as error:
+        what = f"{interpreter} does not start: {error.strerror}"
+        raise MachineError(what, "offload pythons lists those that do") from error
+    assert process.stdout is not None
+    try:
+        lines = read_lines(process.stdout.fileno(), time.monotonic() + IMPORT_S)
+        found = next(lines, None)
+    except TimeoutError:
+        what = f"{work} was not imported within {IMPORT_S:.0f} s"
+        raise StartError(what, "check what its import waits for") from None
+    except ValueError:
+        what = f"importing {work} wrote to the pipe of its process"
+        raise StartError(what, "let it write only to descriptors that it opened") from None
+    finally:  # do not wait for its threads and processes
+        end(process)
+    if found is None:
+        raise StartError(f"importing {work} ended the process", "start it by python")
+    if "error" in found:
+        raise server.as_error(found)
+    return ImportedApplication(tuple(map(str, found["kinds"])), found["name"])
+
+
+def check_imports(cases: Iterable[Case]) -> None:
+    """Raise UserError if the work of a case cannot be imported, or lacks arguments.
+
+    The code of another checkout is not imported: its server reports such an error.
+    """
+    here = [case for case in cases if case.origin is None]
+    own = {(case.task, case.python, case.path) for case in here if catalog.is_own(case.task)}
+    for work, python, path in sorted(own, key=str):
+        if application.is_application(work):
+            find_application(work, python, path)
+            continue
+        module = "offload.serving.task_probe"
+        with start(module, work, python=python, path=path, environment={}, ready_s=IMPORT_S):
+            pass
