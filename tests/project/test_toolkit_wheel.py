@@ -51,8 +51,8 @@ def test_the_wheel_holds_the_package_with_servers_tasks_and_data(both: dict[str,
         for path in part.rglob("*.py")
     }
     data = {"pyproject.toml", "requirements.lock"}
-    data |= {f"reports/html/page/page.{kind}" for kind in ("html", "css", "js")}
-    data |= {f"documents/live/page/live.{kind}" for kind in ("html", "css", "js")}
+    data |= {f"documents/page/page.{kind}" for kind in ("html", "css", "js")}
+    data |= {f"documents/page/live.{kind}" for kind in ("html", "css", "js")}
     data |= {"py.typed", "documents/results.schema.json", "studies/gate/gate.schema.json"}
     data |= {"upstream/www/feed.xml", "upstream/www/page.html"}
     assert names == sources | {f"offload/{name}" for name in data}

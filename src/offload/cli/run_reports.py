@@ -84,9 +84,9 @@ def answer(run: Run) -> tuple[Document, Any] | None:
 def write_report(folder: Path) -> None:
     """Write a run's report.html and print its path; a failure is a warning in one line."""
     try:
-        from offload.reports.html import page
+        from offload.documents import html_report
 
-        print(f"report: {page.write_report([folder], documents([folder]))}", file=sys.stderr)
+        print(f"report: {html_report.write_report([folder], documents([folder]))}", file=sys.stderr)
     except Exception as error:  # noqa: BLE001 - a run must not fail because of its report
         what = " ".join(str(error).split()) or type(error).__name__
         print(f"warning: no report.html: {what}", file=sys.stderr)
@@ -94,9 +94,9 @@ def write_report(folder: Path) -> None:
 
 def open_report(folders: Sequence[Path], is_opened: bool) -> None:
     """Write the report of runs in HTML, print its path, and open it; raise UserError."""
-    from offload.reports.html import page
+    from offload.documents import html_report
 
-    written = page.write_report(folders, documents(folders))
+    written = html_report.write_report(folders, documents(folders))
     print(written)
     if is_opened and not live_page.open_in_browser(written.absolute().as_uri()):
         print(f"warning: no browser was found: open {written} in one", file=sys.stderr)

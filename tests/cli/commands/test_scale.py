@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from offload.cli.commands import studies
+from offload.documents import html_report
 from offload.documents.text import render
 from offload.engine.plan import MOST, Block, Plan
 from offload.engine.record import WINDOW, Record
 from offload.errors import RunError
-from offload.reports.html import page
 from offload.studies.gil import cost as gil_cost
 from offload.studies.gil.direct_calls import SpeedUp
 from offload.studies.scale import curve, sweep
@@ -250,7 +250,7 @@ def test_a_grid_has_a_picture_with_a_line_for_each_number_of_processes() -> None
     assert [round(rate) for _, rate in chart.curves[1].places] == [396, 404]
     assert len(chart.spots) == 4
     assert all((spot.low or 0.0) < spot.y < (spot.high or 0.0) for spot in chart.spots)
-    [section] = page.chart_sections(grids.document(gridded(rates)), "offload scale")
+    [section] = html_report.chart_sections(grids.document(gridded(rates)), "offload scale")
     picture = section.panels[0].picture
     assert picture is not None and "2 processes" in "".join(picture.svg.itertext())
 

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from offload.cli import run_reports
+from offload.documents import html_report
+from offload.documents.html_sections import read_run
 from offload.engine import journal
 from offload.engine.record import Record
-from offload.reports.html import page, run
 from tests import ROOT
 
 html5lib = pytest.importorskip("html5lib")
@@ -48,7 +49,7 @@ def copied(name: str) -> Path:
 
 def rendered(*folders: Path) -> str:
     found = run_reports.documents(folders)
-    return page.html([run.read(folder, found.get(folder)) for folder in folders])
+    return html_report.html([read_run(folder, found.get(folder)) for folder in folders])
 
 
 @functools.cache

@@ -8,9 +8,9 @@ import pytest
 
 from offload.bench.experiments import run as experiment
 from offload.cli import live_page, plan_run, run_reports
+from offload.documents import html_report
 from offload.engine import journal
 from offload.engine.plan import Block, Plan, Sequential
-from offload.reports.html import page
 from offload.suites import Case
 from tests.bench import gates
 from tests.commands import fab_here
@@ -105,7 +105,7 @@ def test_a_report_that_cannot_be_written_is_one_warning(
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(page, "html", fail)
+    monkeypatch.setattr(html_report, "html", fail)
     folder = journal.new_run("compare")
     plan_run.continue_run(plan, folder)
     run_reports.write_report(folder)
@@ -118,7 +118,7 @@ def test_a_folder_that_cannot_be_written_is_an_error_with_the_exit_code_of_stora
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     folder = written("run", *RECORDS)
-    monkeypatch.setattr(page, "REPORT_FILE", "missing/report.html")
+    monkeypatch.setattr(html_report, "REPORT_FILE", "missing/report.html")
     done = fab_here("report:run,format=html")
     assert (done.returncode, done.stderr.count("\n")) == (6, 1)
     assert str(folder) in done.stderr

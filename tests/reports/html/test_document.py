@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from offload.cli import run_reports
-from offload.documents import Document
+from offload.documents import Document, html_report
+from offload.documents.html_sections import read_run
 from offload.documents.pictures import LEFT, LETTER, PLANE_WIDTH, SMALL, tag_of
-from offload.reports.html import page, run
 from tests import ROOT
 
 EXAMPLE = ROOT / "results" / "example-advise"
@@ -15,7 +15,7 @@ DOCUMENT = run_reports.documents([EXAMPLE])[EXAMPLE]
 
 
 def test_the_page_of_an_advice_has_its_two_pictures_and_no_single_loads() -> None:
-    html = page.html([run.read(EXAMPLE, DOCUMENT)])
+    html = html_report.html([read_run(EXAMPLE, DOCUMENT)])
     for chart in DOCUMENT.charts:
         assert chart.title in html
     assert "Deploy 2 processes of 32 threads each" in html
@@ -24,12 +24,12 @@ def test_the_page_of_an_advice_has_its_two_pictures_and_no_single_loads() -> Non
 
 
 def test_a_document_without_charts_has_a_page() -> None:
-    assert "Deploy it." in page.html([run.read(EXAMPLE, Document("Deploy it."))])
+    assert "Deploy it." in html_report.html([read_run(EXAMPLE, Document("Deploy it."))])
 
 
 def test_names_of_points_cover_no_name_and_no_point() -> None:
     [chart, _] = DOCUMENT.charts
-    picture = page._picture(chart)
+    picture = html_report._picture(chart)
     shown = {spot.name for spot in chart.spots}
     names = [
         (float(each.attrib["x"]), float(each.attrib["y"]), each.text or "")

@@ -15,13 +15,14 @@ from typing import Any
 
 import pytest
 
-from offload.documents import results_files
+from offload.documents import html_report, results_files
+from offload.documents.html_charts import on_off_picture
+from offload.documents.html_sections import read_run
 from offload.documents.rows import rows
 from offload.engine import journal
 from offload.engine.record import WINDOW, Record
 from offload.errors import RunError
 from offload.reports.gil import effects
-from offload.reports.html import charts, page, run
 from offload.suites import Case
 from tests import ROOT
 from tests.bench import gates
@@ -62,8 +63,9 @@ def is_number(value: object) -> bool:
 @pytest.mark.slow
 def test_a_run_has_the_same_report_each_time_in_any_process() -> None:
     program = (
-        "import sys; from pathlib import Path; from offload.reports.html import page, run; "
-        "sys.stdout.write(page.html([run.read(Path(sys.argv[1]))]))"
+        "import sys; from pathlib import Path; from offload.documents.html_report import html; "
+        "from offload.documents.html_sections import read_run; "
+        "sys.stdout.write(html([read_run(Path(sys.argv[1]))]))"
     )
     command = [sys.executable, "-c", program, str(committed("example"))]
     environment = {**os.environ, "PYTHONHASHSEED": "7", "TZ": "Asia/Kathmandu", "LC_ALL": "C.UTF-8"}
@@ -242,17 +244,17 @@ def test_servers_that_do_not_start_with_their_gil_have_no_picture_of_ratios() ->
 
     [pair] = effects.on_and_off_pairs(rows([made(AWAY, "gil"), made(RECORD, "nogil")]))
     assert pair.comparison.verdict.ratio is None
-    assert charts.on_off([pair]) is None
+    assert on_off_picture([pair]) is None
 
 
 @pytest.mark.parametrize("field", ["task", "server"])
 def test_a_run_is_reported_whose_tasks_or_servers_are_removed(field: str) -> None:
-    old = run.read(committed(SMALL))
+    old = read_run(committed(SMALL))
     records = [
         replace(r, case=replace(r.case, **{field: f"removed_{getattr(r.case, field)}"}))
         for r in old.records
     ]
-    found = tables(parsed(page.html([replace(old, records=records)])))
+    found = tables(parsed(html_report.html([replace(old, records=records)])))
     assert len(found[RATES]) == len(old.rows)
     assert "Claims about graphene_django" in found
 
@@ -268,10 +270,10 @@ def test_a_flag_stands_in_the_row_that_it_is_about() -> None:
 def test_a_run_that_is_too_large_has_no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     folder = written("run", *windows(RECORD, 10.0, 10.1, 9.9), *windows(PROCESSES, 20.0, 19.0))
     whole = rendered(folder)
-    monkeypatch.setattr(page, "LIMIT", len(whole.encode()) - 1)
+    monkeypatch.setattr(html_report, "LIMIT", len(whole.encode()) - 1)
     smaller = rendered(folder)
     assert ("<svg" in whole, "<svg" in smaller) == (True, False)
     assert tables(parsed(smaller)).keys() == tables(parsed(whole)).keys()
-    monkeypatch.setattr(page, "LIMIT", 5000)
+    monkeypatch.setattr(html_report, "LIMIT", 5000)
     with pytest.raises(RunError, match="more than 5: use format=json"):
         rendered(folder)

@@ -40,7 +40,7 @@ WORD_BYTES = 24
 HEADERS = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
 REPORT_POLICY = "sandbox allow-scripts; frame-ancestors 'none'"  # beside that in the report
 EVERY = 1.0  # s between two readings
-FOLDER = Path(__file__).parent / "page"
+FOLDER = Path(__file__).parent.parent / "page"
 
 
 def main(arguments: Sequence[str]) -> int:

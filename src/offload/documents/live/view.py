@@ -27,11 +27,11 @@ from offload import files
 from offload.bench.experiments.progress import display, progress_file
 from offload.bench.experiments.progress.display import CaseRows
 from offload.bench.experiments.progress.progress_file import RunProgress
+from offload.documents import html_report
 from offload.engine import journal
 from offload.engine.plan import Plan
 from offload.engine.record import Record, from_line
 from offload.errors import StorageError, printable
-from offload.reports.html import page
 
 RUNNING, ENDED, BROKEN = "running", "ended", "broken"  # the states
 LONGEST = 400  # letters of a cell
@@ -197,7 +197,7 @@ class RunView:
         if not self._has_report():
             return None
         try:
-            return files.read(self._folder / page.REPORT_FILE, LARGEST_REPORT)
+            return files.read(self._folder / html_report.REPORT_FILE, LARGEST_REPORT)
         except OSError:
             return None
 
@@ -285,7 +285,7 @@ class RunView:
 
     def _has_report(self) -> bool:
         """Whether the report was written after the last record."""
-        report = _stamp(self._folder / page.REPORT_FILE)
+        report = _stamp(self._folder / html_report.REPORT_FILE)
         records = _stamp(journal.newest_file(self._folder))
         return report is not None and records is not None and report[0] >= records[0]
 

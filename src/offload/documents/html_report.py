@@ -1,4 +1,7 @@
-"""Render a report as one HTML file without links to other files."""
+"""The report of runs as one HTML file without links to other files.
+
+It has the answer, pictures beside their tables, every figure, and the machine.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,23 @@ import jinja2
 from markupsafe import Markup
 
 from offload import __version__
-from offload.documents import Chart, Document
+from offload.documents import BAD, GOOD, PLAIN, UNCLEAR, Chart, Document, Finding
+from offload.documents.html_sections import (
+    DIGITS,
+    Cell,
+    MeasuredRun,
+    Panel,
+    Section,
+    Table,
+    compared_effects,
+    machine_sections,
+    number,
+    read_run,
+    run_columns,
+    run_sections,
+    table,
+    text,
+)
 from offload.documents.pictures import (
     BLUE,
     PALETTE,
@@ -26,14 +45,13 @@ from offload.documents.pictures import (
     plain_label,
     plane_svg,
 )
-from offload.documents.rows import case_name
-from offload.engine import journal
+from offload.documents.rows import case_name, conditions, rate_text
+from offload.engine import decisions, journal
+from offload.engine.figures import Comparison
 from offload.errors import RunError, printable
-from offload.registry import places
-from offload.reports.html import answer, run, several_runs, single_run
-from offload.reports.html.answer import Answer
-from offload.reports.html.parts import DIGITS, Cell, Panel, Section, number, table, text
-from offload.reports.html.run import MeasuredRun
+from offload.registry import catalog, places
+from offload.reports.claims import verdicts
+from offload.reports.gil import effects
 
 REPORT_FILE = "report.html"
 LIMIT = 400_000  # bytes of a report
@@ -62,7 +80,7 @@ def write_report(folders: Sequence[Path], documents: Mapping[Path, Document]) ->
 
     It is in the folder of one run, or beside the folders of several runs.
     """
-    text = html([run.read(folder, documents.get(folder)) for folder in folders])
+    text = html([read_run(folder, documents.get(folder)) for folder in folders])
     names = "+".join(folder.name for folder in folders)
     path = folders[0] / REPORT_FILE if len(folders) == 1 else journal.RESULTS / f"{names}.html"
     journal.replace(path, text)
@@ -91,12 +109,12 @@ def _content(runs: Sequence[MeasuredRun]) -> Content:
     if len(runs) == 1:
         shown = _sections(runs[0])
     else:
-        shown = several_runs.sections(runs)
+        shown = run_columns(runs)
         shown += [figures_section(run, f"Every figure of {run.name}") for run in runs]
     sections = tuple(_with_unique_ids(shown))
     panels = [panel for section in sections for panel in section.panels]
     pictures = inline_pictures([panel.picture for panel in panels if panel.picture is not None])
-    answers = tuple((run.name, answer.of_run(run)) for run in runs)
+    answers = tuple((run.name, answer_of_run(run)) for run in runs)
     return Content(answers, sections, tuple(pictures), ())
 
 
@@ -105,8 +123,8 @@ def _sections(run: MeasuredRun) -> list[Section]:
     found = run.document
     own = [] if found is None else chart_sections(found, run.command)
     if found is not None and not found.shows_cases:
-        return [*own, *single_run.machine(run)]
-    return [*own, *single_run.sections(run), figures_section(run)]
+        return [*own, *machine_sections(run)]
+    return [*own, *run_sections(run), figures_section(run)]
 
 
 def _with_unique_ids(sections: Sequence[Section]) -> list[Section]:
@@ -268,3 +286,126 @@ def _object(value: object) -> Mapping[str, object]:
 
 def _objects(value: object) -> list[Mapping[str, object]]:
     return [_object(each) for each in value] if isinstance(value, list) else []
+
+
+# The answer of a run in words; the sentences are those of the text reports.
+TONES = {
+    decisions.FASTER: GOOD,
+    decisions.SLOWER: BAD,
+    decisions.UNRESOLVED: UNCLEAR,
+    decisions.DISTURBED: UNCLEAR,
+}
+CLAIM_TONES = {decisions.HOLDS: GOOD, decisions.DOES_NOT: BAD}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The `scope` of a run, its answer, the command to repeat it, and `where` it was measured."""
+
+    scope: tuple[str, ...]
+    command: str | None
+    verdicts: tuple[Finding, ...]
+    tables: tuple[Table, ...]
+    where: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def answer_of_run(run: MeasuredRun) -> Answer:
+    """Return the answer of a run."""
+    found, tables = _verdicts(run)
+    return Answer(
+        tuple(_scope(run)),
+        run.command,
+        tuple(found),
+        tuple(tables),
+        tuple(dict.fromkeys(conditions(group) for group in run.groups)),
+        tuple(dict.fromkeys(_notes(run))),
+    )
+
+
+def _scope(run: MeasuredRun) -> Iterator[str]:
+    """Yield what the run measured, in sentences."""
+    for suite in run.suites:
+        yield catalog.suites()[suite].summary
+    cases = list(dict.fromkeys(case_name(row.first) for row in run.rows))
+    if not run.suites and len(cases) <= 2:
+        yield f"{' and '.join(cases)}."
+    rounds = max((row.estimate.n for row in run.rows if row.estimate is not None), default=0)
+    measured = f"{len(run.rows)} row{'s' if len(run.rows) > 1 else ''}"
+    several = f"{rounds} round{'s' if rounds > 1 else ''} of fresh servers at most"
+    yield f"{measured}, {several}." if rounds else f"{measured}."
+
+
+def _verdicts(run: MeasuredRun) -> tuple[list[Finding], list[Table]]:
+    if run.document is not None:
+        return _document(run.document, f"Figures of {run.name}")
+    found = [*_effects(run), *_on_and_off(run)]
+    found += _claims(run, with_each=not found)
+    return found or [*_rates(run)], []
+
+
+def _effects(run: MeasuredRun) -> Iterator[Finding]:
+    for name, what, effect in compared_effects(run):
+        words = f"{what}. " if what else ""
+        yield Finding(
+            _sentence(f"{words}{effect.reading}"),
+            name,
+            effects.ratio_text(effect),
+            _tone(effect.comparison),
+        )
+
+
+def _on_and_off(run: MeasuredRun) -> Iterator[Finding]:
+    for pair in effects.on_and_off_pairs(run.rows):
+        case = pair.on.first.case
+        ratio = effects.on_and_off_ratio_text(pair)
+        yield Finding(
+            _sentence(pair.sentence), f"{case.server}, {case.task}", ratio, _tone(pair.comparison)
+        )
+
+
+def _claims(run: MeasuredRun, with_each: bool) -> Iterator[Finding]:
+    """Yield how many claims hold and, if `with_each` is true, the verdict on each claim."""
+    for suite, found in run.claims.items():
+        yield Finding(verdicts.counted(found), f"Claims about {suite}")
+        for verdict in found if with_each else ():
+            here = verdicts.figures(verdict)[1].removeprefix("-")
+            words = _sentence(f"{verdict.statement}: {verdict.verdict}; {verdict.reason}")
+            yield Finding(words, verdict.claim, here, CLAIM_TONES.get(verdict.verdict, UNCLEAR))
+
+
+def _rates(run: MeasuredRun) -> Iterator[Finding]:
+    """Yield the rates of the first rows, for a run without comparisons."""
+    for row in run.rows[:6]:
+        name = case_name(row.first)
+        if row.problem is not None:
+            yield Finding(_sentence(str(row.problem)), name, tone=BAD)
+        else:
+            yield Finding("", name, f"{rate_text(row)} requests/s")
+
+
+def _document(found: Document, title: str) -> tuple[list[Finding], list[Table]]:
+    tone = UNCLEAR if not found.has_verdict else GOOD if found.is_good else BAD
+    verdicts = [Finding(found.headline, tone=tone), *found.findings]
+    verdicts += [Finding(" ".join(each.sentences), name=each.title) for each in found.paragraphs]
+    verdicts += [Finding(found.command.line, name=found.command.title)] if found.command else []
+    cells = [tuple(text(cell) for cell in row) for row in found.rows]
+    return verdicts, [table(title, found.head, cells)] if cells else []
+
+
+def _notes(run: MeasuredRun) -> Iterator[str]:
+    if run.document is not None and not run.document.shows_cases:
+        return  # it has its own
+    flags = run.results["flags"]
+    yield from (str(flag) for flag in flags) if isinstance(flags, list) else ()
+    for group in run.groups:
+        yield from effects.remedies(effects.effects(group))
+
+
+def _tone(compared: Comparison) -> str:
+    return TONES.get(compared.verdict.outcome, PLAIN)
+
+
+def _sentence(words: str) -> str:
+    """Return a text as a sentence: add a full stop if it has no final punctuation."""
+    return words if words.endswith((".", "!", "?")) else f"{words}."

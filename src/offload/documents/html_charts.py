@@ -71,7 +71,7 @@ TONES = {GOOD: BLUE, BAD: ORANGE}
 PUBLISHED_KEYS = (Key("here", CIRCLE, BLUE), Key("published", DIAMOND, ORANGE))
 
 
-def compared(run: RunComparison) -> Picture:
+def compared_picture(run: RunComparison) -> Picture:
     """Draw the ratio of two cases."""
     verdict, (one, other) = run.comparison.verdict, run.names
     ratio = verdict.ratio or 0.0
@@ -82,7 +82,7 @@ def compared(run: RunComparison) -> Picture:
     return _ratios([band], ends, f"Rate of {other}, relative to {one}")
 
 
-def ratios(chart: Ratios) -> Picture | None:
+def ratios_picture(chart: Ratios) -> Picture | None:
     """Draw ratios with their intervals; None if there are none, or too many."""
     found = []
     for each in chart.ratios:
@@ -106,7 +106,7 @@ def ratios(chart: Ratios) -> Picture | None:
     return Picture(drawn, chart.title, chart.about)
 
 
-def on_off(pairs: Sequence[OnAndOff]) -> Picture | None:
+def on_off_picture(pairs: Sequence[OnAndOff]) -> Picture | None:
     """Draw the ratio of each server without its GIL to the same with it; None without ratios."""
     found = []
     for pair in pairs:
@@ -122,9 +122,9 @@ def on_off(pairs: Sequence[OnAndOff]) -> Picture | None:
     return _ratios(found, ends, "Rate without the GIL, relative to the rate with it")
 
 
-def claims(found: Sequence[ClaimVerdict]) -> Picture | None:
+def claims_picture(found: Sequence[ClaimVerdict]) -> Picture | None:
     """Draw the measured ratio of each claim beside the published one; None without ratios."""
-    ratios = []
+    ratios_picture = []
     for verdict in found:
         if verdict.here is None or not verdict.unit.startswith("x"):
             continue
@@ -134,18 +134,18 @@ def claims(found: Sequence[ClaimVerdict]) -> Picture | None:
             title = f"{verdict.claim}, published: {published}"
             marks.append(Mark(verdict.published, title, DIAMOND, ORANGE))
         figure = _ratio(verdict.here, verdict.low, verdict.high)
-        ratios.append(
+        ratios_picture.append(
             Band(_label(verdict.claim), (Line(tuple(marks), figure, verdict.low, verdict.high),))
         )
-    if not ratios or len(ratios) > MOST_BANDS:
+    if not ratios_picture or len(ratios_picture) > MOST_BANDS:
         return None
     keys = (Key("here", CIRCLE, BLUE), Key("published", DIAMOND, ORANGE))
-    values = _values(ratios)
-    drawn = Bands(ratios, effects_svg.ratio_axis(values), keys=keys, reference=1.0).svg
+    values = _values(ratios_picture)
+    drawn = Bands(ratios_picture, effects_svg.ratio_axis(values), keys=keys, reference=1.0).svg
     return Picture(drawn, "Claimed ratios and those measured here", "The lines are 95 % intervals.")
 
 
-def rates(rows: Sequence[Row]) -> Picture | None:
+def rates_picture(rows: Sequence[Row]) -> Picture | None:
     """Draw the rate of each case with its interval."""
 
     def line(row: Row) -> Line | None:
@@ -153,10 +153,12 @@ def rates(rows: Sequence[Row]) -> Picture | None:
         low, high = (None, None) if found is None else (found.low, found.high)
         return _dot(row, row.rate, rate_text(row), low, high)
 
-    return of_rows(rows, line, "Requests per second", "The lines are 95 % intervals.", plain_label)
+    return rows_picture(
+        rows, line, "Requests per second", "The lines are 95 % intervals.", plain_label
+    )
 
 
-def latency(rows: Sequence[Row]) -> Picture | None:
+def latency_picture(rows: Sequence[Row]) -> Picture | None:
     """Draw percentiles of the response times of each case."""
 
     def line(row: Row) -> Line | None:
@@ -174,10 +176,10 @@ def latency(rows: Sequence[Row]) -> Picture | None:
         return Line(tuple(marks), figure, times["p50"], times["p99"])
 
     about = "A dot is the median, a diamond the 99th percentile; strokes are p90 and p95."
-    return of_rows(rows, line, "Response times", about, seconds, keys=LATENCY_KEYS)
+    return rows_picture(rows, line, "Response times", about, seconds, keys=LATENCY_KEYS)
 
 
-def memory(rows: Sequence[Row]) -> Picture | None:
+def memory_picture(rows: Sequence[Row]) -> Picture | None:
     """Draw the peak memory of each server."""
 
     def line(row: Row) -> Line | None:
@@ -185,20 +187,20 @@ def memory(rows: Sequence[Row]) -> Picture | None:
         return _dot(row, value, memory_text(value), 0.0, value)
 
     about = "Each line begins at 0."
-    return of_rows(rows, line, "Peak memory in MiB", about, plain_label, is_log=False)
+    return rows_picture(rows, line, "Peak memory in MiB", about, plain_label, is_log=False)
 
 
-def gil_held(rows: Sequence[Row]) -> Picture | None:
+def gil_held_picture(rows: Sequence[Row]) -> Picture | None:
     """Draw for each task the share of its run time in which it holds the GIL."""
 
     def line(row: Row) -> Line | None:
         return _dot(row, row.gil_hold, share_text(row.gil_hold), 0.0, row.gil_hold)
 
     title = "Share of a single task's time in which it holds the GIL"
-    return of_rows(rows, line, title, "Each line begins at 0.", share_text, is_log=False)
+    return rows_picture(rows, line, title, "Each line begins at 0.", share_text, is_log=False)
 
 
-def loop_lag(rows: Sequence[Row]) -> Picture | None:
+def loop_lag_picture(rows: Sequence[Row]) -> Picture | None:
     """Draw the timer delay of each server's event loop."""
 
     def line(row: Row) -> Line | None:
@@ -206,10 +208,10 @@ def loop_lag(rows: Sequence[Row]) -> Picture | None:
         return _dot(row, lag, "" if lag is None else f"{lag:.1f} ms", None, None)
 
     title = "Delay of the event loop under load, p99, in ms"
-    return of_rows(rows, line, title, "", plain_label)
+    return rows_picture(rows, line, title, "", plain_label)
 
 
-def of_rows(
+def rows_picture(
     rows: Sequence[Row],
     line_of: Callable[[Row], Line | None],
     title: str,
