@@ -80,7 +80,7 @@ def missing_servers(records: Sequence[Record]) -> dict[str, str]:
 
 
 def _case(server: str, workers: int) -> Case:
-    has_workers = "workers" in catalog.find_server(server).settings
+    has_workers = catalog.find_server(server).size == "workers"
     settings = {"workers": workers} if has_workers else {}
     return Case(server, TASK, users=USERS, keep_alive=True, settings=settings)
 

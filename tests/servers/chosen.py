@@ -27,7 +27,7 @@ class Chosen:
         self._running = self._start()
 
     def _start(self) -> server.Server:
-        settings = {"workers": 4} if "workers" in catalog.find_server(self.name).settings else {}
+        settings = {"workers": 4} if catalog.find_server(self.name).size == "workers" else {}
         case = Case(self.name, ANY, settings=settings, path=str(self.folder))
         return server.start(case, self._environment)
 

@@ -41,7 +41,8 @@ def test_a_word_names_what_it_is_made_of_and_reads_back(data: st.DataObject) -> 
     at = "" if python is None else f"@{python}"
     found = case(f"{spelling}{p}{x}{at}/{task}")
     assert (found.server, found.task, found.python) == (name, task, python)
-    sizes = {"processes": processes, "workers": workers}
+    last = server.size if processes is None else "workers"
+    sizes = {"processes": processes, last: workers}
     assert found.settings == {key: size for key, size in sizes.items() if size is not None}
     assert case(found.name) == found
 

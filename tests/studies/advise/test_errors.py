@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,17 @@ def test_a_coroutine_that_works_in_no_set_up_is_one_line(tmp_path: Path) -> None
     remedy = "fix that first, or limit the calls in progress by connections="
     assert said.stderr.splitlines()[-1] == f"error: {problem}: {remedy}"
     assert said.returncode == 5
+
+
+@pytest.mark.server
+@pytest.mark.timeout(120)
+def test_the_calls_until_a_leak_reaches_the_required_memory_are_told(tmp_path: Path) -> None:
+    (tmp_path / "bad.py").write_text(BAD)
+    said = fab(f"advise:bad:leaks,path={tmp_path},memory=400M", timeout=100)
+    message = r"error: bad:leaks leaks 1 MiB a call: it reaches 400 MiB after (\d+) calls: fix"
+    [calls] = re.findall(message, said.stderr)
+    assert said.returncode == 5
+    assert 300 < int(calls) < 500
 
 
 @pytest.mark.server

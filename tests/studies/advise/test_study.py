@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -195,6 +196,17 @@ def test_a_requirement_that_is_missed_is_an_error_after_the_answer(
     assert said.returncode == 5
     assert said.stdout.startswith("Deploy ")
     assert said.stderr.splitlines()[-1].startswith(f"error: {words}")
+
+
+@pytest.mark.server
+def test_a_rate_that_nothing_here_carries_needs_so_many_machines(answered: Answered) -> None:
+    missed = replace(answered[0].choice, missed="rate")
+    prior = replace(answered[0].prior, question=Question(rate=1e6))
+    found = replace(answered[0], choice=missed, prior=prior)
+    assert found.machines == math.ceil(1e6 / (0.8 * (found.best.capacity or 0.0)))
+    words = f"1,000,000/s needs {found.machines} machines of this size"
+    assert str(found.unmet) == f"{words}: deploy so many, or lower rate="
+    assert f"{words}: no set-up carries it" in " ".join(answer.text(found).split())
 
 
 @pytest.mark.server

@@ -141,7 +141,7 @@ class Answer:
             return None
         if missed == "rate":
             machines = counted(self.machines, "machine")
-            what = f"{question.rate:g}/s needs {machines} of this size"
+            what = f"{question.rate:,.10g}/s needs {machines} of this size"
             return RunError(what, "deploy so many, or lower rate=")
         if missed is not None:
             change = "reduce what a call needs" if missed == "memory" else "make a call faster"
@@ -149,7 +149,7 @@ class Answer:
                 f"no measured set-up meets {missed}=", f"{change}, or increase {missed}="
             )
         if self.is_kept is False:
-            what = f"the required {question.rate:g}/s was not kept"
+            what = f"the required {question.rate:,.10g}/s was not kept"
             return RunError(what, "lower rate=, or increase p99=")
         return None
 
@@ -312,7 +312,7 @@ def _call_mib(found: Evidence, prior: Prior) -> float:
 
 def _kept(answer: Answer, rate: float) -> Iterator[str]:
     if answer.choice.missed == "rate":
-        needs = f"{rate:g}/s needs {counted(answer.machines, 'machine')} of this size"
+        needs = f"{rate:,.10g}/s needs {counted(answer.machines, 'machine')} of this size"
         yield f"{needs}: no set-up carries it with a reserve of {percent(1 - RESERVE)}."
         return
     found = answer.required

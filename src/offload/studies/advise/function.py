@@ -71,7 +71,7 @@ def measure(case: Case, question: Question) -> Function:
     """Measure what the calls of a function cost, in 10 s; raise UserError if it fails."""
     at_once = min(question.users or costs.PROBE_USERS, question.connections or costs.PROBE_USERS)
     with hold_for(case) as upstream:
-        return Function(probe_measurement.measure(case, upstream, at_once))
+        return Function(probe_measurement.measure(case, upstream, at_once, question.memory_mib))
 
 
 def servers() -> tuple[list[str], list[str]]:

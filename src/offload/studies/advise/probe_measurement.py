@@ -65,16 +65,19 @@ class EndlessCalls(ProbeTimeout):
     """
 
 
-def measure(case: Case, upstream: Upstream | None, users: int) -> Probe:
+def measure(
+    case: Case, upstream: Upstream | None, users: int, most_mib: float | None = None
+) -> Probe:
     """Probe the task of a case; raise UserError if it cannot be imported or always fails.
 
     `upstream` is the one that the task needs, if any, and `users` limits the calls at once. Raise
-    RunError if a call takes more than SLOWEST_S.
+    RunError if a call takes more than SLOWEST_S, or leaks too much for a load: its message has the
+    number of calls until `most_mib`, or the memory of this machine, are reached.
     """
     try:
-        return _measure(case, upstream, users)
+        return _measure(case, upstream, users, most_mib)
     except EndlessCalls:
-        found = _measure(case, upstream, users, with_threads=False)
+        found = _measure(case, upstream, users, most_mib, with_threads=False)
         waited_s = COROUTINE_MARGIN_S
         endless = Point(
             THREADS, found.cores, 1 / waited_s, waited_s, 0.0, 0.0, failed=1.0, results=0
@@ -82,7 +85,13 @@ def measure(case: Case, upstream: Upstream | None, users: int) -> Probe:
         return replace(found, points=(*found.points, endless))
 
 
-def _measure(case: Case, upstream: Upstream | None, users: int, with_threads: bool = True) -> Probe:
+def _measure(
+    case: Case,
+    upstream: Upstream | None,
+    users: int,
+    most_mib: float | None,
+    with_threads: bool = True,
+) -> Probe:
     """Probe the task; raise EndlessCalls if calls of a coroutine in threads do not end."""
     speed_s = measure_speed().python_s
     with _start(case, upstream) as child:
@@ -95,7 +104,7 @@ def _measure(case: Case, upstream: Upstream | None, users: int, with_threads: bo
         call = _call(alone, hold)
         after_mib = memory_mib(child.pid)
         leak_mib = _leak(child, before_mib, after_mib, alone["done"])
-        _check_leak(case, call, leak_mib)
+        _check_leak(case, call, leak_mib, most_mib)
         points = tuple(_points(child, call, is_coroutine, users, with_threads))
     return Probe(
         task=case.task,
@@ -222,13 +231,14 @@ def _leak(
     return growth / calls if growth > CACHES_MIB else 0.0
 
 
-def _check_leak(case: Case, call: Call, leak_mib: float | None) -> None:
+def _check_leak(case: Case, call: Call, leak_mib: float | None, most_mib: float | None) -> None:
     """Raise RunError if servers of a function that leaks would use up the memory."""
     at_once = cores.capacity() / max(call.cpu_s, FASTEST_S)
     calls = LOADED_S * min(MOST_THREADS / max(call.wall_s, FASTEST_S), at_once)
     limit_mib = cgroups.memory_mib()
     if not leak_mib or calls * leak_mib < MOST_LEAKED * limit_mib:
         return
+    limit_mib = min(limit_mib, most_mib or limit_mib)
     reaches = f"it reaches {limit_mib:.0f} MiB after {limit_mib / leak_mib:.0f} calls"
     what = f"{case.task} leaks {leak_mib:.2g} MiB a call: {reaches}"
     raise RunError(what, "fix the leak first, it is too large for a load")
