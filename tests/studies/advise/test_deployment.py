@@ -8,6 +8,7 @@ import json
 import re
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import asdict
 from http.client import HTTPException
@@ -29,6 +30,7 @@ import asyncio
 import os
 import pathlib
 import signal
+import threading
 import time
 
 HERE = pathlib.Path(__file__).parent
@@ -55,7 +57,31 @@ def total(*basket):
 async def discounted(basket):
     await asyncio.sleep(0.01)
     return str(sum(basket["prices"]) - basket["discount"])
+
+class Calls:
+    def __init__(self):
+        self.lock, self.now, self.most = threading.Lock(), 0, 0
+
+    def count(self, change):
+        with self.lock:
+            self.now += change
+            self.most = max(self.most, self.now)
+
+CALLS = Calls()
+
+def meets():
+    CALLS.count(1)
+    time.sleep(0.2)
+    CALLS.count(-1)
+    return f"{os.getpid()} {CALLS.most}"
+
+async def meets_on_loop():
+    CALLS.count(1)
+    await asyncio.sleep(0.2)
+    CALLS.count(-1)
+    return f"{os.getpid()} {CALLS.most}"
 """
+COROUTINES = ("awaited", "discounted", "meets_on_loop")
 BASKETS = {"total": [1, 2, 39], "discounted": {"basket": {"prices": [40, 4], "discount": 2}}}
 PRICE = "42 \u20ac".encode()
 Deploy = Callable[..., AbstractContextManager[str]]
@@ -103,15 +129,16 @@ def script(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 def deploy(script: ModuleType, shop: Path, tmp_path: Path) -> Deploy:
     """Deploy by `deploy("tornado", "threads", "quote")`."""
 
-    def begin(framework: str, strategy: str, function: str) -> AbstractContextManager[str]:
+    def begin(
+        framework: str, strategy: str, function: str, sizes: tuple[int, int] | None = None
+    ) -> AbstractContextManager[str]:
         task = function if ":" in function else f"shop.pricing:{function}"
         if function in BASKETS:
             (tmp_path / "basket.json").write_text(json.dumps(BASKETS[function]))
             task += f"(@{tmp_path}/basket.json)"
-        is_coroutine = function in ("awaited", "discounted")
-        found = _function.find(task, is_coroutine, str(shop))
-        processes = 2 if strategy in ("prefork", "threads") else 1
-        handler = handlers.render(framework, Plan(found, strategy, 2, 4, processes))
+        found = _function.find(task, function in COROUTINES, str(shop))
+        processes, workers = sizes or (2 if strategy in ("prefork", "threads") else 1, 2)
+        handler = handlers.render(framework, Plan(found, strategy, workers, 12, processes))
         started: AbstractContextManager[str] = script.deployed(
             asdict(handler), tmp_path / "empty", {"PYTHONWARNINGS": "error"}
         )
@@ -158,6 +185,43 @@ def test_it_answers_with_a_coroutine_and_with_a_lambda(
 ) -> None:
     with deploy(framework, strategy, function) as url:
         assert script.get(url) == (200, PRICE)
+
+
+SIZES = {"threads": [(1, 3), (2, 3)], "loop": [(1, 1)], "prefork": [(2, 1)]}
+
+
+@pytest.mark.parametrize(
+    ("framework", "strategy", "function", "sizes"),
+    [
+        pytest.param(*case.values, sizes, marks=case.marks, id=f"{case.id}-{sizes[0]}x{sizes[1]}")
+        for case in cases("meets", "meets_on_loop", slow=True)
+        for sizes in SIZES.get(str(case.values[1]), [])
+    ],
+)
+def test_it_has_the_advised_processes_and_threads(
+    script: ModuleType,
+    deploy: Deploy,
+    framework: str,
+    strategy: str,
+    function: str,
+    sizes: tuple[int, int],
+) -> None:
+    """Twelve requests meet in all processes: in as many threads as advised, or on a loop."""
+    processes, threads = sizes
+    most: dict[str, int] = {}
+    on_loop = strategy != "threads" and function == "meets_on_loop"
+    expected = {threads} if not on_loop else {*range(4, 13)}
+
+    def is_as_advised(url: str) -> bool:
+        with ThreadPoolExecutor(12) as clients:
+            for status, body in clients.map(script.get, [url] * 12):
+                assert status == 200, body
+                pid, count = body.split()
+                most[pid] = max(most.get(pid, 0), int(count))
+        return len(most) == processes and {*most.values()} <= expected
+
+    with deploy(framework, strategy, function, sizes) as url:
+        assert wait_until(lambda: is_as_advised(url)), most
 
 
 @pytest.mark.parametrize(
