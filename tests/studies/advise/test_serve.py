@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 
-from offload.bench.target import running_servers
-from offload.bench.telemetry import sockets
-from offload.bench.telemetry.processes import ProcessTree
-from offload.engine import journal
+from offload.engine import journal, running_servers
+from offload.engine.processes import ProcessTree, accepting_pids
 from offload.registry import catalog
 from offload.studies.advise.evidence import LOOPS, POOL, THREADS, Setup, kind_of
 from offload.studies.advise.function import SERVERS
@@ -75,7 +73,7 @@ def test_the_command_serves_what_was_advised(
     port = free_port()
     with served(f"{case.command},port={port}"):
         assert get(f"http://127.0.0.1:{port}/")[0] == 200
-        facts = running_servers.find(port)
+        facts = running_servers.find_server(port)
         assert (facts["server"], facts["task"], facts["path"]) == (setup.server, work, str(path))
         assert_has_the_sizes(setup, facts)
 
@@ -91,7 +89,7 @@ def assert_has_the_sizes(setup: Setup, facts: dict[str, Any]) -> None:
 
     def accepting() -> set[int]:
         """The processes that serve: gunicorn's arbiter and granian's main process have the port."""
-        found = sockets.accepting_pids(ProcessTree(root).members, port)
+        found = accepting_pids(ProcessTree(root).members, port)
         return {*found} - ({root} if len(found) > 1 else set())
 
     assert wait_until(lambda: len(accepting()) == setup.processes), accepting()
