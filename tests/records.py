@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, get_type_hints
 
-from offload.bench.trial import builder
+from offload.engine import builder
 from offload.engine.host import environment
 from offload.engine.record import CaseFacts, Record, ServerFacts, Trial
 from offload.flags import LOAD, UNAVAILABLE, Flag, Problem

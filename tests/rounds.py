@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from offload.bench.experiments.block import WindowDesign, measure_round
-from offload.bench.trial import builder, workload
+from offload.engine import builder, workload
 from offload.engine.record import WINDOW, Record
+from offload.engine.run import WindowDesign, measure_round
 from offload.errors import UserError
 from offload.suites import Case
 from offload.upstream import Upstream

@@ -27,8 +27,8 @@ from pathlib import Path
 from lab.experiments import gate_results
 from lab.experiments.gate_results import BUDGET, KINDS, LIMIT, FinishedGate, Kind
 from lab.method import method_verdicts
-from offload.bench.experiments import run as running
 from offload.engine import journal
+from offload.engine import run as running
 from offload.engine.plan import measured_times
 from offload.errors import GateError, StorageError, UndecidedError
 from offload.registry import catalog, places

@@ -30,10 +30,10 @@ from pathlib import Path
 import psutil
 
 from offload import loads, prctl
-from offload.bench.experiments.progress import progress_file
 from offload.documents import live
 from offload.documents.live import LivePage
 from offload.engine import decisions, journal, server
+from offload.engine.progress import announce_run, own_progress, write_progress
 from offload.engine.record import WINDOW, Record
 from offload.errors import GateError, UndecidedError
 from offload.loads import Load, Window
@@ -85,10 +85,10 @@ def exit_code(found: decisions.Verdict, cores: float) -> int:
 def print_cost_of_a_phase(times: int = 500) -> None:
     """Print the time that a run needs to publish a phase."""
     with tempfile.TemporaryDirectory() as name:
-        progress_file.announce(Path(name))
+        announce_run(Path(name))
         start, cpu = time.perf_counter(), time.process_time()
         for _ in range(times):
-            progress_file.announce(Path(name))
+            announce_run(Path(name))
         wall_us = (time.perf_counter() - start) / times * 1e6
         cpu_us = (time.process_time() - cpu) / times * 1e6
     print(f"a phase is published in {wall_us:.0f} us, {cpu_us:.0f} us of CPU", flush=True)
@@ -105,14 +105,14 @@ def _running_run(folder: Path, windows: Sequence[Record]) -> Iterator[None]:
                 return
             record = windows[number % len(windows)]
             now, place = time.time(), record.trial.place or 0
-            progress = progress_file.own(f"round {number}", "load", now + 1, now + 100)
-            progress_file.write(folder, replace(progress, places=(place,), loaded=place))
+            progress = own_progress(f"round {number}", "load", now + 1, now + 100)
+            write_progress(folder, replace(progress, places=(place,), loaded=place))
             if number % 2:
                 trial = replace(record.trial, round=100 + number // len(windows))
                 journal.append(folder, replace(record, trial=trial))
 
     writing = threading.Thread(target=write)
-    progress_file.announce(folder)
+    announce_run(folder)
     writing.start()
     try:
         yield

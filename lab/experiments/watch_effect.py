@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from offload import loads, prctl
-from offload.bench.trial.workload import get
 from offload.engine import decisions, server
 from offload.engine.gil_sampler import GilSampler
+from offload.engine.workload import get
 from offload.loads import Load, Window
 from offload.registry import catalog
 from offload.suites import Case

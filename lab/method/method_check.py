@@ -13,14 +13,13 @@ from pathlib import Path
 from lab.method import resampling
 from lab.method.resampling import MAX_FALSE_POSITIVES, MIN_POWER, ResamplingResult
 from offload import prctl
-from offload.bench.experiments.block import measure_round
-from offload.bench.experiments.progress.display import duration
-from offload.bench.trial import builder
-from offload.engine import intervals, journal, plan
+from offload.engine import builder, intervals, journal, plan
 from offload.engine.decisions import DISTURBED, FASTER, SLOWER
 from offload.engine.figures import compare_windows, estimate_rate
 from offload.engine.plan import Block, Plan, Sequential
+from offload.engine.progress import duration
 from offload.engine.record import WINDOW, Record, RunRecords
+from offload.engine.run import measure_round
 from offload.errors import RunError
 from offload.suites import Case
 from offload.units import percent

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from lab.pools.ratio_of_means import ratio_of_means
-from offload.bench.trial import flags
 from offload.engine import intervals, plan
+from offload.engine.builder import flag_kinds
 from offload.engine.figures import rate_of
 from offload.engine.intervals import Interval
 from offload.engine.plan import Block, Plan, Sequential
@@ -100,7 +100,7 @@ def _hop(server: str, rounds: Mapping[str, Rounds], records: Sequence[Record]) -
         _mean([*added.values()]),
         ratio_of_means(both),
         None if server == STANDARD else _rate_ratio(own, rounds.get(STANDARD, {})),
-        any("client-bound" in flags.kinds(record) for record in windows),
+        any("client-bound" in flag_kinds(record) for record in windows),
     )
 
 

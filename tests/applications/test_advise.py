@@ -14,8 +14,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from offload.bench.trial import builder, open_loop
-from offload.engine import journal
+from offload.engine import builder, journal
+from offload.engine.run import measure_open_loops
 from offload.loads import Arrivals
 from offload.registry import catalog
 from offload.suites import Case
@@ -163,7 +163,7 @@ def test_objects_that_are_frozen_before_the_fork_stay_shared(server: str, tmp_pa
         settings = {**size, "preload": preload}
         case = Case(server, app, 8, settings=settings, path=str(tmp_path))
         arrivals, trial = [Arrivals(50.0, "poisson")], builder.new_trial("run")
-        [record] = open_loop.measure(case, arrivals, trial, None, duration_s=2.0)
+        [record] = measure_open_loops(case, arrivals, trial, None, duration_s=2.0)
         assert record.problem is None, record.problem
         memory[preload] = record.resources.memory.collected_mib or 0.0
     assert memory["freeze"] < memory["yes"] - 20

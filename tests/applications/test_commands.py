@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from offload.bench.trial import builder
-from offload.engine import journal, plan
+from offload.engine import builder, journal, plan
 from offload.engine.calling_process import application_kinds
 from offload.engine.plan import Block
 from offload.engine.record import WINDOW

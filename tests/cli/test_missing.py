@@ -13,11 +13,12 @@ from pathlib import Path
 import pytest
 
 from offload import loads
-from offload.bench.experiments.run import run
-from offload.bench.trial import builder, flags
 from offload.cli import plan_run
+from offload.engine import builder
+from offload.engine.builder import tool_flags
 from offload.engine.plan import Plan, Sequential
 from offload.engine.record import LONG, Record
+from offload.engine.run import run
 from offload.errors import MachineError, RunError
 from offload.registry import requirements
 from offload.suites import Case
@@ -79,7 +80,7 @@ def test_a_row_without_its_published_tool_reports_it(tmp_path: Path) -> None:
 
 def test_a_row_that_was_not_measured_had_nothing_in_the_place_of_its_tool() -> None:
     record = new_record(Case("threads", "noop_sync"), "run", None)
-    assert flags.of_tool(changed(record, kind=LONG), AB) == ()
+    assert tool_flags(changed(record, kind=LONG), AB) == ()
 
 
 def test_a_suite_without_its_packages_ends_in_one_line_with_the_command() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from offload.bench.trial import flags
+from offload.engine.builder import body_flags
 from offload.engine.record import Record
 from offload.engine.server import needs_upstream
 from offload.registry import catalog, entries
@@ -112,7 +112,7 @@ def test_servers_may_differ_in_the_responses_of_an_unstable_function(
         new_record(Case(server, "dated:now", path=str(tmp_path)), "run", body_sha256=server)
         for server in ("threads", "processes")
     )
-    assert len(flags.of_bodies(one, [other])) == flagged
+    assert len(body_flags(one, [other])) == flagged
 
 
 def test_a_flag_on_different_responses_names_both_cases() -> None:
@@ -121,7 +121,7 @@ def test_a_flag_on_different_responses_names_both_cases() -> None:
         return new_record(case, "run", body_sha256=body)
 
     one, others = of("1", "a"), [of("2", "b"), of("1", "c")]
-    found = [flag.message for each in others for flag in flags.of_bodies(one, [each])]
+    found = [flag.message for each in others for flag in body_flags(one, [each])]
     start = "the responses of prefork(workers=1)/count_sync differ from those of"
     assert found == [f"{start} prefork(workers=2)/count_sync", f"{start} its earlier windows"]
 

@@ -8,7 +8,7 @@ from typing import Any
 import psutil
 import pytest
 
-from offload.bench.trial.workload import get
+from offload.engine.workload import get
 from offload.errors import UsageError
 from offload.registry import addresses
 from tests import ROOT

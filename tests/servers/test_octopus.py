@@ -14,7 +14,7 @@ from urllib.parse import urljoin
 
 import pytest
 
-from offload.bench.trial.workload import get
+from offload.engine.workload import get
 from offload.registry import catalog
 from offload.serving.frameworks.octopus import database
 from offload.suites import Request

@@ -10,10 +10,9 @@ from types import ModuleType
 import pytest
 
 from offload import upstream
-from offload.bench.trial import workload
-from offload.bench.trial.workload import get
-from offload.engine import server
+from offload.engine import server, workload
 from offload.engine.record import dataclass_from
+from offload.engine.workload import get
 from offload.registry import catalog
 from offload.suites import Case
 from tests.installed import require

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from offload import tasks
-from offload.bench.trial import builder
-from offload.bench.trial.trial import long_run
 from offload.documents.rows import case_label, rows
+from offload.engine import builder
 from offload.engine.record import LONG, WINDOW, from_line, to_line
+from offload.engine.run import long_run
 from offload.suites import Case, Request, fastapi_strawberry
 from tests.installed import MISSING, reason
 from tests.records import changed, new_record

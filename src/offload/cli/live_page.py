@@ -32,11 +32,11 @@ def idle_s() -> float:
 
 def start_for_run(folder: Path) -> None:
     """Serve the page of a run that starts now, and open it; a failure is a warning in one line."""
-    from offload.bench.experiments.progress import progress_file
     from offload.documents import live
+    from offload.engine.progress import announce_run
 
     seconds = idle_s()
-    progress_file.announce(folder)
+    announce_run(folder)
     try:
         page = live.of_run(folder, seconds)
     except (UserError, OSError) as error:

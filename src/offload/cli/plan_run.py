@@ -87,8 +87,8 @@ def start_run(plan: Plan, is_opened: bool = False) -> tuple[Path, list[Record]]:
         from offload.engine.calling_process import check_imports
 
         check_imports(plan.cases)
-    from offload.bench.experiments.progress.display import duration
     from offload.engine import journal
+    from offload.engine.progress import duration
 
     if is_opened:
         live_page.idle_s()  # raises UsageError before anything is written
@@ -142,9 +142,9 @@ def _check_placements(plan: Plan) -> None:
 
 def continue_run(plan: Plan, folder: Path) -> list[Record]:
     """Measure the due rounds and long runs of a plan; return all records."""
-    from offload.bench.experiments.run import run
     from offload.documents import results_files
     from offload.engine import journal
+    from offload.engine.run import run
 
     records: list[Record] = []
     try:

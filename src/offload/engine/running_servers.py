@@ -19,14 +19,13 @@ from pathlib import Path
 import psutil
 
 from offload import upstream
-from offload.bench.trial import builder, load_phase
-from offload.bench.trial.load_phase import SingleRequest
-from offload.bench.trial.trial import build_record, is_stable
-from offload.bench.trial.workload import GET, send_first_requests
-from offload.engine import interpreters, journal, server
+from offload.engine import builder, interpreters, journal, load_phase, server
+from offload.engine.builder import build_record
+from offload.engine.load_phase import SingleRequest, is_stable
 from offload.engine.processes import ProcessTree
 from offload.engine.record import Baseline, CaseFacts, Record, ServerFacts
 from offload.engine.server import needs_upstream
+from offload.engine.workload import GET, send_first_requests
 from offload.errors import MachineError, StartError, StorageError, UsageError, escaped
 from offload.loads import HERE, Load, Sender, mask_query
 from offload.registry import addresses, catalog

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from offload.bench.experiments import run as running
 from offload.documents import results_files
 from offload.documents.rows import rows
+from offload.engine import run as running
 from offload.engine.figures import compare_windows, estimate_rate
 from offload.engine.plan import Block, Plan, Sequential
 from offload.engine.record import WINDOW, Record

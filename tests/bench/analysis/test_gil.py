@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 
 from offload.bench.analysis import gil
-from offload.bench.trial import load_phase
-from offload.bench.trial.workload import get
-from offload.engine import gil_sampler, running_servers, server
+from offload.engine import gil_sampler, load_phase, running_servers, server
 from offload.engine.record import Record
+from offload.engine.workload import get
 from offload.loads import Load
 from offload.studies.gil import advice
 from offload.suites import Case

@@ -13,11 +13,11 @@ import psutil
 import pytest
 
 from offload import upstream
-from offload.bench.experiments import block
 from offload.engine import server
 from offload.engine.figures import rate_of
 from offload.engine.processes import ResourceSampler
 from offload.engine.record import Record, by_round
+from offload.engine.run import Trial, WindowDesign, _order, load_phase, measure_round
 from offload.errors import StartError
 from offload.flags import LOAD
 from offload.suites import Case
@@ -48,7 +48,7 @@ class Loads:
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.seen: list[tuple[str, Sequence[int], bool]] = []
-        run = block.load_phase.run
+        run = load_phase.run
 
         def watched(
             load: Any, driver: str, facts: Any, up: Any, neighbours: Sequence[int], *more: Any
@@ -57,7 +57,7 @@ class Loads:
             self.seen.append((load.url, neighbours, alive))
             return run(load, driver, facts, up, neighbours, *more)
 
-        patch.setattr(block.load_phase, "run", watched)
+        patch.setattr(load_phase, "run", watched)
 
 
 @pytest.fixture(scope="module")
@@ -85,19 +85,19 @@ def test_windows_follow_an_order_and_its_reverse(measured: tuple[list[Record], L
 
 def test_the_order_changes_from_round_to_round_and_is_that_of_the_seed() -> None:
     members: Any = dict.fromkeys(range(4))
-    trials = [block.Trial("run", "", seed=7, block=0, round=n) for n in range(1, 21)]
-    orders = [tuple(block._order(members, trial, False)) for trial in trials]
+    trials = [Trial("run", "", seed=7, block=0, round=n) for n in range(1, 21)]
+    orders = [tuple(_order(members, trial, False)) for trial in trials]
     assert all(order == order[::-1] and sorted(order[:4]) == [0, 1, 2, 3] for order in orders)
     assert len({*orders}) > 5
-    single = [tuple(block._order(members, trial, True)) for trial in trials]
+    single = [tuple(_order(members, trial, True)) for trial in trials]
     assert single == [order[:4] for order in orders]
     assert all(after == one[::-1] for one, after in zip(single[::2], single[1::2], strict=True))
 
 
 def test_cases_have_two_windows_or_one(measured: tuple[list[Record], Loads]) -> None:
-    assert block.WindowDesign().has_one is False
+    assert WindowDesign().has_one is False
     assert [record.trial.place for record in measured[0]] == [0, 0, 1, 1, 2, 2]
-    found = measure_cases(THREADS, LOOP, design=block.WindowDesign(has_one=True), round=2)
+    found = measure_cases(THREADS, LOOP, design=WindowDesign(has_one=True), round=2)
     assert [record.trial.place for record in found] == [0, 1]
 
 
@@ -176,13 +176,13 @@ def test_a_server_that_failed_is_stopped_before_the_first_window(
     bad = Case("threads", own_task(tmp_path, "def work():\n    raise ValueError('no')\n"))
     loads = Loads(monkeypatch)
     alive: list[int] = []
-    load_phase_run = block.load_phase.run
+    load_phase_run = load_phase.run
 
     def counted(*words: Any) -> Any:
         alive.append(len([p for p in mark() if "offload.servers" in p.cmdline()]))
         return load_phase_run(*words)
 
-    monkeypatch.setattr(block.load_phase, "run", counted)
+    monkeypatch.setattr(load_phase, "run", counted)
     measure_cases(bad, LOOP, round=2)
     assert alive == [1]
     assert [neighbours for _, neighbours, _ in loads.seen] == [[]]
@@ -205,8 +205,8 @@ def test_a_server_that_dies_in_the_middle_of_a_round_has_a_problem_and_the_other
         if loads == 2:
             (tmp_path / "die").touch()
 
-    made = block.Trial("run", "", kind="window", block=0, round=2, seed=1)
-    records = block.measure_round({0: dying, 1: THREADS}, made, None, report, with_gil=False)
+    made = Trial("run", "", kind="window", block=0, round=2, seed=1)
+    records = measure_round({0: dying, 1: THREADS}, made, None, report, with_gil=False)
     by_place = [[r for r in records if r.trial.place == place] for place in (0, 1)]
     assert by_place[0][-1].problem is not None
     assert by_place[0][-1].problem.kind == LOAD
@@ -231,7 +231,7 @@ def test_what_a_server_completed_before_it_died_is_not_a_rate(
         f"def work():\n    time.sleep(0.01)\n    if next(numbers) == 60:\n        {end}\n"
     )
     dying = Case("loop", own_task(tmp_path, body), users=2)
-    records = measure_cases(dying, THREADS, design=block.WindowDesign(True, beside_s=1.5))
+    records = measure_cases(dying, THREADS, design=WindowDesign(True, beside_s=1.5))
     assert [str(record.problem) for record in records] == [expected, "None"]
     assert records[0].result.completed
     assert by_round(records[:1], rate_of) == {}
@@ -249,9 +249,9 @@ def test_an_interrupted_round_leaves_no_process(
             assert len(mark()) >= 2
             raise error
 
-    made = block.Trial("run", "", kind="window", block=0, round=2, seed=1)
+    made = Trial("run", "", kind="window", block=0, round=2, seed=1)
     with pytest.raises(error):
-        block.measure_round({0: THREADS, 1: LOOP}, made, None, report, with_gil=False)
+        measure_round({0: THREADS, 1: LOOP}, made, None, report, with_gil=False)
     assert wait_until(lambda: not mark(), 3), mark()
 
 
@@ -286,7 +286,7 @@ def test_an_upstream_that_ended_is_a_problem_of_those_that_need_it(
 ) -> None:
     monkeypatch.setenv("UPSTREAM_FOLDER", str(tmp_path))
     network = Case("threads", "network_sync_local", users=2)
-    made = block.Trial("run", "", kind="window", block=0, round=2, seed=1)
+    made = Trial("run", "", kind="window", block=0, round=2, seed=1)
     killed: list[str] = []
 
     with upstream.hold() as held:
@@ -298,8 +298,8 @@ def test_an_upstream_that_ended_is_a_problem_of_those_that_need_it(
                 killed.append(phase)
 
         cases = {0: network, 1: LOOP}
-        records = block.measure_round(cases, made, held.upstream, report, with_gil=False)
-        gone = block.measure_round(cases, made, held.upstream, lambda *_: None, with_gil=False)
+        records = measure_round(cases, made, held.upstream, report, with_gil=False)
+        gone = measure_round(cases, made, held.upstream, lambda *_: None, with_gil=False)
     assert [r.problem is None for r in records] == [False, False, True, True]
     assert (gone[0].is_unavailable, gone[0].trial.place) == (True, 0)
     assert [r.problem for r in gone[1:]] == [None]

@@ -7,9 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from offload.bench.experiments.progress import display as module
-from offload.bench.experiments.progress.display import Progress
 from offload.engine.plan import GUESS, LONG_RUN_OVERHEAD_S, Block, Plan, Sequential
+from offload.engine.progress import Progress, duration, time
 from offload.engine.record import LONG, WINDOW, Record
 from offload.suites import Case
 from tests.records import changed, new_record
@@ -104,7 +103,7 @@ def test_a_round_that_is_retried_shows_why(capsys: pytest.CaptureFixture[str]) -
 def test_the_time_left_is_a_guess_until_a_block_was_measured(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module.time, "monotonic", lambda: 0.0)
+    monkeypatch.setattr(time, "monotonic", lambda: 0.0)
     records: list[Record] = []
     progress = Progress(PLAN, records)
     progress.begin("round 1", PLAN.title(0))
@@ -117,7 +116,7 @@ def test_the_time_left_is_a_guess_until_a_block_was_measured(
 def test_a_retry_is_part_of_the_time_left(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module.time, "monotonic", lambda: 0.0)
+    monkeypatch.setattr(time, "monotonic", lambda: 0.0)
     records = [window(0, 100.0), window(1, 100.0)]  # 5 s
     progress = Progress(PLAN, records)
     progress.begin("round 1, retry", PLAN.title(0), retry_s=5.0)
@@ -129,7 +128,7 @@ def test_a_retry_is_part_of_the_time_left(
 def test_the_remaining_time_is_within_the_budget(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module.time, "monotonic", lambda: 0.0)
+    monkeypatch.setattr(time, "monotonic", lambda: 0.0)
     long_s = sum(case.seconds + LONG_RUN_OVERHEAD_S for case in CASES)
     plan = replace(with_rule(PLAN, budget_s=long_s + 11.0), driver="builtin")
     progress = Progress(plan, [])
@@ -151,4 +150,4 @@ def test_a_run_prints_its_expected_duration_first() -> None:
 
 @pytest.mark.parametrize(("seconds", "words"), [(0.4, "0 s"), (89.0, "89 s"), (90.0, "2 min")])
 def test_a_duration_is_in_seconds_or_minutes(seconds: float, words: str) -> None:
-    assert module.duration(seconds) == words
+    assert duration(seconds) == words

@@ -15,13 +15,15 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
-from offload.bench.experiments.progress import progress_file
-from offload.bench.experiments.progress.display import (
+from offload.engine.progress import (
     HEAD,
+    PROGRESS_FILE,
     CaseRow,
     CaseRows,
     Progress,
     ProgressTable,
+    RunProgress,
+    read_progress,
 )
 from offload.engine.record import LONG
 from offload.suites import Case
@@ -193,11 +195,11 @@ def test_a_record_that_is_not_of_the_plan_has_a_row_of_its_own() -> None:
 
 def test_the_file_has_the_phase_until_the_run_ends(tmp_path: Path) -> None:
     with Progress(PLAN, [], tmp_path) as progress:
-        assert (found := progress_file.read(tmp_path)) is not None
+        assert (found := read_progress(tmp_path)) is not None
         assert (found.phase, found.is_running) == ("start", True)
         progress.begin("round 1", PLAN.title(0), [0, 1])
         progress.phase("load", 2.0, 1)
-        found = progress_file.read(tmp_path)
+        found = read_progress(tmp_path)
         assert found is not None
         assert [found.phase_of(place) for place in (0, 1, 2)] == ["wait", "load", ""]
         assert 1 < found.phase_ends - time.time() <= 2
@@ -207,8 +209,8 @@ def test_the_file_has_the_phase_until_the_run_ends(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"pid": "x"}', b"[" * 90_000, b"\xff"])
 def test_a_broken_file_is_no_progress(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / progress_file.FILE).write_bytes(content)
-    assert progress_file.read(tmp_path) is None
+    (tmp_path / PROGRESS_FILE).write_bytes(content)
+    assert read_progress(tmp_path) is None
 
 
 def test_a_run_goes_on_if_the_file_cannot_be_written(tmp_path: Path) -> None:
@@ -219,4 +221,4 @@ def test_a_run_goes_on_if_the_file_cannot_be_written(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("pid", [-1, 0, 2**31, 2**70])
 def test_a_pid_of_no_process_does_not_run(pid: int) -> None:
-    assert not progress_file.RunProgress(pid, 0.0, "", "", 0.0, 0.0).is_running
+    assert not RunProgress(pid, 0.0, "", "", 0.0, 0.0).is_running

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from offload.bench.experiments import run as running
 from offload.engine import journal
+from offload.engine import run as running
 from offload.engine.plan import GUESS, Block, Fixed, Plan, Sequential
 from offload.engine.record import LONG, WINDOW, Record, Trial
 from offload.errors import RunError, StorageError

@@ -8,11 +8,12 @@ from typing import Any, cast
 
 import pytest
 
-from offload.bench.experiments.block import ReadyServer, StartedServer
-from offload.bench.trial import flags, workload
-from offload.bench.trial.load_phase import LoadOutcome
+from offload.engine import workload
+from offload.engine.builder import retry_reasons
+from offload.engine.load_phase import LoadOutcome
 from offload.engine.plan import Block, Plan, Round, Sequential
 from offload.engine.record import WINDOW, Baseline, CaseFacts, Result
+from offload.engine.run import ReadyServer, StartedServer
 from offload.errors import RunError, TooSlowError
 from offload.flags import LOAD, TOO_SLOW, Problem
 from offload.loads import Load
@@ -66,7 +67,7 @@ def test_a_real_case_that_is_too_slow_is_left_out_and_the_other_one_is_measured(
     assert slow.problem is not None
     assert (slow.problem.kind, slow.result.rate, slow.trial.order) == (TOO_SLOW, None, None)
     assert "use fewer users (users=1)" in slow.problem.text
-    assert flags.reasons(slow, []) == {}  # no retry
+    assert retry_reasons(slow, []) == {}  # no retry
     assert measured[0].result.rate
 
 

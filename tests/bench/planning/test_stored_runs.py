@@ -6,10 +6,10 @@ import itertools
 
 import pytest
 
-from offload.bench.experiments.run import next_step
 from offload.engine import journal
 from offload.engine.plan import LongRun, Round, Step
 from offload.engine.record import WINDOW, Record
+from offload.engine.run import next_step
 from tests import ROOT
 
 

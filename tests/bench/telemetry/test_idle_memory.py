@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from offload.bench.trial import builder, open_loop
+from offload.engine import builder
 from offload.engine.processes import measure_idle_memory
+from offload.engine.run import measure_open_loops
 from offload.loads import Arrivals
 from offload.suites import Case
 from tests.waiting import read_line
@@ -40,7 +41,7 @@ def test_garbage_of_all_processes_is_collected_after_the_load(
     (tmp_path / "shop.py").write_text(CYCLES)
     case = Case(server, f"{tmp_path}/shop.py:quote", users=4, settings=settings)
     trial = builder.new_trial("run")
-    loads = open_loop.measure(case, [Arrivals(100.0, "poisson")], trial, None, duration_s=2.0)
+    loads = measure_open_loops(case, [Arrivals(100.0, "poisson")], trial, None, duration_s=2.0)
     [record] = loads
     memory = record.resources.memory
     assert record.problem is None, record.problem

@@ -12,8 +12,8 @@ import psutil
 import pytest
 
 from lab.method.method_check import ACCURATE, truth
-from offload.bench.trial import flags
 from offload.engine import host
+from offload.engine.builder import flag_kinds, retry_reasons
 from offload.engine.figures import LONG_OTHERS
 from offload.engine.record import Record
 from tests.rounds import measure_window
@@ -48,8 +48,8 @@ def test_a_load_while_others_use_the_cpu_is_flagged() -> None:
         record = measured_record()
     assert record.resources.host.others_cpu is not None
     assert record.resources.host.others_cpu > LONG_OTHERS
-    assert "others" in flags.kinds(record)
-    assert any("went to other processes" in why for why in flags.reasons(record, []).values())
+    assert "others" in flag_kinds(record)
+    assert any("went to other processes" in why for why in retry_reasons(record, []).values())
 
 
 @pytest.mark.slow

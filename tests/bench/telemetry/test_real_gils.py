@@ -18,9 +18,9 @@ from typing import Any
 
 import pytest
 
-from offload.bench.trial.workload import get
 from offload.engine import gil_sampler, interpreters, server
 from offload.engine.gil_sampler import GilSampler, Utilisation
+from offload.engine.workload import get
 from offload.errors import UsageError
 from tests import ROOT
 from tests.waiting import read_line, wait_until

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from offload.bench.trial import flags
 from offload.documents import notes, results_files
 from offload.documents.rows import rows
+from offload.engine.builder import UNEVEN_REQUESTS, has_uneven_requests, retry_reasons, trial_flags
 from offload.engine.record import from_line, to_line
 from offload.suites import Case
 from tests.records import changed, new_record
@@ -60,12 +60,12 @@ def test_connections_that_are_not_kept_are_not_counted() -> None:
 )
 def test_uneven_shares_are_flagged(counts: tuple[int, ...] | None, *, is_flagged: bool) -> None:
     record = changed(new_record(Case("prefork", "noop_sync"), "run", None), connections=counts)
-    assert any(flag.kind == "uneven" for flag in flags.trial_flags(record)) == is_flagged
+    assert any(flag.kind == "uneven" for flag in trial_flags(record)) == is_flagged
 
 
 def test_uneven_shares_are_no_reason_for_a_retry() -> None:
     record = new_record(Case("prefork", "noop_sync"), "run", None)
-    assert flags.reasons(changed(record, flags=("uneven: 15, 1",)), []) == {}
+    assert retry_reasons(changed(record, flags=("uneven: 15, 1",)), []) == {}
 
 
 # One of the processes takes 20 times as long for each request.
@@ -94,7 +94,7 @@ def test_a_process_that_answers_less_than_the_others_is_shown(tmp_path: Path) ->
     shares = record.resources.requests
     assert shares is not None
     assert len(shares) == 2
-    assert shares[0] > flags.UNEVEN_REQUESTS * shares[1]
+    assert shares[0] > UNEVEN_REQUESTS * shares[1]
     [shown] = [text for text in notes.case_warnings([("it", [record])]) if "uneven" in text]
     assert f"the server's processes answered {shares[0]}, {shares[1]} requests" in shown
     assert "reuse_port=yes" in shown
@@ -131,4 +131,4 @@ def test_a_server_of_one_process_has_no_shares() -> None:
 def test_shares_of_requests_are_uneven_beyond_chance(
     requests: tuple[int, ...], *, is_uneven: bool
 ) -> None:
-    assert flags.is_uneven(requests) == is_uneven
+    assert has_uneven_requests(requests) == is_uneven

@@ -9,8 +9,8 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from offload.bench.trial import workload
-from offload.bench.trial.workload import BadStatus
+from offload.engine import workload
+from offload.engine.workload import BadStatus
 from offload.suites import Request
 
 pytestmark = pytest.mark.server

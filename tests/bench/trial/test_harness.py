@@ -13,8 +13,8 @@ import subprocess
 import pytest
 
 from offload import loads
-from offload.bench.trial.load_phase import run
 from offload.engine import server
+from offload.engine.load_phase import run
 from offload.loads import h2load
 from offload.suites import granian
 from tests.installed import MISSING, reason

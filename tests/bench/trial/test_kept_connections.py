@@ -12,9 +12,10 @@ from threading import Thread
 import pytest
 
 from offload import loads
-from offload.bench.trial import flags, workload
-from offload.bench.trial.workload import send_first_requests
+from offload.engine import workload
+from offload.engine.builder import trial_flags
 from offload.engine.record import Record
+from offload.engine.workload import send_first_requests
 from offload.errors import StartError
 from offload.loads import Load
 from offload.suites import Case
@@ -119,7 +120,7 @@ def probed(handler: type[Handler]) -> Record:
 def test_head_and_body_in_two_writes_stall() -> None:
     record = probed(TwoWrites)
     assert record.baseline.kept_s is not None and record.baseline.kept_s > 0.03
-    [flag] = flags.trial_flags(record)
+    [flag] = trial_flags(record)
     assert flag.kind == "stall" and "TCP_NODELAY" in flag.remedy
 
 
@@ -127,7 +128,7 @@ def test_head_and_body_in_two_writes_stall() -> None:
 def test_one_write_or_nodelay_does_not_stall(handler: type[Handler]) -> None:
     record = probed(handler)
     assert record.baseline.kept_s is not None
-    assert flags.trial_flags(record) == ()
+    assert trial_flags(record) == ()
 
 
 def test_the_stall_is_unknown_for_a_server_that_closes_connections() -> None:

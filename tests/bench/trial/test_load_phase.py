@@ -6,10 +6,11 @@ import re
 
 import pytest
 
-from offload.bench.trial import flags, load_phase, trial, workload
-from offload.bench.trial.workload import FirstResponses
-from offload.engine import host, running_servers
+from offload.engine import host, load_phase, run, running_servers, workload
+from offload.engine.builder import trial_flags
 from offload.engine.record import Baseline, CaseFacts, HostUse, LoadFacts, Resources
+from offload.engine.run import measure_baseline
+from offload.engine.workload import FirstResponses
 from offload.loads import Figures, Load
 from offload.suites import Request
 from tests.loads.conftest import Server
@@ -43,10 +44,10 @@ def test_the_load_expects_the_first_body_of_a_task_whose_bodies_do_not_change(
     monkeypatch: pytest.MonkeyPatch, task: str, stable: bool, expected: str | None
 ) -> None:
     monkeypatch.setattr(
-        trial, "send_first_requests", lambda *_: FirstResponses(0.1, b"x", "5a", stable)
+        run, "send_first_requests", lambda *_: FirstResponses(0.1, b"x", "5a", stable)
     )
     case = CaseFacts("id", "threads", task, "run_server", 25)
-    before, _ = trial.measure_baseline(RECORD.trial, case, "http://127.0.0.1/", Request(), {})
+    before, _ = measure_baseline(RECORD.trial, case, "http://127.0.0.1/", Request(), {})
     load = workload.load("http://127.0.0.1/", case, before, Request())
     assert load.response_sha256 == expected
     load = workload.load("http://127.0.0.1/", case, Baseline(), Request())
@@ -64,8 +65,8 @@ def test_a_load_without_a_completed_request_is_a_record_with_a_problem(path: str
 
 
 def test_bodies_that_change_under_load_are_flagged_with_what_to_do() -> None:
-    [failures, bodies] = flags.trial_flags(changed(RECORD, failed={"body": 3, "timeout": 0}))
+    [failures, bodies] = trial_flags(changed(RECORD, failed={"body": 3, "timeout": 0}))
     assert (failures.kind, bodies.kind) == ("failures", "bodies")
     assert str(bodies.message) == "3 responses under load had another body than the first one"
     assert "STABLE = False" in bodies.remedy
-    assert flags.trial_flags(changed(RECORD, failed={"body": 0})) == ()
+    assert trial_flags(changed(RECORD, failed={"body": 0})) == ()

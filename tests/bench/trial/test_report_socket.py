@@ -10,7 +10,7 @@ import threading
 
 import pytest
 
-from offload.bench.trial import server_report
+from offload.engine import load_phase
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs abstract socket addresses")
 REPORT = {"kind": "wsgi"}
@@ -23,12 +23,12 @@ def test_a_report_from_another_process_is_ignored(
     """This process listens on its own address, or on that of its parent."""
     pid = os.getpid() if is_own else os.getppid()
     with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(server_report.ADDRESS.format(pid=pid))
+        listener.bind(load_phase.ADDRESS.format(pid=pid))
         listener.listen()
         listener.settimeout(10)
         thread = threading.Thread(target=_respond, args=(listener,))
         thread.start()
-        found = server_report._report_of(pid, b"{}")
+        found = load_phase._report_of(pid, b"{}")
         thread.join(10)
     assert found == expected
 

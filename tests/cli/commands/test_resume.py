@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from offload.bench.experiments import run as running
 from offload.cli import plan_run
 from offload.cli.program import Exit
 from offload.engine import journal
+from offload.engine import run as running
 from offload.engine.plan import Block, Plan, Sequential
 from offload.engine.record import WINDOW, Record
 from offload.errors import DisturbedError, StorageError, UsageError

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from lab.experiments import gate_results
-from offload.bench.experiments import run as running
 from offload.engine import journal
+from offload.engine import run as running
 from offload.errors import StorageError
 from offload.registry import places
 from offload.studies.gate import result as gates

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from offload.bench.experiments import run as experiment
 from offload.cli import live_page, plan_run, run_reports
 from offload.documents import html_report
 from offload.engine import journal
+from offload.engine import run as experiment
 from offload.engine.plan import Block, Plan, Sequential
 from offload.suites import Case
 from tests.bench import gates

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from offload.bench.experiments.progress import progress_file
 from offload.documents.live.view import RunView
 from offload.engine import journal
+from offload.engine.progress import own_progress, remove_progress, write_progress
 from tests.reports.html.test_browser import SCHEMES, SERIOUS, WIDTHS, axe, browser, pytestmark
 from tests.reports.live.serving import SCRIPT, finish, new_run, served, window
 
@@ -38,8 +38,8 @@ def opened(browser: Any, url: str, **settings: Any) -> tuple[Any, list[str]]:
 
 def measure(folder: Path) -> None:
     """Let a run go on in this process: its first block is measured."""
-    now = progress_file.own("round 2: 2 servers", "load", time.time() + 50, time.time() + 600)
-    progress_file.write(folder, replace(now, places=(0, 1), loaded=0))
+    now = own_progress("round 2: 2 servers", "load", time.time() + 50, time.time() + 600)
+    write_progress(folder, replace(now, places=(0, 1), loaded=0))
     journal.append(folder, *(window(place, 100.0, n) for n in (1, 2) for place in (0, 1, 2)))
 
 
@@ -82,7 +82,7 @@ def test_it_counts_down_and_shows_the_report_at_the_end(browser: Any, tmp_path: 
         page.wait_for_function(
             "old => document.getElementById('left').textContent !== old", arg=first
         )
-        progress_file.remove(folder)
+        remove_progress(folder)
         finish(folder)
         (folder / "report.html").write_text(REPORT)
         page.wait_for_url("**/report")

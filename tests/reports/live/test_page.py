@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from offload.bench.experiments.progress import progress_file
 from offload.documents.live import server
 from offload.documents.live.view import RUNNING, RunView, Source, View
 from offload.engine import journal
+from offload.engine.progress import RunProgress, announce_run, own_progress, write_progress
 from offload.engine.record import to_line
 from tests.reports.live.serving import (
     PLAN,
@@ -130,10 +130,10 @@ def test_records_and_phases_appear_while_they_are_written(folder: Path) -> None:
     journal.save_plan(with_rule(PLAN, rounds=2), folder)
     with served(RunView(folder)) as url, Events(url) as events:
         assert "Not measured completely" in events.next()["step"]
-        progress_file.announce(folder)
+        announce_run(folder)
         assert events.until(lambda view: view["state"] == "running")["phase"] == "start"
-        now = progress_file.own("round 1: two", "load", time.time() + 1, time.time() + 60)
-        progress_file.write(folder, replace(now, places=(0, 1), loaded=1))
+        now = own_progress("round 1: two", "load", time.time() + 1, time.time() + 60)
+        write_progress(folder, replace(now, places=(0, 1), loaded=1))
         view = events.until(lambda view: view["phase"] == "load")
         assert view["active"] == [0, 1]
         assert [row[1] for row in view["rows"]] == ["wait", "load", "-"]
@@ -172,8 +172,8 @@ def test_a_folder_that_is_removed_is_one_line(folder: Path, url: str) -> None:
 
 
 def test_a_process_that_was_killed_is_reported(folder: Path, url: str) -> None:
-    dead = progress_file.RunProgress(2**22 - 1, 0.0, "round 1: x", "load", 0.0, 0.0)
-    progress_file.write(folder, dead)
+    dead = RunProgress(2**22 - 1, 0.0, "round 1: x", "load", 0.0, 0.0)
+    write_progress(folder, dead)
     with Events(url) as events:
         view = events.until(lambda view: "has ended" in view["step"])
     assert view["state"] == "broken"

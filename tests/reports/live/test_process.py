@@ -15,13 +15,19 @@ from pathlib import Path
 import psutil
 import pytest
 
-from offload.bench.experiments.progress import progress_file
-from offload.bench.experiments.progress.display import Progress
 from offload.cli import live_page, plan_run
 from offload.documents import live
 from offload.documents.live import RowsPipe
 from offload.documents.live.view import MOST_ROWS, PipeView
 from offload.engine import journal, processes
+from offload.engine.progress import (
+    Progress,
+    RunProgress,
+    announce_run,
+    newest_running,
+    remove_progress,
+    write_progress,
+)
 from offload.errors import StartError, UsageError
 from tests.commands import fab_here
 from tests.reports.live.serving import PLAN, Events, answer, finish, launched, new_run
@@ -173,13 +179,13 @@ def test_a_wrong_word_is_one_line(
 
 def test_the_newest_run_that_is_measured_now_is_found() -> None:
     older, newer = (new_run_in_results(f"2026010{day}-000000-measure") for day in (1, 2))
-    assert progress_file.newest_running() is None
-    progress_file.announce(older)
-    assert progress_file.newest_running() == older
-    progress_file.write(newer, progress_file.RunProgress(1, 0.0, "", "start", 0.0, 0.0))
-    assert progress_file.newest_running() == older  # pid 1 did not start at 0
-    progress_file.remove(older)
-    assert progress_file.newest_running() is None
+    assert newest_running() is None
+    announce_run(older)
+    assert newest_running() == older
+    write_progress(newer, RunProgress(1, 0.0, "", "start", 0.0, 0.0))
+    assert newest_running() == older  # pid 1 did not start at 0
+    remove_progress(older)
+    assert newest_running() is None
 
 
 def new_run_in_results(name: str) -> Path:

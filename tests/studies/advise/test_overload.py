@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from offload.bench.trial import builder, open_loop
+from offload.engine import builder
 from offload.engine.record import LONG
+from offload.engine.run import measure_open_loops
 from offload.loads import Arrivals
 from offload.loads.engine import figures
 from offload.studies.advise import overload
@@ -68,7 +69,7 @@ def test_a_protected_server_refuses_what_would_wait_too_long(tmp_path: Path) -> 
     plain, _, protected = overload.cases(case)
     longest, failed = [], []
     for each in (plain, protected):
-        [record] = open_loop.measure(
+        [record] = measure_open_loops(
             each,
             [Arrivals(600.0, "poisson")],  # three times its capacity
             builder.new_trial("run", kind=LONG, place=0),

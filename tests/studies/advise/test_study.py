@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from offload.bench.experiments.progress import progress_file
 from offload.cli import advice, run_reports
 from offload.documents import Command, Document
 from offload.documents.text import render
 from offload.engine import host, journal
+from offload.engine.progress import read_progress
 from offload.engine.record import LONG, WINDOW
 from offload.errors import RunError
 from offload.flags import Flag
@@ -46,7 +46,7 @@ def answered(tmp_path_factory: pytest.TempPathFactory) -> Answered:
         question = Question(rate=50.0, users=8)
 
         def report(line: str) -> None:
-            progress = progress_file.read(folder / "run")
+            progress = read_progress(folder / "run")
             reported.append(line if progress is None else f"{progress.step}: {line}")
 
         found = study.advise(case, question, folder / "run", report, budget_s=0.0)
@@ -65,7 +65,7 @@ def test_a_call_that_waits_goes_to_threads_and_the_rate_is_loaded(answered: Answ
     assert kinds == {WINDOW, LONG}
     assert any("takes about" in line for line in reported)
     assert any(line.startswith("round 2: round 2: ") for line in reported)  # for the live page
-    assert progress_file.read(folder) is None
+    assert read_progress(folder) is None
 
 
 @pytest.mark.server

@@ -26,13 +26,13 @@ def live(
     """
     import asyncio
 
-    from offload.bench.experiments.progress import progress_file
     from offload.documents.live import server
     from offload.documents.live.view import RunView
     from offload.engine import journal
+    from offload.engine.progress import newest_running
 
     seconds = live_page.idle_s()
-    folder = journal.find_run(run) if run else progress_file.newest_running() or journal.newest()
+    folder = journal.find_run(run) if run else newest_running() or journal.newest()
 
     def show(url: str) -> None:
         if open:

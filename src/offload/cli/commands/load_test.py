@@ -122,9 +122,9 @@ def _measure(
     `facts` are those of the server; empty if the load has a URL of its own.
     """
     from offload import loads
-    from offload.bench.experiments.progress import display
     from offload.documents import results_files
     from offload.engine import journal, running_servers
+    from offload.engine.progress import live
     from offload.errors import printable
 
     folder = journal.lasting_run()
@@ -133,7 +133,7 @@ def _measure(
     description = f"{shown}: {tool}, {load.users} users, {amount}{place.label}"
     started = monotonic()
     print(description, file=sys.stderr)
-    with display.live(lambda: f"{description}: {monotonic() - started:.0f} s elapsed"):
+    with live(lambda: f"{description}: {monotonic() - started:.0f} s elapsed"):
         record = (
             running_servers.load_server(facts, load, tool, sent, place)
             if facts

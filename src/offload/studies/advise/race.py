@@ -13,13 +13,12 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from offload.bench.experiments.block import WindowDesign, measure_round
-from offload.bench.experiments.progress import progress_file
-from offload.bench.trial import builder, open_loop
-from offload.engine import journal
+from offload.engine import builder, journal
 from offload.engine import plan as plans
 from offload.engine.plan import Plan, Sequential
+from offload.engine.progress import own_progress, remove_progress, write_progress
 from offload.engine.record import LONG, WINDOW, Record, Trial
+from offload.engine.run import WindowDesign, measure_open_loops, measure_round
 from offload.engine.server import hold_for
 from offload.loads import Arrivals
 from offload.registry import catalog
@@ -108,7 +107,7 @@ class Race:
                 self._measure_preloaded()
                 self._measure_overload(upstream)
         finally:
-            progress_file.remove(self.folder)
+            remove_progress(self.folder)
 
     def choice(self) -> Choice | None:
         """Return the choice from the records so far; None if no set-up works."""
@@ -168,8 +167,8 @@ class Race:
     def _show_progress(self, step: str, places: Collection[int]) -> None:
         """Write what is measured now for the live page."""
         ends = time.time() + max(0.0, self._left_s)
-        progress = progress_file.own(step, "load", ends, ends)
-        progress_file.write(self.folder, replace(progress, places=tuple(places)))
+        progress = own_progress(step, "load", ends, ends)
+        write_progress(self.folder, replace(progress, places=tuple(places)))
 
     @property
     def _left_s(self) -> float:
@@ -292,7 +291,7 @@ class Race:
         )
         for place in range(first, len(self.cases)):
             with closing(
-                open_loop.measure(
+                measure_open_loops(
                     self.cases[place],
                     arrivals,
                     self._long_trial(place),
@@ -327,7 +326,7 @@ class Race:
     def _loads(
         self, place: int, arrivals: Sequence[Arrivals], seconds: float, upstream: Upstream | None
     ) -> Generator[Record]:
-        return open_loop.measure(
+        return measure_open_loops(
             self.cases[place],
             arrivals,
             self._long_trial(place),

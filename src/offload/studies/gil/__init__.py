@@ -89,8 +89,8 @@ class Gil(Study[Options, "GilCost"]):
         return comparison_plan("gil", threads, processes, is_quick=True)
 
     def complete(self, run: Run, report: Callable[[str], object]) -> None:
-        from offload.bench.experiments.progress.display import duration
         from offload.engine.figures import compare_cases
+        from offload.engine.progress import duration
         from offload.studies.gil import cost
 
         threads, processes = run.plan.cases

@@ -1,20 +1,173 @@
-"""Flags: warnings about the figures of a record, each with a remedy.
-
-A round is retried once if one of its flags may be absent in a retry. Exception: a flag that a
-retry of the same case has raised before.
-"""
+"""Build the record of a trial, and its flags: warnings about its figures, each with a remedy."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
 
-from offload.bench.trial import workload
+from offload.engine import server, workload
 from offload.engine.figures import LONG_OTHERS, LONG_STEAL, MAX_OTHERS, MAX_STEAL
-from offload.engine.record import LONG, WINDOW, LoadFacts, Record
-from offload.flags import Flag
+from offload.engine.host import environment
+from offload.engine.load_phase import GIL, LoadOutcome, SingleRequest
+from offload.engine.record import (
+    LONG,
+    WINDOW,
+    Baseline,
+    CaseFacts,
+    GilFacts,
+    LoadFacts,
+    Record,
+    ServerFacts,
+    Share,
+    Trial,
+)
+from offload.errors import UserError
+from offload.flags import Flag, Problem
 from offload.registry import catalog
+from offload.suites import Case
 from offload.units import percent
+from offload.upstream import Upstream
+
+
+def build_record(
+    trial: Trial,
+    case: CaseFacts,
+    facts: ServerFacts,
+    before: Baseline,
+    alone: SingleRequest,
+    loaded: LoadOutcome,
+    baseline_flags: tuple[Flag, ...] = (),
+) -> Record:
+    """Build the record of a trial from the results of its phases."""
+    record = Record(
+        trial=trial,
+        case=case,
+        server=facts,
+        baseline=before,
+        load=loaded.load,
+        result=loaded.result,
+        resources=loaded.resources,
+        tasks=replace(
+            loaded.tasks,
+            alone_s=alone.task_s,
+            alone_cpu_s=alone.task_cpu_s,
+            alone_blocked_s=alone.blocked_s,
+        ),
+        gil=_gil(loaded.gil, alone),
+        application=loaded.application,
+        flags=baseline_flags + loaded.flags,
+        problem=loaded.problem,
+        environment=environment(),
+    )
+    return replace(record, flags=record.flags + trial_flags(record))
+
+
+def _gil(under_load: GilFacts, alone: SingleRequest) -> GilFacts:
+    hold = Share(alone.hold.share, alone.hold.low, alone.hold.high)
+    return replace(under_load, hold=hold, why=under_load.why or alone.hold.why)
+
+
+PROTECTION = ("max_wait", "task_timeout", "max_connections")  # known with protect=yes
+CLUSTER = ("scheduler", "ssh", "dask_isolate")  # of dask
+SETTINGS = (
+    "workers",
+    "processes",
+    "reuse_port",
+    "backlog",
+    "start_method",
+    "protect",
+    "health",
+    "bind",
+    *CLUSTER,
+    *PROTECTION,
+)
+INTERPRETER = (
+    "python",
+    "implementation",
+    "gil_enabled",
+    "gil_enabled_by",
+    "free_threaded_build",
+    "python_gil",
+    "switch_interval_s",
+    "jit",
+    "worker_interpreters",
+)
+Facts = Mapping[str, object]
+
+
+def new_trial(run: str, **known: Any) -> Trial:
+    """Return the facts of a trial of `run` that starts now."""
+    return Trial(run, datetime.now(UTC).isoformat(timespec="seconds"), **known)
+
+
+def case_facts(case: Case, upstream: Upstream | None) -> CaseFacts:
+    """Return the facts of a case that are known before it is measured."""
+    return CaseFacts(
+        id=case.id,
+        server=case.server,
+        task=case.task,
+        command=case.command,
+        users=case.users,
+        python=case.python,
+        keep_alive=case.keep_alive,
+        seconds=case.seconds if case.requests is None else None,
+        requests=case.requests,
+        request=None if case.request is None else case.request.masked,
+        clients=case.clients,
+        upstream=None if upstream is None else _upstream(upstream),
+        path=case.path,
+        origin=None if case.origin is None else case.origin.label,
+    )
+
+
+def _upstream(upstream: Upstream) -> dict[str, object]:
+    return {"kind": upstream.kind, "latency_s": upstream.latency_s}
+
+
+def server_facts(facts: Facts) -> ServerFacts:
+    """Return the facts that a server reported in its ready line."""
+    workers = facts.get("workers")
+    return ServerFacts(
+        workers=workers if isinstance(workers, int) else None,
+        settings={key: facts[key] for key in SETTINGS if key in facts},
+        interpreter={key: facts[key] for key in INTERPRETER if key in facts},
+    )
+
+
+def unavailable(trial: Trial, case: CaseFacts, settings: Facts, error: UserError) -> Record:
+    """Build the record of a case that could not be measured."""
+    return Record(
+        trial,
+        case,
+        ServerFacts(settings=settings),
+        problem=Problem(error.kind, error.what, error.remedy),
+        environment=environment(),
+    )
+
+
+def with_gil(facts: ServerFacts, state: Facts) -> ServerFacts:
+    """Add the state of the GIL after a load, because an import may have changed it."""
+    return replace(facts, interpreter={**facts.interpreter, **state})
+
+
+def with_ending(facts: ServerFacts, running: server.Server) -> tuple[ServerFacts, tuple[Flag, ...]]:
+    """Add the facts of a server that has ended: its total CPU time, and the state of its GIL."""
+    left = Flag("left", "processes were left after the stop and were killed")
+    gil = {key: running.ending[key] for key in GIL if running.ending.get(key) is not None}
+    if facts.interpreter.get("gil_enabled"):  # in a worker: it cannot be disabled again
+        gil["gil_enabled"] = True
+    complete = replace(with_gil(facts, gil), life_cpu_s=round(running.cpu_s, 6))
+    return complete, (left,) if running.left else ()
+
+
+# Flags: warnings about the figures of a record, each with a remedy.
+#
+# A round is retried once if one of its flags may be absent in a retry. Exception: a flag that a
+# retry of the same case has raised before.
+
 
 CLIENT_BOUND = 0.7  # share of its usable CPU above which the load tool may limit the rate
 LITTLE = 0.02  # maximum difference of rate x mean / users from 1
@@ -49,29 +202,29 @@ def trial_flags(record: Record) -> tuple[Flag, ...]:
     return tuple(_detect(record))
 
 
-def kinds(record: Record) -> set[str]:
+def flag_kinds(record: Record) -> set[str]:
     """Return the kinds of a record's flags, and "problem" if its load failed."""
     died = record.problem is not None and not record.is_unavailable
     return {flag.kind for flag in record.flags} | ({"problem"} if died else set())
 
 
-def reasons(record: Record, earlier: Sequence[Record]) -> dict[str, str]:
+def retry_reasons(record: Record, earlier: Sequence[Record]) -> dict[str, str]:
     """Return the reasons to retry a round, by kind: its flags that may be absent in a retry.
 
     A flag is not a reason if an earlier retry of the same case had it, too, or if the case itself
     causes it: if there are more users than the listen queue holds, it overflows and requests fail.
     """
-    own = {k for r in earlier if r.key == record.key and r.trial.attempt > 1 for k in kinds(r)}
+    own = {k for r in earlier if r.key == record.key and r.trial.attempt > 1 for k in flag_kinds(r)}
     if workload.is_crowded(record.case, record.server):
         own |= {"overflows", "failures"}
-    found = (kinds(record) & PASSING) - own
+    found = (flag_kinds(record) & PASSING) - own
     messages = {flag.kind: flag.message for flag in record.flags if flag.kind in found}
     if record.problem and "problem" in found:
         messages["problem"] = record.problem.text
     return messages
 
 
-def of_tool(record: Record, missing: str | None) -> tuple[Flag, ...]:
+def tool_flags(record: Record, missing: str | None) -> tuple[Flag, ...]:
     """Return a flag with the reason if a long run did not use the published tool."""
     driver = record.load.driver
     if missing is None or record.trial.kind != LONG or driver is None:  # None: no tool ran
@@ -79,7 +232,7 @@ def of_tool(record: Record, missing: str | None) -> tuple[Flag, ...]:
     return (Flag("tool", f"{missing}; {driver} is used instead"),)
 
 
-def of_bodies(record: Record, earlier: Sequence[Record]) -> tuple[Flag, ...]:
+def body_flags(record: Record, earlier: Sequence[Record]) -> tuple[Flag, ...]:
     """Return a flag for each server of the same task whose response has different bytes."""
     case = record.case
     if not catalog.has_constant_bodies(case.task, case.path):
@@ -134,7 +287,7 @@ def _detect(record: Record) -> Iterator[Flag]:
         yield Flag("stall", more, remedy)
     if (differs := _differing_count(record.load)) is not None:
         yield Flag("count", differs, "load the server by this command only")
-    if is_uneven(requests := record.resources.requests or ()):
+    if has_uneven_requests(requests := record.resources.requests or ()):
         shares = ", ".join(str(count) for count in requests)
         remedy = BALANCE
         if record.server.settings.get("reuse_port") == "no":
@@ -170,7 +323,7 @@ def _stall_s(record: Record) -> float:
     return (record.baseline.kept_s or 0.0) - (record.baseline.alone_s or 0.0)
 
 
-def is_uneven(requests: Sequence[int]) -> bool:
+def has_uneven_requests(requests: Sequence[int]) -> bool:
     """Whether requests were divided between processes more unevenly than by chance."""
     if len(requests) < 2:
         return False

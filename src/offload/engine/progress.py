@@ -5,13 +5,17 @@ The table is drawn from texts that are ready: it costs little CPU. The live page
 
 from __future__ import annotations
 
+import functools
+import json
+import os
 import sys
 import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
+import psutil
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console, ConsoleOptions
 from rich.live import Live
@@ -19,11 +23,12 @@ from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
+from offload import files
 from offload.bench.analysis import capacity
-from offload.bench.experiments.progress import progress_file
+from offload.engine import journal
 from offload.engine.figures import estimate_rate, find_disturbance, rate_of
 from offload.engine.plan import Plan
-from offload.engine.record import LONG, Record, RunRecords, by_round
+from offload.engine.record import LONG, Record, RunRecords, by_round, dataclass_from
 from offload.suites import Case
 from offload.units import number, percent
 
@@ -46,7 +51,7 @@ class Progress:
         self._has_warned = False
         left_s, now = self._expected_s(), time.time()
         self._ends = time.monotonic() + left_s
-        self._now = progress_file.own("starting", "start", now, now + left_s)
+        self._now = own_progress("starting", "start", now, now + left_s)
         self._console = Console(stderr=True, highlight=False, emoji=False)  # names may have `:key:`
         self._has_table = _can_update(self._console)
         self._rows = CaseRows(plan.cases)
@@ -65,7 +70,7 @@ class Progress:
         if self._has_table:
             self._live.stop()
         if self._folder is not None:
-            progress_file.remove(self._folder)
+            remove_progress(self._folder)
 
     def begin(
         self, step: str, title: str, places: Sequence[int] = (), retry_s: float = 0.0
@@ -151,7 +156,7 @@ class Progress:
 
     def _write(self) -> None:
         if self._folder is not None:
-            progress_file.write(self._folder, self._now)
+            write_progress(self._folder, self._now)
 
 
 @contextmanager
@@ -317,3 +322,96 @@ def _rate_cell(windows: Sequence[Record], records: Sequence[Record]) -> str:
         return number(known[-1])
     problems = [record.problem.text for record in records if record.problem is not None]
     return problems[-1] if problems else "no rate"
+
+
+PROGRESS_FILE = "progress.json"
+LONGEST = 100_000  # bytes of a file that is read: ours have about 300
+CLOCK_S = 5.0  # the start of a process may differ by this much after the clock was set
+
+
+@dataclass(frozen=True)
+class RunProgress:
+    """What a run does now.
+
+    `step` names the round or long run, and `places` are its cases in the plan. In a `phase` in
+    which one case is loaded, `loaded` is its place. `phase_ends` and `ends` are expected Unix
+    times, `ends` that of the run, at least. `pid` and `started` identify the process that measures.
+    """
+
+    pid: int
+    started: float
+    step: str
+    phase: str
+    phase_ends: float
+    ends: float
+    places: tuple[int, ...] = ()
+    loaded: int | None = None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process that measures still runs."""
+        try:
+            process = psutil.Process(self.pid)
+            is_same = abs(process.create_time() - self.started) < CLOCK_S
+            return is_same and process.status() != psutil.STATUS_ZOMBIE
+        except (psutil.Error, ValueError, OverflowError):
+            return False
+
+    def phase_of(self, place: int) -> str:
+        """Return the phase of a case; empty if it is not measured now."""
+        if place not in self.places:
+            return ""
+        return self.phase if self.loaded in (None, place) else "wait"
+
+
+@functools.cache
+def own_start(pid: int) -> float:
+    """Return the Unix time at which this process started; `pid` is its own, for after a fork."""
+    return float(psutil.Process(pid).create_time())
+
+
+def write_progress(folder: Path, progress: RunProgress) -> None:
+    """Replace the file atomically; a run goes on if that fails, for its records matter more."""
+    with suppress(OSError):
+        files.replace(folder / PROGRESS_FILE, json.dumps(asdict(progress)).encode())
+
+
+def remove_progress(folder: Path) -> None:
+    """Remove the file, because the run has ended."""
+    with suppress(OSError):
+        (folder / PROGRESS_FILE).unlink(missing_ok=True)
+
+
+def read_progress(folder: Path) -> RunProgress | None:
+    """Read the file; None if there is none, or one that this version cannot read."""
+    try:
+        values = files.parse_json(files.read(folder / PROGRESS_FILE, LONGEST))
+        found: RunProgress = dataclass_from(RunProgress, values, "progress")
+    except (OSError, ValueError):
+        return None
+    return found
+
+
+def own_progress(step: str, phase: str, phase_ends: float, ends: float) -> RunProgress:
+    """Return the progress of a run that this process measures."""
+    pid = os.getpid()
+    return RunProgress(pid, own_start(pid), step, phase, phase_ends, ends)
+
+
+def announce_run(folder: Path) -> None:
+    """Write the progress of a run that this process starts now, unless another one measures it."""
+    if (known := read_progress(folder)) is not None and known.is_running:
+        return
+    now = time.time()
+    write_progress(folder, own_progress("starting", "start", now, now))
+
+
+def newest_running() -> Path | None:
+    """Find the run that began its phase last, of those that are measured now; None without any."""
+    found: list[tuple[int, Path]] = []
+    with suppress(OSError):
+        for path in journal.RESULTS.glob(f"*/{PROGRESS_FILE}"):
+            progress = read_progress(path.parent)
+            if progress is not None and progress.is_running:
+                found.append((path.stat().st_mtime_ns, path.parent))
+    return max(found)[1] if found else None

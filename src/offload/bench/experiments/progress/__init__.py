@@ -1,1 +1,0 @@
-"""Progress of a run: on the terminal, and in a file for the live page."""
