@@ -24,12 +24,10 @@ from pathlib import Path
 from typing import Protocol
 
 from offload import files
-from offload.bench.experiments.progress import display, progress_file
-from offload.bench.experiments.progress.display import CaseRows
-from offload.bench.experiments.progress.progress_file import RunProgress
 from offload.documents import html_report
-from offload.engine import journal
+from offload.engine import journal, progress
 from offload.engine.plan import Plan
+from offload.engine.progress import CaseRows, RunProgress
 from offload.engine.record import Record, from_line
 from offload.errors import StorageError, printable
 
@@ -231,10 +229,10 @@ class RunView:
 
     def _read_progress(self) -> None:
         """Read the progress again if its file has changed."""
-        stamp = _stamp(self._folder / progress_file.FILE)
+        stamp = _stamp(self._folder / progress.PROGRESS_FILE)
         if stamp != self._stamp:
             self._stamp = stamp
-            self._progress = progress_file.read(self._folder)
+            self._progress = progress.read_progress(self._folder)
             self._seen = self._progress or self._seen
 
     def _running(self, progress: RunProgress) -> View:
@@ -264,9 +262,9 @@ class RunView:
         return View(
             state,
             step,
-            display.HEAD,
-            tuple((row.name, now or display.UNKNOWN, *row.cells) for row, now in rows),
-            display.NUMBERS,
+            progress.HEAD,
+            tuple((row.name, now or progress.UNKNOWN, *row.cells) for row, now in rows),
+            progress.NUMBERS,
             tuple(n for n, now in enumerate(shown) if now),
             phase,
             phase_ends,
