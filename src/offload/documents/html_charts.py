@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from offload import units
 from offload.bench.claims.evaluate import ClaimVerdict
-from offload.documents import BAD, GOOD, Ratios
+from offload.documents import BAD, GOOD, PLAIN, UNCLEAR, Ratio, Ratios
 from offload.documents.comparisons import RunComparison
 from offload.documents.pictures import (
     BLUE,
@@ -35,6 +36,7 @@ from offload.documents.pictures import (
     plain_label,
     plane_svg,
 )
+from offload.documents.results_files import DEFINITIONS
 from offload.documents.rows import (
     Row,
     case_name,
@@ -66,8 +68,13 @@ COLOURS = {
 PERCENTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
 MARKS = {"p50": CIRCLE, "p90": STROKE, "p95": STROKE, "p99": DIAMOND}
 LATENCY_KEYS = (Key("p50", CIRCLE, BLUE), Key("p90, p95", STROKE, BLUE), Key("p99", DIAMOND, BLUE))
-OUTCOMES = {decisions.FASTER: BLUE, decisions.SLOWER: ORANGE}
-TONES = {GOOD: BLUE, BAD: ORANGE}
+TONES = {  # of outcomes
+    decisions.FASTER: GOOD,
+    decisions.SLOWER: BAD,
+    decisions.UNRESOLVED: UNCLEAR,
+    decisions.DISTURBED: UNCLEAR,
+}
+INTERVALS = "The lines are 95 % intervals."
 PUBLISHED_KEYS = (Key("here", CIRCLE, BLUE), Key("published", DIAMOND, ORANGE))
 
 
@@ -75,11 +82,12 @@ def compared_picture(run: RunComparison) -> Picture:
     """Draw the ratio of two cases."""
     verdict, (one, other) = run.comparison.verdict, run.names
     ratio = verdict.ratio or 0.0
-    figure = _ratio(verdict.ratio, verdict.low, verdict.high)
-    mark = Mark(ratio, f"{other} : {one}: {figure}", colour=OUTCOMES.get(verdict.outcome, GREY))
+    figure = units.ratio(ratio, verdict.low, verdict.high)
+    mark = Mark(ratio, f"{other} : {one}: {figure}", colour=_colour(TONES.get(verdict.outcome)))
     band = Band(_label(other), (Line((mark,), figure, verdict.low, verdict.high),), f"over {one}")
-    ends = Ends("\u2190 slower", "faster \u2192", (ORANGE, BLUE))
-    return _ratios([band], ends, f"Rate of {other}, relative to {one}")
+    ends = _ends(("slower", "faster"))
+    drawn = Bands([band], effects_svg.ratio_axis(_values([band])), reference=1.0, ends=ends).svg
+    return Picture(drawn, f"Rate of {other}, relative to {one}", INTERVALS)
 
 
 def ratios_picture(chart: Ratios) -> Picture | None:
@@ -89,7 +97,7 @@ def ratios_picture(chart: Ratios) -> Picture | None:
         title = (
             f"{each.name}, here: {each.words}" if each.published else f"{each.name}: {each.words}"
         )
-        colour = BLUE if each.published else TONES.get(each.tone, GREY)
+        colour = BLUE if each.published else _colour(each.tone)
         marks = [Mark(each.value, title, colour=colour)]
         if each.published:
             value, words = each.published
@@ -99,8 +107,7 @@ def ratios_picture(chart: Ratios) -> Picture | None:
     if not found or len(found) > MOST_BANDS:
         return None
     keys = PUBLISHED_KEYS if any(each.published for each in chart.ratios) else ()
-    below, above = chart.sides or ("", "")
-    ends = Ends(f"\u2190 {below}", f"{above} \u2192", (ORANGE, BLUE)) if chart.sides else None
+    ends = None if chart.sides is None else _ends(chart.sides)
     scale = effects_svg.ratio_axis(_values(found))
     drawn = Bands(found, scale, keys=keys, reference=1.0, ends=ends).svg
     return Picture(drawn, chart.title, chart.about)
@@ -108,23 +115,26 @@ def ratios_picture(chart: Ratios) -> Picture | None:
 
 def on_off_picture(pairs: Sequence[OnAndOff]) -> Picture | None:
     """Draw the ratio of each server without its GIL to the same with it; None without ratios."""
-    found = []
-    for pair in pairs:
-        verdict, case = pair.comparison.verdict, pair.on.first.case
-        figure, name = effects.on_and_off_ratio_text(pair), f"{case.server}, {case.task}"
-        colour = OUTCOMES.get(verdict.outcome, GREY)
-        if verdict.ratio is not None:
-            mark = Mark(verdict.ratio, f"{name}: {figure}", colour=colour)
-            found.append(Band(_label(name), (Line((mark,), figure, verdict.low, verdict.high),)))
-    if not found or len(found) > MOST_BANDS:
-        return None
-    ends = Ends("\u2190 faster with its GIL", "faster without \u2192", (ORANGE, BLUE))
-    return _ratios(found, ends, "Rate without the GIL, relative to the rate with it")
+    found = [
+        Ratio(
+            f"{pair.on.first.case.server}, {pair.on.first.case.task}",
+            effects.on_and_off_ratio_text(pair),
+            verdict.ratio,
+            verdict.low,
+            verdict.high,
+            TONES.get(verdict.outcome, PLAIN),
+        )
+        for pair in pairs
+        if (verdict := pair.comparison.verdict).ratio is not None
+    ]
+    title = "Rate without the GIL, relative to the rate with it"
+    sides = ("faster with its GIL", "faster without")
+    return ratios_picture(Ratios(title, tuple(found), INTERVALS, sides))
 
 
 def claims_picture(found: Sequence[ClaimVerdict]) -> Picture | None:
     """Draw the measured ratio of each claim beside the published one; None without ratios."""
-    ratios_picture = []
+    bands = []
     for verdict in found:
         if verdict.here is None or not verdict.unit.startswith("x"):
             continue
@@ -133,29 +143,128 @@ def claims_picture(found: Sequence[ClaimVerdict]) -> Picture | None:
         if verdict.published is not None:
             title = f"{verdict.claim}, published: {published}"
             marks.append(Mark(verdict.published, title, DIAMOND, ORANGE))
-        figure = _ratio(verdict.here, verdict.low, verdict.high)
-        ratios_picture.append(
+        figure = units.ratio(verdict.here, verdict.low, verdict.high)
+        bands.append(
             Band(_label(verdict.claim), (Line(tuple(marks), figure, verdict.low, verdict.high),))
         )
-    if not ratios_picture or len(ratios_picture) > MOST_BANDS:
+    if not bands or len(bands) > MOST_BANDS:
         return None
-    keys = (Key("here", CIRCLE, BLUE), Key("published", DIAMOND, ORANGE))
-    values = _values(ratios_picture)
-    drawn = Bands(ratios_picture, effects_svg.ratio_axis(values), keys=keys, reference=1.0).svg
-    return Picture(drawn, "Claimed ratios and those measured here", "The lines are 95 % intervals.")
+    scale = effects_svg.ratio_axis(_values(bands))
+    drawn = Bands(bands, scale, keys=PUBLISHED_KEYS, reference=1.0).svg
+    return Picture(drawn, "Claimed ratios and those measured here", INTERVALS)
 
 
-def rates_picture(rows: Sequence[Row]) -> Picture | None:
-    """Draw the rate of each case with its interval."""
+@dataclass(frozen=True)
+class Value:
+    """A value with its interval and its text."""
+
+    value: float
+    shown: str
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A figure of each case; the axis of its picture is logarithmic, or linear from 0.
+
+    `label` formats the ticks. The table beside the picture of one run has a `caption`, and the
+    values in `column`; `further` is the head and the value of a column before it.
+    """
+
+    name: str
+    title: str
+    value_of: Callable[[Row], Value | None]
+    label: Callable[[float], str] = plain_label
+    is_log: bool = True
+    caption: str = ""
+    column: str = ""
+    definition: str = ""
+    further: tuple[str, Callable[[Row], int | None]] | None = None
+
+    def axis(self, values: Sequence[float]) -> Axis:
+        """Return the axis for values."""
+        make = log_axis if self.is_log else linear_axis
+        return make(values, self.label)
+
+
+def _rate(row: Row) -> Value | None:
+    found, value = row.estimate, row.rate
+    if value is None or row.problem is not None:
+        return None
+    low, high = (None, None) if found is None else (found.low, found.high)
+    return Value(value, rate_text(row), low, high)
+
+
+def _p99(row: Row) -> Value | None:
+    value = row.quantile(0.99)
+    return None if value is None else Value(value, time_or_more(value, row.at_least_s))
+
+
+def _memory(row: Row) -> Value | None:
+    value = row.memory_pss_mib
+    return None if value is None else Value(value, memory_text(value))
+
+
+def _gil(row: Row) -> Value | None:
+    return None if row.gil_hold is None else Value(row.gil_hold, share_text(row.gil_hold))
+
+
+def _lag(row: Row) -> Value | None:
+    value = row.loop_lag_p99_ms
+    return None if value is None else Value(value, f"{value:.1f} ms")
+
+
+RATE = Quantity("rates", "Requests per second", _rate)
+P99 = Quantity("latency", "Response time, p99", _p99, seconds)
+MEMORY = Quantity(
+    "memory",
+    "Peak memory in MiB",
+    _memory,
+    is_log=False,
+    caption="Peak memory",
+    column="Memory",
+    definition=DEFINITIONS["Memory"],
+    further=("Workers", lambda row: row.first.server.workers),
+)
+GIL = Quantity(
+    "gil",
+    "Share of a single task's time in which it holds the GIL",
+    _gil,
+    share_text,
+    is_log=False,
+    caption="GIL held",
+    column="GIL held",
+    definition=DEFINITIONS["GIL held"],
+)
+LAG = Quantity(
+    "lag",
+    "Delay of the event loop under load, p99, in ms",
+    _lag,
+    caption="Delay of the event loop",
+    column="Loop lag",
+    definition="how late a 10 ms timer of the server's event loop was under load, p99",
+    further=("Users", lambda row: row.first.case.users),
+)
+QUANTITIES = (RATE, P99, MEMORY, GIL, LAG)
+
+
+def quantity_picture(rows: Sequence[Row], quantity: Quantity) -> Picture | None:
+    """Draw a quantity of each case with its interval, on a linear axis with a line from 0."""
+    known = {id(row): value for row in rows if (value := quantity.value_of(row)) is not None}
 
     def line(row: Row) -> Line | None:
-        found = row.estimate
-        low, high = (None, None) if found is None else (found.low, found.high)
-        return _dot(row, row.rate, rate_text(row), low, high)
+        if (found := known.get(id(row))) is None:
+            return None
+        colour = COLOURS.get(row.first.case.server.removeprefix("plain_"), GREY)
+        mark = Mark(found.value, f"{case_name(row.first)}: {found.shown}", colour=colour)
+        ends = (found.low, found.high) if quantity.is_log else (0.0, found.value)
+        return Line((mark,), found.shown, *ends)
 
-    return rows_picture(
-        rows, line, "Requests per second", "The lines are 95 % intervals.", plain_label
-    )
+    about = "Each line begins at 0."
+    if quantity.is_log:
+        about = INTERVALS if any(value.low is not None for value in known.values()) else ""
+    return rows_picture(rows, line, quantity.title, about, quantity.axis)
 
 
 def latency_picture(rows: Sequence[Row]) -> Picture | None:
@@ -176,39 +285,7 @@ def latency_picture(rows: Sequence[Row]) -> Picture | None:
         return Line(tuple(marks), figure, times["p50"], times["p99"])
 
     about = "A dot is the median, a diamond the 99th percentile; strokes are p90 and p95."
-    return rows_picture(rows, line, "Response times", about, seconds, keys=LATENCY_KEYS)
-
-
-def memory_picture(rows: Sequence[Row]) -> Picture | None:
-    """Draw the peak memory of each server."""
-
-    def line(row: Row) -> Line | None:
-        value = row.memory_pss_mib
-        return _dot(row, value, memory_text(value), 0.0, value)
-
-    about = "Each line begins at 0."
-    return rows_picture(rows, line, "Peak memory in MiB", about, plain_label, is_log=False)
-
-
-def gil_held_picture(rows: Sequence[Row]) -> Picture | None:
-    """Draw for each task the share of its run time in which it holds the GIL."""
-
-    def line(row: Row) -> Line | None:
-        return _dot(row, row.gil_hold, share_text(row.gil_hold), 0.0, row.gil_hold)
-
-    title = "Share of a single task's time in which it holds the GIL"
-    return rows_picture(rows, line, title, "Each line begins at 0.", share_text, is_log=False)
-
-
-def loop_lag_picture(rows: Sequence[Row]) -> Picture | None:
-    """Draw the timer delay of each server's event loop."""
-
-    def line(row: Row) -> Line | None:
-        lag = row.loop_lag_p99_ms
-        return _dot(row, lag, "" if lag is None else f"{lag:.1f} ms", None, None)
-
-    title = "Delay of the event loop under load, p99, in ms"
-    return rows_picture(rows, line, title, "", plain_label)
+    return rows_picture(rows, line, "Response times", about, P99.axis, LATENCY_KEYS)
 
 
 def rows_picture(
@@ -216,8 +293,7 @@ def rows_picture(
     line_of: Callable[[Row], Line | None],
     title: str,
     about: str,
-    label: Callable[[float], str],
-    is_log: bool = True,
+    axis: Callable[[Sequence[float]], Axis],
     keys: Sequence[Key] = (),
 ) -> Picture | None:
     """Draw a value of each row, by task; None if no row, or more than MOST_BANDS, have one."""
@@ -226,9 +302,7 @@ def rows_picture(
     if not own or len(own) > MOST_BANDS:
         return None
     found = [*_by_task(own, lambda row: known[id(row)])]
-    values = _values(found)
-    scale = log_axis(values, label) if is_log else linear_axis(values, label)
-    return Picture(Bands(found, scale, keys=keys).svg, title, about)
+    return Picture(Bands(found, axis(_values(found)), keys=keys).svg, title, about)
 
 
 def _by_task(rows: Sequence[Row], line_of: Callable[[Row], Line]) -> Iterator[Band]:
@@ -257,34 +331,16 @@ def _by_task(rows: Sequence[Row], line_of: Callable[[Row], Line]) -> Iterator[Ba
             yield Band(_label(f"{name}{users}"), (line_of(row),), detail)
 
 
-def _dot(
-    row: Row, value: float | None, figure: str, low: float | None, high: float | None
-) -> Line | None:
-    if value is None:
-        return None
-    colour = COLOURS.get(row.first.case.server.removeprefix("plain_"), GREY)
-    return Line(
-        (Mark(value, f"{case_name(row.first)}: {figure}", colour=colour),),
-        figure,
-        low,
-        high,
-    )
+def _colour(tone: str | None) -> str:
+    return {GOOD: BLUE, BAD: ORANGE}.get(tone or PLAIN, GREY)
 
 
-def _ratios(
-    found: Sequence[Band], ends: Ends, title: str, about: str = "The lines are 95 % intervals."
-) -> Picture:
-    scale: Axis = effects_svg.ratio_axis(_values(found))
-    drawn = Bands(found, scale, reference=1.0, ends=ends).svg
-    return Picture(drawn, title, about)
+def _ends(sides: tuple[str, str]) -> Ends:
+    return Ends(f"\u2190 {sides[0]}", f"{sides[1]} \u2192", (ORANGE, BLUE))
 
 
 def _values(found: Sequence[Band]) -> list[float]:
     return [value for band in found for line in band.lines for value in line.values]
-
-
-def _ratio(ratio: float | None, low: float | None, high: float | None) -> str:
-    return "" if ratio is None else units.ratio(ratio, low, high)
 
 
 def _label(text: str) -> str:

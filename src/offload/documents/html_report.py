@@ -17,6 +17,7 @@ from markupsafe import Markup
 
 from offload import __version__
 from offload.documents import BAD, GOOD, PLAIN, UNCLEAR, Chart, Document, Finding
+from offload.documents.html_charts import TONES
 from offload.documents.html_sections import (
     DIGITS,
     Cell,
@@ -289,12 +290,6 @@ def _objects(value: object) -> list[Mapping[str, object]]:
 
 
 # The answer of a run in words; the sentences are those of the text reports.
-TONES = {
-    decisions.FASTER: GOOD,
-    decisions.SLOWER: BAD,
-    decisions.UNRESOLVED: UNCLEAR,
-    decisions.DISTURBED: UNCLEAR,
-}
 CLAIM_TONES = {decisions.HOLDS: GOOD, decisions.DOES_NOT: BAD}
 
 

@@ -15,16 +15,21 @@ from offload.bench.claims import suite_verdicts
 from offload.bench.claims.evaluate import ClaimVerdict
 from offload.documents import Document, Exhibit, Number, comparisons, notes, results_files
 from offload.documents.html_charts import (
+    GIL,
+    INTERVALS,
+    LAG,
+    MEMORY,
     PERCENTILES,
+    QUANTITIES,
+    RATE,
+    Quantity,
+    Value,
     claims_picture,
     compared_picture,
-    gil_held_picture,
     latency_picture,
-    loop_lag_picture,
     machine_speed,
-    memory_picture,
     on_off_picture,
-    rates_picture,
+    quantity_picture,
     ratios_picture,
 )
 from offload.documents.pictures import (
@@ -38,17 +43,12 @@ from offload.documents.pictures import (
     Line,
     Mark,
     Picture,
-    linear_axis,
-    log_axis,
-    plain_label,
 )
 from offload.documents.rows import (
     Row,
     case_name,
     comparable_groups,
-    memory_text,
     python_after_load,
-    rate_text,
     rows,
     time_or_more,
 )
@@ -271,8 +271,8 @@ def run_sections(run: MeasuredRun) -> list[Section]:
         Section("ratios", "Ratios", tuple(ratio_panels(run))),
         Section("rates", "Rates", _of_groups(run, _rates)),
         Section("latency", "Response times", _of_groups(run, _latency)),
-        Section("memory", "Memory", _of_groups(run, _memory_panel)),
-        Section("gil", "GIL and event loop", tuple(_gil_panels(run))),
+        Section("memory", "Memory", _panels(run, MEMORY)),
+        Section("gil", "GIL and event loop", (*_panels(run, GIL), *_panels(run, LAG))),
         *machine_sections(run),
         Section("claims", "Published claims", tuple(_claims(run))),
     ]
@@ -338,7 +338,7 @@ def _rates(run: MeasuredRun, group: Sequence[Row], name: str) -> Panel:
             OPEN_LOOP,
         ],
     )
-    return Panel(own, rates_picture(group), run.command)
+    return Panel(own, quantity_picture(group, RATE), run.command)
 
 
 def _latency(run: MeasuredRun, group: Sequence[Row], name: str) -> Panel | None:
@@ -361,48 +361,24 @@ def _latency(run: MeasuredRun, group: Sequence[Row], name: str) -> Panel | None:
     return Panel(own, latency_picture(group), run.command)
 
 
-def _memory_panel(run: MeasuredRun, group: Sequence[Row], name: str) -> Panel | None:
-    rows = [
-        (
-            text(case_name(row.first)),
-            count(row.first.server.workers),
-            _mib(row.memory_pss_mib),
-        )
-        for row in group
-        if row.memory_pss_mib is not None
-    ]
-    if not rows:
-        return None
-    about = [f"Memory: {results_files.DEFINITIONS['Memory']}."]
-    own = table(f"Peak memory{name}", (CASE, "Workers", "Memory"), rows, about)
-    return Panel(own, memory_picture(group), run.command)
+def _panels(run: MeasuredRun, quantity: Quantity) -> tuple[Panel, ...]:
+    """Return a panel of a quantity for each machine, Python and upstream that has it."""
 
+    def panel(run: MeasuredRun, group: Sequence[Row], name: str) -> Panel | None:
+        further = [] if quantity.further is None else [quantity.further]
+        rows = [
+            (text(case_name(row.first)), *(count(of(row)) for _, of in further), _cell(value))
+            for row in group
+            if (value := quantity.value_of(row)) is not None
+        ]
+        if not rows:
+            return None
+        head = (CASE, *(column for column, _ in further), quantity.column)
+        about = [f"{quantity.column}: {quantity.definition}."]
+        own = table(f"{quantity.caption}{name}", head, rows, about)
+        return Panel(own, quantity_picture(group, quantity), run.command)
 
-def _gil_panels(run: MeasuredRun) -> Iterator[Panel]:
-    yield from _of_groups(run, _gil_held)
-    yield from _of_groups(run, _loop_lag)
-
-
-def _gil_held(run: MeasuredRun, group: Sequence[Row], name: str) -> Panel | None:
-    rows = [
-        (text(case_name(row.first)), share(row.gil_hold))
-        for row in group
-        if row.gil_hold is not None
-    ]
-    about = [f"GIL held: {results_files.DEFINITIONS['GIL held']}."]
-    own = table(f"GIL held{name}", (CASE, "GIL held"), rows, about)
-    return Panel(own, gil_held_picture(group), run.command) if rows else None
-
-
-def _loop_lag(run: MeasuredRun, group: Sequence[Row], name: str) -> Panel | None:
-    rows = [
-        (text(case_name(row.first)), count(row.first.case.users), _lag_cell(lag))
-        for row in group
-        if (lag := row.loop_lag_p99_ms) is not None
-    ]
-    about = ["Loop lag: how late a 10 ms timer of the server's event loop was under load, p99."]
-    own = table(f"Delay of the event loop{name}", (CASE, "Users", "Loop lag"), rows, about)
-    return Panel(own, loop_lag_picture(group), run.command) if rows else None
+    return _of_groups(run, panel)
 
 
 def _machine(run: MeasuredRun) -> Iterator[Panel]:
@@ -454,14 +430,6 @@ def _spread(values: Sequence[float]) -> tuple[float, float, float]:
 
 def _time(value: float | None, bound: float | None) -> Cell:
     return number(time_or_more(value, bound), value)
-
-
-def _mib(value: float | None) -> Cell:
-    return number(memory_text(value), value)
-
-
-def _lag_cell(value: float | None) -> Cell:
-    return number(f"{value or 0.0:.1f} ms", value)
 
 
 VERDICT_HEAD = ("Ratio", "From", "To", "Verdict", "Rounds")
@@ -541,73 +509,20 @@ def compared_effects(run: MeasuredRun) -> list[tuple[str, str, Effect]]:
 # paired, so no ratio between runs is computed.
 MOST_LINES = 160  # lines in a picture: with more values, only the table is shown
 MOST_NAME_LETTERS = 56  # length of a label in a picture, or of a name in its legend
+LOOKS = tuple(zip(SHAPES, PALETTE, strict=True))  # of the runs: cli.run_reports takes no more
 ABOUT = "Rounds of different runs are not paired: there is no ratio between runs."
 
-
-@dataclass(frozen=True)
-class Value:
-    """A value with its interval and its text."""
-
-    value: float
-    shown: str
-    low: float | None = None
-    high: float | None = None
-
-
-@dataclass(frozen=True)
-class Quantity:
-    """A value of each case; the axis of its picture is logarithmic, or linear from 0."""
-
-    name: str
-    title: str
-    value_of: Callable[[Row], Value | None]
-    is_log: bool = True
-
-
-def _rate(row: Row) -> Value | None:
-    found, value = row.estimate, row.rate
-    if value is None or row.problem is not None:
-        return None
-    low, high = (None, None) if found is None else (found.low, found.high)
-    return Value(value, rate_text(row), low, high)
-
-
-def _p99(row: Row) -> Value | None:
-    value = row.quantile(0.99)
-    return None if value is None else Value(value, time_or_more(value, row.at_least_s))
-
-
-def _memory(row: Row) -> Value | None:
-    value = row.memory_pss_mib
-    return None if value is None else Value(value, memory_text(value))
-
-
-def _gil(row: Row) -> Value | None:
-    return None if row.gil_hold is None else Value(row.gil_hold, percent(row.gil_hold))
-
-
-def _lag(row: Row) -> Value | None:
-    value = row.loop_lag_p99_ms
-    return None if value is None else Value(value, f"{value:.1f} ms")
-
-
-QUANTITIES = (
-    Quantity("rates", "Requests per second", _rate),
-    Quantity("latency", "Response time, p99", _p99),
-    Quantity("memory", "Peak memory in MiB", _memory, is_log=False),
-    Quantity("gil", "Share of a single task's time in which it holds the GIL", _gil, is_log=False),
-    Quantity("lag", "Delay of the event loop under load, p99, in ms", _lag),
-)
 
 Values = dict[str, list[Value | None]]  # by case: one value for each run
 
 
 def run_columns(runs: Sequence[MeasuredRun]) -> list[Section]:
     """Return the sections of runs, each with one panel."""
-    found = [_section("ratios", effects_svg.TITLE, _ratio_values(runs), runs, has_one=True)]
-    for quantity in QUANTITIES:
-        values = _of_cases(runs, quantity.value_of)
-        found.append(_section(quantity.name, quantity.title, values, runs, quantity.is_log))
+    ratios = _ratio_values(runs)
+    found = [_section("ratios", effects_svg.TITLE, ratios, runs, effects_svg.ratio_axis, 1.0)]
+    for each in QUANTITIES:
+        values = _of_cases(runs, each.value_of)
+        found.append(_section(each.name, each.title, values, runs, each.axis))
     return [section for section in found if section is not None]
 
 
@@ -652,16 +567,22 @@ def _section(
     title: str,
     values: Values,
     runs: Sequence[MeasuredRun],
-    is_log: bool = True,
-    has_one: bool = False,
+    axis: Callable[[Sequence[float]], Axis],
+    reference: float | None = None,
 ) -> Section | None:
-    """Return the section of a quantity; None if no run has it."""
+    """Return the section of a quantity, with a rule at `reference`; None if no run has it."""
     if not values:
         return None
     rows = [(text(case), *(_cell(value) for value in own)) for case, own in values.items()]
-    head = ("Case", *(run.name for run in runs))
-    own = table(f"{title}, by run", head, rows, [ABOUT])
-    picture = _picture(title, values, runs, is_log, has_one)
+    own = table(f"{title}, by run", ("Case", *(run.name for run in runs)), rows, [ABOUT])
+    bands = _bands(values, runs)
+    picture = None
+    if sum(len(band.lines) for band in bands) <= MOST_LINES:
+        lines = [line for band in bands for line in band.lines]
+        scale = axis([value for line in lines for value in line.values])
+        drawn = Bands(bands, scale, SEVERAL, keys=_keys(runs), reference=reference).svg
+        about = INTERVALS if any(line.low is not None for line in lines) else ""
+        picture = Picture(drawn, f"{title}, by run", about)
     return Section(name, title, (Panel(own, picture, _commands(runs)),))
 
 
@@ -676,36 +597,20 @@ def _cell(value: Value | None) -> Cell:
     return text(None) if value is None else number(value.shown, value.value)
 
 
-def _picture(
-    title: str, values: Values, runs: Sequence[MeasuredRun], is_log: bool, has_one: bool
-) -> Picture | None:
-    looks = [*zip(SHAPES, PALETTE, strict=True)][: len(runs)]
+def _bands(values: Values, runs: Sequence[MeasuredRun]) -> list[Band]:
+    """Return a band for each case, with a line for each run that has a value."""
     found = []
     for case, own in values.items():
         lines = [
             Line((Mark(v.value, f"{case}, {run.name}: {v.shown}", *look),), v.shown, v.low, v.high)
-            for v, run, look in zip(own, runs, looks, strict=True)
+            for v, run, look in zip(own, runs, LOOKS, strict=False)
             if v is not None
         ]
         found.append(Band(shortened(case, MOST_NAME_LETTERS), tuple(lines)))
-    if sum(len(band.lines) for band in found) > MOST_LINES:
-        return None
-    ends = [value for band in found for line in band.lines for value in line.values]
-    keys = [
-        Key(shortened(run.name, MOST_NAME_LETTERS), *look)
-        for run, look in zip(runs, looks, strict=True)
-    ]
-    reference = 1.0 if has_one else None
-    scale = _axis(ends, is_log, has_one)
-    drawn = Bands(found, scale, SEVERAL, keys=keys, reference=reference).svg
-    has_intervals = any(line.low is not None for band in found for line in band.lines)
-    caption = "The lines are 95 % intervals." if has_intervals else ""
-    return Picture(drawn, f"{title}, by run", caption)
+    return found
 
 
-def _axis(values: Sequence[float], is_log: bool, has_one: bool) -> Axis:
-    if has_one:
-        return effects_svg.ratio_axis(values)
-    if is_log:
-        return log_axis(values, plain_label)
-    return linear_axis(values, plain_label)
+def _keys(runs: Sequence[MeasuredRun]) -> list[Key]:
+    """Return the legend: the mark and the name of each run."""
+    names = (shortened(run.name, MOST_NAME_LETTERS) for run in runs)
+    return [Key(name, *look) for name, look in zip(names, LOOKS, strict=False)]

@@ -110,6 +110,19 @@ def test_runs_differ_by_shape_and_are_named_in_the_legend() -> None:
         assert {*BOTH} <= {" ".join(text.split()) for text in picture.itertext()}
 
 
+def test_axes_of_times_and_shares_have_their_units() -> None:
+    root = example_root("example", "example-tornado")
+    for title, units in (("Response time, p99", ("ms", "s")), ("holds the GIL", ("%",))):
+        [picture] = [
+            element
+            for element in root.iter()
+            if str(element.tag).endswith("svg") and title in (element[0].text or "")
+        ]
+        ticks = [words(each) for each in picture.iter() if each.get("text-anchor") == "middle"]
+        assert ticks
+        assert all(tick.endswith(units) for tick in ticks)
+
+
 def test_a_long_name_of_a_run_does_not_leave_the_picture() -> None:
     one, other = (written(f"baseline-{'x' * 64}-{n}", RECORD, PROCESSES) for n in (1, 2))
     root = parsed(rendered(one, other))
