@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from offload.engine import interpreters
+from offload.engine.server import Python, find_interpreters
 from offload.registry import catalog, requirements
 
 MISSING = {
@@ -29,9 +29,9 @@ SERVERS = [name for name in OWN if not MISSING[name]]  # those that can run here
 KINDS = ("sync", "loop", "threads", "processes", "pipes", "prefork")  # one server of each kind
 
 
-def newest_other_python(least: tuple[int, ...] = (3, 11)) -> interpreters.Python | None:
+def newest_other_python(least: tuple[int, ...] = (3, 11)) -> Python | None:
     """Return the newest interpreter here that has the GIL and is not the running one, if any."""
-    for each in interpreters.find_all():
+    for each in find_interpreters():
         version = tuple(map(int, each.version.split(".")))
         if version >= least and each.gil_enabled and each.path != sys.executable:
             return each

@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from offload.documents.text import TableLine, render_table
-from offload.engine import interpreters
+from offload.engine.server import find_interpreters
 from offload.errors import UsageError, UserError
 from scripts.script import ROOT, run
 from tests.applications import extension
@@ -133,7 +133,7 @@ def _folder(seeded: Seeded) -> Iterator[tuple[Path, str | None]]:
     if seeded.python is None:
         yield FOLDER, None
         return
-    found = [each for each in interpreters.find_all() if not each.gil_enabled]
+    found = [each for each in find_interpreters() if not each.gil_enabled]
     with tempfile.TemporaryDirectory(prefix="seeded-") as name:
         if not found or shutil.which("cc") is None:
             yield FOLDER, None

@@ -18,9 +18,10 @@ from offload import upstream
 from offload.bench.stats.models.gil import cost
 from offload.cli import plan_run
 from offload.documents.text import TableLine, literal, render_table
-from offload.engine import host, interpreters
+from offload.engine import host
 from offload.engine.decisions import Verdict
 from offload.engine.plan import comparison_plan
+from offload.engine.server import find_interpreters
 from offload.errors import UserError
 from offload.registry import catalog
 from offload.studies.gil import cost as gil_cost
@@ -78,7 +79,7 @@ def _measure(task: str) -> Values:
     print(f"  records: {found.cases.folder}", file=sys.stderr)
     window = found.window
     wall_s, cpu_s = window.tasks.alone_s, window.tasks.alone_cpu_s
-    here = [python.name for python in interpreters.find_all()]
+    here = [python.name for python in find_interpreters()]
     subinterpreters = [name for name in here if not name.endswith("t") and name >= "3.14"]
     free = [name for name in here if name.endswith("t")]
     return {

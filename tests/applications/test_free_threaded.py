@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from offload.bench.analysis.application_causes import signs
-from offload.engine import interpreters
+from offload.engine.server import find_interpreters
 from offload.suites import Case
 from tests.applications import extension
 from tests.rounds import measure_window
@@ -26,7 +26,7 @@ def wsgi(environ, start_response):
 @pytest.fixture(scope="module")
 def python() -> str:
     """Find a free-threaded Python with its headers and a compiler."""
-    found = [each.path for each in interpreters.find_all() if not each.gil_enabled]
+    found = [each.path for each in find_interpreters() if not each.gil_enabled]
     if not found or shutil.which("cc") is None:
         pytest.skip("no free-threaded Python or no compiler: make test-all PYTHON=python3.13t")
     return found[0]

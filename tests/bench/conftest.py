@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from offload.engine import gil_sampler, interpreters
+from offload.engine import gil_sampler, server
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def no_other_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Hide other interpreters: the tool would start each of them to read its version."""
     for name in ("PATH", "PYENV_ROOT", "UV_PYTHON_INSTALL_DIR"):
         monkeypatch.setenv(name, str(tmp_path / "no_pythons"))
-    monkeypatch.setattr(interpreters, "FOLDER", tmp_path / "no_pythons")
+    monkeypatch.setattr(server, "PYTHONS_FOLDER", tmp_path / "no_pythons")
 
 
 class SimulatedGil:

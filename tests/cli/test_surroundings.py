@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from offload.cli import completion
-from offload.engine import interpreters
+from offload.engine.server import find_interpreter
 from offload.errors import MachineError, UsageError
 from offload.registry import places
 from tests import ROOT
@@ -193,4 +193,4 @@ def test_a_user_without_a_home_is_shown_what_to_set(monkeypatch: pytest.MonkeyPa
 
 def test_a_python_of_a_missing_user_is_missing() -> None:
     with pytest.raises(UsageError, match="no Python at '~no-such-user/python'"):
-        interpreters.find("~no-such-user/python")
+        find_interpreter("~no-such-user/python")

@@ -13,9 +13,10 @@ from pathlib import Path
 import psutil
 
 from offload import loads
-from offload.engine import host, interpreters, journal, running_servers
+from offload.engine import host, journal, running_servers
 from offload.engine.figures import LONG_OTHERS, LONG_STEAL
 from offload.engine.host import environment
+from offload.engine.server import find_interpreter, user_paths
 from offload.errors import UserError
 from offload.registry import catalog
 from offload.units import percent
@@ -60,9 +61,9 @@ def _pythons() -> Iterator[Finding]:
     facts = environment()
     gil = "GIL" if getattr(sys, "_is_gil_enabled", lambda: True)() else "no GIL"
     yield Finding("Python", OK, f"{facts['python']} ({gil}), {sys.executable}")
-    for name in interpreters.user_paths():
+    for name in user_paths():
         try:
-            yield Finding(f"Python {name}", OK, interpreters.find(name))
+            yield Finding(f"Python {name}", OK, find_interpreter(name))
         except UserError as error:
             yield Finding(f"Python {name}", WARNING, str(error))
 

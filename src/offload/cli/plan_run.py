@@ -84,9 +84,11 @@ def start_run(plan: Plan, is_opened: bool = False) -> tuple[Path, list[Record]]:
     # In a suite such an error is a row, and in a gate it is a loss.
     study = studies().get(plan.suite)
     if plan.suite not in catalog.suites() and not (study is not None and study.has_failing_cases):
-        from offload.engine.calling_process import check_imports
+        own = [case for case in plan.cases if catalog.is_own(case.task)]
+        if own:
+            from offload.engine.calling_process import check_imports
 
-        check_imports(plan.cases)
+            check_imports(own)
     from offload.engine import journal
     from offload.engine.progress import duration
 

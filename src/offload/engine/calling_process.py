@@ -22,8 +22,13 @@ from typing import IO, Any
 
 import psutil
 
-from offload.engine import interpreters, server
-from offload.engine.server import read_lines
+from offload.engine import server
+from offload.engine.server import (
+    environment_with_packages,
+    find_interpreter,
+    gil_environment,
+    read_lines,
+)
 from offload.errors import MachineError, StartError, UserError, kind_of
 from offload.registry import application, catalog, places
 from offload.suites import Case
@@ -116,10 +121,10 @@ def start(
     `path` is the folder from which a user's task is imported. Raise the error that the process
     reports, or StartError if it is not ready within `ready_s`.
     """
-    program = sys.executable if python is None else interpreters.find(python)
+    program = sys.executable if python is None else find_interpreter(python)
     entry = catalog.find_task(task, path)
-    needed = interpreters.environment_with_packages(program, entry.packages)
-    added = {**environment, **needed, **interpreters.environment(python)}
+    needed = environment_with_packages(program, entry.packages)
+    added = {**environment, **needed, **gil_environment(python)}
     added["SERVER_DIES_WITH"] = str(os.getpid())
     if path is not None:
         added["TASK_PATH"] = path
@@ -249,9 +254,9 @@ def find_application(
 
     `python` and `path` are those of a case. Raise UserError if it cannot be imported.
     """
-    interpreter = sys.executable if python is None else interpreters.find(python)
-    environment = {**os.environ, **interpreters.environment_with_packages(interpreter, (), work)}
-    environment |= interpreters.environment(python)
+    interpreter = sys.executable if python is None else find_interpreter(python)
+    environment = {**os.environ, **environment_with_packages(interpreter, (), work)}
+    environment |= gil_environment(python)
     if path is not None:
         environment["TASK_PATH"] = path
     argv = [interpreter, "-P", "-m", "offload.serving.application_kind", work]
@@ -288,7 +293,7 @@ def find_application(
 
 
 def check_imports(cases: Iterable[Case]) -> None:
-    """Raise UserError if the work of a case cannot be imported, or lacks arguments.
+    """Raise UserError if a user's own work of a case cannot be imported, or lacks arguments.
 
     The code of another checkout is not imported: its server reports such an error.
     """

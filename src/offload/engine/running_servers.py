@@ -19,12 +19,12 @@ from pathlib import Path
 import psutil
 
 from offload import upstream
-from offload.engine import builder, interpreters, journal, load_phase, server
+from offload.engine import builder, journal, load_phase, server
 from offload.engine.builder import build_record
 from offload.engine.load_phase import SingleRequest, is_stable
 from offload.engine.processes import ProcessTree
 from offload.engine.record import Baseline, CaseFacts, Record, ServerFacts
-from offload.engine.server import needs_upstream
+from offload.engine.server import environment_for, needs_upstream
 from offload.engine.workload import GET, send_first_requests
 from offload.errors import MachineError, StartError, StorageError, UsageError, escaped
 from offload.loads import HERE, Load, Sender, mask_query
@@ -41,7 +41,7 @@ def exec_server(case: Case, port: int) -> None:
     """
     argv, environment = server.command(case, port)
     check_port(port, str(case.settings.get("bind", addresses.LOOPBACK)))
-    environment |= interpreters.environment_for(case, argv[0])
+    environment |= environment_for(case, argv[0])
     if needs_upstream(case):
         held = upstream.hold()
         held.inherit()

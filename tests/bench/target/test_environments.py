@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from offload.engine import interpreters
+from offload.engine import server
 from offload.errors import MachineError, UsageError
 from offload.registry import places
 from offload.studies.gate import origins
@@ -43,7 +43,7 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         wheel(folder, version)
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
-    monkeypatch.setattr(interpreters, "ALWAYS", ())
+    monkeypatch.setattr(server, "ALWAYS", ())
     monkeypatch.setattr(places, "cache", lambda: tmp_path / "cache")
     return folder
 
@@ -107,7 +107,7 @@ def test_without_an_index_the_error_reports_what_to_do(
 
 def test_other_packages_have_the_versions_that_are_here(monkeypatch: pytest.MonkeyPatch) -> None:
     here = origins._installed()
-    monkeypatch.setattr(interpreters, "ALWAYS", ("tornado", "requests"))
+    monkeypatch.setattr(server, "ALWAYS", ("tornado", "requests"))
     wanted = origins._wanted("Tornado==6.4", ("lxml", "starlette"), False)
     assert f"requests=={here['requests']}" in wanted
     assert f"lxml=={here['lxml']}" in wanted

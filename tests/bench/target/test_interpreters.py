@@ -6,7 +6,14 @@ import sys
 
 import pytest
 
-from offload.engine import interpreters, server
+from offload.engine import server
+from offload.engine.server import (
+    broken_names,
+    filter_interpreters,
+    find_interpreter,
+    find_interpreters,
+    gil_environment,
+)
 from offload.errors import UsageError
 from offload.suites import Case
 
@@ -22,7 +29,7 @@ def _named(monkeypatch: pytest.MonkeyPatch) -> None:
 def _free(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take the named one for a free-threaded build."""
     facts = {"version": [3, 99, 0], "free_threaded": True, "gil_enabled": False}
-    monkeypatch.setattr(interpreters, "_probe", lambda _: facts)
+    monkeypatch.setattr(server, "_probe", lambda _: facts)
 
 
 @pytest.mark.usefixtures("_free")
@@ -37,12 +44,12 @@ def test_a_free_threaded_build_is_named_with_its_gil(word: str, added: dict[str,
 
 def test_the_gil_of_a_normal_build_cannot_be_switched() -> None:
     with pytest.raises(UsageError, match=r"the GIL of '3\.99t' cannot be switched"):
-        interpreters.find("3.99t-nogil")
+        find_interpreter("3.99t-nogil")
 
 
 def test_a_path_may_end_like_a_gil_suffix(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONS", f"mine-gil={sys.executable}")
-    assert (interpreters.find("mine-gil"), interpreters.environment("mine-gil")) == (
+    assert (find_interpreter("mine-gil"), gil_environment("mine-gil")) == (
         sys.executable,
         {},
     )
@@ -51,16 +58,16 @@ def test_a_path_may_end_like_a_gil_suffix(monkeypatch: pytest.MonkeyPatch) -> No
 def test_missing_pythons_of_a_list_are_omitted(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert interpreters.filter_installed(["3.99t", "3.98"]) == ["3.99t"]
+    assert filter_interpreters(["3.99t", "3.98"]) == ["3.99t"]
     assert capsys.readouterr().err.startswith(
         "left out: no Python at '3.98': offload pythons shows"
     )
     with pytest.raises(UsageError, match=r"no Python at '3\.98'"):
-        interpreters.filter_installed(["3.98"])
+        filter_interpreters(["3.98"])
 
 
 def test_a_python_that_is_named_twice_is_measured_once() -> None:
-    assert interpreters.filter_installed(["3.99t", "3.99t"]) == ["3.99t"]
+    assert filter_interpreters(["3.99t", "3.99t"]) == ["3.99t"]
 
 
 @pytest.mark.parametrize("path", ["/nope/python3", __file__, "/bin/false"])
@@ -70,6 +77,6 @@ def test_a_broken_name_is_not_used_for_another_python(
     name = ".".join(map(str, sys.version_info[:2]))
     monkeypatch.setenv("PYTHONS", f"{name}={path}")
     with pytest.raises(UsageError, match=f"no Python at '{path}': fix PYTHONS"):
-        interpreters.find(name)
-    assert interpreters.broken_names() == {name: path}
-    assert name not in [python.name for python in interpreters.find_all()]
+        find_interpreter(name)
+    assert broken_names() == {name: path}
+    assert name not in [python.name for python in find_interpreters()]

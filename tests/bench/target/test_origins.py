@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from offload.engine import interpreters, server
+from offload.engine import server
+from offload.engine.server import PYTHON_NAME
 from offload.errors import StartError, UsageError
 from offload.registry import catalog
 from offload.studies.gate import origins
@@ -265,7 +266,7 @@ def test_every_form_is_distinguished() -> None:
         "tornado==6.4 x",
     ):
         assert not origins.VERSION.fullmatch(word)
-    assert interpreters.NAME.fullmatch("3.13t")
+    assert PYTHON_NAME.fullmatch("3.13t")
     assert catalog.find_server("3").name == "threads"
 
 

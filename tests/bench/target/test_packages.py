@@ -10,7 +10,16 @@ from typing import Any
 
 import pytest
 
-from offload.engine import interpreters
+from offload.engine import server
+from offload.engine.server import (
+    ALWAYS,
+    _install,
+    _our_pip,
+    _pip_version,
+    environment_for,
+    environment_with_packages,
+    find_interpreter,
+)
 from offload.errors import MachineError, UsageError
 from offload.registry import catalog, places, requirements
 from offload.suites import Case
@@ -29,7 +38,7 @@ def test_what_a_server_needs_can_be_installed_for_another_python(name: str) -> N
 
 
 @pytest.mark.parametrize(
-    ("server", "task", "expected"),
+    ("name", "task", "expected"),
     [
         ("threads", "noop_sync", ()),
         ("uvicorn_h11", "own:f", ("uvicorn", "yaml")),
@@ -37,22 +46,22 @@ def test_what_a_server_needs_can_be_installed_for_another_python(name: str) -> N
     ],
 )
 def test_packages_of_the_task_are_installed_with_the_servers(
-    server: str, task: str, expected: tuple[str, ...], tmp_path: Path, monkeypatch: Any
+    name: str, task: str, expected: tuple[str, ...], tmp_path: Path, monkeypatch: Any
 ) -> None:
     needed: list[tuple[str, ...]] = []
     (tmp_path / "own.py").write_text("PACKAGES = 'yaml'\ndef f(): pass")
     monkeypatch.setattr(
-        interpreters,
+        server,
         "environment_with_packages",
         lambda _python, needs, _work: needed.append(needs) or {},
     )
-    interpreters.environment_for(Case(server, task, path=str(tmp_path)), "other")
+    environment_for(Case(name, task, path=str(tmp_path)), "other")
     assert set(expected) <= set(needed[0])
 
 
 def test_a_python_too_old_for_the_servers_is_reported() -> None:
     with pytest.raises(UsageError, match=r"python=3\.10: servers run in 3\.11 or newer"):
-        interpreters.find("3.10")
+        find_interpreter("3.10")
 
 
 def test_a_missing_python_is_reported_in_its_row() -> None:
@@ -66,11 +75,11 @@ def test_an_environment_without_pip_is_one_line(monkeypatch: pytest.MonkeyPatch)
     def none(_: str) -> str:
         raise PackageNotFoundError("pip")
 
-    monkeypatch.setattr(interpreters, "version", none)
+    monkeypatch.setattr(server, "version", none)
     with pytest.raises(MachineError, match=r"this environment has no pip: .* -m ensurepip adds it"):
-        interpreters._our_pip()
-    monkeypatch.setattr(interpreters, "version", lambda _: "25.0b1")
-    assert interpreters._pip_version() == (25, 0)
+        _our_pip()
+    monkeypatch.setattr(server, "version", lambda _: "25.0b1")
+    assert _pip_version() == (25, 0)
 
 
 def test_a_failed_installation_is_retried_by_the_next_command(
@@ -85,19 +94,19 @@ def test_a_failed_installation_is_retried_by_the_next_command(
         attempts.append(Path(words[-1]).name)
         return network["up"] or attempts[-1] == "tornado.txt"
 
-    monkeypatch.setattr(interpreters, "_succeeds", succeeds)
-    monkeypatch.setattr(interpreters, "_our_pip", lambda: ["pip"])
-    monkeypatch.setattr(interpreters, "_packages_folder", lambda *_: tmp_path)
-    monkeypatch.setattr(interpreters, "_failed", {})
-    every = len(interpreters.ALWAYS)
-    interpreters.environment_with_packages("other")
-    interpreters.environment_with_packages("other")
+    monkeypatch.setattr(server, "_succeeds", succeeds)
+    monkeypatch.setattr(server, "_our_pip", lambda: ["pip"])
+    monkeypatch.setattr(server, "_packages_folder", lambda *_: tmp_path)
+    monkeypatch.setattr(server, "_failed", {})
+    every = len(ALWAYS)
+    environment_with_packages("other")
+    environment_with_packages("other")
     assert len(attempts) == every  # once in one command
     network["up"] = True
-    monkeypatch.setattr(interpreters, "_failed", {})  # as in another process
-    interpreters.environment_with_packages("other")
+    monkeypatch.setattr(server, "_failed", {})  # as in another process
+    environment_with_packages("other")
     assert len(attempts) == every + every - 1  # all but tornado, which is installed
-    interpreters.environment_with_packages("other")
+    environment_with_packages("other")
     assert len(attempts) == every + every - 1
 
 
@@ -118,12 +127,12 @@ def test_a_package_with_another_hash_is_not_installed(
     lock.write_text("\n".join(lines) + "\n")
     monkeypatch.setattr(requirements, "LOCK", lock)
     requirements._lock.cache_clear()
-    monkeypatch.setattr(interpreters, "ALWAYS", ("tenacity",))
+    monkeypatch.setattr(server, "ALWAYS", ("tenacity",))
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
     folder = tmp_path / "packages"
     try:
-        installed = interpreters._install(sys.executable, folder, requirements.pins(["tenacity"]))
+        installed = _install(sys.executable, folder, requirements.pins(["tenacity"]))
     except MachineError as error:
         assert not is_right
         assert str(error).startswith("tenacity==1.0 cannot be installed for ")
@@ -155,10 +164,8 @@ def test_an_application_has_its_own_packages_and_needs_those_of_its_server_only(
         imported.append(words[-1])
         return True
 
-    monkeypatch.setattr(interpreters, "_succeeds", succeeds)
-    assert interpreters.environment_with_packages(
-        "other", (), "app=shop:app"
-    ) == places.import_path("other")
-    interpreters.environment_with_packages("other", ("gunicorn",), "app=shop:app")
-    interpreters.environment_with_packages("other", ("gunicorn",), "noop_sync")
+    monkeypatch.setattr(server, "_succeeds", succeeds)
+    assert environment_with_packages("other", (), "app=shop:app") == places.import_path("other")
+    environment_with_packages("other", ("gunicorn",), "app=shop:app")
+    environment_with_packages("other", ("gunicorn",), "noop_sync")
     assert imported == ["import gunicorn", "import tornado, gunicorn"]

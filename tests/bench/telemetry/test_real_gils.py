@@ -18,15 +18,16 @@ from typing import Any
 
 import pytest
 
-from offload.engine import gil_sampler, interpreters, server
+from offload.engine import gil_sampler, server
 from offload.engine.gil_sampler import GilSampler, Utilisation
+from offload.engine.server import find_interpreter, user_paths
 from offload.engine.workload import get
 from offload.errors import UsageError
 from tests import ROOT
 from tests.waiting import read_line, wait_until
 
 TASKS = Path(__file__).parent / "gil_tasks.py"
-OTHERS = sorted({"3.14", "3.13t", *interpreters.user_paths()})  # interpreters that may be here
+OTHERS = sorted({"3.14", "3.13t", *user_paths()})  # interpreters that may be here
 FORK = multiprocessing.get_context("fork")
 WITHIN = 0.03 if os.environ.get("STRICT") else 0.1  # STRICT=1 is for a quiet machine
 TRIES = 3  # for a machine that is busy for a moment
@@ -85,7 +86,7 @@ def test_a_known_hold_is_read(share: float, how: str) -> None:
 @pytest.mark.parametrize("how", ["sleep", "hash"])
 def test_a_known_hold_is_read_in_every_python(share: float, how: str, name: str) -> None:
     try:
-        path = sys.executable if name == "own" else interpreters.find(name)
+        path = sys.executable if name == "own" else find_interpreter(name)
     except UsageError as error:
         pytest.skip(f"{error}, then make test-all")
     assert_is_read(path, share, how, seconds=2.0)

@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from offload.engine import host, load_phase, run, running_servers, workload
+from offload.engine import host, load_phase, running_servers, workload
 from offload.engine.builder import trial_flags
+from offload.engine.load_phase import measure_baseline
 from offload.engine.record import Baseline, CaseFacts, HostUse, LoadFacts, Resources
-from offload.engine.run import measure_baseline
 from offload.engine.workload import FirstResponses
 from offload.loads import Figures, Load
 from offload.suites import Request
@@ -44,7 +44,7 @@ def test_the_load_expects_the_first_body_of_a_task_whose_bodies_do_not_change(
     monkeypatch: pytest.MonkeyPatch, task: str, stable: bool, expected: str | None
 ) -> None:
     monkeypatch.setattr(
-        run, "send_first_requests", lambda *_: FirstResponses(0.1, b"x", "5a", stable)
+        load_phase, "send_first_requests", lambda *_: FirstResponses(0.1, b"x", "5a", stable)
     )
     case = CaseFacts("id", "threads", task, "run_server", 25)
     before, _ = measure_baseline(RECORD.trial, case, "http://127.0.0.1/", Request(), {})

@@ -34,7 +34,7 @@ from offload.bench.watch.python_runtime import Runtime
 from offload.bench.watch.remote_memory import Unreadable
 from offload.bench.watch.response_time import Requester, Response
 from offload.bench.watch.watch import Reading, TreeReading, Watch
-from offload.engine import interpreters
+from offload.engine.server import find_interpreter, user_paths
 from offload.errors import MachineError, UsageError
 from tests import ROOT
 from tests.waiting import read_line, wait_until
@@ -53,7 +53,7 @@ pytest.importorskip("elftools", reason="make setup installs pyelftools")
 from elftools.elf.elffile import ELFFile
 
 FORK = multiprocessing.get_context("fork")
-PYTHONS = sorted({"3.11", "3.12", "3.13", "3.13t", "3.14", *interpreters.user_paths()})
+PYTHONS = sorted({"3.11", "3.12", "3.13", "3.13t", "3.14", *user_paths()})
 FIND = """
 import sys
 from offload.serving.metrics import gil_address
@@ -83,7 +83,7 @@ def interpreter(name: str) -> str:
     if name == ".".join(map(str, sys.version_info[:2])):
         return sys.executable
     try:
-        return interpreters.find(name)
+        return find_interpreter(name)
     except UsageError as error:
         pytest.skip(f"{error}, then make test-all")
 

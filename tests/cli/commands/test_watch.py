@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from offload.engine import interpreters, processes, running_servers, server
+from offload.engine import processes, running_servers, server
+from offload.engine.server import find_interpreter
 from offload.errors import UsageError
 from offload.reports import watch
 from tests import ROOT, commands
@@ -129,7 +130,7 @@ def test_the_response_time_of_a_url_is_in_each_line(start: Start) -> None:
 @pytest.mark.slow
 def test_a_free_threaded_python_has_no_gil_instead_of_a_rho() -> None:
     try:
-        python = interpreters.find("3.13t")
+        python = find_interpreter("3.13t")
     except UsageError as error:
         pytest.skip(f"{error}, then make test-all")
     with running(BUSY, python, {"PYTHON_GIL": "0"}) as process:

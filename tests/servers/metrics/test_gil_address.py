@@ -9,11 +9,12 @@ from collections.abc import Callable
 
 import pytest
 
-from offload.engine import interpreters, server
+from offload.engine import server
+from offload.engine.server import user_paths
 from offload.serving.metrics import gil_address, gil_state, process_memory
 from tests import ROOT
 
-PYTHONS = {"own": sys.executable, **interpreters.user_paths()}
+PYTHONS = {"own": sys.executable, **user_paths()}
 FIND = """
 import json
 from offload.serving.metrics import gil_address

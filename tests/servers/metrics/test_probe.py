@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from offload.engine import interpreters
+from offload.engine.server import find_interpreters
 from tests import ROOT
 
 pytestmark = [pytest.mark.server, pytest.mark.slow]
@@ -29,7 +29,7 @@ print(sys._is_gil_enabled(), probe.response_counts["completed"])
 
 
 def test_threads_without_a_gil_lose_no_count() -> None:
-    found = [each.path for each in interpreters.find_all() if not each.gil_enabled]
+    found = [each.path for each in find_interpreters() if not each.gil_enabled]
     if not found:
         pytest.skip("no free-threaded Python: make test-all PYTHON=python3.13t")
     done = subprocess.run(

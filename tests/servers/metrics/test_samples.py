@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from offload.engine import interpreters
+from offload.engine.server import find_interpreters
 from offload.registry import places
 from offload.serving.metrics import samples
 from offload.serving.metrics.samples import Samples
@@ -37,7 +37,7 @@ print(len(rows) > 100 and all(first == second for first, second in rows))
 def pythons() -> list[str]:
     return [
         sys.executable,
-        *(each.path for each in interpreters.find_all() if not each.gil_enabled),
+        *(each.path for each in find_interpreters() if not each.gil_enabled),
     ]
 
 

@@ -158,6 +158,6 @@ def _plan(
     plan = suite_plan(suite, rows, driver, quick, target)
     if not pythons:
         return plan
-    from offload.engine import interpreters
+    from offload.engine.server import filter_interpreters
 
-    return with_pythons(plan, interpreters.filter_installed(pythons.split("+")))
+    return with_pythons(plan, filter_interpreters(pythons.split("+")))

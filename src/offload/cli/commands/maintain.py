@@ -10,12 +10,12 @@ from offload.options import arguments
 @command("Maintain")
 def pythons() -> None:
     """List the interpreters that can run servers, and how to install others."""
-    from offload.engine import interpreters
+    from offload.engine.server import broken_names, find_interpreters
 
-    for python in interpreters.find_all():
+    for python in find_interpreters():
         gil = "GIL" if python.gil_enabled else "no GIL"
         print(f"{python.name:6}  {python.version:8}  {gil:6}  {python.source:8}  {python.path}")
-    for name, path in interpreters.broken_names().items():
+    for name, path in broken_names().items():
         print(f"{name:6}  {'missing':16}  {'PYTHONS':8}  {path}")
     print(
         "\nSelect one for a server by python=3.14, for a case by 3@3.14/sleep_sync; 3.13t-gil and"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-from offload.engine import interpreters
+from offload.engine.server import find_interpreter
 from offload.registry import application, catalog
 from offload.studies.advise.evidence import Setup
 from offload.suites import Case
@@ -43,7 +43,7 @@ def command(case: Case, setup: Setup, name: str | None, preload: bool = False) -
     )
     if case.python is not None:
         program, _, rest = line.partition(" ")
-        line = f"{shlex.quote(interpreters.find(case.python))} -m {program} {rest}"
+        line = f"{shlex.quote(find_interpreter(case.python))} -m {program} {rest}"
         line = line.replace("-m waitress-serve", "-m waitress")
     return " ".join([*(f"{name}={shlex.quote(value)}" for name, value in variables.items()), line])
 

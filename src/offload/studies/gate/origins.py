@@ -19,7 +19,16 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from offload.engine import interpreters, server
+from offload.engine import server
+from offload.engine.server import (
+    ALWAYS,
+    GIL_SUFFIX,
+    PYTHON_NAME,
+    environment_for,
+    find_interpreter,
+    needs_of,
+    no_pip,
+)
 from offload.errors import MachineError, StartError, StorageError, UsageError
 from offload.registry import application, entries, inputs, places, requirements
 from offload.suites import Case, Origin
@@ -61,7 +70,7 @@ def counterparts(cases: Sequence[Case], against: str) -> list[Case]:
     """
     if VERSION.fullmatch(against):
         return [_with_package(case, cases, against) for case in cases]
-    folder = None if interpreters.NAME.fullmatch(against) else _folder(against)
+    folder = None if PYTHON_NAME.fullmatch(against) else _folder(against)
     if folder is None:
         return [_with_interpreter(case, against) for case in cases]
     if (folder / "pyvenv.cfg").is_file():
@@ -76,9 +85,9 @@ def counterparts(cases: Sequence[Case], against: str) -> list[Case]:
 def _with_package(case: Case, cases: Sequence[Case], requirement: str) -> Case:
     """Return a case that starts in an environment with the required version of a package."""
     alike = [each for each in cases if each.python == case.python]
-    needs = sorted({need for each in alike for need in interpreters.needs_of(each)})
+    needs = sorted({need for each in alike for need in needs_of(each)})
     has_own = any(_module(each) is not None for each in alike)
-    python = sys.executable if case.python is None else interpreters.find(case.python)
+    python = sys.executable if case.python is None else find_interpreter(case.python)
     created = create_environment(requirement, needs, python, has_own)
     return replace(case, origin=Origin(requirement, python=created))
 
@@ -86,9 +95,9 @@ def _with_package(case: Case, cases: Sequence[Case], requirement: str) -> Case:
 def _with_interpreter(case: Case, word: str) -> Case:
     """Return a case that runs in another interpreter; raise UsageError if there is none."""
     try:
-        interpreters.find(word)
+        find_interpreter(word)
     except UsageError:
-        if interpreters.NAME.fullmatch(word) or interpreters.GIL_SUFFIX.fullmatch(word):
+        if PYTHON_NAME.fullmatch(word) or GIL_SUFFIX.fullmatch(word):
             raise
         what = f"against={word[:200]!r} is not a folder, an interpreter or a version of a package"
         raise UsageError(what, FORMS) from None
@@ -219,7 +228,7 @@ def differences(cases: Sequence[Case], others: Sequence[Case]) -> list[str]:
 def _facts(case: Case) -> Mapping[str, Any]:
     """Return what a case's server would import, reported by its interpreter; raise StartError."""
     argv, environment = server.command(case, port=0)
-    environment |= interpreters.environment_for(case, argv[0])
+    environment |= environment_for(case, argv[0])
     where = _module(case) or ""
     is_file = where.endswith(".py")
     folder = None if case.origin is None else case.origin.folder
@@ -356,7 +365,7 @@ def create_environment(
 def _wanted(requirement: str, needs: Sequence[str], has_own_work: bool) -> list[str]:
     """Return the requirements of the other packages, with the versions of this environment."""
     own, here = _normal(requirement), _installed()
-    lines = requirements.lines_for((*interpreters.ALWAYS, *needs))
+    lines = requirements.lines_for((*ALWAYS, *needs))
     names = {_normal(line): line for line in lines}
     if has_own_work:
         names |= {name: name for name in here}
@@ -411,7 +420,7 @@ def _lock(folder: Path) -> Iterator[None]:
 def _fill_environment(folder: Path, requirement: str, wanted: Sequence[str], python: str) -> None:
     """Create a venv and install the packages; raise UsageError or MachineError."""
     if importlib.util.find_spec("pip") is None:
-        raise interpreters.no_pip()
+        raise no_pip()
     venv = _run([python, "-m", "venv", "--without-pip", str(folder)])
     if venv is not None:
         raise MachineError(f"{python} cannot create a venv ({venv})", "install its module venv")
