@@ -139,53 +139,121 @@ def _with_unique_ids(sections: Sequence[Section]) -> list[Section]:
     return found
 
 
-def _render(content: Content) -> str:
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(FOLDER),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        finalize=_finalize,
-        trim_blocks=True,
-        lstrip_blocks=True,
+# The answer of a run in words; the sentences are those of the text reports.
+CLAIM_TONES = {decisions.HOLDS: GOOD, decisions.DOES_NOT: BAD}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The `scope` of a run, its answer, the command to repeat it, and `where` it was measured."""
+
+    scope: tuple[str, ...]
+    command: str | None
+    verdicts: tuple[Finding, ...]
+    tables: tuple[Table, ...]
+    where: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def answer_of_run(run: MeasuredRun) -> Answer:
+    """Return the answer of a run."""
+    found, tables = _verdicts(run)
+    return Answer(
+        tuple(_scope(run)),
+        run.command,
+        tuple(found),
+        tuple(tables),
+        tuple(dict.fromkeys(conditions(group) for group in run.groups)),
+        tuple(dict.fromkeys(_notes(run))),
     )
-    style, script = (Markup((FOLDER / name).read_text()) for name in ("page.css", "page.js"))  # noqa: S704 - our own files
-    panels = [panel for section in content.sections for panel in section.panels]
-    pictured = [id(panel) for panel in panels if panel.picture is not None]
-    drawn = dict(zip(pictured, map(Markup, content.pictures), strict=False))  # already escaped
-
-    def picture_of(panel: Panel) -> Markup | None:
-        return drawn.get(id(panel))
-
-    text: str = environment.get_template("page.html").render(
-        page=content,
-        version=__version__,
-        style=style,
-        script=script,
-        policy=_policy(style, script),
-        picture_of=picture_of,
-        breakable=_breakable,
-    )
-    return text
 
 
-def _finalize(value: object) -> object:
-    """Make a text of the page printable; values that are not plain text are HTML already."""
-    return printable(value) if type(value) is str else value
+def _scope(run: MeasuredRun) -> Iterator[str]:
+    """Yield what the run measured, in sentences."""
+    for suite in run.suites:
+        yield catalog.suites()[suite].summary
+    cases = list(dict.fromkeys(case_name(row.first) for row in run.rows))
+    if not run.suites and len(cases) <= 2:
+        yield f"{' and '.join(cases)}."
+    rounds = max((row.estimate.n for row in run.rows if row.estimate is not None), default=0)
+    measured = f"{len(run.rows)} row{'s' if len(run.rows) > 1 else ''}"
+    several = f"{rounds} round{'s' if rounds > 1 else ''} of fresh servers at most"
+    yield f"{measured}, {several}." if rounds else f"{measured}."
 
 
-def _breakable(text: str) -> Markup:
-    """Allow line breaks in a name after each comma, underscore and slash."""
-    return Markup("<wbr>").join(BREAKS.split(printable(text)))
+def _verdicts(run: MeasuredRun) -> tuple[list[Finding], list[Table]]:
+    if run.document is not None:
+        return _document(run.document, f"Figures of {run.name}")
+    found = [*_effects(run), *_on_and_off(run)]
+    found += _claims(run, with_each=not found)
+    return found or [*_rates(run)], []
 
 
-def _policy(style: str, script: str) -> str:
-    """Return a Content-Security-Policy that allows only our own style and script."""
-    hashes = (
-        base64.b64encode(hashlib.sha256(part.encode()).digest()).decode()
-        for part in (style, script)
-    )
-    own = "style-src 'sha256-{}'; script-src 'sha256-{}'".format(*hashes)
-    return f"default-src 'none'; {own}; base-uri 'none'; form-action 'none'"
+def _document(found: Document, title: str) -> tuple[list[Finding], list[Table]]:
+    tone = UNCLEAR if not found.has_verdict else GOOD if found.is_good else BAD
+    verdicts = [Finding(found.headline, tone=tone), *found.findings]
+    verdicts += [Finding(" ".join(each.sentences), name=each.title) for each in found.paragraphs]
+    verdicts += [Finding(found.command.line, name=found.command.title)] if found.command else []
+    cells = [tuple(text(cell) for cell in row) for row in found.rows]
+    return verdicts, [table(title, found.head, cells)] if cells else []
+
+
+def _effects(run: MeasuredRun) -> Iterator[Finding]:
+    for name, what, effect in compared_effects(run):
+        words = f"{what}. " if what else ""
+        yield Finding(
+            _sentence(f"{words}{effect.reading}"),
+            name,
+            effects.ratio_text(effect),
+            _tone(effect.comparison),
+        )
+
+
+def _on_and_off(run: MeasuredRun) -> Iterator[Finding]:
+    for pair in effects.on_and_off_pairs(run.rows):
+        case = pair.on.first.case
+        ratio = effects.on_and_off_ratio_text(pair)
+        yield Finding(
+            _sentence(pair.sentence), f"{case.server}, {case.task}", ratio, _tone(pair.comparison)
+        )
+
+
+def _claims(run: MeasuredRun, with_each: bool) -> Iterator[Finding]:
+    """Yield how many claims hold and, if `with_each` is true, the verdict on each claim."""
+    for suite, found in run.claims.items():
+        yield Finding(verdicts.counted(found), f"Claims about {suite}")
+        for verdict in found if with_each else ():
+            here = verdicts.figures(verdict)[1].removeprefix("-")
+            words = _sentence(f"{verdict.statement}: {verdict.verdict}; {verdict.reason}")
+            yield Finding(words, verdict.claim, here, CLAIM_TONES.get(verdict.verdict, UNCLEAR))
+
+
+def _rates(run: MeasuredRun) -> Iterator[Finding]:
+    """Yield the rates of the first rows, for a run without comparisons."""
+    for row in run.rows[:6]:
+        name = case_name(row.first)
+        if row.problem is not None:
+            yield Finding(_sentence(str(row.problem)), name, tone=BAD)
+        else:
+            yield Finding("", name, f"{rate_text(row)} requests/s")
+
+
+def _notes(run: MeasuredRun) -> Iterator[str]:
+    if run.document is not None and not run.document.shows_cases:
+        return  # it has its own
+    flags = run.results["flags"]
+    yield from (str(flag) for flag in flags) if isinstance(flags, list) else ()
+    for group in run.groups:
+        yield from effects.remedies(effects.effects(group))
+
+
+def _tone(compared: Comparison) -> str:
+    return TONES.get(compared.verdict.outcome, PLAIN)
+
+
+def _sentence(words: str) -> str:
+    """Return a text as a sentence: add a full stop if it has no final punctuation."""
+    return words if words.endswith((".", "!", "?")) else f"{words}."
 
 
 def chart_sections(found: Document, command: str | None) -> list[Section]:
@@ -289,118 +357,50 @@ def _objects(value: object) -> list[Mapping[str, object]]:
     return [_object(each) for each in value] if isinstance(value, list) else []
 
 
-# The answer of a run in words; the sentences are those of the text reports.
-CLAIM_TONES = {decisions.HOLDS: GOOD, decisions.DOES_NOT: BAD}
+def _render(content: Content) -> str:
+    panels = [panel for section in content.sections for panel in section.panels]
+    pictured = [id(panel) for panel in panels if panel.picture is not None]
+    drawn = dict(zip(pictured, map(Markup, content.pictures), strict=False))  # already escaped
 
+    def picture_of(panel: Panel) -> Markup | None:
+        return drawn.get(id(panel))
 
-@dataclass(frozen=True)
-class Answer:
-    """The `scope` of a run, its answer, the command to repeat it, and `where` it was measured."""
-
-    scope: tuple[str, ...]
-    command: str | None
-    verdicts: tuple[Finding, ...]
-    tables: tuple[Table, ...]
-    where: tuple[str, ...]
-    notes: tuple[str, ...]
-
-
-def answer_of_run(run: MeasuredRun) -> Answer:
-    """Return the answer of a run."""
-    found, tables = _verdicts(run)
-    return Answer(
-        tuple(_scope(run)),
-        run.command,
-        tuple(found),
-        tuple(tables),
-        tuple(dict.fromkeys(conditions(group) for group in run.groups)),
-        tuple(dict.fromkeys(_notes(run))),
+    text, _ = fill_template(
+        "page", page=content, version=__version__, picture_of=picture_of, breakable=_breakable
     )
+    return text
 
 
-def _scope(run: MeasuredRun) -> Iterator[str]:
-    """Yield what the run measured, in sentences."""
-    for suite in run.suites:
-        yield catalog.suites()[suite].summary
-    cases = list(dict.fromkeys(case_name(row.first) for row in run.rows))
-    if not run.suites and len(cases) <= 2:
-        yield f"{' and '.join(cases)}."
-    rounds = max((row.estimate.n for row in run.rows if row.estimate is not None), default=0)
-    measured = f"{len(run.rows)} row{'s' if len(run.rows) > 1 else ''}"
-    several = f"{rounds} round{'s' if rounds > 1 else ''} of fresh servers at most"
-    yield f"{measured}, {several}." if rounds else f"{measured}."
+def fill_template(name: str, *more: str, **values: object) -> tuple[str, str]:
+    """Fill a template with values, its style and its script; return it and its policy.
+
+    The Content-Security-Policy allows only its own style and script, and `more`.
+    """
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(FOLDER),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=_finalize,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    parts = [(FOLDER / f"{name}.{kind}").read_text() for kind in ("css", "js")]
+    style, script = (
+        f"'sha256-{base64.b64encode(hashlib.sha256(part.encode()).digest()).decode()}'"
+        for part in parts
+    )
+    own = f"style-src {style}; script-src {script}"
+    policy = "; ".join(["default-src 'none'", own, *more, "base-uri 'none'", "form-action 'none'"])
+    own_files = dict(zip(("style", "script"), map(Markup, parts), strict=True))
+    text = environment.get_template(f"{name}.html").render(policy=policy, **own_files, **values)
+    return text, policy
 
 
-def _verdicts(run: MeasuredRun) -> tuple[list[Finding], list[Table]]:
-    if run.document is not None:
-        return _document(run.document, f"Figures of {run.name}")
-    found = [*_effects(run), *_on_and_off(run)]
-    found += _claims(run, with_each=not found)
-    return found or [*_rates(run)], []
+def _finalize(value: object) -> object:
+    """Make a text of the page printable; values that are not plain text are HTML already."""
+    return printable(value) if type(value) is str else value
 
 
-def _effects(run: MeasuredRun) -> Iterator[Finding]:
-    for name, what, effect in compared_effects(run):
-        words = f"{what}. " if what else ""
-        yield Finding(
-            _sentence(f"{words}{effect.reading}"),
-            name,
-            effects.ratio_text(effect),
-            _tone(effect.comparison),
-        )
-
-
-def _on_and_off(run: MeasuredRun) -> Iterator[Finding]:
-    for pair in effects.on_and_off_pairs(run.rows):
-        case = pair.on.first.case
-        ratio = effects.on_and_off_ratio_text(pair)
-        yield Finding(
-            _sentence(pair.sentence), f"{case.server}, {case.task}", ratio, _tone(pair.comparison)
-        )
-
-
-def _claims(run: MeasuredRun, with_each: bool) -> Iterator[Finding]:
-    """Yield how many claims hold and, if `with_each` is true, the verdict on each claim."""
-    for suite, found in run.claims.items():
-        yield Finding(verdicts.counted(found), f"Claims about {suite}")
-        for verdict in found if with_each else ():
-            here = verdicts.figures(verdict)[1].removeprefix("-")
-            words = _sentence(f"{verdict.statement}: {verdict.verdict}; {verdict.reason}")
-            yield Finding(words, verdict.claim, here, CLAIM_TONES.get(verdict.verdict, UNCLEAR))
-
-
-def _rates(run: MeasuredRun) -> Iterator[Finding]:
-    """Yield the rates of the first rows, for a run without comparisons."""
-    for row in run.rows[:6]:
-        name = case_name(row.first)
-        if row.problem is not None:
-            yield Finding(_sentence(str(row.problem)), name, tone=BAD)
-        else:
-            yield Finding("", name, f"{rate_text(row)} requests/s")
-
-
-def _document(found: Document, title: str) -> tuple[list[Finding], list[Table]]:
-    tone = UNCLEAR if not found.has_verdict else GOOD if found.is_good else BAD
-    verdicts = [Finding(found.headline, tone=tone), *found.findings]
-    verdicts += [Finding(" ".join(each.sentences), name=each.title) for each in found.paragraphs]
-    verdicts += [Finding(found.command.line, name=found.command.title)] if found.command else []
-    cells = [tuple(text(cell) for cell in row) for row in found.rows]
-    return verdicts, [table(title, found.head, cells)] if cells else []
-
-
-def _notes(run: MeasuredRun) -> Iterator[str]:
-    if run.document is not None and not run.document.shows_cases:
-        return  # it has its own
-    flags = run.results["flags"]
-    yield from (str(flag) for flag in flags) if isinstance(flags, list) else ()
-    for group in run.groups:
-        yield from effects.remedies(effects.effects(group))
-
-
-def _tone(compared: Comparison) -> str:
-    return TONES.get(compared.verdict.outcome, PLAIN)
-
-
-def _sentence(words: str) -> str:
-    """Return a text as a sentence: add a full stop if it has no final punctuation."""
-    return words if words.endswith((".", "!", "?")) else f"{words}."
+def _breakable(text: str) -> Markup:
+    """Allow line breaks in a name after each comma, underscore and slash."""
+    return Markup("<wbr>").join(BREAKS.split(printable(text)))

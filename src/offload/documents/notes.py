@@ -190,8 +190,8 @@ def above_ceiling(row: Row) -> str | None:
 def _derived(row: Row) -> Iterator[str]:
     if failed := failed_loads(row.records):
         yield f"problem: {failed}"
-    if (importer := gil_enabled_by(row.first)) is not None:
-        yield f"gil: {importer} turned the GIL on: this row is not free-threaded"
+    if (gil := _gil(row)) is not None:
+        yield f"gil: {gil}"
     estimate, design = row.estimate, intervals.sequential_design(row.first.trial.quick)
     if estimate is not None and estimate.n < design.counts[0]:
         yield f"rounds: {estimate.n} of {design.counts[0]} or more: offload resume continues it"

@@ -13,8 +13,6 @@ runs at the lowest priority. Its addresses::
 from __future__ import annotations
 
 import asyncio
-import base64
-import hashlib
 import logging
 import os
 import secrets
@@ -25,22 +23,24 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
-import jinja2
-from markupsafe import Markup
 from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 from tornado.web import Application, HTTPError, RequestHandler
 
+from offload.documents.html_report import fill_template
 from offload.documents.live import READY, RUN
 from offload.documents.live.view import BROKEN, RUNNING, PipeView, RunView, Source, View
-from offload.errors import printable
 
 HOSTS = r"(?i)(127\.0\.0\.1|localhost)"  # of any port, for one that ssh forwards
 WORD_BYTES = 24
 HEADERS = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
+PAGE_POLICY = (
+    "img-src data:",
+    "connect-src 'self'",
+    "frame-ancestors 'none'",
+)  # more than a report
 REPORT_POLICY = "sandbox allow-scripts; frame-ancestors 'none'"  # beside that in the report
 EVERY = 1.0  # s between two readings
-FOLDER = Path(__file__).parent.parent / "page"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -126,7 +126,7 @@ class _Page(_Handler):
         if self.feed.view.has_report:
             self.redirect("report")
             return
-        text, policy = page_html(self.feed.source.title)
+        text, policy = fill_template("live", *PAGE_POLICY, title=self.feed.source.title)
         self.set_header("Content-Security-Policy", policy)
         self.finish(text)
 
@@ -167,34 +167,6 @@ class _Events(_Handler):
         self.feed.remove(self)
         if not self._closed.done():
             self._closed.set_result(None)
-
-
-def page_html(title: str) -> tuple[str, str]:
-    """Return the page, whose script requests its content, and its Content-Security-Policy.
-
-    The policy allows only its own style, script and events.
-    """
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(FOLDER),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    style, script = ((FOLDER / name).read_text() for name in ("live.css", "live.js"))
-    text = environment.get_template("live.html").render(
-        title=printable(title),
-        style=Markup(style),  # noqa: S704 - our own files
-        script=Markup(script),  # noqa: S704
-    )
-    hashes = (
-        base64.b64encode(hashlib.sha256(part.encode()).digest()).decode()
-        for part in (style, script)
-    )
-    own = "style-src 'sha256-{}'; script-src 'sha256-{}'".format(*hashes)
-    more = "img-src data:; connect-src 'self'"
-    none = "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    return text, f"default-src 'none'; {own}; {more}; {none}"
 
 
 class Stream(Protocol):
