@@ -99,12 +99,12 @@ format: .venv/developed
 	@scripts/install/venv $(PYTHON)
 
 .venv/installed: .venv/bin/python $(LOCKED)
-	@$(PACKAGES)
+	@$(PACKAGES) who
 	@touch $@
 
 # Compile here: otherwise each of the AT_ONCE processes would compile what it imports.
 .venv/developed: .venv/bin/python $(LOCKED)
-	@$(PACKAGES) dev
+	@$(PACKAGES) dev who
 	@$(BIN)/python -m compileall -q src pipepool/src servers tasks
 	@touch .venv/installed $@
 

@@ -375,10 +375,38 @@ class Application:
 
 
 @dataclass(frozen=True)
+class HotLine:
+    """A line of the user's code: what it is `doing`, and for which `share` of the time.
+
+    The share of "waits" is that of the time of all threads that run the user's code, the others are
+    means over the processes that run this code. `file` is relative to the user's folder. `context`
+    is what the function is for the application, such as "route" or "middleware"; None is unknown.
+    """
+
+    function: str
+    file: str
+    line: int
+    share: float
+    doing: str
+    context: str | None = None
+
+
+@dataclass(frozen=True)
+class Who:
+    """The lines with the largest shares, from a load after the last window of the round.
+
+    `why` is the reason if they are unknown.
+    """
+
+    lines: tuple[HotLine, ...] = ()
+    why: str | None = None
+
+
+@dataclass(frozen=True)
 class Record:
     """The results of one trial: one load of one server, and the phases before and after it.
 
-    `environment` has the facts of the machine; they are stored in run.json.
+    `who` is None if the stacks of the server were not sampled. `environment` has the facts of the machine; they are stored in run.json.
     """
 
     trial: Trial
@@ -391,6 +419,7 @@ class Record:
     tasks: Tasks = Tasks()
     gil: GilFacts = GilFacts()
     application: Application = field(default_factory=Application)
+    who: Who | None = None
     flags: tuple[Flag, ...] = ()
     problem: Problem | None = None
     environment: Facts = field(default_factory=dict, compare=False)

@@ -1,0 +1,535 @@
+"""Who holds the GIL, blocks the event loop or waits: functions and lines, from sampled stacks.
+
+::
+
+    py-spy             ---> three files ---+
+    profiling.sampling ---> one file ------+--> Stacks --> count by line --> Who
+
+py-spy runs three times at once: it samples the thread that holds the GIL, the threads that use a
+CPU, and all threads. The sampled process is not stopped. A Python that has the module
+profiling.sampling (3.15) samples all of it itself.
+
+Only frames of the user count: neither the standard library, nor installed packages, nor this one.
+A sample belongs to the innermost of them, and the frames around it tell what called it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from offload.engine.record import HotLine, Who
+from offload.registry import places
+
+HOLDS, BLOCKS, COMPUTES, WAITS = (
+    "holds the GIL",
+    "blocks the loop",
+    "computes without the GIL",
+    "waits",
+)
+MOST = 3  # lines in the result
+LEAST = 0.02  # share of a line in the result; a guess
+OWN_PART = 0.25  # a line with this part of its function's samples is listed by itself; a guess
+LONG_HOLD = 0.5  # share of the time: whoever waits then waits for the GIL; a guess
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A call in a stack: `function` has no class."""
+
+    function: str
+    file: str
+    line: int
+
+
+@dataclass(frozen=True)
+class Stack:
+    """The frames of a thread, the outermost first, in `count` samples."""
+
+    pid: int
+    thread: str
+    frames: tuple[Frame, ...]
+    count: int
+
+
+@dataclass(frozen=True)
+class Samples:
+    """The stacks of a window: of GIL holders, of running and of all threads.
+
+    `rounds` is the number of times that each process was sampled, for each of them.
+    """
+
+    rounds: Mapping[str, int]
+    holding: Sequence[Stack]
+    running: Sequence[Stack]
+    every: Sequence[Stack]
+
+
+# 1. Parse
+
+
+PROCESS = re.compile(r'(?:^|;)process (\d+):"')
+THREAD = re.compile(r"(?:^|;)thread \((\w+)\)(?:: [^;]*)?;")
+FRAME = re.compile(r"(?P<function>[^;]*?) \((?P<file>.*?):(?P<line>-?\d+)\)(?:;|$)")
+
+
+def parse_py_spy(text: str, pid: int) -> list[Stack]:
+    """Return the stacks that py-spy wrote in its format "raw", with processes and threads.
+
+    `pid` is that of the sampled process; stacks of its children name their own.
+    """
+    stacks = []
+    for line in text.splitlines():
+        stack, _, count = line.rpartition(" ")
+        if not count.isdigit() or (thread := THREAD.search(stack)) is None:
+            continue
+        named = PROCESS.findall(stack[: thread.start()])
+        frames = tuple(
+            Frame(found["function"].rpartition(".")[2], found["file"], int(found["line"]))
+            for found in FRAME.finditer(stack, thread.end())
+        )
+        own_pid = int(named[-1]) if named else pid
+        stacks.append(Stack(own_pid, thread[1], frames, int(count)))
+    return stacks
+
+
+# 2. Which frames are the user's, and what called them
+
+
+LIBRARY = re.compile(r"/(?:site|dist)-packages/|/lib(?:64)?/python\d[\d.]*t?/|/python\d+\.zip/")
+LOOPS = (  # the function of a file that runs an event loop in its thread
+    ("/asyncio/base_events.py", "run_forever"),
+    ("/asyncio/runners.py", "run"),  # uvloop's own frames cannot be seen
+    ("/gevent/", ""),
+    ("/trio/_core/_run.py", ""),
+)
+# The function of a file, and what the user's function is that it calls. The first that fits counts.
+CONTEXTS = (
+    ("/starlette/background.py", "", "background task"),
+    ("/starlette/responses.py", "", "response body"),
+    ("/starlette/concurrency.py", "_next", "response body"),
+    ("/starlette/concurrency.py", "iterate_in_threadpool", "response body"),
+    ("/fastapi/dependencies/", "", "dependency"),
+    ("/starlette/routing.py", "", "route"),
+    ("/starlette/endpoints.py", "", "route"),
+    ("/fastapi/routing.py", "", "route"),
+    ("/starlette/middleware/", "", "middleware"),
+    ("/starlette/_exception_handler.py", "", "middleware"),
+    ("/starlette/applications.py", "", "middleware"),
+    ("/flask/app.py", "preprocess_request", "middleware"),
+    ("/flask/app.py", "process_response", "middleware"),
+    ("/flask/app.py", "do_teardown_request", "middleware"),
+    ("/flask/", "", "route"),
+    ("/werkzeug/wsgi.py", "", "response body"),
+    ("/werkzeug/wrappers/response.py", "", "response body"),
+    ("/django/http/response.py", "", "response body"),
+    ("/django/core/handlers/exception.py", "", "middleware"),
+    ("/django/utils/deprecation.py", "", "middleware"),
+    ("/django/", "", "route"),
+    ("/asgiref/", "", "route"),
+    ("/tornado/web.py", "", "route"),
+    ("/aiohttp/web", "", "route"),
+    ("/anyio/_backends/", "run", "thread pool"),
+    ("/concurrent/futures/thread.py", "", "thread pool"),
+    ("/asyncio/events.py", "_run", "asyncio task"),
+    ("/asyncio/runners.py", "run", "asyncio task"),
+    ("/multiprocessing/process.py", "", "process"),
+    ("/threading.py", "", "thread"),
+    ("/uvicorn/", "", "application"),
+    ("/gunicorn/", "", "application"),
+    ("/granian/", "", "application"),
+    ("/hypercorn/", "", "application"),
+    ("/waitress/", "", "application"),
+    ("/socketserver.py", "", "application"),
+)
+OWN = ("thread", "process")  # contexts whose waiting is no request that waits
+# A program that calls one of these is idle, unless they call it back.
+SERVERS = tuple(path for path, _, title in CONTEXTS if title == "application")
+OURS = str(places.PACKAGE)
+
+
+def is_users(file: str) -> bool:
+    """Whether a file is the user's: tasks of this package count as such."""
+    if file.startswith("<") or LIBRARY.search(file):
+        return False
+    if any(file.startswith(folder) for folder in our_folders()):
+        return "/tasks/" in file.removeprefix(OURS)
+    return not file.endswith(("/bin/gunicorn", "/bin/uvicorn", "/bin/offload", "/bin/fab"))
+
+
+def our_folders() -> Iterator[str]:
+    """Yield the folders of this package, its servers and its pool."""
+    yield f"{OURS}/"
+    if places.CHECKOUT is not None:
+        yield f"{places.CHECKOUT}/servers/"
+        yield f"{places.CHECKOUT}/pipepool/src/"
+
+
+@dataclass(frozen=True)
+class Spot:
+    """The user's line that a stack belongs to, and whether its thread runs an event loop."""
+
+    frame: Frame
+    context: str | None
+    is_loop: bool
+
+
+def find_spot(frames: Sequence[Frame]) -> Spot | None:
+    """Return the innermost frame of the user that a server or a loop called; None if there is none.
+
+    Frames outside of it, such as the program that started the server, count only if no server and
+    no loop is in the stack.
+    """
+    files = [f"/{frame.file}" for frame in frames]
+    loop = [n for n, frame in enumerate(frames) if _fits(LOOPS, files[n], frame.function)]
+    server = [n for n, file in enumerate(files) if any(part in file for part in SERVERS)]
+    first = min([*loop, *server, len(frames)])
+    start = 0 if first == len(frames) else first
+    inner = [n for n in range(start, len(frames)) if is_users(frames[n].file)]
+    if not inner:
+        return None
+    outer = zip(reversed(frames[: inner[-1]]), reversed(files[: inner[-1]]), strict=True)
+    titles = (_title(file, frame.function) for frame, file in outer if not is_users(frame.file))
+    context = next((title for title in titles if title is not None), None)
+    return Spot(frames[inner[-1]], context, bool(loop))
+
+
+def _title(file: str, function: str) -> str | None:
+    found = (title for path, name, title in CONTEXTS if path in file and name in ("", function))
+    return next(found, None)
+
+
+def _fits(known: Iterable[tuple[str, str]], file: str, function: str) -> bool:
+    return any(path in file and name in ("", function) for path, name in known)
+
+
+# 3. Count
+
+
+@dataclass
+class Counts:
+    """The samples of a line, and those of each context in which it ran."""
+
+    loop: int = 0
+    holding: int = 0
+    running: int = 0
+    every: int = 0
+    contexts: Counter[str | None] = field(default_factory=Counter)
+
+    @property
+    def weight(self) -> int:
+        """The number of samples that decides which line of a function is the hottest."""
+        return max(self.loop, self.holding, self.running, self.every)
+
+    def add(self, other: Counts) -> None:
+        """Add the samples of another line."""
+        self.loop += other.loop
+        self.holding += other.holding
+        self.running += other.running
+        self.every += other.every
+        self.contexts += other.contexts
+
+
+def find_lines(samples: Samples, folder: Path | None = None) -> tuple[HotLine, ...]:
+    """Return the three lines with the largest shares; `folder` is that of the user."""
+    lines: dict[Frame, Counts] = {}
+    pids: dict[str, set[int]] = {"loop": set(), "holding": set(), "running": set()}
+    for kind in ("every", "holding", "running"):
+        for stack in getattr(samples, kind):
+            if (spot := find_spot(stack.frames)) is None:
+                continue
+            counted = "loop" if spot.is_loop else kind
+            if (spot.is_loop and kind != "every") or (kind == "every" and spot.context in OWN):
+                continue
+            counts = lines.setdefault(spot.frame, Counts())
+            setattr(counts, counted, getattr(counts, counted) + stack.count)
+            counts.contexts[spot.context] += stack.count
+            pids.setdefault(counted, set()).add(stack.pid)
+    merged = merge_small_lines(lines)
+    rounds = {
+        kind: samples.rounds["every" if kind == "loop" else kind] * len(pids[kind])
+        for kind in ("loop", "holding", "running")
+    }
+    threads = sum(counts.every for counts in merged.values())
+    found = [_line(frame, counts, rounds, threads, folder) for frame, counts in merged.items()]
+    found.sort(key=lambda line: -line.share)
+    return tuple(line for line in found[:MOST] if line.share >= LEAST)
+
+
+def merge_small_lines(lines: Mapping[Frame, Counts]) -> dict[Frame, Counts]:
+    """Add the lines of a function that have few of its samples to its hottest line."""
+    functions: dict[tuple[str, str], list[Frame]] = {}
+    for frame in lines:
+        functions.setdefault((frame.function, frame.file), []).append(frame)
+    merged: dict[Frame, Counts] = {}
+    for frames in functions.values():
+        total = sum(lines[frame].weight for frame in frames)
+        hottest, *others = sorted(frames, key=lambda frame: -lines[frame].weight)
+        merged[hottest] = lines[hottest]
+        for frame in others:
+            if lines[frame].weight >= OWN_PART * total:
+                merged[frame] = lines[frame]
+            else:
+                merged[hottest].add(lines[frame])
+    return merged
+
+
+def _line(
+    frame: Frame, counts: Counts, rounds: Mapping[str, int], threads: int, folder: Path | None
+) -> HotLine:
+    def share(count: int, total: int) -> float:
+        return min(1.0, count / total) if total else 0.0
+
+    waiting = counts.every - max(counts.holding, counts.running)
+    shares = {
+        BLOCKS: share(counts.loop, rounds["loop"]),
+        HOLDS: share(counts.holding, rounds["holding"]),
+        COMPUTES: share(max(0, counts.running - counts.holding), rounds["running"]),
+        WAITS: share(max(0, waiting), threads),
+    }
+    if shares[HOLDS] >= LONG_HOLD:
+        shares[WAITS] = 0.0
+    doing = max(shares, key=lambda kind: shares[kind])
+    [(context, _)] = counts.contexts.most_common(1)
+    file = _shortened(frame.file, folder)
+    return HotLine(frame.function, file, frame.line, round(shares[doing], 3), doing, context)
+
+
+def _shortened(file: str, folder: Path | None) -> str:
+    """Return the path of a file relative to the user's folder, if it is inside it."""
+    for each in (folder, folder and folder.resolve(), Path.cwd()):
+        if each is not None and Path(file).is_relative_to(each):
+            return str(Path(file).relative_to(each))
+    return file
+
+
+# 4. Sample
+
+
+SECONDS = 2  # s of samples
+LATEST_S = 2.5  # s until the samplers are asked to end, because the machine is busy
+KILL_S = 0.4  # s until they are killed then
+RATE = 100  # samples per second
+KINDS = {"holding": ["--gil"], "running": [], "every": ["--idle"]}
+NOT_INSTALLED = "py-spy is not installed: pip install 'offload[who]'"
+NOT_ALLOWED = (
+    "this user may not read the stacks of pid {pid}: run as root, or "
+    "allow it by sysctl kernel.yama.ptrace_scope=0"
+)
+NO_SAMPLES = "no stack of pid {pid} was sampled"
+TOO_BUSY = "the stacks of pid {pid} could not be sampled in time: the machine is too busy"
+
+
+def sample(pid: int, folder: Path | None = None) -> Who:
+    """Sample a process and its children for at most 3 s; they should be busy meanwhile.
+
+    `folder` is that of the user's code.
+    """
+    found = run_own_sampler(pid)
+    if found is None:
+        if (program := find_py_spy()) is None:
+            return Who(why=NOT_INSTALLED)
+        with tempfile.TemporaryDirectory(prefix="who-", ignore_cleanup_errors=True) as into:
+            found = run_py_spy(program, pid, Path(into))
+    return Who(why=found) if isinstance(found, str) else Who(find_lines(found, folder))
+
+
+# Runs in the interpreter of the sampled process. Its lines are those of py-spy, behind their kind.
+OWN_SAMPLER = """
+import collections, sys, threading
+try:
+    from profiling.sampling.collector import Collector, extract_lineno
+    from profiling.sampling.constants import PROFILING_MODE_ALL, THREAD_STATUS_HAS_GIL
+    from profiling.sampling.constants import THREAD_STATUS_ON_CPU
+    from profiling.sampling.sample import SampleProfiler
+except ImportError:
+    sys.exit(3)
+
+class Stacks(Collector):
+    def __init__(self, pid):
+        self.pid, self.counts = pid, collections.Counter()
+
+    def collect(self, stack_frames, timestamps_us=None):
+        self.counts["rounds"] += 1
+        for interpreter in stack_frames:
+            for thread in interpreter.threads:
+                self.add(thread, ";".join(
+                    f"{frame.funcname} ({frame.filename}:{extract_lineno(frame.location)})"
+                    for frame in reversed(thread.frame_info)
+                ))
+
+    def add(self, thread, frames):
+        stack = f'process {self.pid}:"";thread ({thread.thread_id});{frames}'
+        self.counts["every " + stack] += 1
+        if thread.status & THREAD_STATUS_HAS_GIL:
+            self.counts["holding " + stack] += 1
+        if thread.status & THREAD_STATUS_ON_CPU:
+            self.counts["running " + stack] += 1
+
+    def export(self, filename): pass
+    def collect_failed_sample(self): pass
+
+seconds, interval_us, *pids = sys.argv[1:]
+errors = []
+def run(stacks):
+    try:
+        SampleProfiler(
+            stacks.pid, int(interval_us), True,
+            mode=PROFILING_MODE_ALL, skip_non_matching_threads=False,
+        ).sample(stacks, float(seconds))
+    except (Exception, SystemExit) as error:
+        errors.append(f"{type(error.__cause__ or error).__name__}: {error}")
+
+found = [Stacks(int(pid)) for pid in pids]
+threads = [threading.Thread(target=run, args=[stacks]) for stacks in found]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+for stacks in found:
+    for stack, count in stacks.counts.items():
+        print(stack, count)
+if len(errors) == len(pids):
+    sys.exit(f"Error: {errors[0]}")
+"""
+OWN_SECONDS, INTERVAL_US = "1.5", str(round(1e6 / RATE))
+OWN_LATEST_S = 5.0  # s with the import of the modules, which take long on a busy machine
+LACKS_SAMPLER = 3  # exit code of OWN_SAMPLER in an older Python
+INTERPRETER = re.compile(r"python(3(\.\d+t?)?)?")
+
+
+def run_own_sampler(pid: int) -> Samples | str | None:
+    """Sample a process by its own interpreter; None if that has no sampler."""
+    if (python := find_python(pid)) is None:
+        return None
+    try:
+        pids = [pid, *(child.pid for child in psutil.Process(pid).children(recursive=True))]
+        done = subprocess.run(
+            [python, "-I", "-S", "-c", OWN_SAMPLER, OWN_SECONDS, INTERVAL_US, *map(str, pids)],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            stdin=subprocess.DEVNULL,
+            timeout=OWN_LATEST_S,
+        )
+    except subprocess.TimeoutExpired:
+        return TOO_BUSY.format(pid=pid)
+    except (psutil.Error, OSError):
+        return None
+    if done.returncode != 0:
+        return None if done.returncode == LACKS_SAMPLER else _reason(done.stderr, pid)
+    stacks: dict[str, list[str]] = {kind: [] for kind in ("rounds", *KINDS)}
+    for line in done.stdout.splitlines():
+        kind, _, rest = line.partition(" ")
+        stacks.get(kind, []).append(rest)
+    rounds = max(map(int, stacks["rounds"]), default=0)
+    parsed = [parse_py_spy("\n".join(stacks[kind]), pid) for kind in KINDS]
+    if not parsed[-1]:
+        return NO_SAMPLES.format(pid=pid)
+    return Samples(dict.fromkeys(KINDS, rounds), *parsed)
+
+
+def find_python(pid: int) -> str | None:
+    """Return the interpreter of a process; None if it is another program.
+
+    None also for a program of another user than root, which must not run as this user.
+    """
+    try:
+        python = psutil.Process(pid).exe()
+        is_trusted = Path(python).stat().st_uid in (0, os.geteuid())
+    except (psutil.Error, OSError):
+        return None
+    return python if is_trusted and INTERPRETER.fullmatch(Path(python).name) else None
+
+
+def find_py_spy() -> str | None:
+    """Return the path of py-spy, beside this Python or on the path; None without one."""
+    beside = Path(sys.executable).with_name("py-spy")
+    return str(beside) if beside.exists() else shutil.which("py-spy")
+
+
+def run_py_spy(program: str, pid: int, into: Path) -> Samples | str:
+    """Run py-spy for each kind of samples at once; return the reason if it cannot sample."""
+    command = [program, "record", "--pid", str(pid), "--subprocesses", "--threads"]
+    command += ["--nonblocking", "--full-filenames", "--format", "raw"]
+    command += ["--rate", str(RATE), "--duration", str(SECONDS)]
+    runs = {
+        kind: _start([*command, *words, "--output", str(into / kind)], into / f"{kind}.log")
+        for kind, words in KINDS.items()
+    }
+    were_late = _end(runs.values(), time.monotonic() + LATEST_S)
+    stacks = {
+        kind: parse_py_spy(_read(into / kind), pid) if run.returncode == 0 else None
+        for kind, run in runs.items()
+    }
+    failed = next((kind for kind, found in stacks.items() if found is None), None)
+    if failed is not None:
+        return _reason(_read(into / f"{failed}.log"), pid)
+    holding, running, every = (found or [] for found in stacks.values())
+    if not every:
+        return NO_SAMPLES.format(pid=pid)
+    threads: Counter[tuple[int, str]] = Counter()
+    for stack in every:
+        threads[stack.pid, stack.thread] += stack.count
+    seen = max(threads.values())  # a thread that lives in the whole window is in every round
+    rounds = {kind: seen if run in were_late else RATE * SECONDS for kind, run in runs.items()}
+    return Samples(rounds, holding, running, every)
+
+
+def _start(command: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
+    with log.open("wb") as output:
+        return subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
+        )
+
+
+def _end(runs: Iterable[subprocess.Popen[bytes]], deadline: float) -> list[subprocess.Popen[bytes]]:
+    """Wait until the samplers end; interrupt those that are late, which then write their output."""
+    late: list[subprocess.Popen[bytes]] = []
+    try:
+        for run in runs:
+            try:
+                run.wait(max(0.0, deadline - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                run.send_signal(signal.SIGINT)
+                late.append(run)
+        for run in late:
+            with suppress(subprocess.TimeoutExpired):
+                run.wait(max(0.0, deadline + KILL_S - time.monotonic()))
+    finally:
+        for run in runs:
+            if run.returncode is None:
+                run.kill()
+                run.wait()
+    return late
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+def _reason(log: str, pid: int) -> str:
+    """Return why py-spy failed, from what it printed."""
+    words = ("permission denied", "permissionerror", "not permitted")
+    if any(each in log.lower() for each in words):
+        return NOT_ALLOWED.format(pid=pid)
+    errors = [line.partition("Error: ")[2] for line in log.splitlines() if "Error: " in line]
+    if not psutil.pid_exists(pid):
+        return f"pid {pid} has ended"
+    if not errors:
+        return TOO_BUSY.format(pid=pid)
+    return f"the stacks of pid {pid} cannot be read ({errors[-1][:100]})"
