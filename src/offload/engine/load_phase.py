@@ -603,7 +603,7 @@ def _report_of(pid: int, request: bytes) -> Facts | None:
     with suppress(OSError, ValueError, psutil.Error), socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(TIMEOUT_S)
         connection.connect(ADDRESS.format(pid=pid))
-        if _pid_of_listener(connection) != pid:  # any user can listen on an abstract address
+        if pid_of_peer(connection) != pid:  # any user can listen on an abstract address
             return None
         connection.sendall(request)
         parts = iter(lambda: connection.recv(1 << 16), b"")
@@ -612,7 +612,7 @@ def _report_of(pid: int, request: bytes) -> Facts | None:
     return None
 
 
-def _pid_of_listener(connection: socket.socket) -> int:
+def pid_of_peer(connection: socket.socket) -> int:
     """Return the process that listens on the other end, according to the kernel."""
     size = struct.calcsize("3i")
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)

@@ -75,6 +75,7 @@ class Plan:
     Each of `blocks` is measured with `builtin` in rounds, whose order `seed` determines, until
     `rule` ends it. Then each case has one long run with `driver` (None: no long runs). `missing` is
     the reason why `driver` is not the published tool; None if it is, or if the user chose it.
+    `sampled` are the places of the cases whose stacks are sampled after the first round.
     """
 
     suite: str
@@ -84,6 +85,7 @@ class Plan:
     rule: StoppingRule
     missing: str | None = None
     blocks: tuple[Block, ...] = ()
+    sampled: tuple[int, ...] = ()
 
     def next_step(self, records: Records) -> Step | None:
         """Return the step that is due, None if the run is done."""

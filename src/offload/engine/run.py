@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Protocol
 
 from offload import files, loads, prctl
-from offload.engine import builder, journal, load_phase, server, workload
+from offload.engine import builder, journal, load_phase, server, who, workload
 from offload.engine.builder import body_flags, build_record, retry_reasons, tool_flags
 from offload.engine.host import SpeedMeter, environment, measure_speed
 from offload.engine.load_phase import LoadOutcome, SingleRequest, measure_baseline
@@ -41,12 +41,14 @@ from offload.engine.record import (
     Record,
     ServerFacts,
     Trial,
+    Who,
     without_repeated_argv,
 )
 from offload.engine.server import Server, hold_for, needs_upstream
 from offload.errors import RunError, UserError
 from offload.flags import TOO_SLOW, Flag, Problem
 from offload.loads import Arrivals, Load, Window
+from offload.registry import places
 from offload.suites import Case, Request
 from offload.upstream import Upstream
 
@@ -137,6 +139,8 @@ class ActiveRun:
         if not plan.rule.has_short_rounds:
             is_steady = plan.states(self.records)[each.block].is_steady
             design = WindowDesign(is_steady, workload.LONGER_WINDOW)
+        if each.number == 1:
+            design = replace(design, sampled=plan.sampled)
         parts = [{place: case} for place, case in cases.items()] if block.apart else [cases]
         found: list[Record] = []
         for part in parts:
@@ -248,11 +252,13 @@ READY_PER_WORKER = 0.5  # s that are added to the start timeout for each worker 
 class WindowDesign:
     """The windows of each case in a round: one instead of two, and their length.
 
-    `beside_s` is the minimum length in s of a window in a block of several servers.
+    `beside_s` is the minimum length in s of a window in a block of several servers. `sampled` are
+    the places of the cases whose stacks are sampled after all windows.
     """
 
     has_one: bool = False
     beside_s: float = workload.SHORT_WINDOW
+    sampled: tuple[int, ...] = ()
 
 
 MANY_ROUNDS = WindowDesign(has_one=True)  # if the time budget is too short for second windows
@@ -327,6 +333,13 @@ class ReadyServer:
         loaded = replace(loaded, resources=replace(resources, host=host, memory=memory))
         return build_record(trial, case, facts, self.before, self.alone, loaded, self.flags)
 
+    def sample_stacks(self) -> Who:
+        """Sample the stacks of the server under the requests of its case."""
+        started = self.started
+        load = workload.load(self.url, started.facts, self.before, started.request)
+        folder = places.task_folder(started.case.path)
+        return who.sample_server(started.running.facts, load, folder)
+
     def _with_explanation(self, loaded: LoadOutcome) -> LoadOutcome:
         """Explain a failed load if its users waited for each other until the timeout."""
         case, problem = self.started.facts, loaded.problem
@@ -371,6 +384,10 @@ def measure_round(
             with phases.of("load", workload.WINDOW, place):
                 record = members[place].window(replace(trial, order=number), pids, design.beside_s)
             records.setdefault(place, []).append(record)
+        for place in members.keys() & {*design.sampled}:
+            with phases.of("who", who.SECONDS, place):
+                found = members[place].sample_stacks()
+            records[place][-1] = replace(records[place][-1], who=found)
         with phases.of("stop", 1.0):
             stack.close()
     return [

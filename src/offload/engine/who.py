@@ -19,19 +19,25 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import psutil
 
+from offload import loads
+from offload.engine import load_phase
 from offload.engine.record import HotLine, Who
+from offload.errors import UserError
+from offload.loads import Load, Window
 from offload.registry import places
 
 HOLDS, BLOCKS, COMPUTES, WAITS = (
@@ -118,6 +124,7 @@ LOOPS = (  # the function of a file that runs an event loop in its thread
 )
 # The function of a file, and what the user's function is that it calls. The first that fits counts.
 CONTEXTS = (
+    ("/offload/tasks/__init__.py", "", "task"),
     ("/starlette/background.py", "", "background task"),
     ("/starlette/responses.py", "", "response body"),
     ("/starlette/concurrency.py", "_next", "response body"),
@@ -166,7 +173,7 @@ def is_users(file: str) -> bool:
     if file.startswith("<") or LIBRARY.search(file):
         return False
     if any(file.startswith(folder) for folder in our_folders()):
-        return "/tasks/" in file.removeprefix(OURS)
+        return file.startswith(f"{OURS}/tasks/") and not Path(file).name.startswith("_")
     return not file.endswith(("/bin/gunicorn", "/bin/uvicorn", "/bin/offload", "/bin/fab"))
 
 
@@ -263,7 +270,8 @@ def find_lines(samples: Samples, folder: Path | None = None) -> tuple[HotLine, .
         kind: samples.rounds["every" if kind == "loop" else kind] * len(pids[kind])
         for kind in ("loop", "holding", "running")
     }
-    threads = sum(counts.every for counts in merged.values())
+    # At least one thread in all the time: a wait of an idle server is short.
+    threads = max(sum(counts.every for counts in merged.values()), samples.rounds["every"])
     found = [_line(frame, counts, rounds, threads, folder) for frame, counts in merged.items()]
     found.sort(key=lambda line: -line.share)
     return tuple(line for line in found[:MOST] if line.share >= LEAST)
@@ -329,6 +337,10 @@ NOT_ALLOWED = (
     "this user may not read the stacks of pid {pid}: run as root, or "
     "allow it by sysctl kernel.yama.ptrace_scope=0"
 )
+LOAD_S = 2.6  # s of load, in which the samplers start, too
+START_S, POLL_S = 1.5, 0.01  # s until the load tool has started
+ADDRESS = "\0offload-tracer-{pid}"
+ANSWER_S = 0.3  # s until a process that is idle has answered; a guess
 NO_SAMPLES = "no stack of pid {pid} was sampled"
 TOO_BUSY = "the stacks of pid {pid} could not be sampled in time: the machine is too busy"
 
@@ -345,6 +357,91 @@ def sample(pid: int, folder: Path | None = None) -> Who:
         with tempfile.TemporaryDirectory(prefix="who-", ignore_cleanup_errors=True) as into:
             found = run_py_spy(program, pid, Path(into))
     return Who(why=found) if isinstance(found, str) else Who(find_lines(found, folder))
+
+
+def sample_server(facts: Mapping[str, object], load: Load, folder: Path) -> Who:
+    """Sample a server that this process started, by its ready line `facts`, under a load.
+
+    The figures of this load are not used.
+    """
+    pid = int(str(facts["pid"]))
+    timed = replace(load, seconds=LOAD_S, requests=None, window=Window())
+    loading = threading.Thread(target=_send, args=(timed,), daemon=True)
+    permission = allow_sampling(facts) if needs_permission() else nullcontext()
+    with permission:
+        port = int(str(facts["port"]))
+        before = list_peers(port)
+        loading.start()
+        ends = time.monotonic() + START_S
+        while time.monotonic() < ends and list_peers(port) <= before:
+            time.sleep(POLL_S)
+        try:
+            return sample(pid, folder)
+        finally:
+            loading.join(LOAD_S)
+
+
+def _send(load: Load) -> None:
+    with suppress(UserError):
+        loads.run(load, "builtin")
+
+
+def list_peers(port: int) -> set[str]:
+    """Return the addresses that are or were connected to a local port; only on Linux."""
+    found = set()
+    for table in ("tcp", "tcp6"):
+        with suppress(OSError):
+            for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+                _, local, peer, *_ = line.split(maxsplit=3)
+                if local.endswith(f":{port:04X}"):
+                    found.add(peer)
+    return found
+
+
+def needs_permission() -> bool:
+    """Whether Yama allows this user to read the memory of descendants only."""
+    try:
+        return Path("/proc/sys/kernel/yama/ptrace_scope").read_text().strip() == "1" and (
+            os.geteuid() != 0
+        )
+    except OSError:  # another system, or a kernel without Yama
+        return False
+
+
+@contextmanager
+def allow_sampling(facts: Mapping[str, object]) -> Iterator[set[int]]:
+    """Let the processes of a server allow this one to read them; yield the pids that have.
+
+    They do so while this process listens (see serving/metrics/tracer.py).
+    """
+    allowed: set[int] = set()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(ADDRESS.format(pid=os.getpid()))
+        listener.listen()
+        listener.settimeout(ANSWER_S)
+        _request_update(facts)
+        with suppress(TimeoutError):
+            while True:
+                connection, _ = listener.accept()
+                with connection:
+                    connection.settimeout(ANSWER_S)
+                    connection.recv(1)  # returns when the other side has closed it
+                    allowed.add(load_phase.pid_of_peer(connection))
+        try:
+            yield allowed
+        finally:
+            listener.close()
+            _request_update(facts)
+
+
+def _request_update(facts: Mapping[str, object]) -> None:
+    """Make the processes of a server look whether this process listens."""
+    load_phase.process_reports(facts, 0.0, 0.0)
+    with suppress(psutil.Error):
+        root = psutil.Process(int(str(facts["pid"])))
+        for process in (root, *root.children(recursive=True)):
+            with suppress(psutil.Error):
+                process.send_signal(signal.SIGURG)
 
 
 # Runs in the interpreter of the sampled process. Its lines are those of py-spy, behind their kind.

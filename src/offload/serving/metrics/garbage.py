@@ -1,4 +1,4 @@
-"""Collect the garbage of a server process when its memory is measured. Standard library only."""
+"""What a server process does on request: collect its garbage. Standard library only."""
 
 from __future__ import annotations
 
@@ -6,11 +6,20 @@ import gc
 import signal
 from contextlib import suppress
 
+from offload.serving.metrics import tracer
+
 
 def collect_on_request() -> None:
     """Run a full collection on SIGURG, which processes without a handler ignore.
 
+    It also lets the process that started this server read its stacks, if it asks for that.
+
     A task that handles this signal replaces the handler; outside the main thread there is none.
     """
     with suppress(ValueError):
-        signal.signal(signal.SIGURG, lambda *_: gc.collect())
+        signal.signal(signal.SIGURG, _handle)
+
+
+def _handle(*_: object) -> None:
+    gc.collect()
+    tracer.update()

@@ -25,6 +25,7 @@ from offload.serving.metrics import (
     request_clock,
     task_clock,
     thread_limiter,
+    tracer,
 )
 
 SO_PEERCRED = 17  # of Linux; the module socket has it only there
@@ -101,6 +102,7 @@ def _answer(server: socket) -> None:
             connection.settimeout(TIMEOUT)
             if _is_same_user(connection):
                 request = json.loads(connection.recv(1000))
+                tracer.update()
                 values = report(request["from"], request["to"], request["each"])
                 connection.sendall(json.dumps(values).encode())
 

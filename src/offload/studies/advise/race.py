@@ -85,7 +85,8 @@ class Race:
         place = self._place(setup)
         cases = {place: self.cases[place]}
         self._show_progress("one process", cases)
-        found = measure_round(cases, trial, None, lambda *_: None, True, DESIGN)
+        design = replace(DESIGN, sampled=(place,))
+        found = measure_round(cases, trial, None, lambda *_: None, True, design)
         del self.users[setup]
         self._keep(found)
         return found

@@ -86,7 +86,8 @@ class Gil(Study[Options, "GilCost"]):
         processes = replace(threads, server="processes", settings={"workers": total})
         if served.app:
             threads, processes = cost.application_cases(work, workers, threads, count)
-        return comparison_plan("gil", threads, processes, is_quick=True)
+        compared = comparison_plan("gil", threads, processes, is_quick=True)
+        return replace(compared, sampled=(0,))
 
     def complete(self, run: Run, report: Callable[[str], object]) -> None:
         from offload.engine.figures import compare_cases
