@@ -49,7 +49,8 @@ HOLDS, BLOCKS, COMPUTES, WAITS = (
 MOST = 3  # lines in the result
 LEAST = 0.02  # share of a line in the result; a guess
 OWN_PART = 0.25  # a line with this part of its function's samples is listed by itself; a guess
-LONG_HOLD = 0.5  # share of the time: whoever waits then waits for the GIL; a guess
+OFTEN = 0.15  # part of a line's samples in which it holds the GIL or computes; a guess
+LONG = 0.5  # share of the time in which it holds the GIL, while many threads wait; a guess
 
 
 @dataclass(frozen=True)
@@ -266,15 +267,48 @@ def find_lines(samples: Samples, folder: Path | None = None) -> tuple[HotLine, .
             counts.contexts[spot.context] += stack.count
             pids.setdefault(counted, set()).add(stack.pid)
     merged = merge_small_lines(lines)
-    rounds = {
-        kind: samples.rounds["every" if kind == "loop" else kind] * len(pids[kind])
-        for kind in ("loop", "holding", "running")
+    rates = {
+        frame: Rates(
+            counts.loop / samples.rounds["every"] / max(1, len(pids["loop"])),
+            counts.holding / samples.rounds["holding"] / max(1, len(pids["holding"])),
+            counts.running / samples.rounds["running"],
+            counts.every / samples.rounds["every"],
+        )
+        for frame, counts in merged.items()
     }
-    # At least one thread in all the time: a wait of an idle server is short.
-    threads = max(sum(counts.every for counts in merged.values()), samples.rounds["every"])
-    found = [_line(frame, counts, rounds, threads, folder) for frame, counts in merged.items()]
+    # At least one thread in all the time: the waits of an idle server are short.
+    threads = max(1.0, sum(each.every for each in rates.values()))
+    found = []
+    for frame, counts in merged.items():
+        doing, share = rates[frame].describe(threads)
+        [(context, _)] = counts.contexts.most_common(1)
+        file = _shortened(frame.file, folder)
+        found.append(HotLine(frame.function, file, frame.line, round(share, 3), doing, context))
     found.sort(key=lambda line: -line.share)
     return tuple(line for line in found[:MOST] if line.share >= LEAST)
+
+
+@dataclass(frozen=True)
+class Rates:
+    """The mean number of threads that are in a line: per process on a loop or with its GIL."""
+
+    loop: float
+    holding: float
+    running: float
+    every: float
+
+    def describe(self, threads: float) -> tuple[str, float]:
+        """Return what the line does, and its share; `threads` run the user's code on average.
+
+        A line that holds the GIL for a good part of its time waits for the GIL in the rest.
+        """
+        if self.loop >= self.every:
+            return BLOCKS, min(1.0, self.loop)
+        if self.holding >= min(OFTEN * self.every, LONG):
+            return HOLDS, min(1.0, self.holding)
+        if self.running - self.holding >= OFTEN * self.every:
+            return COMPUTES, min(1.0, self.running - self.holding)
+        return WAITS, min(1.0, max(0.0, self.every - self.running) / threads)
 
 
 def merge_small_lines(lines: Mapping[Frame, Counts]) -> dict[Frame, Counts]:
@@ -293,27 +327,6 @@ def merge_small_lines(lines: Mapping[Frame, Counts]) -> dict[Frame, Counts]:
             else:
                 merged[hottest].add(lines[frame])
     return merged
-
-
-def _line(
-    frame: Frame, counts: Counts, rounds: Mapping[str, int], threads: int, folder: Path | None
-) -> HotLine:
-    def share(count: int, total: int) -> float:
-        return min(1.0, count / total) if total else 0.0
-
-    waiting = counts.every - max(counts.holding, counts.running)
-    shares = {
-        BLOCKS: share(counts.loop, rounds["loop"]),
-        HOLDS: share(counts.holding, rounds["holding"]),
-        COMPUTES: share(max(0, counts.running - counts.holding), rounds["running"]),
-        WAITS: share(max(0, waiting), threads),
-    }
-    if shares[HOLDS] >= LONG_HOLD:
-        shares[WAITS] = 0.0
-    doing = max(shares, key=lambda kind: shares[kind])
-    [(context, _)] = counts.contexts.most_common(1)
-    file = _shortened(frame.file, folder)
-    return HotLine(frame.function, file, frame.line, round(shares[doing], 3), doing, context)
 
 
 def _shortened(file: str, folder: Path | None) -> str:
@@ -339,6 +352,7 @@ NOT_ALLOWED = (
 )
 LOAD_S = 2.6  # s of load, in which the samplers start, too
 START_S, POLL_S = 1.5, 0.01  # s until the load tool has started
+SYS_PTRACE = 1 << 19  # the capability with which root reads any process
 ADDRESS = "\0offload-tracer-{pid}"
 ANSWER_S = 0.3  # s until a process that is idle has answered; a guess
 NO_SAMPLES = "no stack of pid {pid} was sampled"
@@ -399,13 +413,14 @@ def list_peers(port: int) -> set[str]:
 
 
 def needs_permission() -> bool:
-    """Whether Yama allows this user to read the memory of descendants only."""
+    """Whether Yama allows this process to read the memory of its descendants only."""
     try:
-        return Path("/proc/sys/kernel/yama/ptrace_scope").read_text().strip() == "1" and (
-            os.geteuid() != 0
-        )
+        scope = Path("/proc/sys/kernel/yama/ptrace_scope").read_text()
+        status = Path("/proc/self/status").read_text()
     except OSError:  # another system, or a kernel without Yama
         return False
+    effective = int(status.partition("\nCapEff:")[2].split(maxsplit=1)[0], 16)
+    return scope.strip() == "1" and not effective & SYS_PTRACE
 
 
 @contextmanager

@@ -1,0 +1,1 @@
+"""Functions and applications whose hot line is known: the line with the comment `hot: NAME`."""
