@@ -30,6 +30,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 
 import psutil
 
@@ -46,6 +47,7 @@ HOLDS, BLOCKS, COMPUTES, WAITS = (
     "computes without the GIL",
     "waits",
 )
+Endpoints = Mapping[tuple[str, str], str]  # file and function: "route" or "dependency"
 MOST = 3  # lines in the result
 LEAST = 0.02  # share of a line in the result; a guess
 OWN_PART = 0.25  # a line with this part of its function's samples is listed by itself; a guess
@@ -123,6 +125,7 @@ LOOPS = (  # the function of a file that runs an event loop in its thread
     ("/gevent/", ""),
     ("/trio/_core/_run.py", ""),
 )
+THREAD_POOL = "thread pool"
 # The function of a file, and what the user's function is that it calls. The first that fits counts.
 CONTEXTS = (
     ("/offload/tasks/__init__.py", "", "task"),
@@ -150,8 +153,8 @@ CONTEXTS = (
     ("/asgiref/", "", "route"),
     ("/tornado/web.py", "", "route"),
     ("/aiohttp/web", "", "route"),
-    ("/anyio/_backends/", "run", "thread pool"),
-    ("/concurrent/futures/thread.py", "", "thread pool"),
+    ("/anyio/_backends/", "run", THREAD_POOL),
+    ("/concurrent/futures/thread.py", "", THREAD_POOL),
     ("/asyncio/events.py", "_run", "asyncio task"),
     ("/asyncio/runners.py", "run", "asyncio task"),
     ("/multiprocessing/process.py", "", "process"),
@@ -251,8 +254,13 @@ class Counts:
         self.contexts += other.contexts
 
 
-def find_lines(samples: Samples, folder: Path | None = None) -> tuple[HotLine, ...]:
-    """Return the three lines with the largest shares; `folder` is that of the user."""
+def find_lines(
+    samples: Samples, folder: Path | None = None, endpoints: Endpoints = MappingProxyType({})
+) -> tuple[HotLine, ...]:
+    """Return the three lines with the largest shares.
+
+    `folder` is that of the user, `endpoints` what functions in the thread pool are.
+    """
     lines: dict[Frame, Counts] = {}
     pids: dict[str, set[int]] = {"loop": set(), "holding": set(), "running": set()}
     for kind in ("every", "holding", "running"):
@@ -282,6 +290,8 @@ def find_lines(samples: Samples, folder: Path | None = None) -> tuple[HotLine, .
     for frame, counts in merged.items():
         doing, share = rates[frame].describe(threads)
         [(context, _)] = counts.contexts.most_common(1)
+        if context == THREAD_POOL:
+            context = endpoints.get((frame.file, frame.function), context)
         file = _shortened(frame.file, folder)
         found.append(HotLine(frame.function, file, frame.line, round(share, 3), doing, context))
     found.sort(key=lambda line: -line.share)
@@ -359,10 +369,12 @@ NO_SAMPLES = "no stack of pid {pid} was sampled"
 TOO_BUSY = "the stacks of pid {pid} could not be sampled in time: the machine is too busy"
 
 
-def sample(pid: int, folder: Path | None = None) -> Who:
+def sample(
+    pid: int, folder: Path | None = None, endpoints: Endpoints = MappingProxyType({})
+) -> Who:
     """Sample a process and its children for at most 3 s; they should be busy meanwhile.
 
-    `folder` is that of the user's code.
+    `folder` and `endpoints` are those of `find_lines`.
     """
     found = run_own_sampler(pid)
     if found is None:
@@ -370,7 +382,9 @@ def sample(pid: int, folder: Path | None = None) -> Who:
             return Who(why=NOT_INSTALLED)
         with tempfile.TemporaryDirectory(prefix="who-", ignore_cleanup_errors=True) as into:
             found = run_py_spy(program, pid, Path(into))
-    return Who(why=found) if isinstance(found, str) else Who(find_lines(found, folder))
+    if isinstance(found, str):
+        return Who(why=found)
+    return Who(find_lines(found, folder, endpoints))
 
 
 def sample_server(facts: Mapping[str, object], load: Load, folder: Path) -> Who:
@@ -383,16 +397,26 @@ def sample_server(facts: Mapping[str, object], load: Load, folder: Path) -> Who:
     loading = threading.Thread(target=_send, args=(timed,), daemon=True)
     permission = allow_sampling(facts) if needs_permission() else nullcontext()
     with permission:
-        port = int(str(facts["port"]))
+        port, endpoints = int(str(facts["port"])), find_endpoints(facts)
         before = list_peers(port)
         loading.start()
         ends = time.monotonic() + START_S
         while time.monotonic() < ends and list_peers(port) <= before:
             time.sleep(POLL_S)
         try:
-            return sample(pid, folder)
+            return sample(pid, folder, endpoints)
         finally:
             loading.join(LOAD_S)
+
+
+def find_endpoints(facts: Mapping[str, object]) -> Endpoints:
+    """Return which functions of a user's application are routes or dependencies."""
+    reports = server_report.process_reports(facts, 0.0, 0.0, with_each=True)
+    return {
+        (file, function): kind
+        for report in reports
+        for file, function, kind in report.get("endpoints", ())
+    }
 
 
 def _send(load: Load) -> None:

@@ -33,7 +33,7 @@ class ClockedApplication:
             what = f"{work.partition('=')[2]} has no endpoints in anyio's threads"
             raise UsageError(what, "leave workers= out, or use Starlette or FastAPI")
         self._work = work
-        process_report.start(user_application.ASGI)
+        process_report.start(user_application.ASGI, self._application)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a scope on to the application."""

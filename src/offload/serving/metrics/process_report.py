@@ -18,6 +18,7 @@ from time import sleep  # as above
 from typing import Any
 
 from offload.serving.metrics import (
+    endpoints,
     gil_address,
     gil_state,
     loop_lag,
@@ -33,6 +34,7 @@ TIMEOUT = 2.0  # s for a client to send its window
 PAUSE = 0.1  # s until the next attempt while no connection can be accepted; a guess
 _listening: int | None = None  # the pid that listens: a forked child must do so itself
 _facts: dict[str, Any] = {}
+_application: object = None  # the user's, if this process serves an ASGI application
 _parent: int | None = None  # the pid that creates the application for its children
 
 
@@ -45,16 +47,16 @@ def leave_to_children() -> None:
 def start_in_child() -> None:
     """Listen in a forked child, if its parent created an application for it."""
     if "kind" in _facts:
-        start(_facts["kind"])
+        start(_facts["kind"], _application)
 
 
-def start(kind: str | None = None) -> None:
+def start(kind: str | None = None, application: object = None) -> None:
     """Listen in this process; call it once, before it serves.
 
-    `kind` is that of the user's application that it serves; None: it runs tasks.
+    `kind` is that of the user's `application` that it serves; None: it runs tasks.
     """
-    global _listening
-    _facts["kind"] = kind
+    global _application, _listening
+    _facts["kind"], _application = kind, application
     if sys.platform != "linux" or os.getpid() in (_listening, _parent):
         return
     _listening = os.getpid()
@@ -88,7 +90,10 @@ def report(start: float, end: float, with_each: bool = False) -> dict[str, Any]:
         "limiter": thread_limiter.between(start, end),
         "memory": probe.memory_of(os.getpid()),
     }
-    return found | ({"each": request_clock.each(start, end)} if with_each else {})
+    if with_each:
+        found["each"] = request_clock.each(start, end)
+        found["endpoints"] = [*endpoints.list_endpoints(_application)]
+    return found
 
 
 def _answer(server: socket) -> None:

@@ -1,0 +1,255 @@
+"""Which lines hold the GIL, block the loop or wait: parsing of stacks, and real servers."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from offload.bench.target import server
+from offload.engine import who
+from offload.engine.record import HotLine
+from offload.engine.who import Frame, Samples, Stack
+from offload.suites import Case
+from tests import ROOT
+from tests.installed import lacks, require
+
+HOT = Path(__file__).with_name("hot")
+LIB = "/usr/lib/python3.12"
+SITE = "/home/me/.venv/lib/python3.12/site-packages"
+FUNCTIONS = {
+    "python_loop": who.HOLDS,
+    "json_parse": who.HOLDS,
+    "lxml_parse": who.COMPUTES,
+    "sqlite_query": who.COMPUTES,
+    "lock_held": who.WAITS,
+    "sleep_on_loop": who.BLOCKS,
+    "requests_on_loop": who.BLOCKS,
+    "backtracking": who.HOLDS,
+    "c_call": who.HOLDS,
+    "recursion": who.HOLDS,
+}
+APPLICATIONS = {
+    "with_middleware": ("middleware", who.BLOCKS),
+    "with_body": ("response body", who.BLOCKS),
+    "with_background": ("background task", who.BLOCKS),
+    "with_def_route": ("route", who.WAITS),
+    "with_async_route": ("route", who.BLOCKS),
+}
+# Without capabilities, root is to the kernel an ordinary user who samples his own processes.
+UNPRIVILEGED = ("setpriv", "--bounding-set=-all", "--inh-caps=-all")
+USERS = [pytest.param((), id="as_is"), pytest.param(UNPRIVILEGED, id="unprivileged")]
+
+needs_py_spy = pytest.mark.skipif(who.find_py_spy() is None, reason=lacks("py_spy"))
+
+
+def frames(*places: str) -> tuple[Frame, ...]:
+    """Frames from words such as `view@/home/me/shop.py:3`, the outermost first."""
+    found = []
+    for place in places:
+        function, _, rest = place.partition("@")
+        file, _, line = rest.rpartition(":")
+        found.append(Frame(function, file, int(line)))
+    return tuple(found)
+
+
+def test_lines_of_py_spy_have_the_last_process_and_all_frames() -> None:
+    text = (
+        'process 7:"python -c import a;import b";process 8:"/x y";thread (9): MainThread;'
+        "_run_code (<frozen runpy>:88);Shop.view (/home/me/my shop/views.py:31) 12\n"
+        'process 7:"python";thread (9);<module> (/home/me/a.py:-1) 1\n'
+        "py-spy> nothing else is a stack\n"
+    )
+    assert who.parse_py_spy(text, 1) == [
+        Stack(
+            8, "9", frames("_run_code@<frozen runpy>:88", "view@/home/me/my shop/views.py:31"), 12
+        ),
+        Stack(7, "9", frames("<module>@/home/me/a.py:-1"), 1),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("file", "is_users"),
+    [
+        ("/home/me/shop/views.py", True),
+        ("/home/me/lib/python/shop.py", True),
+        (f"{LIB}/json/__init__.py", False),
+        (f"{SITE}/starlette/routing.py", False),
+        ("/usr/lib/python3/dist-packages/flask/app.py", False),
+        ("/home/me/.venv/bin/gunicorn", False),
+        ("<frozen importlib._bootstrap>", False),
+        ("<string>", False),
+        (str(who.places.PACKAGE / "serving" / "main.py"), False),
+        (str(who.places.PACKAGE / "tasks" / "__init__.py"), False),
+        (str(who.places.PACKAGE / "tasks" / "sleep.py"), True),
+    ],
+)
+def test_the_users_files_are_told_from_libraries(file: str, is_users: bool) -> None:
+    assert who.is_users(file) is is_users
+
+
+ASGI = (f"run@{LIB}/asyncio/runners.py:1", f"__call__@{SITE}/starlette/applications.py:1")
+POOL = (f"_bootstrap@{LIB}/threading.py:1", f"run@{SITE}/anyio/_backends/_asyncio.py:1")
+WSGI = (f"_bootstrap@{LIB}/threading.py:1", f"handle@{SITE}/gunicorn/workers/gthread.py:1")
+WORKER = (f"_bootstrap@{LIB}/threading.py:1", f"_worker@{LIB}/concurrent/futures/thread.py:1")
+
+
+@pytest.mark.parametrize(
+    ("outer", "context", "is_loop"),
+    [
+        ((*ASGI, f"app@{SITE}/starlette/routing.py:1"), "route", True),
+        ((*ASGI, f"run_endpoint_function@{SITE}/fastapi/routing.py:1"), "route", True),
+        ((*ASGI, f"__call__@{SITE}/starlette/middleware/base.py:1"), "middleware", True),
+        ((*ASGI, f"stream_response@{SITE}/starlette/responses.py:1"), "response body", True),
+        ((*ASGI, f"__call__@{SITE}/starlette/background.py:1"), "background task", True),
+        ((*ASGI, f"solve@{SITE}/fastapi/dependencies/utils.py:1"), "dependency", True),
+        ((f"run@{LIB}/asyncio/runners.py:1",), "asyncio task", True),
+        (POOL, "thread pool", False),
+        ((*POOL, f"_next@{SITE}/starlette/concurrency.py:1"), "response body", False),
+        ((*WSGI, f"dispatch_request@{SITE}/flask/app.py:1"), "route", False),
+        ((*WSGI, f"preprocess_request@{SITE}/flask/app.py:1"), "middleware", False),
+        ((*WSGI, f"__next__@{SITE}/werkzeug/wsgi.py:1"), "response body", False),
+        ((*WSGI, f"_get_response@{SITE}/django/core/handlers/base.py:1"), "route", False),
+        ((*WSGI, f"inner@{SITE}/django/core/handlers/exception.py:1"), "middleware", False),
+        ((*WSGI, f"__next__@{SITE}/django/http/response.py:1"), "response body", False),
+        (WSGI, "application", False),
+        (
+            (f"run_forever@{LIB}/asyncio/base_events.py:1", f"_execute@{SITE}/tornado/web.py:1"),
+            "route",
+            True,
+        ),
+        (POOL[:1], "thread", False),
+    ],
+)
+def test_the_frames_around_a_function_tell_what_it_is(
+    outer: tuple[str, ...], context: str, is_loop: bool
+) -> None:
+    stack = frames(
+        *outer, "view@/home/me/a.py:5", "help@/home/me/b.py:7", f"dumps@{LIB}/json/x.py:1"
+    )
+    spot = who.find_spot(stack)
+    assert spot == who.Spot(Frame("help", "/home/me/b.py", 7), context, is_loop)
+
+
+def test_the_program_that_started_a_server_does_not_wait() -> None:
+    started = ("<module>@/home/me/main.py:9", "main@/home/me/main.py:5")
+    idle = frames(*started, f"run@{SITE}/uvicorn/main.py:1", f"select@{LIB}/selectors.py:1")
+    assert who.find_spot(idle) is None
+    assert who.find_spot(frames(*started)) == who.Spot(
+        Frame("main", "/home/me/main.py", 5), None, False
+    )
+
+
+def samples(**kinds: list[tuple[tuple[str, ...], int]]) -> Samples:
+    stacks = {
+        kind: [Stack(1, "1", frames(*places), count) for places, count in kinds.get(kind, [])]
+        for kind in ("holding", "running", "every")
+    }
+    return Samples(dict.fromkeys(stacks, 100), **stacks)
+
+
+def test_threads_that_wait_for_the_gil_of_a_line_do_not_hide_it() -> None:
+    spin, read = (*WORKER, "spin@/a/x.py:2"), (*WORKER, "read@/a/x.py:9")
+    found = who.find_lines(
+        samples(
+            holding=[(spin, 95)],
+            running=[(spin, 95)],
+            every=[(spin, 700), (read, 100), ((*POOL[:1], "consume@/a/x.py:30"), 100)],
+        ),
+        Path("/a"),
+    )
+    assert found == (
+        HotLine("spin", "x.py", 2, 0.95, who.HOLDS, "thread pool"),
+        HotLine("read", "x.py", 9, 0.125, who.WAITS, "thread pool"),
+    )
+
+
+def test_cold_lines_of_a_function_count_for_its_hottest_line() -> None:
+    loop = {line: (*ASGI, f"loop@/a/x.py:{line}") for line in (1, 2, 3)}
+    other = (*ASGI, "other@/a/x.py:9")
+    every = [(loop[1], 10), (loop[2], 30), (loop[3], 11), (other, 35)]
+    found = who.find_lines(samples(every=every))
+    assert [(line.line, line.share) for line in found] == [(2, 0.51), (9, 0.35)]
+
+
+def test_lines_that_a_library_runs_and_rare_lines_are_no_answer() -> None:
+    assert who.find_lines(samples(every=[(ASGI, 100), ((*ASGI, "rare@/a/x.py:1"), 1)])) == ()
+
+
+def test_a_missing_process_is_a_reason() -> None:
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    child.wait()
+    assert who.sample(child.pid).why in (f"pid {child.pid} has ended", who.NOT_INSTALLED)
+
+
+def test_without_a_sampler_the_reason_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(who, "find_py_spy", lambda: None)
+    found = who.sample(os.getpid())
+    assert found == who.Who(why="py-spy is not installed: pip install 'offload[who]'")
+
+
+def sampled(kind: str, name: str, strategy: str, user: tuple[str, ...]) -> list[dict[str, Any]]:
+    """Run hot/case.py as a user."""
+    if user and shutil.which(user[0]) is None:
+        pytest.skip(f"{user[0]} is not installed")
+    command = [*user, sys.executable, "-m", "tests.engine.hot.case", kind, name, strategy]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=50)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["why"] is None
+    lines: list[dict[str, Any]] = found["lines"]
+    return lines
+
+
+def hot_line(file: str, name: str) -> int:
+    lines = (HOT / file).read_text().splitlines()
+    [number] = [n for n, line in enumerate(lines, 1) if line.endswith(f"# hot: {name}")]
+    return number
+
+
+@needs_py_spy
+@pytest.mark.server
+@pytest.mark.timing
+@pytest.mark.slow
+@pytest.mark.parametrize("user", USERS)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_the_hot_line_of_a_function_is_the_first(name: str, user: tuple[str, ...]) -> None:
+    strategy = "loop" if FUNCTIONS[name] == who.BLOCKS else "threads"
+    first = sampled("function", name, strategy, user)[0]
+    assert (first["file"], first["line"]) == ("functions.py", hot_line("functions.py", name))
+    assert first["doing"] == FUNCTIONS[name]
+
+
+@needs_py_spy
+@pytest.mark.server
+@pytest.mark.timing
+@pytest.mark.slow
+@pytest.mark.parametrize("user", USERS)
+@pytest.mark.parametrize("name", APPLICATIONS)
+def test_the_hot_line_of_an_application_is_the_first(name: str, user: tuple[str, ...]) -> None:
+    pytest.importorskip("fastapi", reason=lacks("fastapi"))
+    require("uvicorn_httptools")
+    first = sampled("app", name, "uvicorn_httptools", user)[0]
+    expected = ("applications.py", hot_line("applications.py", name))
+    assert (first["file"], first["line"]) == expected
+    assert (first["context"], first["doing"]) == APPLICATIONS[name]
+
+
+@needs_py_spy
+@pytest.mark.server
+def test_a_function_is_named_and_its_server_allows_it_only_meanwhile() -> None:
+    running = server.start(Case("threads", f"{HOT / 'functions.py'}:lock_held", users=4), {})
+    try:
+        with who.allow_sampling(running.facts) as pids:
+            assert pids == {running.facts["pid"]}
+        found = who.sample_server(running.facts, who.Load(running.url, 4), HOT)
+    finally:
+        server.stop(running)
+    assert {line.file for line in found.lines} == {"functions.py"}
+    assert found.lines[0].line == hot_line("functions.py", "lock_held")
