@@ -365,6 +365,7 @@ START_S, POLL_S = 1.5, 0.01  # s until the load tool has started
 SYS_PTRACE = 1 << 19  # the capability with which root reads any process
 ADDRESS = "\0offload-tracer-{pid}"
 ANSWER_S = 0.3  # s until a process that is idle has answered; a guess
+ENDED = "pid {pid} has ended"
 NO_SAMPLES = "no stack of pid {pid} was sampled"
 TOO_BUSY = "the stacks of pid {pid} could not be sampled in time: the machine is too busy"
 
@@ -376,10 +377,11 @@ def sample(
 
     `folder` and `endpoints` are those of `find_lines`.
     """
-    found = run_own_sampler(pid)
-    if found is None:
-        if (program := find_py_spy()) is None:
-            return Who(why=NOT_INSTALLED)
+    if (python := find_python(pid)) is not None and has_sampler(python):
+        found = run_own_sampler(python, pid)
+    elif (program := find_py_spy()) is None:
+        return Who(why=NOT_INSTALLED)
+    else:
         with tempfile.TemporaryDirectory(prefix="who-", ignore_cleanup_errors=True) as into:
             found = run_py_spy(program, pid, Path(into))
     if isinstance(found, str):
@@ -393,6 +395,8 @@ def sample_server(facts: Mapping[str, object], load: Load, folder: Path) -> Who:
     The figures of this load are not used.
     """
     pid = int(str(facts["pid"]))
+    if find_py_spy() is None and not ((python := find_python(pid)) and has_sampler(python)):
+        return Who(why=NOT_INSTALLED)
     timed = replace(load, seconds=LOAD_S, requests=None, window=Window())
     loading = threading.Thread(target=_send, args=(timed,), daemon=True)
     permission = allow_sampling(facts) if needs_permission() else nullcontext()
@@ -411,7 +415,7 @@ def sample_server(facts: Mapping[str, object], load: Load, folder: Path) -> Who:
 
 def find_endpoints(facts: Mapping[str, object]) -> Endpoints:
     """Return which functions of a user's application are routes or dependencies."""
-    reports = server_report.process_reports(facts, 0.0, 0.0, with_each=True)
+    reports = load_phase.process_reports(facts, 0.0, 0.0, with_each=True)
     return {
         (file, function): kind
         for report in reports
@@ -483,16 +487,35 @@ def _request_update(facts: Mapping[str, object]) -> None:
                 process.send_signal(signal.SIGURG)
 
 
+class BackgroundSample(threading.Thread):
+    """Sample a process in a thread of its own, while this one does other things."""
+
+    def __init__(self, pid: int) -> None:
+        super().__init__(daemon=True)
+        self._pid = pid
+        self._found: Who | None = None
+
+    def run(self) -> None:
+        """Sample once."""
+        folder = None
+        with suppress(psutil.Error):
+            folder = Path(psutil.Process(self._pid).cwd())
+        self._found = sample(self._pid, folder)
+
+    def result(self) -> Who | None:
+        """Wait for the end, at most as long as sampling takes; None if it was not started."""
+        if self.ident is not None:
+            self.join(OWN_LATEST_S)
+        return self._found
+
+
 # Runs in the interpreter of the sampled process. Its lines are those of py-spy, behind their kind.
 OWN_SAMPLER = """
 import collections, sys, threading
-try:
-    from profiling.sampling.collector import Collector, extract_lineno
-    from profiling.sampling.constants import PROFILING_MODE_ALL, THREAD_STATUS_HAS_GIL
-    from profiling.sampling.constants import THREAD_STATUS_ON_CPU
-    from profiling.sampling.sample import SampleProfiler
-except ImportError:
-    sys.exit(3)
+from profiling.sampling.collector import Collector, extract_lineno
+from profiling.sampling.constants import PROFILING_MODE_ALL, THREAD_STATUS_HAS_GIL
+from profiling.sampling.constants import THREAD_STATUS_ON_CPU
+from profiling.sampling.sample import SampleProfiler
 
 class Stacks(Collector):
     def __init__(self, pid):
@@ -541,14 +564,29 @@ if len(errors) == len(pids):
 """
 OWN_SECONDS, INTERVAL_US = "1.5", str(round(1e6 / RATE))
 OWN_LATEST_S = 5.0  # s with the import of the modules, which take long on a busy machine
-LACKS_SAMPLER = 3  # exit code of OWN_SAMPLER in an older Python
+HAS_SAMPLER = """
+from importlib.util import find_spec
+raise SystemExit(not (find_spec("profiling") and find_spec("profiling.sampling")))
+"""
 INTERPRETER = re.compile(r"python(3(\.\d+t?)?)?")
 
 
-def run_own_sampler(pid: int) -> Samples | str | None:
-    """Sample a process by its own interpreter; None if that has no sampler."""
-    if (python := find_python(pid)) is None:
-        return None
+def has_sampler(python: str) -> bool:
+    """Whether an interpreter has the module profiling.sampling."""
+    try:
+        done = subprocess.run(
+            [python, "-I", "-S", "-c", HAS_SAMPLER],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=OWN_LATEST_S,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0
+
+
+def run_own_sampler(python: str, pid: int) -> Samples | str:
+    """Sample a process by its own interpreter, which has a sampler; return why it cannot."""
     try:
         pids = [pid, *(child.pid for child in psutil.Process(pid).children(recursive=True))]
         done = subprocess.run(
@@ -562,9 +600,9 @@ def run_own_sampler(pid: int) -> Samples | str | None:
     except subprocess.TimeoutExpired:
         return TOO_BUSY.format(pid=pid)
     except (psutil.Error, OSError):
-        return None
+        return ENDED.format(pid=pid)
     if done.returncode != 0:
-        return None if done.returncode == LACKS_SAMPLER else _reason(done.stderr, pid)
+        return _reason(done.stderr, pid)
     stacks: dict[str, list[str]] = {kind: [] for kind in ("rounds", *KINDS)}
     for line in done.stdout.splitlines():
         kind, _, rest = line.partition(" ")
@@ -665,7 +703,7 @@ def _reason(log: str, pid: int) -> str:
         return NOT_ALLOWED.format(pid=pid)
     errors = [line.partition("Error: ")[2] for line in log.splitlines() if "Error: " in line]
     if not psutil.pid_exists(pid):
-        return f"pid {pid} has ended"
+        return ENDED.format(pid=pid)
     if not errors:
         return TOO_BUSY.format(pid=pid)
     return f"the stacks of pid {pid} cannot be read ({errors[-1][:100]})"

@@ -7,7 +7,8 @@ from dataclasses import asdict
 
 from offload.bench.analysis import application_causes
 from offload.bench.analysis.application_causes import Cause, Kind
-from offload.engine.record import Record
+from offload.documents import who
+from offload.engine.record import Record, Who
 from offload.errors import escaped
 from offload.units import counted, percent, seconds
 
@@ -20,15 +21,21 @@ def as_dict(records: Sequence[Record]) -> dict[str, object] | None:
     signs = application_causes.signs_of_case(records)
     if signs is None:
         return None
-    causes = application_causes.of_case(records)
-    return {**asdict(signs), "causes": [asdict(cause) for cause in causes]}
+    causes = [asdict(cause) for cause in application_causes.of_case(records)]
+    return {**asdict(signs), "causes": causes, **who.values(_sampled(records))}
 
 
 def note(records: Sequence[Record]) -> str | None:
     """Return the known limits of the application of a case; None if there is none."""
     causes = application_causes.of_case(records)
     noted = [finding(c, records[-1].case.users) for c in causes if c.kind not in NOT_NOTED]
+    sampled = _sampled(records)
+    noted += [who.clause(line) for line in (sampled.lines if sampled else ())]
     return "; ".join(noted) or None
+
+
+def _sampled(records: Sequence[Record]) -> Who | None:
+    return next((each.who for each in reversed(records) if each.who is not None), None)
 
 
 def advice(cause: Cause, users: int) -> str:

@@ -21,8 +21,10 @@ from offload.bench.watch.summary import (
     Summary,
 )
 from offload.bench.watch.watch import ProcessReading, Reading, Watch
+from offload.documents import who
 from offload.documents.text import WIDTH, TableLine, render_table, wrapped
 from offload.engine import gil_sampler
+from offload.engine.record import Who
 from offload.units import percent
 
 UNKNOWN = "-"
@@ -105,8 +107,8 @@ def line(reading: Reading, has_url: bool) -> str:
     return _line(cells(reading, has_url)).rstrip()[:WIDTH]
 
 
-def text(summary: Summary, own_cpu: float | None) -> str:
-    """Return the summary: the mean and maximum of each figure, and the finding, if there is one."""
+def text(summary: Summary, own_cpu: float | None, found_who: Who | None = None) -> str:
+    """Return the summary: the mean and maximum of each figure, the finding and the hot lines."""
     figures = {"all": summary.tree} if len(summary.processes) > 1 else {}
     longest = sorted(
         summary.processes.items(), key=lambda each: each[1].figures["threads"].count, reverse=True
@@ -134,6 +136,7 @@ def text(summary: Summary, own_cpu: float | None) -> str:
         lines.append(f"watch itself used {own_cpu:.3f} cores")
     if (found := summary.finding()) is not None:
         lines.append(wrapped(sentence(found)))
+    lines += [wrapped(each) for each in who.sentences(found_who)]
     return "\n".join(lines)
 
 
@@ -164,7 +167,7 @@ def json_line(reading: Reading) -> str:
     )
 
 
-def json_summary(summary: Summary, own_cpu: float | None) -> str:
+def json_summary(summary: Summary, own_cpu: float | None, found_who: Who | None = None) -> str:
     """Return the summary as one line of JSON."""
     found = summary.finding()
     return json.dumps(
@@ -187,6 +190,7 @@ def json_summary(summary: Summary, own_cpu: float | None) -> str:
             "responses_failed": summary.failed,
             "own_cpu": None if own_cpu is None else round(own_cpu, 4),
             "finding": None if found is None else found.kind,
+            **who.values(found_who),
             "sentence": None if found is None else sentence(found),
         }
     )

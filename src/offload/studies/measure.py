@@ -10,6 +10,7 @@ from cyclopts import Parameter
 
 from offload import options
 from offload.errors import RunError
+from offload.registry.application import is_application
 from offload.studies import Run, Study
 from offload.units import counted, number
 
@@ -65,6 +66,7 @@ class Measure(Study[Options, "Row"]):
             driver=None,
             rule=plan.Sequential(quick=options.quick, target=options.target),
             blocks=(Block((0,)),),
+            sampled=(0,) if is_application(one.task) else (),
         )
 
     def result(self, run: Run) -> Row:

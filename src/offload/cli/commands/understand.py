@@ -107,8 +107,9 @@ def watch(
 
     The process is neither stopped nor changed. Each line has the CPU in cores, the memory (PSS),
     threads, voluntary and involuntary context switches per second, and rho, the share of the time
-    in which the GIL is held: the largest of all processes. The exit code is 2 if the pid is not a
-    running Python, 3 if its memory may not be read, and 5 if it ends while it is watched.
+    in which the GIL is held: the largest of all processes. The end names the lines that held the
+    GIL, blocked the event loop or waited in the first two seconds. The exit code is 2 if the pid is
+    not a running Python, 3 if its memory may not be read, and 5 if it ends while it is watched.
 
     Examples:
       offload watch 1234
@@ -117,7 +118,9 @@ def watch(
     from offload.bench.watch import response_time
     from offload.bench.watch.summary import Summary
     from offload.bench.watch.watch import Watch
+    from offload.documents import who
     from offload.engine import running_servers
+    from offload.engine.who import BackgroundSample
     from offload.reports import watch as report
 
     live_page.idle_s()  # raises before anything starts
@@ -127,7 +130,7 @@ def watch(
         number = response_time.server_pid(url)
     else:
         number = int(str(running_servers.find_server()["pid"]))
-    is_text, summary = format == "text", Summary()
+    is_text, summary, sampled = format == "text", Summary(), BackgroundSample(number)
     watching = Watch(number, url or None, without_gil)
     print(report.description(watching), file=sys.stderr)
     if is_text:
@@ -136,6 +139,7 @@ def watch(
     rows = live_page.start_for_rows(title, report.names(bool(url)), open)
     try:
         with watching:
+            sampled.start()
             for reading in watching.readings(time):
                 summary.add(reading)
                 rows.send(report.cells(reading, bool(url)))
@@ -148,9 +152,10 @@ def watch(
         if not summary.readings:
             raise
     if summary.readings:
-        own = watching.own_cpu
-        print(report.text(summary, own) if is_text else report.json_summary(summary, own))
-    rows.close(report.conclusion(summary))
+        own, found = watching.own_cpu, sampled.result()
+        end = report.text if is_text else report.json_summary
+        print(end(summary, own, found))
+    rows.close((*report.conclusion(summary), *who.sentences(sampled.result())))
     if watching.has_ended:
         what = f"pid {number} ended after {summary.seconds:.0f} s"
         raise RunError(what, "start it again, and watch its new pid")

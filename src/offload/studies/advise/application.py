@@ -10,8 +10,9 @@ from typing import Any
 
 from offload.bench.analysis import application_causes
 from offload.bench.analysis.application_causes import PER_PROCESS, Cause, Kind
+from offload.documents import who as who_in_words
 from offload.engine.calling_process import find_application
-from offload.engine.record import LONG, Record
+from offload.engine.record import LONG, Record, Who
 from offload.errors import MachineError
 from offload.registry import catalog, places, requirements
 from offload.registry.entries import Entry
@@ -60,7 +61,7 @@ class Application:
 
     `alone_s` is the response time of a single request. `causes` were found for one process, and
     `remaining` for the chosen set-up. `worker` is the memory of one of its processes, `preloaded`
-    the same with the application imported before the fork.
+    the same with the application imported before the fork. `who` are the lines of one process.
     """
 
     kinds: tuple[str, ...]
@@ -73,6 +74,7 @@ class Application:
     remaining: tuple[Cause, ...] = ()
     worker: WorkerMemory | None = None
     preloaded: WorkerMemory | None = None
+    who: Who | None = None
 
     def title(self, case: Case) -> str:
         """Return its name and its request, for a headline."""
@@ -94,6 +96,7 @@ class Application:
             is_over = remaining and cause.kind is not Kind.NOTHING and cause.kind not in remaining
             over = " It does not limit the advised size." if is_over else ""
             yield f"{words[0].upper()}{words[1:]}{over}"
+        yield from who_in_words.sentences(self.who)
 
     def notes(self, best: Evidence) -> Iterator[str]:
         """Yield what the reader must know of the application in the chosen set-up."""
@@ -114,6 +117,7 @@ class Application:
             "preloaded_worker_memory_mib": self.preloaded and asdict(self.preloaded),
             "causes": [asdict(cause) for cause in self.causes],
             "remaining_causes": [asdict(cause) for cause in self.remaining],
+            **who_in_words.values(self.who),
         }
 
 
@@ -161,6 +165,7 @@ def of_records(
         case.users,
         case.request,
         tuple(application_causes.of_case([found])),
+        who=found.who,
     )
 
 

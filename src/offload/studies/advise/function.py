@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from offload.documents import who as who_in_words
+from offload.engine.record import Who
 from offload.engine.server import hold_for
 from offload.registry import catalog, places
 from offload.studies.advise import costs, probe_measurement
@@ -23,9 +25,10 @@ SERVERS = ("loop", "prefork", "threads", "gunicorn_gthread", "processes", "pipes
 
 @dataclass(frozen=True)
 class Function:
-    """A function, and what its calls cost without a server."""
+    """A function, and what its calls cost without a server; `who` are its lines in a server."""
 
     probe: Probe
+    who: Who | None = None
 
     @cached_property
     def costs(self) -> Costs:
@@ -49,6 +52,7 @@ class Function:
             f"A call alone takes {seconds(call.wall_s)}: {seconds(call.cpu_s)} of CPU and "
             f"{seconds(call.wait_s)} of waiting{holds}."
         )
+        yield from who_in_words.sentences(self.who)
 
     def notes(self, best: Evidence) -> Iterator[str]:
         """Yield what the reader must know of the function in the chosen set-up."""
@@ -64,7 +68,7 @@ class Function:
 
     def values(self) -> dict[str, Any]:
         """Return the values of its own in the JSON object."""
-        return {"alone_s": self.alone_s}
+        return {"alone_s": self.alone_s, **who_in_words.values(self.who)}
 
 
 def measure(case: Case, question: Question) -> Function:

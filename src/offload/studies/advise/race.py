@@ -142,7 +142,10 @@ class Race:
         cases = {place: self.cases[place] for place in places}
         self._show_progress(f"round {number}", places)
         began = time.monotonic()
-        found = measure_round(cases, trial, upstream, lambda *_: None, False, DESIGN)
+        design = DESIGN
+        if number == 1 and not is_application(self.case.task):
+            design = replace(DESIGN, sampled=(min(places),))
+        found = measure_round(cases, trial, upstream, lambda *_: None, False, design)
         self._keep(found)
         rates = ", ".join(
             f"{places[each.trial.place or 0].name} "

@@ -227,7 +227,8 @@ def _subject(
     saved: Saved, cases: Sequence[Case], records: Sequence[Record]
 ) -> Function | Application:
     if saved.probe is not None:
-        return Function(saved.probe)
+        sampled = [each.who for each in records if each.who is not None]
+        return Function(saved.probe, sampled[-1] if sampled else None)
     if not any(application.is_probe(each) and each.result.rate for each in records):
         raise RunError("the application was not measured", REPEAT)
     return application.of_records(saved.kinds, saved.name, cases, records)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from offload import units
-from offload.documents import Document, comparisons, lines
+from offload.documents import Document, comparisons, lines, who
 from offload.documents.rows import gil_enabled_by, python_name
 from offload.engine.record import Record
 from offload.studies.gil import advice, application_advice
@@ -35,7 +35,13 @@ def document(result: GilCost) -> Document:
         first,
         ("Figure", "Value", "Meaning"),
         tuple(figure_lines(result)),
-        lines(*more, f"Measured: {where}", *why, *comparisons.window_warnings(result.cases)),
+        lines(
+            *more,
+            *who.sentences(window.who),
+            f"Measured: {where}",
+            *why,
+            *comparisons.window_warnings(result.cases),
+        ),
         has_verdict=result.cases.comparison.disturbed is None,
         numbers=(1,),
     )
@@ -92,6 +98,7 @@ def values(result: GilCost) -> dict[str, object]:
         "cost_direct": result.cost_direct,
         "loop_lag_p99_ms": window.tasks.loop_lag_p99_ms,
         "unavailable": window.gil.why,
+        **who.values(window.who),
         "interpreter": dict(window.server.interpreter),
         "follows": list(sentences(result)),
         "flags": comparisons.window_warnings(result.cases),

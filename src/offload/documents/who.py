@@ -1,0 +1,48 @@
+"""The lines that hold the GIL, block the event loop or wait: in words, and as values for JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
+
+from offload.engine.record import HotLine, Who
+from offload.errors import escaped
+from offload.units import percent
+
+NO_LINE = "No line of your code was seen often: the time is spent in the server and in libraries."
+# By what a line is doing. Engine's names of it are also those in records and JSON.
+CLAUSES = {
+    "holds the GIL": "holds the GIL for {share} of the time",
+    "blocks the loop": "blocks the event loop for {share} of the time",
+    "computes without the GIL": "computes without the GIL for {share} of the time",
+    "waits": "waits: {share} of the time of the threads that run your code",
+}
+
+
+def sentences(found: Who | None) -> Iterator[str]:
+    """Yield a sentence for each line, or why there is none; nothing if nobody asked for it."""
+    if found is None:
+        return
+    if found.why is not None:
+        yield f"Which of your lines it is, is unknown: {escaped(found.why)}."
+    elif not found.lines:
+        yield NO_LINE
+    for line in found.lines:
+        yield f"{clause(line)}."
+
+
+def clause(line: HotLine) -> str:
+    """Return a line, what its function is for the application, and what it does."""
+    context = "" if line.context in (None, "task") else f", {line.context}"
+    place = escaped(f"{line.function} ({line.file}:{line.line}{context})")
+    does = CLAUSES.get(line.doing, "{share}").format(share=percent(line.share))
+    return f"{place} {does}"
+
+
+def values(found: Who | None) -> dict[str, Any]:
+    """Return the values for JSON: `who` is empty if nothing was sampled or seen."""
+    return {
+        "who": [asdict(line) for line in found.lines] if found else [],
+        "who_unavailable": found.why if found else None,
+    }
