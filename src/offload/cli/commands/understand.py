@@ -152,9 +152,9 @@ def watch(
         if not summary.readings:
             raise
     if summary.readings:
-        own, found = watching.own_cpu, sampled.result()
+        own, hot = watching.own_cpu, sampled.result()
         end = report.text if is_text else report.json_summary
-        print(end(summary, own, found))
+        print(end(summary, own, hot))
     rows.close((*report.conclusion(summary), *who.sentences(sampled.result())))
     if watching.has_ended:
         what = f"pid {number} ended after {summary.seconds:.0f} s"
