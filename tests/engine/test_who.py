@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from offload.bench.target import server
-from offload.engine import who
+from offload.engine import server, who
 from offload.engine.record import HotLine
 from offload.engine.who import Frame, Samples, Stack
 from offload.suites import Case

@@ -121,7 +121,16 @@ def parse_py_spy(text: str, pid: int) -> list[Stack]:
 LIBRARY = re.compile(r"/(?:site|dist)-packages/|/lib(?:64)?/python\d[\d.]*t?/|/python\d+\.zip/")
 LOOPS = (  # the function of a file that runs an event loop in its thread
     ("/asyncio/base_events.py", "run_forever"),
-    ("/asyncio/runners.py", "run"),  # uvloop's own frames cannot be seen
+    ("/asyncio/runners.py", "run"),  # here and below: uvloop's own frames cannot be seen
+    ("/uvloop/", ""),
+    ("/uvicorn/_compat.py", ""),
+    ("/uvicorn/server.py", ""),
+    ("/uvicorn/workers.py", ""),
+    ("/uvicorn_worker/", ""),
+    ("/gunicorn/workers/gasgi.py", ""),
+    ("/aiohttp/web.py", "run_app"),
+    ("/hypercorn/asyncio/", ""),
+    ("/granian/server/", ""),
     ("/gevent/", ""),
     ("/trio/_core/_run.py", ""),
 )

@@ -13,8 +13,7 @@ from dataclasses import asdict
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from offload.bench.target import server
-from offload.engine import who
+from offload.engine import server, who
 from offload.loads import Load
 from offload.suites import Case
 
