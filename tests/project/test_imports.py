@@ -47,7 +47,7 @@ MAY_IMPORT = {
     "servers": BASE | {"tasks", "serving"},
     "loads": BASE,
     "suites": BASE | {"loads"},
-    "engine": BASE | {"suites", "loads", "upstream", "bench"},
+    "engine": BASE | {"suites", "loads", "upstream"},
     "bench": BASE | {"suites", "loads", "upstream", "engine"},
     "documents": BASE | {"suites", "loads", "bench", "engine", "reports"},
     "reports": BASE | {"suites", "loads", "bench", "engine", "documents"},

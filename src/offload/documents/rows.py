@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from offload import units
 from offload.bench.analysis import capacity
 from offload.documents.text import WIDTH, shortened, wrapped
-from offload.engine.figures import Ceiling, estimate_rate, share_of_ceiling
+from offload.engine.figures import Ceiling, estimate_rate, median_of, share_of_ceiling
 from offload.engine.host import sentence
 from offload.engine.intervals import Estimate
 from offload.engine.record import TEST, WINDOW, Record, RunRecords, of_rate
@@ -133,12 +133,12 @@ class Row:
     @property
     def loop_lag_p99_ms(self) -> float | None:
         """The delay of the server's event loop under load: the median of the windows' p99."""
-        return capacity.median(self.records, lambda record: record.tasks.loop_lag_p99_ms)
+        return median_of(self.records, lambda record: record.tasks.loop_lag_p99_ms)
 
     @property
     def gil_hold(self) -> float | None:
         """The GIL-hold fraction h of a single task."""
-        return capacity.median(self.records, lambda record: record.gil.hold.value)
+        return median_of(self.records, lambda record: record.gil.hold.value)
 
     @cached_property
     def ceiling(self) -> Ceiling | None:

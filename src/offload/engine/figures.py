@@ -63,6 +63,12 @@ def is_hopeless(windows: Sequence[Record]) -> bool:
     return len(last) == HOPELESS and not any(last)
 
 
+def median_of(records: Sequence[Record], value_of: Value) -> float | None:
+    """Return the low median of the known values; None if none is known."""
+    known = [value for record in records if (value := value_of(record)) is not None]
+    return statistics.median_low(known) if known else None
+
+
 EFFECT, ROUGH = decisions.EFFECT, 0.05  # the smallest difference that matters; ROUGH with quick
 CLIENT_BOUND = "client-bound"
 

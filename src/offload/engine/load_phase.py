@@ -23,10 +23,9 @@ from urllib.parse import urljoin, urlsplit
 import psutil
 
 from offload import loads
-from offload.bench.watch import gil_location, python_runtime
-from offload.bench.watch.remote_memory import Unreadable
-from offload.engine import host, processes, server, workload
+from offload.engine import gil_location, host, processes, server, workload
 from offload.engine.figures import little_ratio
+from offload.engine.gil_location import Unreadable
 from offload.engine.gil_sampler import NO_SAMPLE, GilSampler, Utilisation
 from offload.engine.host import SpeedMeter, load_average
 from offload.engine.processes import ProcessTree, ResourceSampler
@@ -688,7 +687,7 @@ def _locate_gils(pids: Sequence[int]) -> list[Facts]:
     found: list[Facts] = []
     for pid in pids:
         try:
-            runtime = python_runtime.find(pid)
+            runtime = gil_location.find_runtime(pid)
             gils = gil_location.locate(runtime, gil_location.layout(runtime))
             gil_location.check(runtime, gils)
         except Unreadable as error:

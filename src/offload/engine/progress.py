@@ -24,9 +24,8 @@ from rich.style import Style
 from rich.text import Text
 
 from offload import files
-from offload.bench.analysis import capacity
 from offload.engine import journal
-from offload.engine.figures import estimate_rate, find_disturbance, rate_of
+from offload.engine.figures import estimate_rate, find_disturbance, median_of, rate_of
 from offload.engine.plan import Plan
 from offload.engine.record import LONG, Record, RunRecords, by_round, dataclass_from
 from offload.suites import Case
@@ -267,8 +266,8 @@ class CaseRow:
         """Compute the cells from all records."""
         windows = RunRecords(self.records).windows()
         rounds = {(record.trial.block, record.trial.round) for record in windows}
-        gil = capacity.median(self.records, lambda record: record.gil.hold.value)
-        lag = capacity.median(self.records, lambda record: record.tasks.loop_lag_p99_ms)
+        gil = median_of(self.records, lambda record: record.gil.hold.value)
+        lag = median_of(self.records, lambda record: record.tasks.loop_lag_p99_ms)
         self.cells = (
             str(len(rounds)),
             _rate_cell(windows, self.records),

@@ -21,19 +21,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from offload.bench.watch import (
-    gil_location,
-    gil_meter,
-    python_runtime,
-    remote_memory,
-    response_time,
-)
-from offload.bench.watch.gil_location import Gils
+from offload.bench.watch import gil_meter, response_time
 from offload.bench.watch.gil_meter import OFF, ON, UNREADABLE, GilMeter, GilUse
-from offload.bench.watch.python_runtime import Runtime
-from offload.bench.watch.remote_memory import Unreadable
 from offload.bench.watch.response_time import Requester, Response
 from offload.bench.watch.watch import Reading, TreeReading, Watch
+from offload.engine import gil_location
+from offload.engine.gil_location import Gils, Runtime, Unreadable
 from offload.engine.server import find_interpreter, user_paths
 from offload.errors import MachineError, UsageError
 from tests import ROOT
@@ -89,7 +82,7 @@ def interpreter(name: str) -> str:
 
 
 def located(pid: int) -> Gils:
-    runtime = python_runtime.find(pid)
+    runtime = gil_location.find_runtime(pid)
     found = gil_location.locate(runtime, gil_location.layout(runtime))
     gil_location.check(runtime, found)
     return found
@@ -138,13 +131,13 @@ def test_each_interpreter_with_its_own_gil_is_found_and_forgotten() -> None:
 def test_the_runtime_is_found_without_some_sections(hidden: tuple[str, ...]) -> None:
     """A stripped build has no .symtab; one without section headers has the dynamic segment."""
     with running(SLEEPING) as process:
-        file = python_runtime._mapped_files(process.pid)[0]
+        file = gil_location._mapped_files(process.pid)[0]
         with Path(file.place).open("rb") as stream:
             elf = ELFFile(stream)
-            assert dict(python_runtime._symbols(_Hiding(elf, hidden))) == dict(
-                python_runtime._symbols(elf)
+            assert dict(gil_location._symbols(_Hiding(elf, hidden))) == dict(
+                gil_location._symbols(elf)
             )
-            assert {*dict(python_runtime._symbols(elf))} == {"_PyRuntime", "Py_Version"}
+            assert {*dict(gil_location._symbols(elf))} == {"_PyRuntime", "Py_Version"}
 
 
 class _Hiding:
@@ -160,13 +153,13 @@ class _Hiding:
 
 def test_a_damaged_file_has_no_symbols(tmp_path: Path) -> None:
     with running(SLEEPING) as process:
-        content = Path(python_runtime._mapped_files(process.pid)[0].place).read_bytes()
+        content = Path(gil_location._mapped_files(process.pid)[0].place).read_bytes()
     if (table := ELFFile(io.BytesIO(content)).get_section_by_name(".gnu.hash")) is None:
         pytest.skip("this Python has no .gnu.hash")
     start = table["sh_offset"]
     damaged = tmp_path / "libpython"
     damaged.write_bytes(content[:start] + bytes(16) + content[start + 16 :])  # no buckets
-    assert python_runtime._read_elf(str(damaged)) == ({}, ())
+    assert gil_location._read_elf(str(damaged)) == ({}, ())
 
 
 def test_an_old_python_reports_that_it_is_too_old() -> None:
@@ -178,7 +171,7 @@ def test_an_old_python_reports_that_it_is_too_old() -> None:
         pytest.raises(Unreadable, match=r"is a Python older than 3\.11") as refused,
     ):
         located(process.pid)
-    assert refused.value.kind == remote_memory.UNSUPPORTED
+    assert refused.value.kind == gil_location.UNSUPPORTED
 
 
 @pytest.mark.parametrize(
@@ -238,7 +231,7 @@ def test_a_process_that_becomes_a_python_is_read_from_then_on(
         meter.update([shell.pid])
         before = meter.take()[shell.pid]
         assert before.state == UNREADABLE and before.why is not None
-        assert before.why.kind == remote_memory.NOT_PYTHON
+        assert before.why.kind == gil_location.NOT_PYTHON
         print(file=shell.stdin, flush=True)
         read_line(shell.stdout)
         meter.update([shell.pid])
@@ -276,7 +269,7 @@ def test_a_process_that_ends_has_no_rho_from_then_on() -> None:
         meter.update([process.pid])
         why = meter.take()[process.pid].why
     assert why is not None
-    assert (why.kind, why.message) == (remote_memory.ENDED, f"pid {process.pid} has ended")
+    assert (why.kind, why.message) == (gil_location.ENDED, f"pid {process.pid} has ended")
 
 
 def test_sampling_uses_a_limited_share_of_a_core(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -297,9 +290,9 @@ def test_sampling_uses_a_limited_share_of_a_core(monkeypatch: pytest.MonkeyPatch
 
 def test_a_file_is_parsed_once_for_all_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     with running(SLEEPING) as one, running(SLEEPING) as other:
-        python_runtime.find(one.pid)
-        monkeypatch.setattr(python_runtime, "_read_elf", None)
-        assert python_runtime.find(other.pid).pid == other.pid
+        gil_location.find_runtime(one.pid)
+        monkeypatch.setattr(gil_location, "_read_elf", None)
+        assert gil_location.find_runtime(other.pid).pid == other.pid
 
 
 def test_the_names_of_mapped_files_may_have_any_characters(tmp_path: Path) -> None:
@@ -319,8 +312,8 @@ time.sleep(60)
 @pytest.mark.skipif(os.getuid() != 0, reason="only root may read the memory of others")
 def test_a_thread_of_the_kernel_is_no_python() -> None:
     with pytest.raises(Unreadable, match=r"pid 2 \(a thread of the kernel.* is not a Python") as no:
-        python_runtime.find(2)
-    assert no.value.kind == remote_memory.NOT_PYTHON
+        gil_location.find_runtime(2)
+    assert no.value.kind == gil_location.NOT_PYTHON
 
 
 # What the kernel refuses
@@ -417,14 +410,14 @@ def test_a_refusal_names_the_setting_of_the_kernel(
 ) -> None:
     scope = tmp_path / "ptrace_scope"
     scope.write_text("1\n")
-    monkeypatch.setattr(remote_memory, "YAMA", scope)
+    monkeypatch.setattr(gil_location, "YAMA", scope)
     monkeypatch.setattr(os, "geteuid", os.getuid)
     if os.getuid() == 0:  # whom Yama does not refuse, but a container may
-        assert "--cap-add=SYS_PTRACE" in str(remote_memory.explain(os.getpid(), errno.EPERM))
+        assert "--cap-add=SYS_PTRACE" in str(gil_location.explain_refusal(os.getpid(), errno.EPERM))
         monkeypatch.setattr(os, "geteuid", lambda: 1)
-        monkeypatch.setattr(remote_memory.psutil, "Process", _process_of_user_1)  # type: ignore[attr-defined]
-    found = remote_memory.explain(os.getpid(), errno.EPERM)
-    assert found.kind == remote_memory.REFUSED
+        monkeypatch.setattr(gil_location.psutil, "Process", _process_of_user_1)  # type: ignore[attr-defined]
+    found = gil_location.explain_refusal(os.getpid(), errno.EPERM)
+    assert found.kind == gil_location.REFUSED
     assert "(kernel.yama.ptrace_scope is 1): sudo sysctl" in str(found)
 
 

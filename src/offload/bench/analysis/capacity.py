@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import functools
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from offload.engine.figures import Ceiling, ceilings
+from offload.engine.figures import Ceiling, ceilings, median_of
 from offload.engine.record import Record
 from offload.registry import catalog
 from offload.suites import _module
@@ -28,8 +28,8 @@ def of_case(case: Record, records: Sequence[Record], in_flight: float) -> Ceilin
     idle time and cannot be used as a service time.
     """
     workers, slots = case.server.all_workers, all_slots(case)
-    alone_s = median(records, lambda r: r.baseline.alone_s)
-    slot_s = median(records, lambda r: r.tasks.slot_s)
+    alone_s = median_of(records, lambda r: r.baseline.alone_s)
+    slot_s = median_of(records, lambda r: r.tasks.slot_s)
     if slot_s and in_flight >= SATURATED * (slots or workers or 1):
         # An event loop has one slot; with async tasks, which share it, the slots are unknown.
         known = _by_time(slot_s, workers=slots or workers)
@@ -40,7 +40,7 @@ def of_case(case: Record, records: Sequence[Record], in_flight: float) -> Ceilin
     known += _by_time(alone_s, users=case.case.users)
     known += _by_stated_slots(case, _fastest_s(records))
     cores = case.environment.get("cores")
-    cpu_ms = median(records, lambda r: r.resources.cpu_ms_per_request)
+    cpu_ms = median_of(records, lambda r: r.resources.cpu_ms_per_request)
     if isinstance(cores, int) and cpu_ms is not None:
         known += ceilings(cores=cores, cpu_s=cpu_ms / 1000)
     return min(known, key=lambda ceiling: ceiling.rate, default=None)
@@ -87,12 +87,6 @@ def all_slots(record: Record) -> int | None:
     if slots is None or server.processes is None:
         return slots
     return server.all_workers or slots * server.processes
-
-
-def median(records: Sequence[Record], value_of: Callable[[Record], float | None]) -> float | None:
-    """Return the low median of the known values; None if none is known."""
-    known = [value for record in records if (value := value_of(record)) is not None]
-    return statistics.median_low(known) if known else None
 
 
 def _by_time(

@@ -9,11 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from offload import prctl
-from offload.bench.watch import gil_location, python_runtime
-from offload.bench.watch.gil_location import Gils, Layout
-from offload.bench.watch.python_runtime import Runtime
-from offload.bench.watch.remote_memory import ENDED, STARTING, Unreadable
-from offload.engine import gil_sampler
+from offload.engine import gil_location, gil_sampler
+from offload.engine.gil_location import ENDED, STARTING, Gils, Layout, Runtime, Unreadable
 from offload.engine.gil_sampler import GilAddress, GilReader, GilUnavailable
 
 EVERY = 0.008  # s between two samples; standard error of a share of 0.5 in 1 s: 0.045
@@ -188,7 +185,7 @@ def _known_gils(target: _Target) -> Gils | None:
 
 
 def _find_gils(pid: int, target: _Target) -> Gils:
-    target.runtime = python_runtime.find(pid)
+    target.runtime = gil_location.find_runtime(pid)
     target.layout = gil_location.layout(target.runtime)
     gils = gil_location.locate(target.runtime, target.layout)
     gil_location.check(target.runtime, gils)
