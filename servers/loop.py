@@ -2,7 +2,7 @@
 
 from typing import Unpack
 
-from offload.registry.protection import Settings
+from offload.registry.entries import ProtectionSettings
 from offload.serving.applications import tornado_app
 from offload.serving.metrics import task_clock
 from offload.serving.protection import guards
@@ -12,7 +12,9 @@ NUMBER = 2
 ALSO = {"2_group": "sleep_async_split"}
 
 
-def serve(task: str, port: int, *, backlog: int = 1024, **protection: Unpack[Settings]) -> None:
+def serve(
+    task: str, port: int, *, backlog: int = 1024, **protection: Unpack[ProtectionSettings]
+) -> None:
     """Run the task on the event loop itself: there is no executor."""
 
     async def run() -> task_clock.TimedResult:

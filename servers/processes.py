@@ -4,7 +4,7 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import Unpack
 
-from offload.registry.protection import Settings
+from offload.registry.entries import ProtectionSettings
 from offload.serving.applications import tornado_app
 from offload.serving.metrics import task_clock
 from offload.serving.pools import pool_workers, recovery
@@ -22,7 +22,7 @@ def serve(
     backlog: int = 1024,
     start_method: str = "forkserver",
     idempotent: str = "",
-    **protection: Unpack[Settings],
+    **protection: Unpack[ProtectionSettings],
 ) -> None:
     """Run the task in one of `workers` processes, all started before the server listens."""
     context = get_context(start_method)

@@ -4,7 +4,7 @@ from asyncio import get_running_loop
 from concurrent.futures import ThreadPoolExecutor
 from typing import Unpack
 
-from offload.registry.protection import Settings
+from offload.registry.entries import ProtectionSettings
 from offload.serving.lifecycle import prefork
 from offload.serving.metrics import task_clock
 
@@ -20,7 +20,7 @@ def serve(
     processes: int = 1,
     backlog: int = 1024,
     reuse_port: str = "no",
-    **protection: Unpack[Settings],
+    **protection: Unpack[ProtectionSettings],
 ) -> None:
     """Run the task in one of `workers` threads of each of `processes`, which share the port."""
 

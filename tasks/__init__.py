@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import Any
 
 from offload.errors import MachineError, UsageError
-from offload.registry import catalog, inputs, places, requirements
+from offload.registry import catalog, places
 from offload.tasks import _failure, _inputs, _user_module
 from offload.tasks._failure import TaskFailed
 
@@ -35,13 +35,13 @@ def resolve(name: str) -> Callable[[], Any]:
 
     A name is in catalog.tasks(), or is that of a user's function:
     `package.module:function` (the folder TASK_PATH is searched first), `path/to/file.py:function`.
-    `registry.inputs` describes its arguments. Raise MachineError if a package is missing.
+    `registry.catalog` describes its arguments. Raise MachineError if a package is missing.
     """
     entry = catalog.find_task(name)
-    task, given = inputs.split(entry.name)
+    task, given = catalog.split_inputs(entry.name)
     where, _, own = task.rpartition(":")
     if missing := [each for each in entry.packages if not _is_installed(each)]:
-        raise MachineError(f"{name} needs {' and '.join(missing)}", requirements.remedy(missing))
+        raise MachineError(f"{name} needs {' and '.join(missing)}", places.install_command(missing))
     if where and not entry.module:
         module = _user_module.load(where)
         _own_files[name] = getattr(module, "__file__", None)  # builtins have none

@@ -12,7 +12,7 @@ from typing import Any
 
 from offload import files
 from offload.errors import UsageError
-from offload.registry import inputs as names
+from offload.registry import catalog as names
 from offload.tasks import _user_module
 
 MOST = 1000  # read at most so many inputs from a generator, then repeat them
@@ -22,7 +22,7 @@ Function = Callable[..., Any]
 
 def bind(function: Function, task: str, inputs: str) -> Callable[[], Any]:
     """Return a function without parameters; raise UsageError if the inputs do not fit."""
-    if names.is_file(inputs):
+    if names.is_input_file(inputs):
         found = _from_file(Path(inputs.removeprefix(names.FILE_MARK)))
         _check(function, task, found)
         return _with(function, lambda: found)

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from offload.engine.server import Python, find_interpreters
-from offload.registry import catalog, requirements
+from offload.registry import catalog, places
 
 MISSING = {
     name: [
@@ -59,5 +59,5 @@ def reason(server: str) -> str:
 
 def lacks(module: str) -> str:
     """Return that a package or tool is not installed: tests with this reason count as one skip."""
-    package = requirements.PROVIDED_BY.get(module, module).replace("_", "-")
+    package = places.PROVIDED_BY.get(module, module).replace("_", "-")
     return f"{package} is not installed: make test-all"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from offload import cgroups
+from offload import resource_limits
 
 LIMIT = 512 << 20
 UNLIMITED = "9223372036854771712\n"  # of version 1: the largest multiple of a page
@@ -36,27 +36,32 @@ def test_the_smallest_limit_of_memory_counts(
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     (tmp_path / "own").write_text(own)
-    monkeypatch.setattr(cgroups, "ROOT", tmp_path / "root")
-    monkeypatch.setattr(cgroups, "OWN", tmp_path / "own")
-    assert cgroups.memory_mib() == 512
+    monkeypatch.setattr(resource_limits, "ROOT", tmp_path / "root")
+    monkeypatch.setattr(resource_limits, "OWN", tmp_path / "own")
+    assert resource_limits.memory_mib() == 512
 
 
 def test_without_a_limit_all_memory_of_the_machine_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cgroups, "OWN", tmp_path / "own")
-    all_mib = cgroups.memory_mib()
+    monkeypatch.setattr(resource_limits, "OWN", tmp_path / "own")
+    all_mib = resource_limits.memory_mib()
     assert all_mib > 256
     (tmp_path / "memory").mkdir()
     (tmp_path / "memory" / "memory.limit_in_bytes").write_text(UNLIMITED)
     (tmp_path / "own").write_text("4:memory:/\n")
-    monkeypatch.setattr(cgroups, "ROOT", tmp_path)
-    assert cgroups.memory_mib() == all_mib
+    monkeypatch.setattr(resource_limits, "ROOT", tmp_path)
+    assert resource_limits.memory_mib() == all_mib
 
 
 def test_limits_of_another_controller_do_not_count(tmp_path: Path) -> None:
     (tmp_path / "pids").mkdir()
     (tmp_path / "pids" / "pids.max").write_text("100\n")
     (tmp_path / "own").write_text("4:pids:/\n3:memory:/\n")
-    assert cgroups.limits("pids", "pids.max", own=tmp_path / "own", root=tmp_path) == [100]
-    assert cgroups.limits("memory", "pids.max", own=tmp_path / "own", root=tmp_path) == []
+    assert resource_limits.cgroup_limits(
+        "pids", "pids.max", own=tmp_path / "own", root=tmp_path
+    ) == [100]
+    assert (
+        resource_limits.cgroup_limits("memory", "pids.max", own=tmp_path / "own", root=tmp_path)
+        == []
+    )

@@ -1,6 +1,6 @@
 """uvicorn with workers: spawned processes with one event loop each, which share the socket."""
 
-from offload.registry.application import is_application
+from offload.registry.catalog import is_application
 
 NEEDS = ("uvicorn", "httptools", "uvloop")
 STRATEGY = "prefork"

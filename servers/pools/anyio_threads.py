@@ -2,7 +2,7 @@
 
 from typing import Unpack
 
-from offload.registry.protection import Settings
+from offload.registry.entries import ProtectionSettings
 
 HTTP_SERVER = "Tornado"
 NEEDS = ("anyio",)
@@ -10,7 +10,12 @@ STRATEGY = "threads"
 
 
 def serve(
-    task: str, port: int, *, workers: int = 40, backlog: int = 1024, **protection: Unpack[Settings]
+    task: str,
+    port: int,
+    *,
+    workers: int = 40,
+    backlog: int = 1024,
+    **protection: Unpack[ProtectionSettings],
 ) -> None:
     """Run the task in one of `workers` threads (anyio's default: 40)."""
     from anyio.to_thread import run_sync

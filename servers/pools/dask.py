@@ -2,7 +2,7 @@
 
 from typing import Unpack
 
-from offload.registry.protection import Settings
+from offload.registry.entries import ProtectionSettings
 
 HTTP_SERVER = "Tornado"
 NEEDS = ("dask", "distributed")
@@ -19,7 +19,7 @@ def serve(
     ssh: str = "",
     dask_isolate: str = "",
     idempotent: str = "",
-    **protection: Unpack[Settings],
+    **protection: Unpack[ProtectionSettings],
 ) -> None:
     """Run the task in one of `workers` processes, all started before the server listens."""
     from offload.serving.applications import tornado_app

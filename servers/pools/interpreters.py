@@ -4,7 +4,7 @@ from asyncio import get_running_loop
 from functools import partial
 from typing import Unpack
 
-from offload.registry.protection import Settings
+from offload.registry.entries import ProtectionSettings
 from offload.serving.applications import tornado_app
 from offload.serving.metrics import task_clock
 from offload.serving.pools import pool_workers
@@ -16,7 +16,12 @@ NEEDS_PYTHON = (3, 14)
 
 
 def serve(
-    task: str, port: int, *, workers: int = 4, backlog: int = 1024, **protection: Unpack[Settings]
+    task: str,
+    port: int,
+    *,
+    workers: int = 4,
+    backlog: int = 1024,
+    **protection: Unpack[ProtectionSettings],
 ) -> None:
     """Run the task in one of `workers` interpreters of this process (PEP 734)."""
     from concurrent.futures import InterpreterPoolExecutor  # type: ignore[attr-defined] # 3.14

@@ -2,7 +2,7 @@
 
 from typing import Unpack
 
-from offload.registry.protection import Settings
+from offload.registry.entries import ProtectionSettings
 
 HTTP_SERVER = "Tornado"
 NEEDS = ("pebble",)
@@ -16,7 +16,7 @@ def serve(
     workers: int = 4,
     backlog: int = 1024,
     idempotent: str = "",
-    **protection: Unpack[Settings],
+    **protection: Unpack[ProtectionSettings],
 ) -> None:
     """Run the task in one of `workers` processes, all started before the server listens."""
     from offload.serving.applications import tornado_app

@@ -2,7 +2,7 @@
 
 from typing import Unpack
 
-from offload.registry.protection import Settings
+from offload.registry.entries import ProtectionSettings
 from offload.serving.applications import tornado_app
 from offload.serving.metrics import task_clock
 from offload.serving.pools import pipe_pool, pool_workers
@@ -18,7 +18,7 @@ def serve(
     workers: int = 4,
     backlog: int = 1024,
     idempotent: str = "",
-    **protection: Unpack[Settings],
+    **protection: Unpack[ProtectionSettings],
 ) -> None:
     """Run the task in one of `workers` processes, all started before the server listens."""
     pool = pipe_pool.Pool(workers, pipe_pool.initialize, (task,), preload=[task_clock.__name__])

@@ -2,7 +2,7 @@
 
 from typing import Unpack
 
-from offload.registry.protection import Settings
+from offload.registry.entries import ProtectionSettings
 
 HTTP_SERVER = "Tornado"
 EXTERNAL_WORKERS = "tornado"
@@ -15,7 +15,7 @@ def serve(
     processes: int = 4,
     backlog: int = 1024,
     reuse_port: str = "no",
-    **protection: Unpack[Settings],
+    **protection: Unpack[ProtectionSettings],
 ) -> None:
     """Run the task on the event loop of one of `processes`; the others are not blocked."""
     from offload.serving.lifecycle import prefork

@@ -1,14 +1,129 @@
-"""Which limit of a process an error means: of memory, threads, processes or open files."""
+"""What this process may use of the machine: CPUs, memory, threads, processes and open files."""
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import math
+import os
 import resource
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
-from offload import cgroups
 from offload.errors import MachineError
 
+
+def cpu_count() -> int:
+    """Return the number of CPUs that can be used concurrently, at least 1.
+
+    A quota of 1.5 CPUs (`docker run --cpus=1.5`) counts as 2.
+    """
+    return max(1, math.ceil(cpu_capacity()))
+
+
+def cpu_capacity() -> float:
+    """Return how many CPUs can be used on average: those of the affinity, at most the quota."""
+    affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    quota = cpu_quota(OWN, ROOT)
+    return float(affinity or 1) if quota is None else min(float(affinity or 1), quota)
+
+
+def cpu_numbers() -> tuple[int, ...]:
+    """Return the numbers of the CPUs that this process may use; none if they are unknown."""
+    return tuple(sorted(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else ()
+
+
+@contextlib.contextmanager
+def limited_to_cpus(cpus: Sequence[int]) -> Iterator[None]:
+    """Limit this thread, and the processes that it starts, to some CPUs; no CPUs: no limit."""
+    if not cpus:
+        yield
+        return
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cpus)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def restrict_to_cpus(count: int | None) -> None:
+    """Restrict this process and its future children to a number of CPUs; None: no restriction."""
+    if count is not None:
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:count])
+
+
+def cpu_quota(own: Path, root: Path) -> float | None:
+    """Return the smallest quota, in CPUs, of this process's groups and their parents, or None.
+
+    The quota is in the file cpu.max (control groups version 2) or cpu.cfs_quota_us (version 1).
+    """
+    found = map(_group_quota, control_groups("cpu", own, root))
+    return min((quota for quota in found if quota is not None), default=None)
+
+
+def _group_quota(group: Path) -> float | None:
+    """Return the quota of one group."""
+    try:
+        if (group / "cpu.max").exists():
+            quota, period = (group / "cpu.max").read_text().split()
+        else:
+            quota = (group / "cpu.cfs_quota_us").read_text().strip()
+            period = (group / "cpu.cfs_period_us").read_text().strip()
+    except (OSError, ValueError):
+        return None
+    return None if quota in ("max", "-1") else int(quota) / int(period)
+
+
+def memory_mib() -> float:
+    """Return how much memory this process and its children may use: the machine's, or a limit."""
+    machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return min([machine, *cgroup_limits("memory", "memory.max", "memory.limit_in_bytes")]) / MIB
+
+
+# Control groups, of version 1 and 2
+ROOT = Path("/sys/fs/cgroup")
+OWN = Path("/proc/self/cgroup")
+MIB = 1 << 20
+
+
+def control_groups(controller: str, own: Path, root: Path) -> Iterator[Path]:
+    """Yield the folders of this process's groups that may have a controller, and their parents.
+
+    A container may see its own group as the root.
+    Source: https://docs.kernel.org/admin-guide/cgroup-v2.html
+    """
+    try:
+        lines = own.read_text().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        if controllers and controller not in controllers.split(","):
+            continue  # another controller of version 1
+        base = root / controller if controllers else root
+        folder = base / path.lstrip("/")
+        for group in (folder, *folder.parents):
+            if not group.is_relative_to(base):
+                break
+            yield group
+
+
+def cgroup_limits(
+    controller: str, *names: str, own: Path | None = None, root: Path | None = None
+) -> list[int]:
+    """Return the numbers in the files of all groups of this process; "max" is no number."""
+    found = []
+    for group in control_groups(controller, own or OWN, root or ROOT):
+        for name in names:
+            try:
+                found.append(int((group / name).read_text()))
+            except (OSError, ValueError):
+                continue
+    return found
+
+
+# Which limit of a process an error means
 MEMORY = {"RLIMIT_AS": "ulimit -v", "RLIMIT_DATA": "ulimit -d"}
 PROCESSES = {"RLIMIT_NPROC": "ulimit -u"}
 FILES = {"RLIMIT_NOFILE": "ulimit -n"}
@@ -28,7 +143,7 @@ def machine_error(what: str, error: BaseException, other: str = "") -> MachineEr
 
 def or_raise_memory(remedy: str) -> str:
     """Return a remedy for a failed function, with the limits of memory that it may have met."""
-    found = [*_of(MEMORY)]
+    found = [*_set_limits(MEMORY)]
     return f"{remedy}, or raise {' or '.join(found)}" if found else remedy
 
 
@@ -39,16 +154,16 @@ def _exhausted(error: BaseException | None) -> Iterator[str]:
         is_full = isinstance(error, MemoryError) or code == errno.ENOMEM
         is_thread = isinstance(error, RuntimeError) and NO_THREAD in str(error)
         if is_full or is_thread:
-            yield from _of(MEMORY)
+            yield from _set_limits(MEMORY)
         if is_thread or code == errno.EAGAIN:
-            yield from _of(PROCESSES)
-            yield from _of_cgroup()
+            yield from _set_limits(PROCESSES)
+            yield from _process_limit()
         if code == errno.EMFILE:
-            yield from _of(FILES)
+            yield from _set_limits(FILES)
         error = error.__cause__ or error.__context__
 
 
-def _of(names: dict[str, str]) -> Iterator[str]:
+def _set_limits(names: dict[str, str]) -> Iterator[str]:
     for name, command in names.items():
         soft = resource.getrlimit(getattr(resource, name))[0]
         if soft != resource.RLIM_INFINITY:
@@ -56,8 +171,8 @@ def _of(names: dict[str, str]) -> Iterator[str]:
             yield f"{name} ({now} now, {command})"
 
 
-def _of_cgroup() -> Iterator[str]:
-    if found := cgroups.limits("pids", "pids.max"):
+def _process_limit() -> Iterator[str]:
+    if found := cgroup_limits("pids", "pids.max"):
         yield f"pids.max of the cgroup ({min(found)} now)"
 
 

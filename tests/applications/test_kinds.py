@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from offload.errors import UsageError
-from offload.registry import application, catalog
+from offload.registry import catalog
 from offload.serving.applications import user_application
 from offload.suites import Case
 from tests.applications import APPS
@@ -157,5 +157,5 @@ def test_a_case_of_an_application_has_the_command_that_serves_it() -> None:
     case = Case("gunicorn_asgi", "app=pure:app", settings={"processes": 2}, path="/folder")
     assert case.command == "run_server:gunicorn_asgi,app=pure:app,processes=2,path=/folder"
     assert case.name == "gunicorn_asgix2/app=pure:app"
-    assert application.is_application(case.task)
+    assert catalog.is_application(case.task)
     assert not catalog.has_constant_bodies(case.task)

@@ -20,14 +20,14 @@ from offload.engine.plan import Plan, Sequential
 from offload.engine.record import LONG, Record
 from offload.engine.run import run
 from offload.errors import MachineError, RunError
-from offload.registry import requirements
+from offload.registry import places
 from offload.suites import Case
 from tests import ROOT
 from tests.records import changed, new_record
 
 AB = "ab is not installed: sudo apt install apache2-utils"
 OWN = {"fastapi", "uvicorn"}  # which are imported by their own names, beside what is in them
-IMPORTED = {named: name for name, named in requirements.PROVIDED_BY.items() if named not in OWN}
+IMPORTED = {named: name for name, named in places.PROVIDED_BY.items() if named not in OWN}
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 LINES = [*EXTRAS["suites"], *EXTRAS["cluster"]]
 PACKAGES = [re.split(r"[^\w-]", line)[0] for line in LINES]

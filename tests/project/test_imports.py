@@ -15,9 +15,7 @@ from tests import ROOT
 PACKAGE = places.PACKAGE
 BASE = {
     *(
-        "cgroups",
         "command_line",
-        "cores",
         "errors",
         "files",
         "flags",
@@ -30,15 +28,13 @@ BASE = {
 }
 MAY_IMPORT = {
     "command_line": set(),
-    "cgroups": set(),
-    "cores": {"cgroups"},
     "flags": set(),
     "errors": {"flags"},
     "files": set(),
     "interrupts": set(),
     "units": set(),
     "prctl": set(),
-    "resource_limits": {"cgroups", "errors"},
+    "resource_limits": {"errors"},
     "ssh": {"errors"},
     "registry": {"errors"},
     "upstream": BASE,

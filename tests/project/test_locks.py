@@ -12,7 +12,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 import pipepool
-from offload.registry import requirements
+from offload.registry import places
 from tests import ROOT
 
 MAKEFILE = (ROOT / "Makefile").read_text()
@@ -74,9 +74,7 @@ def test_the_lock_has_what_is_required() -> None:
 
 def test_the_lock_has_nothing_that_is_no_longer_required() -> None:
     roots = {canonicalize_name(each.name) for _, each in required()} - {"pipepool"}
-    reached = {
-        line.partition("==")[0].strip() for name in roots for line in requirements.locked(name)
-    }
+    reached = {line.partition("==")[0].strip() for name in roots for line in places.locked(name)}
     assert pins().keys() == reached
 
 

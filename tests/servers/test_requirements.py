@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from offload.errors import MachineError
-from offload.registry import catalog, requirements
+from offload.registry import catalog, places
 from offload.serving import main
 from offload.serving.metrics import probe
 from tests import ROOT
@@ -76,6 +76,6 @@ def test_what_serve_cannot_import_is_one_line(line: str, message: str, a_copy: P
 
 
 def test_make_suites_is_the_remedy_for_what_it_installs_alone() -> None:
-    assert requirements.remedy(["fastapi", "h11", "uvloop"]) == "make suites"
-    assert requirements.remedy(["tornado"]) == "make setup"
-    assert requirements.remedy(["blacksheep"]) == f"{sys.executable} -m pip install blacksheep"
+    assert places.install_command(["fastapi", "h11", "uvloop"]) == "make suites"
+    assert places.install_command(["tornado"]) == "make setup"
+    assert places.install_command(["blacksheep"]) == f"{sys.executable} -m pip install blacksheep"

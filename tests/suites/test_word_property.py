@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offload.errors import UsageError
-from offload.registry import catalog, setting_limits
+from offload.registry import catalog, entries
 from offload.suites._case_syntax import case
 from tests.properties import examples
 
 SERVERS = catalog.servers()
-MAX_WORKERS = setting_limits.MAXIMA["workers"]
-MAX_PROCESSES = setting_limits.MAXIMA["processes"]
+MAX_WORKERS = entries.MAXIMA["workers"]
+MAX_PROCESSES = entries.MAXIMA["processes"]
 TASKS = sorted(catalog.tasks())
 PYTHONS = st.sampled_from(["3.14", "3.13t-gil", "pypy3.10", "python3"]) | st.text(
     st.characters(codec="ascii", categories=["L", "N"]), min_size=1, max_size=5

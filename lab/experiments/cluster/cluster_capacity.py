@@ -33,7 +33,7 @@ from distributed import Client
 
 from lab.experiments.cluster.cluster_simulation import Cluster, Costs
 from lab.experiments.cluster.dask_processes import DaskProcesses
-from offload import cores, prctl
+from offload import prctl, resource_limits
 from offload.documents.text import TableLine, literal, render_table
 from offload.engine import host
 from offload.errors import UsageError
@@ -175,7 +175,9 @@ def _validation(costs: Costs, measured: dict[tuple[float, int], Used]) -> tuple[
     """Return the table of measured and simulated rates with a verdict, and whether all are near."""
     lines, errors = [], []
     for (task_s, batch), used in measured.items():
-        shared = Cluster(costs, WORKERS, _submitters(WORKERS, batch), batch, cores.available())
+        shared = Cluster(
+            costs, WORKERS, _submitters(WORKERS, batch), batch, resource_limits.cpu_count()
+        )
         simulated = shared.rate(task_s)
         errors.append(simulated / used.rate - 1)
         cells = (seconds(task_s), str(batch), f"{number(used.rate)}/s", f"{number(simulated)}/s")

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from lab.faults.machine.processes import descendants, kill_all
 from lab.faults.machine.waiting import wait_until
 from lab.faults.row import NotAvailable
-from offload import cores, prctl
+from offload import prctl, resource_limits
 
 TOOL = "stress-ng"
 MOST_CPUS = 4  # that are used, by a worker each
@@ -31,7 +31,7 @@ def pressure() -> Iterator[int]:
     program = shutil.which(TOOL)
     if program is None:
         raise NotAvailable(f"{TOOL} is not installed: make suites installs it")
-    cpus = min(cores.available(), MOST_CPUS)
+    cpus = min(resource_limits.cpu_count(), MOST_CPUS)
     with tempfile.TemporaryDirectory(prefix="offload-faults-") as folder:
         process = subprocess.Popen(
             [

@@ -30,7 +30,7 @@ from offload.engine.server import (
     read_lines,
 )
 from offload.errors import MachineError, StartError, UserError, kind_of
-from offload.registry import application, catalog, places
+from offload.registry import catalog, places
 from offload.suites import Case
 
 IMPORT_S = 30.0  # s for the import of a function or application of a user
@@ -300,7 +300,7 @@ def check_imports(cases: Iterable[Case]) -> None:
     here = [case for case in cases if case.origin is None]
     own = {(case.task, case.python, case.path) for case in here if catalog.is_own(case.task)}
     for work, python, path in sorted(own, key=str):
-        if application.is_application(work):
+        if catalog.is_application(work):
             find_application(work, python, path)
             continue
         module = "offload.serving.task_probe"

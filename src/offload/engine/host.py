@@ -25,7 +25,7 @@ from typing import IO
 
 import psutil
 
-from offload import cores
+from offload import resource_limits
 from offload.engine import server
 from offload.engine.speed_work import SAMPLE
 from offload.errors import escaped
@@ -38,7 +38,7 @@ def environment() -> dict[str, object]:
     """Return the CPU, kernel, virtualisation, Python and packages of this machine."""
     return {
         "cpu": _cpu(),
-        "cores": cores.available(),
+        "cores": resource_limits.cpu_count(),
         "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
         "kernel": f"{platform.system()} {platform.release()}",
         "virtualisation": _virtualisation(),
@@ -321,7 +321,7 @@ class SpeedMeter:
         return [process.pid for process in self._processes]
 
     def __enter__(self) -> SpeedMeter:
-        numbers = cores.numbers()
+        numbers = resource_limits.cpu_numbers()
         with ExitStack() as stack:
             for cpu in numbers[:: -(-len(numbers) // MAX_CPUS) or 1]:
                 samples = stack.enter_context(server.create_temporary_file())

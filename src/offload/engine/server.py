@@ -29,11 +29,11 @@ from typing import IO, Any
 
 import psutil
 
-from offload import cores, upstream
+from offload import resource_limits, upstream
 from offload.errors import MachineError, StartError, UsageError, UserError, kind_of
 from offload.flags import CANNOT_LOAD
-from offload.registry import addresses, application, catalog, places, requirements
-from offload.registry.application import is_application
+from offload.registry import addresses, catalog, places
+from offload.registry.catalog import is_application
 from offload.suites import Case
 from offload.upstream import Upstream
 
@@ -120,7 +120,7 @@ def launch(
     settings |= environment_for(case, argv[0])
     settings["SERVER_READY_S"] = str(ready_s)
     folder = None if case.origin is None else case.origin.folder
-    with cores.limited_to(case.placement.server_cpus):
+    with resource_limits.limited_to_cpus(case.placement.server_cpus):
         return _popen(argv, {**environment, **settings}, ready_s, folder)
 
 
@@ -259,7 +259,7 @@ def read_ready_line(
     output = last_lines(log) or ["no output"]
     why = output[-1][:LONGEST_LINE]
     if is_late and _is_listening(pid):
-        why = UNFINISHED if application.is_application(case.task) else UNANNOUNCED
+        why = UNFINISHED if catalog.is_application(case.task) else UNANNOUNCED
     raise StartError(f"{case.name} {what} ({why})", f"try {shlex.join(['offload', *case.words])}")
 
 
@@ -545,7 +545,7 @@ def environment_with_packages(
     listing = folder / "installed"
     known = listing.read_text().splitlines() if listing.exists() else []
     failed = _failed.setdefault(python, set())
-    lines = requirements.pins(always) + requirements.pins(needs)
+    lines = places.pins(always) + places.pins(needs)
     if missing := [line for line in lines if line not in known and line not in failed]:
         installed = _install(python, folder, missing)
         folder.mkdir(parents=True, exist_ok=True)  # pip creates it only with a package
@@ -578,9 +578,7 @@ def _has(python: str, names: Sequence[str]) -> bool:
 
 
 def _packages_folder(python: str, always: Sequence[str]) -> Path:
-    digest = hashlib.sha256(
-        "\n".join([python, *requirements.lines_for(always)]).encode()
-    ).hexdigest()[:8]
+    digest = hashlib.sha256("\n".join([python, *places.lines_for(always)]).encode()).hexdigest()[:8]
     return PYTHONS_FOLDER / f"packages-{Path(python).name}-{digest}"
 
 
@@ -590,7 +588,7 @@ def _install(python: str, folder: Path, packages: Sequence[str]) -> list[str]:
     installed = [
         package for package in packages if _succeeds(_pip(python, folder, package), INSTALL_TIMEOUT)
     ]
-    tornado = requirements.pins(ALWAYS[:1])[0]
+    tornado = places.pins(ALWAYS[:1])[0]
     if tornado in packages and tornado not in installed:
         command = " ".join(_pip(python, folder, tornado))
         raise MachineError(f"{tornado} cannot be installed for {python}", command)
@@ -604,7 +602,7 @@ def _pip(python: str, folder: Path, package: str) -> list[str]:
     name, _, _ = package.partition("==")
     required = PYTHONS_FOLDER / "requirements" / f"{name}.txt"
     required.parent.mkdir(parents=True, exist_ok=True)
-    required.write_text("\n".join(requirements.locked(package)))
+    required.write_text("\n".join(places.locked(package)))
     pip = [*_our_pip(), "--python", python, "install", "--quiet"]
     options = ["--disable-pip-version-check", "--only-binary", ONLY_WHEELS, "--target", str(folder)]
     return [*pip, *options, "--upgrade", "--require-hashes", "-r", str(required)]

@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 
 import psutil
 
-from offload import cores, resource_limits
+from offload import resource_limits
 from offload.errors import MachineError, UsageError
 from offload.flags import Flag
 from offload.loads._load import (
@@ -137,7 +137,7 @@ def busy_share(
         elapsed_s += load.window.warm
     if cpu_s is None or elapsed_s < SHORT:
         return result.driver_busy
-    usable = min(cpus or cores.available(), command.threads or load.users)
+    usable = min(cpus or resource_limits.cpu_count(), command.threads or load.users)
     return round(max(cpu_s / elapsed_s / usable, result.driver_busy or 0.0), 4)
 
 
@@ -163,7 +163,7 @@ def _wait_for_exit(
 ) -> _Exit | None:
     """Run the tool to its end; return None if it had to be killed after its deadline."""
     try:
-        with cores.limited_to(cpus):
+        with resource_limits.limited_to_cpus(cpus):
             process = subprocess.Popen(
                 (*_die_with_parent(), *argv),
                 env={**os.environ, **places.import_path(), **added},

@@ -22,11 +22,11 @@ from offload.loads import (
     quantum_of_count,
     request_target,
 )
-from offload.registry import requirements
+from offload.registry import places
 
 TOOL = None
 PACKAGE = "locust"
-INSTALL = requirements.remedy([PACKAGE])
+INSTALL = places.install_command([PACKAGE])
 MAX_USERS = 20_000
 ALWAYS_KEEP_ALIVE = True
 LACKS = {"requests": "number of requests", **CLOSED_LOOP_ONLY}

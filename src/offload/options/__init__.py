@@ -6,6 +6,7 @@ command is declared beside that command by `option`.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -15,7 +16,7 @@ from cyclopts import Group, Parameter, Token
 
 from offload.errors import UsageError
 from offload.options import arguments
-from offload.registry import addresses, setting_limits
+from offload.registry import addresses, entries
 
 if TYPE_CHECKING:
     from offload.suites import Case, Request
@@ -76,15 +77,23 @@ def parse_bind(name: str, text: str) -> str:
 
 
 def cpu_count(name: str, text: str) -> int | None:
-    """Parse a number of CPUs."""
-    from offload.options import usable_cpus
+    """Parse the number of CPUs that everything may use; None for an empty text."""
+    from offload.units import percent as in_percent
 
-    return usable_cpus.parse(text)
+    if not text:
+        return None
+    if arguments.NUMBER.fullmatch(text) and "." in text:
+        what = f"cpus={text} is a quota, and not a number of CPUs"
+        share = in_percent(float(text)).replace(" ", "")
+        by = f"systemd-run --user --scope -p CPUQuota={share}"
+        fix = f"run the command by {by}, or in a container: docs/how_to/container.rst"
+        raise UsageError(what, fix)
+    return arguments.whole_number("cpus", text, 1, len(os.sched_getaffinity(0)))
 
 
 REPORT_FORMATS = ("text", "json", "svg", "html")
 YES_OR_NO = choice("yes", "no")
-SECONDS = number(setting_limits.MIN_S, setting_limits.MAX_S)
+SECONDS = number(entries.MIN_S, entries.MAX_S)
 CASE = (
     "SERVER/TASK, or with app= only SERVER; SERVERx16 has 16 workers, SERVERx2x16 2 processes of "
     "16 workers, SERVER@3.14 runs in Python 3.14"
@@ -460,7 +469,7 @@ class Settings:
         "protect=yes: yes", SERVER, YES_OR_NO)] = ""
     preload: Annotated[str, option("preload", "for gunicorn: yes to import your application before "
         "the processes are forked, so that they share its memory, freeze to call gc.freeze() then, "
-        "too; default: no", SERVER, choice(*setting_limits.PRELOADS))] = ""
+        "too; default: no", SERVER, choice(*entries.PRELOADS))] = ""
     bind: Annotated[str, option("bind", "IPv4 address of this machine to listen on, such as "
         "10.0.0.5, or 0.0.0.0 for all: other machines can then run the task; default: "
         "127.0.0.1", SERVER, parse_bind)] = ""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from offload.errors import UsageError
 from offload.options import arguments
-from offload.registry import addresses, application, catalog
+from offload.registry import addresses, catalog
 
 if TYPE_CHECKING:
     from offload.suites import Case, Placement, Request
@@ -30,7 +30,7 @@ def case(text: str, app: str, which: str = "case") -> Case:
 
 def work(app: str) -> str:
     """Return the task name of a user's application; raise UsageError if it is invalid."""
-    return catalog.find_task(f"{application.PREFIX}{app}").name
+    return catalog.find_task(f"{catalog.PREFIX}{app}").name
 
 
 def hosts_of(text: str) -> tuple[str, ...]:
@@ -40,14 +40,14 @@ def hosts_of(text: str) -> tuple[str, ...]:
 
 def placement(hosts: str, pin: str, processes: int = 1) -> Placement:
     """Return where a load is sent from, and the CPUs of both sides; raise UsageError."""
-    from offload import cores
+    from offload import resource_limits
     from offload.suites import Placement
     from offload.suites._load import parse_pin
 
     names = hosts_of(hosts)
     if names and pin:
         raise UsageError("from= and pin= exclude each other", "pin= is for one machine")
-    return parse_pin(pin, cores.numbers(), processes) if pin else Placement(names)
+    return parse_pin(pin, resource_limits.cpu_numbers(), processes) if pin else Placement(names)
 
 
 def with_placement(one: Case, hosts: str, bind: str, pin: str = "") -> Case:

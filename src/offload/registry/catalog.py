@@ -1,4 +1,9 @@
-"""Find servers, tasks, drivers and suites by name. Their files are read, not imported."""
+"""Find servers, tasks, drivers and suites by name. Their files are read, not imported.
+
+A task's name is that of a function of this project, a user's `package.module:function` or
+`path/to/file.py:function`, with arguments `shop:quote(@basket.json)`, or a user's application
+`app=shop.web:app`.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +11,17 @@ import difflib
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from offload.errors import UsageError
-from offload.registry import application, entries, inputs, places
+from offload.registry import entries, places
 from offload.registry.entries import Entry
 
 FOLDER = places.PACKAGE  # contains servers/, tasks/, loads/ and suites/
 STUDIES = tuple(sorted(p.stem for p in (FOLDER / "studies").iterdir() if p.stem[0] != "_"))
 RUN_NAMES = (*STUDIES, "load_tests")  # of runs that are not of suites
 MAX_LISTED = 12  # names in an error message
-USER_TASK = re.compile(rf"(?P<where>[^:\x00-\x1f]+):(?P<function>{inputs.NAME})")
-USER_FILE = re.compile(r"(?P<where>[^:\x00-\x1f]+\.py):?")  # USER_TASK without the function
 
 
 def servers() -> dict[str, Entry]:
@@ -101,6 +104,11 @@ def find_suite(word: str) -> Entry:
     return _find("suites", word, suites())
 
 
+NAME = r"[^\W\d]\w*"  # of a function or another object in Python
+USER_TASK = re.compile(rf"(?P<where>[^:\x00-\x1f]+):(?P<function>{NAME})")
+USER_FILE = re.compile(r"(?P<where>[^:\x00-\x1f]+\.py):?")  # USER_TASK without the function
+
+
 def is_own(task: str) -> bool:
     """Whether the name of a task is that of a user's own function, not of one of this project."""
     return ":" in task
@@ -114,9 +122,9 @@ def find_task(word: str, folder: str | None = None) -> Entry:
     of a user's application is `app=package.module:name`. The file of a user's task is not imported:
     only its constants are read. Raise UsageError.
     """
-    if application.is_application(word):
+    if is_application(word):
         return _find_application(word)
-    task, given = inputs.split(word)
+    task, given = split_inputs(word)
     if given is not None:
         return _with_inputs(find_task(task, folder), given)
     if file := USER_FILE.fullmatch(word):
@@ -170,21 +178,43 @@ def _with_inputs(task: Entry, given: str) -> Entry:
     if ":" not in task.name:
         what = f"{task.name} takes no arguments"
         raise UsageError(what, "only your own functions can have arguments")
-    constants = task.constants if inputs.is_file(given) else {**task.constants, "STABLE": False}
-    return replace(task, name=inputs.join(task.name, given), constants=constants)
+    constants = task.constants if is_input_file(given) else {**task.constants, "STABLE": False}
+    return replace(task, name=join_inputs(task.name, given), constants=constants)
+
+
+def _find_application(word: str) -> Entry:
+    spelling = parse_application(word)
+    summary, constants = "a user's own application", {"STABLE": False}
+    if not spelling.is_file:
+        return Entry(word, Path(), summary, constants, {})
+    path = _user_file(spelling.where, APPLICATION_REMEDY)
+    return Entry(spelling.in_file(path), path, summary, constants, {})
+
+
+def _user_file(where: str, form: str = "a task of your own is path/to/file.py:function") -> Path:
+    try:
+        path = Path(where).expanduser().resolve()
+        if ":" in str(path):  # it separates the function in the name of a task
+            raise UsageError(f"{str(path)[:200]!r} has a colon", "rename the file or its folder")
+        if path.is_file():
+            return path
+    except (OSError, RuntimeError):  # the name is too long, or ~user does not exist
+        path = Path(where)
+    shown = repr(str(path)[:200])
+    raise UsageError(f"no file {shown}", form)
+
+
+def check_work(server: Entry, work: str) -> None:
+    """Raise UsageError if the work is an application, but the server only runs tasks."""
+    if is_application(work) and server.serves is None:
+        known = ", ".join(servers_of())
+        raise UsageError(f"{server.name} runs tasks, not an application", f"use one of {known}")
 
 
 def servers_of(kind: str | None = None) -> list[str]:
     """Return the servers that serve a user's application of a kind, asgi or wsgi (None: both)."""
     found = servers().values()
     return [e.name for e in found if e.serves is not None and kind in (None, e.serves)]
-
-
-def check_work(server: Entry, work: str) -> None:
-    """Raise UsageError if the work is an application, but the server only runs tasks."""
-    if application.is_application(work) and server.serves is None:
-        known = ", ".join(servers_of())
-        raise UsageError(f"{server.name} runs tasks, not an application", f"use one of {known}")
 
 
 def without_processes(server: Entry) -> UsageError:
@@ -239,28 +269,6 @@ def _conflict(one: Entry, other: Entry, what: str, fix: str) -> UsageError:
     )
 
 
-def _find_application(word: str) -> Entry:
-    spelling = application.parse(word)
-    summary, constants = "a user's own application", {"STABLE": False}
-    if not spelling.is_file:
-        return Entry(word, Path(), summary, constants, {})
-    path = _user_file(spelling.where, application.REMEDY)
-    return Entry(spelling.in_file(path), path, summary, constants, {})
-
-
-def _user_file(where: str, form: str = "a task of your own is path/to/file.py:function") -> Path:
-    try:
-        path = Path(where).expanduser().resolve()
-        if ":" in str(path):  # it separates the function in the name of a task
-            raise UsageError(f"{str(path)[:200]!r} has a colon", "rename the file or its folder")
-        if path.is_file():
-            return path
-    except (OSError, RuntimeError):  # the name is too long, or ~user does not exist
-        path = Path(where)
-    shown = repr(str(path)[:200])
-    raise UsageError(f"no file {shown}", form)
-
-
 def _find(folder: str, word: str, found: Mapping[str, Entry]) -> Entry:
     if word in found:
         return found[word]
@@ -270,3 +278,92 @@ def _find(folder: str, word: str, found: Mapping[str, Entry]) -> Entry:
 def _missing(folder: str, word: str, choices: list[str]) -> UsageError:
     incomplete = entries.find_incomplete(FOLDER / folder).get(word)
     return unknown(f"{folder}/", word, choices) if incomplete is None else UsageError(incomplete)
+
+
+# The arguments of a user's task: `@basket.json` is a file with JSON, a list of positional arguments
+# or an object of named ones; `shop:baskets` is a function that yields those of successive calls.
+WITH_INPUTS = re.compile(
+    rf"(?P<task>[^()]+)\((?P<inputs>@[^()\x00-\x1f]+|[^()@:\x00-\x1f]+:{NAME})\)"
+)
+FILE_MARK = "@"
+
+
+def split_inputs(word: str) -> tuple[str, str | None]:
+    """Return the task and the inputs of a name: `@file`, `module:function` or None."""
+    found = WITH_INPUTS.fullmatch(word)
+    return (word, None) if found is None else (found["task"], found["inputs"])
+
+
+def is_input_file(inputs: str) -> bool:
+    """Whether inputs are the content of a file, which is the same in each call."""
+    return inputs.startswith(FILE_MARK)
+
+
+def join_inputs(task: str, inputs: str) -> str:
+    """Return the name of a task with inputs; the path of a file becomes absolute.
+
+    Raise UsageError if there is no such file.
+    """
+    if is_input_file(inputs):
+        inputs = f"{FILE_MARK}{_input_file(inputs.removeprefix(FILE_MARK))}"
+    word = f"{task}({inputs})"
+    if "(" in task + inputs or ")" in task + inputs:
+        what = f"args= and inputs= need paths without parentheses, unlike {(task + inputs)[:200]!r}"
+        raise UsageError(what, "rename the file or its folder")
+    if WITH_INPUTS.fullmatch(word) is None:
+        raise UsageError(f"{inputs[:100]!r} names no inputs", "write @file.json or module:function")
+    return word
+
+
+def _input_file(text: str) -> Path:
+    """Return the absolute path of a file with arguments; raise UsageError."""
+    try:
+        path = Path(text).expanduser().absolute()
+        if path.is_file():
+            return path
+    except (OSError, RuntimeError):  # the name is too long, or the user of ~user does not exist
+        path = Path(text)
+    raise UsageError(f"no file {str(path)[:200]!r} with arguments", "write @path/to/file")
+
+
+# A user's application
+PREFIX = "app="
+APPLICATION = re.compile(
+    rf"(?P<where>[^:\x00-\x1f]+)(?::(?P<attribute>{NAME}(?:\.{NAME})*)(?P<call>\(\))?)?"
+)
+APPLICATION_REMEDY = (
+    "write app=package.module:name, or app=package.module:create_app() for a factory"
+)
+
+
+@dataclass(frozen=True)
+class Spelling:
+    """A module or a file, the `attribute` in it (None: a usual name), and whether to call it."""
+
+    where: str
+    attribute: str | None
+    is_factory: bool
+
+    @property
+    def is_file(self) -> bool:
+        """Whether the application is in a file instead of an importable module."""
+        return self.where.endswith(".py")
+
+    def in_file(self, path: object) -> str:
+        """Return the spelling of the same application in the file `path`, as a task name."""
+        attribute = f":{self.attribute}" if self.attribute else ""
+        return f"{PREFIX}{path}{attribute}{'()' if self.is_factory else ''}"
+
+
+def is_application(work: str) -> bool:
+    """Whether the work of a case is a user's application instead of a task."""
+    return work.startswith(PREFIX)
+
+
+def parse_application(work: str) -> Spelling:
+    """Parse `app=shop.web:app`; raise UsageError."""
+    text = work.removeprefix(PREFIX)
+    found = APPLICATION.fullmatch(text)
+    if found is None:
+        raise UsageError(f"{text[:100]!r} does not name an application", APPLICATION_REMEDY)
+    return Spelling(found["where"], found["attribute"], found["call"] is not None)

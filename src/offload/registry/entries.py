@@ -1,6 +1,7 @@
 """Entries of the registry, read from their files without importing them.
 
-Docstrings, constants and parameters are read from the syntax tree of a file.
+Docstrings, constants and parameters are read from the syntax tree of a file. The parameters of a
+server are its settings: the command line and the servers check the same limits of them.
 """
 
 from __future__ import annotations
@@ -12,14 +13,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.machinery import PathFinder
 from pathlib import Path
+from typing import TypedDict
 
 from offload.errors import UsageError
-from offload.registry import places, protection
+from offload.registry import places
 from offload.registry.places import display_path
 
 REQUIRED = {"servers": ("serve", "serve(task, port)"), "loads": ("command", "command(load)")}
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-
 HTTP_SERVERS = ("uvicorn", "gunicorn", "granian", "hypercorn")  # packages that serve HTTP
 
 
@@ -265,13 +266,16 @@ def module_file(name: str, folders: Sequence[str]) -> Path | None:
     return Path(origin) if origin is not None and origin.endswith(".py") else None
 
 
+# Settings
+
+
 def read_settings(path: Path, node: ast.FunctionDef) -> dict[str, object]:
     """Return a function's keyword-only parameters and their literal defaults; raise UsageError.
 
     `**protection` represents the settings of the protection.
     """
     rest = node.args.kwarg
-    shared = protection.DEFAULTS if rest and rest.arg == protection.PARAMETER else {}
+    shared = PROTECTION_DEFAULTS if rest and rest.arg == PROTECTION else {}
     pairs = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
     try:
         own = {arg.arg: None if value is None else ast.literal_eval(value) for arg, value in pairs}
@@ -279,3 +283,54 @@ def read_settings(path: Path, node: ast.FunctionDef) -> dict[str, object]:
         where = f"{display_path(path)}:{node.lineno}"
         raise UsageError(f"{where}: the default of a setting must be a literal") from None
     return {**own, **shared}
+
+
+PROTECTION = "protection"  # `serve(..., **protection: Unpack[Settings])` has all these settings
+NO_PROTECTION = "not available"  # in the facts of a server that has no protection
+
+
+class ProtectionSettings(TypedDict, total=False):
+    """Times are in seconds. `health` adds /healthz, /readyz and /metrics, also without protect."""
+
+    protect: str
+    max_wait: float
+    task_timeout: float
+    max_connections: int
+    health: str
+
+
+PROTECTION_DEFAULTS = ProtectionSettings(
+    protect="no", max_wait=5.0, task_timeout=30.0, max_connections=2048, health="no"
+)
+MAXIMA = {
+    "workers": 256,
+    "processes": 64,
+    "runtime_threads": 256,
+    "backlog": 65535,
+    "max_connections": 65535,
+}
+YES_OR_NO = ("idempotent", "dask_isolate", "protect", "health", "reuse_port")
+PRELOADS = ("yes", "no", "freeze")
+SECONDS = ("max_wait", "task_timeout")
+MIN_S, MAX_S = 0.1, 3600.0  # of SECONDS; with less than 0.1 s, a busy machine would time out
+MOST_IN_ALL = 16  # times the maximum of `workers`, in all processes of a server
+
+
+def maximum(key: str, default: object) -> int:
+    """Return the largest number for a setting; a default may be larger than usual, as gevent's."""
+    return max(MAXIMA.get(key, 65535), default if isinstance(default, int) else 0)
+
+
+def check_product(settings: Mapping[str, object], defaults: Mapping[str, object]) -> None:
+    """Raise UsageError if a server with both sizes would have too many workers in all processes.
+
+    `settings` may lack sizes, which are then the `defaults`.
+    """
+    if not {"processes", "workers"} <= defaults.keys():
+        return
+    known = {**defaults, **settings}
+    processes, workers = (int(str(known[key])) for key in ("processes", "workers"))
+    most = MOST_IN_ALL * maximum("workers", defaults["workers"])
+    if processes * workers > most:
+        what = f"{processes} processes of {workers} workers are {processes * workers} workers"
+        raise UsageError(what, f"use at most {most} in all processes")

@@ -20,15 +20,7 @@ import sys
 
 from offload import prctl, resource_limits
 from offload.errors import MachineError, UsageError, UserError
-from offload.registry import (
-    addresses,
-    application,
-    catalog,
-    places,
-    protection,
-    requirements,
-    setting_limits,
-)
+from offload.registry import addresses, catalog, entries, places
 from offload.registry.entries import Entry
 from offload.serving import plain
 from offload.serving.lifecycle import log, ports, readiness
@@ -85,10 +77,10 @@ def _ignore_timers() -> None:
 
 def _serve(server: Entry, task: str, port: int) -> None:
     settings = {key: _setting(key, value) for key, value in server.settings.items()}
-    setting_limits.check_product(settings, server.settings)
+    entries.check_product(settings, server.settings)
     probe.facts.update(probe.identity(), server=server.name, task=task)
     probe.facts.update(_settings_in_use(settings))
-    if application.is_application(task):
+    if catalog.is_application(task):
         probe.facts["application"] = server.serves
     is_plain = bool(server.constants.get("PLAIN"))
     if host_check.configured() and is_plain:
@@ -136,7 +128,7 @@ def _check_needs(server: Entry) -> None:
         fix = f"use python={needed}, offload pythons lists the installed ones"
         raise MachineError(f"{server.name} needs Python {needed}, this is {here}", fix)
     if missing := [name for name in server.needs if importlib.util.find_spec(name) is None]:
-        fix = requirements.remedy(missing)
+        fix = places.install_command(missing)
         raise MachineError(f"{server.name} needs {' and '.join(missing)}", fix)
 
 
@@ -145,17 +137,17 @@ def _settings_in_use(settings: dict[str, object]) -> dict[str, object]:
 
     A number of 0 is left to the application.
     """
-    protect = settings.get("protect", protection.UNAVAILABLE)
-    unused = protection.DEFAULTS.keys() if protect != "yes" else ()
+    protect = settings.get("protect", entries.NO_PROTECTION)
+    unused = entries.PROTECTION_DEFAULTS.keys() if protect != "yes" else ()
     used = {key: v for key, v in settings.items() if key not in unused and v != 0}
-    return {**used, "protect": protect, "health": settings.get("health", protection.UNAVAILABLE)}
+    return {**used, "protect": protect, "health": settings.get("health", entries.NO_PROTECTION)}
 
 
 def _import_error(server: Entry, error: ImportError) -> MachineError:
     """Return the error for a module that the server's file or its `serve` could not import."""
     name = (error.name or "").partition(".")[0]
     is_ours = not name or name in ("offload", "pipepool") or name in sys.stdlib_module_names
-    fix = f"fix {places.display_path(server.path)}" if is_ours else requirements.remedy([name])
+    fix = f"fix {places.display_path(server.path)}" if is_ours else places.install_command([name])
     message = " ".join(str(error).split())
     what = f"{error.name or 'a module'}, which cannot be imported ({message})"
     return MachineError(f"{server.name} needs {what}", fix)
@@ -168,16 +160,14 @@ def _setting(key: str, default: object) -> object:
     if isinstance(default, float):
         return _seconds(key, text)
     if isinstance(default, int):
-        number, limit = _whole(text), setting_limits.maximum(key, default)
+        number, limit = _whole(text), entries.maximum(key, default)
         if number is None or not 1 <= number <= limit:
             raise UsageError(f"{key}={_quote(text)} is not a whole number from 1 to {limit}")
         return number
-    if key in setting_limits.YES_OR_NO and text not in ("yes", "no"):
+    if key in entries.YES_OR_NO and text not in ("yes", "no"):
         raise UsageError(f"{key}={_quote(text)} is neither yes nor no")
-    if key == "preload" and text not in setting_limits.PRELOADS:
-        raise UsageError(
-            f"preload={_quote(text)} is not one of {', '.join(setting_limits.PRELOADS)}"
-        )
+    if key == "preload" and text not in entries.PRELOADS:
+        raise UsageError(f"preload={_quote(text)} is not one of {', '.join(entries.PRELOADS)}")
     if key == "start_method" and text not in (methods := multiprocessing.get_all_start_methods()):
         raise UsageError(f"{key}={_quote(text)} is not one of {', '.join(methods)}")
     return text
@@ -189,7 +179,7 @@ def _whole(text: str) -> int | None:
 
 
 def _seconds(key: str, text: str) -> float:
-    least, most = setting_limits.MIN_S, setting_limits.MAX_S
+    least, most = entries.MIN_S, entries.MAX_S
     whole, _, rest = text.partition(".")
     is_number = all(_whole(part) is not None for part in (whole, rest or "0"))
     if is_number and least <= float(text) <= most:

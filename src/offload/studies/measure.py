@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from offload import options
 from offload.errors import RunError
-from offload.registry.application import is_application
+from offload.registry.catalog import is_application
 from offload.studies import Run, Study
 from offload.units import counted, number
 

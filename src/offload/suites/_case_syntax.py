@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from offload.errors import UsageError
-from offload.registry import application, catalog, inputs, places, setting_limits
+from offload.registry import catalog, entries, places
 from offload.registry.entries import Entry
 from offload.suites import Case
 
@@ -66,10 +66,10 @@ def _sizes(text: str, server: Entry, processes: str | None, size: str | None) ->
             raise UsageError(what, f"write {server.name}x{processes}")
         settings = {"processes": int(processes), "workers": int(size or 0)}
     for key, number in settings.items():
-        most = setting_limits.maximum(key, server.settings[key])
+        most = entries.maximum(key, server.settings[key])
         if not 1 <= int(str(number)) <= most:
             raise UsageError(f"{text!r}: {key} must be from 1 to {most}")
-    setting_limits.check_product(settings, server.settings)
+    entries.check_product(settings, server.settings)
     return settings
 
 
@@ -134,6 +134,6 @@ def _spellings(case: Case) -> set[str]:
     task, shown = case.task, places.display_name(case.task)
     parts = task.split("/")
     ends = {"/".join(parts[number:]) for number in range(len(parts))}
-    function = inputs.split(task)[0].rpartition(":")[2]
-    applications = {name.removeprefix(application.PREFIX) for name in (task, shown)}
+    function = catalog.split_inputs(task)[0].rpartition(":")[2]
+    applications = {name.removeprefix(catalog.PREFIX) for name in (task, shown)}
     return {shown, function, *ends, *applications}

@@ -21,7 +21,7 @@ from offload.engine.server import (
     find_interpreter,
 )
 from offload.errors import MachineError, UsageError
-from offload.registry import catalog, places, requirements
+from offload.registry import catalog, places
 from offload.suites import Case
 from tests.rounds import measure_window
 from tests.small_wheels import write_wheel
@@ -32,9 +32,7 @@ pytestmark = pytest.mark.usefixtures("no_other_python")
 @pytest.mark.parametrize("name", catalog.servers())
 def test_what_a_server_needs_can_be_installed_for_another_python(name: str) -> None:
     needs = catalog.find_server(name).needs
-    assert len(requirements.lines_for(needs)) == len(
-        {requirements.PROVIDED_BY.get(n, n) for n in needs}
-    )
+    assert len(places.lines_for(needs)) == len({places.PROVIDED_BY.get(n, n) for n in needs})
 
 
 @pytest.mark.parametrize(
@@ -125,14 +123,14 @@ def test_a_package_with_another_hash_is_not_installed(
         f"tenacity==1.0 \\\n    --hash=sha256:{digests[0]}\n    # via offload (pyproject.toml)",
     ]
     lock.write_text("\n".join(lines) + "\n")
-    monkeypatch.setattr(requirements, "LOCK", lock)
-    requirements._lock.cache_clear()
+    monkeypatch.setattr(places, "LOCK", lock)
+    places._lock.cache_clear()
     monkeypatch.setattr(server, "ALWAYS", ("tenacity",))
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
     folder = tmp_path / "packages"
     try:
-        installed = _install(sys.executable, folder, requirements.pins(["tenacity"]))
+        installed = _install(sys.executable, folder, places.pins(["tenacity"]))
     except MachineError as error:
         assert not is_right
         assert str(error).startswith("tenacity==1.0 cannot be installed for ")
@@ -143,16 +141,16 @@ def test_a_package_with_another_hash_is_not_installed(
         assert (folder / "tenacity.py").exists()
         assert (folder / "idna.py").exists()
     finally:
-        requirements._lock.cache_clear()
+        places._lock.cache_clear()
 
 
 def test_a_requirement_has_the_lines_of_all_that_it_requires() -> None:
-    [*names] = [line.partition("==")[0] for line in requirements.locked("requests>=2")]
+    [*names] = [line.partition("==")[0] for line in places.locked("requests>=2")]
     assert names == ["certifi", "charset-normalizer", "idna", "requests", "urllib3"]
-    assert requirements.pins(["strawberry"])[0].startswith("strawberry-graphql==")
-    assert requirements.pins(["blacksheep"]) == []
+    assert places.pins(["strawberry"])[0].startswith("strawberry-graphql==")
+    assert places.pins(["blacksheep"]) == []
     for name in ("requests", "aiohttp"):
-        assert all(" --hash=sha256:" in line for line in requirements.locked(name))
+        assert all(" --hash=sha256:" in line for line in places.locked(name))
 
 
 def test_an_application_has_its_own_packages_and_needs_those_of_its_server_only(

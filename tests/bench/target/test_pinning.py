@@ -10,14 +10,14 @@ from typing import Any
 import psutil
 import pytest
 
-from offload import cores, loads
+from offload import loads, resource_limits
 from offload.engine import running_servers
 from offload.loads import Load, Sender
 from offload.suites import Placement
 
 pytestmark = [
     pytest.mark.server,
-    pytest.mark.skipif(len(cores.numbers()) < 2, reason="needs two CPUs"),
+    pytest.mark.skipif(len(resource_limits.cpu_numbers()) < 2, reason="needs two CPUs"),
 ]
 PRINT = "import os; print(sorted(os.sched_getaffinity(0)))"
 
@@ -32,7 +32,7 @@ def allowed(pid: int) -> set[tuple[int, ...]]:
 
 def test_a_running_server_is_pinned_and_gets_its_cpus_back(start: Any) -> None:
     running = start("processes", "noop_sync", workers=2)
-    first, every = cores.numbers()[:1], cores.numbers()
+    first, every = resource_limits.cpu_numbers()[:1], resource_limits.cpu_numbers()
     assert allowed(running.process.pid) == {every}
     with running_servers.pinned(running.process.pid, first):
         assert allowed(running.process.pid) == {first}
@@ -43,8 +43,8 @@ def test_a_running_server_is_pinned_and_gets_its_cpus_back(start: Any) -> None:
 
 def test_a_started_process_inherits_the_limit_and_this_one_gets_its_own_back() -> None:
     before = os.sched_getaffinity(0)
-    last = cores.numbers()[-1:]
-    with cores.limited_to(last):
+    last = resource_limits.cpu_numbers()[-1:]
+    with resource_limits.limited_to_cpus(last):
         words = [sys.executable, "-c", PRINT]
         found = subprocess.run(words, capture_output=True, text=True, timeout=30).stdout
     assert found.strip() == str(list(last))
@@ -53,7 +53,7 @@ def test_a_started_process_inherits_the_limit_and_this_one_gets_its_own_back() -
 
 def test_the_record_says_which_cpus_both_had(start: Any) -> None:
     running = start("threads", "noop_sync", workers=2)
-    *others, last = cores.numbers()
+    *others, last = resource_limits.cpu_numbers()
     place = Placement((), tuple(others), (last,))
     load = Load(running.url, users=2, seconds=0.5)
     record = running_servers.load_server(running.facts, load, "builtin", placement=place)
@@ -65,7 +65,7 @@ def test_the_record_says_which_cpus_both_had(start: Any) -> None:
 def test_a_load_tool_on_one_cpu_is_judged_by_this_cpu(start: Any) -> None:
     running = start("threads", "noop_sync", workers=2)
     load = Load(running.url, users=4, seconds=1.0, keep_alive=True, processes=2)
-    ran = loads.run(load, "builtin", Sender(cpus=cores.numbers()[-1:]))
+    ran = loads.run(load, "builtin", Sender(cpus=resource_limits.cpu_numbers()[-1:]))
     assert ran.driver_busy is not None
     assert ran.driver_cpu_s is not None
     assert ran.driver_cpu_s <= 1.3  # two processes on one CPU

@@ -8,11 +8,13 @@ import time
 
 import pytest
 
-from offload import cores
+from offload import resource_limits
 from offload.engine.host import SpeedMeter
 from tests.waiting import is_running, read_line, wait_until
 
-pytestmark = pytest.mark.skipif(not cores.numbers(), reason="no CPU can be chosen here")
+pytestmark = pytest.mark.skipif(
+    not resource_limits.cpu_numbers(), reason="no CPU can be chosen here"
+)
 
 COMPUTES = "while True: pass"
 
@@ -23,7 +25,10 @@ def test_the_cpu_time_of_the_work_does_not_depend_on_the_load() -> None:
         pids, began = meter.pids, time.monotonic()
         assert wait_until(lambda: meter.work_s(began, time.monotonic()) is not None)
         idle_s = meter.work_s(began, time.monotonic())
-        busy = [subprocess.Popen([sys.executable, "-c", COMPUTES]) for _ in cores.numbers()]
+        busy = [
+            subprocess.Popen([sys.executable, "-c", COMPUTES])
+            for _ in resource_limits.cpu_numbers()
+        ]
         try:
             began = time.monotonic()
             assert wait_until(lambda: meter.work_s(began, time.monotonic()) is not None)

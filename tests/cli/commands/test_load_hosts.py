@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from offload import cores
+from offload import resource_limits
 from offload.cli.fab import commands_of
 from offload.errors import MachineError, UsageError
 from offload.suites import Placement
@@ -114,7 +114,7 @@ def test_pin_needs_two_cpus() -> None:
         parse_pin("yes", (3,))
 
 
-@pytest.mark.skipif(len(cores.numbers()) < 2, reason="needs two CPUs")
+@pytest.mark.skipif(len(resource_limits.cpu_numbers()) < 2, reason="needs two CPUs")
 def test_pin_is_refused_in_one_line_on_one_cpu() -> None:
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(before)})

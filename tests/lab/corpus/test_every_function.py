@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from lab import ROOT, corpus
-from offload.registry import requirements
+from offload.registry import places
 from tests.installed import lacks
 
 ENTRIES = corpus.entries()
@@ -78,4 +78,4 @@ def test_packages_of_a_module_are_what_it_imports_and_can_be_installed(path: Any
     assert beyond - {"urllib3"} == set(packages)  # requests brings urllib3
     lines = [line for group in ("dev", "lab") for line in GROUPS[group] if isinstance(line, str)]
     installable = {line.partition(">")[0].replace("-", "_") for line in lines}
-    assert {requirements.PROVIDED_BY.get(each, each) for each in packages} <= installable | CORE
+    assert {places.PROVIDED_BY.get(each, each) for each in packages} <= installable | CORE

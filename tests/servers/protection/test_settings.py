@@ -6,7 +6,7 @@ import pytest
 
 from offload.errors import UsageError
 from offload.registry import catalog
-from offload.registry.protection import DEFAULTS
+from offload.registry.entries import PROTECTION_DEFAULTS
 from offload.serving import main
 from offload.suites import _case_syntax, tornado
 from tests.commands import fab_here
@@ -19,7 +19,9 @@ PROTECTED = (
 
 
 def test_the_servers_on_tornado_have_the_settings_of_the_protection() -> None:
-    has_them = [n for n, s in catalog.servers().items() if DEFAULTS.items() <= s.settings.items()]
+    has_them = [
+        n for n, s in catalog.servers().items() if PROTECTION_DEFAULTS.items() <= s.settings.items()
+    ]
     assert sorted(has_them) == sorted(PROTECTED)
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from offload.errors import UsageError
-from offload.registry import requirements
+from offload.registry import places
 from offload.studies.advise import handlers
 from offload.studies.advise.handlers import STRATEGIES, _function
 from offload.studies.advise.handlers._function import Function
@@ -223,7 +223,7 @@ def test_the_text_has_the_program_and_its_command(shop: Path) -> None:
 def test_the_json_has_all_of_a_program(shop: Path) -> None:
     values = advised("django", "shop.pricing:quote", shop).values
     assert [*values] == ["framework", "file", "code", "start", "packages", "note"]
-    assert values["packages"] == requirements.lines_for(["django", "gunicorn"])
+    assert values["packages"] == places.lines_for(["django", "gunicorn"])
 
 
 def test_an_unknown_framework_is_one_line_before_anything_is_measured() -> None:

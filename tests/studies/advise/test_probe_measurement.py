@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from offload import cores
+from offload import resource_limits
 from offload.engine import calling_process
 from offload.engine.calling_process import CallingProcess
 from offload.errors import RunError
@@ -66,7 +66,7 @@ CALL = replace(KNOWN.call, variation=1.5)  # one call in ten waits for 200 ms
 
 
 def points(wall_s: float) -> list[Point]:
-    count = cores.available()
+    count = resource_limits.cpu_count()
     found = point(PROCESSES, count, count / wall_s, 0.001)
     more = [point(THREADS, workers, 1.0, 0.001) for workers in (count, 25)]
     return [found, *more]  # threads also wait for the GIL
@@ -91,7 +91,7 @@ def started(name: str, folder: Path) -> AbstractContextManager[CallingProcess]:
 
 
 def test_the_wait_of_calls_that_vary_is_the_mean_of_all_calls() -> None:
-    calls = probe_measurement.POINT_S * cores.available() / 0.039
+    calls = probe_measurement.POINT_S * resource_limits.cpu_count() / 0.039
     found = probe_measurement._with_more_calls(CALL, round(calls), points(0.039))
     assert found.wait_s == pytest.approx((0.02 + 0.038) / 2, rel=0.02)
     assert found.cpu_s == CALL.cpu_s

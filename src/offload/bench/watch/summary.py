@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from offload import cores
+from offload import resource_limits
 from offload.bench.watch.gil_meter import OFF, ON
 from offload.bench.watch.watch import ProcessReading, Reading
 
@@ -136,7 +136,7 @@ class Summary:
             return Finding(NO_GIL, pid, cpu=cpu)
         if rho is None or cpu is None:
             return None
-        count = cores.available() if available is None else available
+        count = resource_limits.cpu_count() if available is None else available
         kind = _kind(rho, cpu, tree_cpu, count)
         if kind is None:
             return None

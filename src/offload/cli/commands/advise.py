@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from offload import options
+from offload import options, resource_limits
 from offload.cli import live_page
 from offload.cli.program import command
 from offload.errors import UsageError
-from offload.options import usable_cpus
 from offload.registry import catalog
 
 if TYPE_CHECKING:
@@ -77,7 +76,7 @@ def advise(
         served.check_unused("are for app=")
         case = _case(task, users or Case.users, python, served.path, args, inputs, code)
     question = Question(rate, p99, memory, connections, users, isolate == "yes")
-    usable_cpus.restrict(cpus)
+    resource_limits.restrict_to_cpus(cpus)
     advice.advise(case, question, budget, format, code, on_start, overload == "yes")
 
 
@@ -91,7 +90,7 @@ def _case(
     code: str,
 ) -> Case:
     """Return a case of a task; its server is arbitrary."""
-    from offload.registry.inputs import join
+    from offload.registry.catalog import join_inputs
     from offload.studies.advise import handlers
     from offload.suites import Case
 
@@ -103,7 +102,7 @@ def _case(
     if args and not args.startswith("@"):
         raise UsageError(f"args={args[:100]!r} is not @file.json", "write the arguments to a file")
     if args or inputs:
-        task = join(task, args or inputs)
+        task = join_inputs(task, args or inputs)
         handlers.check_arguments(code, task)
     return Case(
         "threads",

@@ -10,7 +10,7 @@ from offload import options
 from offload.cli.program import command
 from offload.errors import UsageError
 from offload.options import arguments, case_options
-from offload.registry import catalog, places, setting_limits
+from offload.registry import catalog, entries, places
 
 if TYPE_CHECKING:
     from offload.suites import Case
@@ -85,10 +85,10 @@ def _case(
         raise UsageError("no server given", fix)
     chosen: dict[str, object] = {key: value for key, value in vars(settings).items() if value}
     defaults = catalog.find_server(server).settings
-    for key in (key for key in setting_limits.MAXIMA if key in chosen):
-        limit = setting_limits.maximum(key, defaults.get(key))
+    for key in (key for key in entries.MAXIMA if key in chosen):
+        limit = entries.maximum(key, defaults.get(key))
         chosen[key] = arguments.whole_number(key, str(chosen[key]), 1, limit)
-    setting_limits.check_product(chosen, defaults)
+    entries.check_product(chosen, defaults)
     name = catalog.find_server(server).name
     return Case(
         name, task or catalog.default_task(server), settings=chosen, python=python, path=path

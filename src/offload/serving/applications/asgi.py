@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from offload import tasks
-from offload.registry.application import is_application
+from offload.registry.catalog import is_application
 from offload.serving.applications import (
     request_target,
     responses,

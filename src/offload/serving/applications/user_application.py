@@ -11,8 +11,8 @@ from types import ModuleType
 from typing import Any
 
 from offload.errors import UsageError
-from offload.registry import application, catalog
-from offload.registry.application import Spelling
+from offload.registry import catalog
+from offload.registry.catalog import Spelling
 from offload.tasks import _user_module
 
 ASGI, WSGI = "asgi", "wsgi"
@@ -32,13 +32,13 @@ def load(work: str, kind: str) -> AnyApplication:
     Raise UsageError with the reason in one line: the import failed, the name is missing, or the
     object is not an application, or is one of the other kind.
     """
-    spelling = application.parse(work)
+    spelling = catalog.parse_application(work)
     module = _user_module.load(spelling.where)
     found: AnyApplication = _find(module, spelling, kind)
     known = _kinds_of(found, work)
     if kind in known:
         return found
-    name, other = work.removeprefix(application.PREFIX), known[0]
+    name, other = work.removeprefix(catalog.PREFIX), known[0]
     servers = ", ".join(catalog.servers_of(other)) or "no server here"
     what = f"{name} is {TITLES[other]}, and this server serves {kind.upper()}"
     raise UsageError(what, f"use one of {servers}")
@@ -49,7 +49,7 @@ def kinds(work: str) -> list[str]:
 
     Raise UsageError as `load` does.
     """
-    spelling = application.parse(work)
+    spelling = catalog.parse_application(work)
     module = _user_module.load(spelling.where)
     if spelling.attribute is None and _is_django(module):
         return [ASGI, WSGI]
@@ -58,7 +58,7 @@ def kinds(work: str) -> list[str]:
 
 def name(work: str) -> str | None:
     """Return the name of an application in its module; None for Django's settings."""
-    spelling = application.parse(work)
+    spelling = catalog.parse_application(work)
     if spelling.attribute is not None:
         return spelling.attribute
     module = _user_module.load(spelling.where)
@@ -69,7 +69,7 @@ def _kinds_of(found: Any, work: str) -> list[str]:
     """Return the kinds of application that an object is; raise UsageError if it is neither."""
     if known := [kind for kind in (ASGI, WSGI) if _accepts(found, kind)]:
         return known
-    name = work.removeprefix(application.PREFIX)
+    name = work.removeprefix(catalog.PREFIX)
     what = f"{name} is neither an ASGI nor a WSGI application: it is {_description(found)}"
     raise UsageError(what, _remedy(found, name))
 
@@ -93,7 +93,7 @@ def _find_usual(module: ModuleType, where: str, kind: str) -> Any:
     for name in USUAL:
         if hasattr(module, name):
             return getattr(module, name)
-    raise UsageError(f"{where} has no `application` and no `app`", application.REMEDY)
+    raise UsageError(f"{where} has no `application` and no `app`", catalog.APPLICATION_REMEDY)
 
 
 def _find_named(module: ModuleType, spelling: Spelling, attribute: str) -> Any:

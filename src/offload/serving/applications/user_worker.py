@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from offload import tasks
 from offload.errors import UserError
-from offload.registry.application import is_application
+from offload.registry.catalog import is_application
 from offload.serving.lifecycle import worker_ready
 from offload.serving.metrics import garbage, gil_state, process_report
 

@@ -7,7 +7,7 @@ from http import HTTPStatus
 from typing import Any
 
 from offload import tasks
-from offload.registry.application import is_application
+from offload.registry.catalog import is_application
 from offload.serving.applications import responses, user_worker
 from offload.serving.applications.clocked_wsgi import ClockedApplication
 from offload.serving.lifecycle import worker_ready

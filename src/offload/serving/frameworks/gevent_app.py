@@ -13,7 +13,7 @@ from typing import Any
 
 import gevent
 
-from offload.registry.application import is_application
+from offload.registry.catalog import is_application
 from offload.serving.applications import wsgi
 from offload.serving.lifecycle import worker_ready
 from offload.serving.metrics import process_report, task_clock

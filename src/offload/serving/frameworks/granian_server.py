@@ -10,7 +10,7 @@ from granian.errors import FatalError
 from granian.log import LogLevels
 
 from offload.errors import StartError, UsageError
-from offload.registry.application import is_application
+from offload.registry.catalog import is_application
 from offload.serving.applications import user_worker
 from offload.serving.lifecycle import ports, worker_ready
 from offload.serving.metrics import gil_state

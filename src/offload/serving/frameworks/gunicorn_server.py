@@ -17,7 +17,7 @@ from gunicorn.app.base import BaseApplication
 from gunicorn.arbiter import Arbiter
 
 from offload.errors import StartError
-from offload.registry.application import is_application
+from offload.registry.catalog import is_application
 from offload.serving.applications import user_worker, wsgi
 from offload.serving.lifecycle import drain, log, ports, worker_ready
 from offload.serving.lifecycle.stop_signal import DRAIN

@@ -16,7 +16,7 @@ from waitress.channel import HTTPChannel
 from waitress.parser import HTTPRequestParser
 
 from offload.errors import StartError
-from offload.registry.application import is_application
+from offload.registry.catalog import is_application
 from offload.serving.applications import wsgi
 from offload.serving.lifecycle import drain, ports, readiness
 from offload.serving.lifecycle.stop_signal import stop

@@ -23,7 +23,7 @@ from typing import NoReturn
 
 from offload import prctl
 from offload.errors import StartError, UserError, kind_of
-from offload.registry.protection import Settings
+from offload.registry.entries import ProtectionSettings
 from offload.serving.applications import tornado_app
 from offload.serving.applications.tornado_app import Run
 from offload.serving.lifecycle import drain, log, readiness
@@ -80,7 +80,7 @@ def serve_threads(
     run: Callable[[ThreadPoolExecutor], Awaitable[TimedResult]],
     workers: int,
     port: Port,
-    protection: Settings,
+    protection: ProtectionSettings,
 ) -> None:
     """Serve like `serve`, with a pool of `workers` threads in each process.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from offload import tasks
-from offload.registry.protection import DEFAULTS, UNAVAILABLE, Settings
+from offload.registry.entries import NO_PROTECTION, PROTECTION_DEFAULTS, ProtectionSettings
 from offload.serving.metrics import probe
 from offload.serving.protection.loop_guard import LoopGuard
 from offload.serving.protection.pool_guard import PoolGuard
@@ -30,22 +30,22 @@ class Protection:
 NONE = Protection()
 
 
-def of_threads(workers: int, settings: Settings) -> Protection:
+def of_threads(workers: int, settings: ProtectionSettings) -> Protection:
     """Protect tasks in threads or interpreters: a task that exceeds its timeout is abandoned."""
     return _of_workers(workers, settings, kills=False)
 
 
-def of_processes(workers: int, settings: Settings) -> Protection:
+def of_processes(workers: int, settings: ProtectionSettings) -> Protection:
     """Protect tasks in a pool that ends them itself: pass `task_timeout.of_pool` to it."""
     return _of_workers(workers, settings, kills=True)
 
 
-def of_loop(task: str, settings: Settings, is_replaced: bool = False) -> Protection:
+def of_loop(task: str, settings: ProtectionSettings, is_replaced: bool = False) -> Protection:
     """Protect tasks on the event loop.
 
     A function that blocks the loop has a timeout only if the process is replaced when it ends.
     """
-    known = DEFAULTS | settings
+    known = PROTECTION_DEFAULTS | settings
     if known["protect"] == "no":
         return _protection(None, known)
     max_wait, seconds = known["max_wait"], known["task_timeout"]
@@ -55,18 +55,18 @@ def of_loop(task: str, settings: Settings, is_replaced: bool = False) -> Protect
         guard = LoopGuard(max_wait, cancel_s=None, kill_s=seconds)
     else:
         guard = LoopGuard(max_wait, cancel_s=None, kill_s=None)
-        probe.facts["task_timeout"] = UNAVAILABLE
+        probe.facts["task_timeout"] = NO_PROTECTION
     return _protection(guard, known)
 
 
-def _of_workers(workers: int, settings: Settings, kills: bool) -> Protection:
-    known = DEFAULTS | settings
+def _of_workers(workers: int, settings: ProtectionSettings, kills: bool) -> Protection:
+    known = PROTECTION_DEFAULTS | settings
     if known["protect"] == "no":
         return _protection(None, known)
     return _protection(PoolGuard(workers, known["max_wait"], known["task_timeout"], kills), known)
 
 
-def _protection(guard: Guard | None, known: Settings) -> Protection:
+def _protection(guard: Guard | None, known: ProtectionSettings) -> Protection:
     if guard is not None:
         probe.show_protection(guard.counts)
     return Protection(guard, known["max_connections"], known["health"] == "yes")

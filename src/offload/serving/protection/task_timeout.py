@@ -13,14 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from offload.registry.protection import DEFAULTS, Settings
+from offload.registry.entries import PROTECTION_DEFAULTS, ProtectionSettings
 from offload.serving.protection.disconnect import Client
 from offload.serving.protection.expiry import Expiry
 
 
-def of_pool(settings: Settings) -> float | None:
+def of_pool(settings: ProtectionSettings) -> float | None:
     """Return the `timeout` in seconds with which a pool runs each task; None without protection."""
-    known = DEFAULTS | settings
+    known = PROTECTION_DEFAULTS | settings
     return known["task_timeout"] if known["protect"] == "yes" else None
 
 

@@ -14,7 +14,7 @@ from offload.documents import who as who_in_words
 from offload.engine.calling_process import find_application
 from offload.engine.record import LONG, Record, Who
 from offload.errors import MachineError
-from offload.registry import catalog, places, requirements
+from offload.registry import catalog, places
 from offload.registry.entries import Entry
 from offload.reports import application as causes_in_words
 from offload.studies.advise import costs
@@ -138,7 +138,9 @@ def servers(kinds: Sequence[str], python: str | None) -> list[str]:
     if not found:
         lacking = _missing(min(entries, key=lambda e: _rank(e.name)))
         what = f"no server here can serve {' or '.join(TITLES[kind] for kind in kinds)}"
-        raise MachineError(f"{what}: {' and '.join(lacking)} missing", requirements.remedy(lacking))
+        raise MachineError(
+            f"{what}: {' and '.join(lacking)} missing", places.install_command(lacking)
+        )
     return sorted((e.name for e in found), key=_rank)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from offload import cgroups, cores
+from offload import resource_limits
 from offload.engine.record import Record
 from offload.studies.advise import probe as probes
 from offload.studies.advise.evidence import LOOPS, POOL, THREADS
@@ -100,15 +100,15 @@ def of_application(record: Record, threads: int | None) -> Costs:
     alone_s = record.baseline.alone_s or 1 / rate
     blocked_s = record.tasks.alone_blocked_s
     slot_s = alone_s if blocked_s is None else blocked_s + server_s
-    shared = [cores.capacity() / cpu_s, record.case.users / alone_s]
+    shared = [resource_limits.cpu_capacity() / cpu_s, record.case.users / alone_s]
     if threads is not None:
         shared.append(threads / max(slot_s, LEAST_S))
     serial_s = 1 / rate if rate < OWN_LIMIT * min(shared) else None
     found = Cost(cpu_s, serial_s, max(slot_s if threads is not None else alone_s, LEAST_S))
     return Costs(
         dict.fromkeys(OVERHEAD_S, found),
-        cores.capacity(),
+        resource_limits.cpu_capacity(),
         threads is None,
         process_mib=record.application.worker_pss_mib or PROCESS_MIB,
-        limit_mib=cgroups.memory_mib(),
+        limit_mib=resource_limits.memory_mib(),
     )

@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 
 from offload.engine.server import find_interpreter
-from offload.registry import application, catalog
+from offload.registry import catalog
 from offload.studies.advise.evidence import Setup
 from offload.suites import Case
 
@@ -22,7 +22,7 @@ def command(case: Case, setup: Setup, name: str | None, preload: bool = False) -
     form, factory_form = server.constants.get("DEPLOY"), server.constants.get("FACTORY")
     if not isinstance(form, str) or not isinstance(factory_form, str):
         return None
-    spelling = application.parse(case.task)
+    spelling = catalog.parse_application(case.task)
     where, folder = spelling.where, case.path
     variables = {}
     if spelling.is_file:

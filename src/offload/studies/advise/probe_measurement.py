@@ -14,7 +14,7 @@ from typing import Any
 
 import psutil
 
-from offload import cgroups, cores, resource_limits
+from offload import resource_limits
 from offload.engine import calling_process
 from offload.engine.calling_process import CallingProcess, CallTimeout
 from offload.engine.gil_sampler import GilSampler
@@ -111,7 +111,7 @@ def _measure(
         python=str(facts["python"]),
         gil_enabled=bool(alone["gil_enabled"]),
         is_coroutine=is_coroutine,
-        cores=cores.available(),
+        cores=resource_limits.cpu_count(),
         call=_with_more_calls(call, alone["done"], points),
         process=ProcessCost(
             import_s=float(facts["import_s"]),
@@ -123,7 +123,7 @@ def _measure(
         python_s=statistics.fmean((speed_s, measure_speed().python_s)),
         points=points,
         quota=_quota(),
-        limit_mib=cgroups.memory_mib(),
+        limit_mib=resource_limits.memory_mib(),
     )
 
 
@@ -155,8 +155,8 @@ def _alone(case: Case, child: CallingProcess) -> tuple[Any, float | None]:
 
 def _quota() -> float | None:
     """Return how many CPUs can be used on average; None unless a quota limits them further."""
-    capacity = cores.capacity()
-    return capacity if capacity < cores.available() else None
+    capacity = resource_limits.cpu_capacity()
+    return capacity if capacity < resource_limits.cpu_count() else None
 
 
 def _call(alone: Mapping[str, Any], hold: float | None) -> Call:
@@ -233,9 +233,9 @@ def _leak(
 
 def _check_leak(case: Case, call: Call, leak_mib: float | None, most_mib: float | None) -> None:
     """Raise RunError if servers of a function that leaks would use up the memory."""
-    at_once = cores.capacity() / max(call.cpu_s, FASTEST_S)
+    at_once = resource_limits.cpu_capacity() / max(call.cpu_s, FASTEST_S)
     calls = LOADED_S * min(MOST_THREADS / max(call.wall_s, FASTEST_S), at_once)
-    limit_mib = cgroups.memory_mib()
+    limit_mib = resource_limits.memory_mib()
     if not leak_mib or calls * leak_mib < MOST_LEAKED * limit_mib:
         return
     limit_mib = min(limit_mib, most_mib or limit_mib)
@@ -255,7 +255,7 @@ def _points(
         # Before threads: a lock of asyncio belongs to the first loop on which a call waits for it.
         # Then calls in threads fail; if threads were first, they could wait for it forever.
         yield point(child, LOOP, max(2, users))
-    available, idle = cores.available(), _pids(child)
+    available, idle = resource_limits.cpu_count(), _pids(child)
     if with_threads:
         most = min(MOST_THREADS, useful_workers(call.wait_s, call.cpu_s, available, users))
         margin_s = COROUTINE_MARGIN_S if is_coroutine else MARGIN_S

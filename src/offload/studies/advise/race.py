@@ -22,7 +22,7 @@ from offload.engine.run import WindowDesign, measure_open_loops, measure_round
 from offload.engine.server import hold_for
 from offload.loads import Arrivals
 from offload.registry import catalog
-from offload.registry.application import is_application
+from offload.registry.catalog import is_application
 from offload.studies.advise import overload
 from offload.studies.advise.choice import Choice, Question, choose
 from offload.studies.advise.costs import Costs

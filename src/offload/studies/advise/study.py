@@ -19,7 +19,7 @@ from offload.engine.plan import Plan
 from offload.engine.record import LONG, WINDOW, Record, dataclass_from
 from offload.errors import RunError, StorageError
 from offload.flags import FAILED_REQUEST, LOAD
-from offload.registry.application import is_application
+from offload.registry.catalog import is_application
 from offload.studies.advise import application, costs, function, overload, result
 from offload.studies.advise.answer import Answer
 from offload.studies.advise.application import Application

@@ -30,7 +30,7 @@ from offload.engine.server import (
     no_pip,
 )
 from offload.errors import MachineError, StartError, StorageError, UsageError
-from offload.registry import application, entries, inputs, places, requirements
+from offload.registry import catalog, entries, places
 from offload.suites import Case, Origin
 
 VERSION = re.compile(r"[A-Za-z0-9][\w.-]*==[\w.+!]+", re.ASCII)
@@ -162,18 +162,20 @@ def _moved(path: Path, root: Path, other: Path) -> Path:
 def _moved_case(case: Case, root: Path, other: Path) -> Case:
     """Return a case whose file and import folder are in the other checkout."""
     path = None if case.path is None else str(_moved(Path(case.path), root, other))
-    if application.is_application(case.task):
-        spelling = application.parse(case.task)
+    if catalog.is_application(case.task):
+        spelling = catalog.parse_application(case.task)
         if not spelling.is_file:
             return replace(case, path=path)
         file = _moved_file(spelling.where, root, other)
         return replace(case, path=path, task=spelling.in_file(file))
-    task, given = inputs.split(case.task)
+    task, given = catalog.split_inputs(case.task)
     where, colon, function = task.rpartition(":")
     if not where.endswith(".py"):
         return replace(case, path=path)
     moved = f"{_moved_file(where, root, other)}{colon}{function}"
-    return replace(case, path=path, task=moved if given is None else inputs.join(moved, given))
+    return replace(
+        case, path=path, task=moved if given is None else catalog.join_inputs(moved, given)
+    )
 
 
 def _moved_file(where: str, root: Path, other: Path) -> Path:
@@ -205,9 +207,9 @@ def _imported_from(case: Case) -> Path | None:
 
 def _module(case: Case) -> str | None:
     """Return the module or the file of a user's own work; None for tasks of ours."""
-    if application.is_application(case.task):
-        return application.parse(case.task).where
-    return inputs.split(case.task)[0].rpartition(":")[0] or None
+    if catalog.is_application(case.task):
+        return catalog.parse_application(case.task).where
+    return catalog.split_inputs(case.task)[0].rpartition(":")[0] or None
 
 
 def differences(cases: Sequence[Case], others: Sequence[Case]) -> list[str]:
@@ -365,7 +367,7 @@ def create_environment(
 def _wanted(requirement: str, needs: Sequence[str], has_own_work: bool) -> list[str]:
     """Return the requirements of the other packages, with the versions of this environment."""
     own, here = _normal(requirement), _installed()
-    lines = requirements.lines_for((*ALWAYS, *needs))
+    lines = places.lines_for((*ALWAYS, *needs))
     names = {_normal(line): line for line in lines}
     if has_own_work:
         names |= {name: name for name in here}

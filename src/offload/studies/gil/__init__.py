@@ -12,7 +12,7 @@ from offload import options
 from offload.errors import RunError, StartError, UsageError
 from offload.options import case_options
 from offload.registry import catalog
-from offload.registry.application import is_application
+from offload.registry.catalog import is_application
 from offload.studies import Run, Study, check_disturbance
 
 if TYPE_CHECKING:

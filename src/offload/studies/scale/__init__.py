@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from offload import options
 from offload.errors import UsageError
 from offload.options import arguments
-from offload.registry import catalog, setting_limits
+from offload.registry import catalog, entries
 from offload.studies import Run, Study, check_disturbance
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def _sizes(one: Case, case: str, processes: str, workers: str) -> tuple[Case, ..
         if setting in one.settings:
             what = f"{case!r} has a number of {setting}, and {name}= varies it"
             raise UsageError(what, f"leave x{one.settings[setting]} out")
-        most = setting_limits.maximum(setting, server.settings.get(setting))
+        most = entries.maximum(setting, server.settings.get(setting))
         numbers[name] = arguments.whole_numbers(name, text, 1, most, doubles=all(given.values()))
     if len(numbers) == 1:
         [(name, only)] = numbers.items()
@@ -133,7 +133,7 @@ def _sizes(one: Case, case: str, processes: str, workers: str) -> tuple[Case, ..
     else:
         raise UsageError(f"{server.name} has one size", "leave processes= or workers= out")
     for each in found:
-        setting_limits.check_product(each.settings, server.settings)
+        entries.check_product(each.settings, server.settings)
     if len(found) > MOST_SIZES:
         what = f"{len(found)} sizes are more than {MOST_SIZES}"
         raise UsageError(what, "list fewer: processes=1+2,workers=8+32")

@@ -17,7 +17,7 @@ from typing import Any
 
 from offload.documents.text import wrapped
 from offload.errors import UsageError
-from offload.registry import catalog, entries, inputs, requirements
+from offload.registry import catalog, entries, places
 from offload.studies.advise.handlers import _function, _program
 from offload.studies.advise.handlers._program import Plan
 
@@ -69,7 +69,7 @@ def check(framework: str) -> None:
 
 def check_arguments(framework: str, task: str) -> None:
     """Raise UsageError if a program of a framework cannot contain the arguments of a task."""
-    _, given = inputs.split(task)
+    _, given = catalog.split_inputs(task)
     if framework and given is not None:
         _function.arguments(given)
 
@@ -112,7 +112,7 @@ def _module(framework: str) -> Any:
 
 def _with_minimum(package: str) -> str:
     """Return a requirement with a minimum version: its own, or that of our requirements."""
-    found = [] if ">=" in package else requirements.lines_for([package])
+    found = [] if ">=" in package else places.lines_for([package])
     return found[0].partition(";")[0] if found else package
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from offload import files
 from offload.errors import UsageError, escape_hidden
-from offload.registry import catalog, entries, inputs, places
+from offload.registry import catalog, entries, places
 
 WIDTH, LONGEST = 80, 2000  # columns and characters of the source of arguments
 ALIAS = "work"  # name of the function in a program that uses its own name for something else
@@ -53,7 +53,7 @@ def find(task: str, is_coroutine: bool, path: str | None) -> Function:
     The module is parsed but not imported. Raise UsageError if the file with its arguments cannot be
     read, or if their source is too long.
     """
-    word, given = inputs.split(task)
+    word, given = catalog.split_inputs(task)
     entry = catalog.find_task(word, path)
     where, _, own = entry.name.rpartition(":")
     name, file, folder = own or word, entry.path, None
@@ -73,9 +73,9 @@ def arguments(given: str) -> str:
 
     The inputs of a generator differ in each call and have no source.
     """
-    if not inputs.is_file(given):
+    if not catalog.is_input_file(given):
         raise UsageError("code= needs the same arguments in each call", "use args=@file.json")
-    path = Path(given.removeprefix(inputs.FILE_MARK))
+    path = Path(given.removeprefix(catalog.FILE_MARK))
     try:
         text = _source(json.loads(files.read(path), parse_constant=_refuse))
         text.encode()  # half of a surrogate pair cannot be saved
