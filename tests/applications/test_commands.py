@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from offload.engine import builder, journal, plan
-from offload.engine.calling_process import application_kinds
+from offload.engine.calling_process import find_application
 from offload.engine.plan import Block
 from offload.engine.record import WINDOW
 from offload.errors import StartError, UsageError
@@ -126,10 +126,10 @@ def test_x_and_scale_vary_the_processes_of_a_server_without_workers() -> None:
 
 @pytest.mark.server
 def test_the_kind_is_found_in_a_process_of_its_own() -> None:
-    assert application_kinds("app=pure:app", path=str(APPS)) == ["asgi"]
-    assert application_kinds("app=site_of_tests.settings", path=str(APPS)) == ["asgi", "wsgi"]
+    assert find_application("app=pure:app", path=str(APPS)).kinds == ("asgi",)
+    assert find_application("app=site_of_tests.settings", path=str(APPS)).kinds == ("asgi", "wsgi")
     with pytest.raises(UsageError, match=r"importing broken raised NameError.*broken\.py:4"):
-        application_kinds("app=broken:app", path=str(APPS))
+        find_application("app=broken:app", path=str(APPS))
 
 
 @pytest.mark.server
@@ -137,21 +137,21 @@ def test_the_kind_is_found_although_the_application_starts_threads_and_processes
     tmp_path: Path,
 ) -> None:
     (tmp_path / "busy.py").write_text(BUSY)
-    assert application_kinds("app=busy:app", path=str(tmp_path)) == ["asgi"]
+    assert find_application("app=busy:app", path=str(tmp_path)).kinds == ("asgi",)
 
 
 @pytest.mark.server
 def test_an_attribute_that_raises_an_error_is_described(tmp_path: Path) -> None:
     (tmp_path / "lazy.py").write_text("def __getattr__(name): raise LookupError(f'no {name}')\n")
     with pytest.raises(UsageError, match=r"app=lazy:app raised LookupError: no app \(.*lazy\.py:1"):
-        application_kinds("app=lazy:app", path=str(tmp_path))
+        find_application("app=lazy:app", path=str(tmp_path))
 
 
 @pytest.mark.server
 def test_an_application_that_writes_to_all_descriptors_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "wild.py").write_text(WILD)
     with pytest.raises(StartError, match="importing app=wild:app wrote to the pipe") as raised:
-        application_kinds("app=wild:app", path=str(tmp_path))
+        find_application("app=wild:app", path=str(tmp_path))
     assert str(raised.value).count("\n") == 0
 
 

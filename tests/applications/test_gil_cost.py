@@ -60,6 +60,36 @@ def test_one_process_is_compared_with_several(app: str, servers: Any, settings: 
     }
 
 
+@pytest.mark.server
+@pytest.mark.parametrize(
+    ("app", "server", "settings", "others"),
+    [
+        ("pure:wsgi", "gunicorn_gthread", {"workers": 4, "processes": 2}, {"workers": 8}),
+        ("pure:app", "gunicorn_asgi", {"processes": 2}, {"processes": 8}),
+        (
+            "fast:app",
+            "uvicorn_workers",
+            {"processes": 2, "workers": 4},
+            {"processes": 8, "workers": 1},
+        ),
+    ],
+)
+def test_several_processes_of_threads_are_compared_with_as_many_processes(
+    app: str, server: str, settings: dict[str, int], others: dict[str, int]
+) -> None:
+    if app.startswith("fast"):
+        pytest.importorskip("fastapi", reason="fastapi is not installed: make test-all")
+    threads, processes = gil_cost.application_cases(f"app={app}", 4, ONE, 2)
+    assert (threads.server, threads.settings) == (server, settings)
+    assert processes.settings == others
+
+
+def test_several_processes_are_named_in_the_advice() -> None:
+    several = found("asgi", settings={"processes": 2, "workers": 4}, server="uvicorn_workers")
+    assert "4 processes have 2.00 times the rate of 2 processes with threads." in text_of(several)
+    assert "1 - 2 processes / 4 processes" in text_of(several)
+
+
 def test_the_figures_of_direct_calls_are_left_out() -> None:
     text, values = text_of(found("wsgi")), report.values(found("wsgi"))
     assert "S threads" not in text and "C direct" not in text and "switches" not in text

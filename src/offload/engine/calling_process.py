@@ -236,15 +236,14 @@ def _has_members(group: int) -> bool:
 
 @dataclass(frozen=True)
 class ImportedApplication:
-    """The kinds of an application, and its name in its module (None for Django settings)."""
+    """The kinds of an application, and its name in its module (None for Django settings).
+
+    With `has_tokens` its `def` endpoints run in anyio's threads, as those of Starlette do.
+    """
 
     kinds: tuple[str, ...]
     name: str | None
-
-
-def application_kinds(work: str, python: str | None = None, path: str | None = None) -> list[str]:
-    """Return "asgi", "wsgi" or both for an application such as `shop.web:app`; see `find`."""
-    return [*find_application(work, python, path).kinds]
+    has_tokens: bool = False
 
 
 def find_application(
@@ -289,7 +288,7 @@ def find_application(
         raise StartError(f"importing {work} ended the process", "start it by python")
     if "error" in found:
         raise server.as_error(found)
-    return ImportedApplication(tuple(map(str, found["kinds"])), found["name"])
+    return ImportedApplication(tuple(map(str, found["kinds"])), found["name"], found["has_tokens"])
 
 
 def check_imports(cases: Iterable[Case]) -> None:

@@ -21,7 +21,11 @@ def main(arguments: list[str]) -> int:
     values: dict[str, object]
     try:
         kinds = user_application.kinds(arguments[0])
-        values = {"kinds": kinds, "name": user_application.name(arguments[0])}
+        values = {
+            "kinds": kinds,
+            "name": user_application.name(arguments[0]),
+            "has_tokens": "anyio.to_thread" in sys.modules,
+        }
     except UserError as error:
         code, values = _error_values(error)
     except Exception as error:  # noqa: BLE001 - attributes of an object may raise anything

@@ -8,6 +8,7 @@ from offload.bench.analysis import application_causes
 from offload.bench.analysis.application_causes import PER_PROCESS, Cause, Kind
 from offload.engine import decisions
 from offload.engine.record import Record
+from offload.registry import catalog
 from offload.reports import application
 from offload.studies.gil import advice
 from offload.studies.gil.cost import GilCost
@@ -22,11 +23,12 @@ def sentences(result: GilCost) -> Iterator[str]:
     if verdict.outcome == decisions.DISTURBED:
         yield f"No verdict: {result.cases.comparison.disturbed}."
         return
-    [count] = result.cases.other.settings.values()
-    many = f"{count} processes"
+    sizes = result.cases.other.settings
+    many = f"{sizes.get('processes', sizes.get('workers'))} processes"
     several = window.server.processes or 1
     one = "one process" if several == 1 else f"{several} processes"
-    if window.application.kind == WSGI:
+    is_tokens = catalog.find_server(window.case.server).workers_are == "tokens"
+    if window.application.kind == WSGI or is_tokens:
         one += " with threads"
     causes = application_causes.of_case([window])
     yield from advice.uneven(window)

@@ -13,7 +13,7 @@ from offload.bench.analysis import gil
 from offload.bench.analysis.gil import Gil
 from offload.bench.stats.models.gil import cost
 from offload.engine import journal
-from offload.engine.calling_process import application_kinds
+from offload.engine.calling_process import find_application
 from offload.engine.figures import ComparedCases, compare_cases
 from offload.engine.record import Record, RunRecords, dataclass_from
 from offload.engine.server import hold_for
@@ -110,13 +110,19 @@ def evaluate(
 def application_cases(work: str, workers: int, one: Case, processes: int = 1) -> tuple[Case, Case]:
     """Return two cases of a user's application, whose comparison is the cost of the GIL.
 
-    The first has `processes`, each with `workers` threads for a WSGI application. The second has
-    `processes` x `workers` processes. The load, the interpreter and the path are those of `one`.
+    The first has `processes`, each with `workers` threads for a WSGI application; several processes
+    have them for `def` endpoints of an application on anyio, too. The second has `processes` x
+    `workers` processes. The load, the interpreter and the path are those of `one`.
     """
-    kinds, total = application_kinds(work, one.python, one.path), processes * workers
-    if "wsgi" in kinds:
+    found, total = find_application(work, one.python, one.path), processes * workers
+    first: tuple[str, dict[str, int]]
+    second: tuple[str, dict[str, int]]
+    if "wsgi" in found.kinds:
         sizes = {"workers": workers} | ({"processes": processes} if processes > 1 else {})
         first, second = ("gunicorn_gthread", sizes), ("gunicorn_sync", {"workers": total})
+    elif processes > 1 and found.has_tokens:
+        first = ("uvicorn_workers", {"processes": processes, "workers": workers})
+        second = ("uvicorn_workers", {"processes": total, "workers": 1})
     else:
         first = ("gunicorn_asgi", {"processes": processes})
         second = ("gunicorn_asgi", {"processes": total})

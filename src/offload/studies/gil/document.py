@@ -108,7 +108,9 @@ def values(result: GilCost) -> dict[str, object]:
 def _compared(result: GilCost) -> str:
     if result.window.application.kind != "asgi":
         return "threads / processes"
-    return f"one process / {result.cases.other.settings['processes']} processes"
+    several = result.window.server.processes or 1
+    one = "one process" if several == 1 else f"{several} processes"
+    return f"{one} / {result.cases.other.settings['processes']} processes"
 
 
 def sentences(result: GilCost) -> Iterator[str]:
