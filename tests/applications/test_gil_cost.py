@@ -88,6 +88,7 @@ def test_several_processes_are_named_in_the_advice() -> None:
     several = found("asgi", settings={"processes": 2, "workers": 4}, server="uvicorn_workers")
     assert "4 processes have 2.00 times the rate of 2 processes with threads." in text_of(several)
     assert "1 - 2 processes / 4 processes" in text_of(several)
+    assert "Measured: app=shop:app, 2 processes of 4 threads, Python" in text_of(several)
 
 
 def test_the_figures_of_direct_calls_are_left_out() -> None:

@@ -20,8 +20,9 @@ def document(result: GilCost) -> Document:
     figures, window = result.gil, result.window
     several = window.server.processes or 1
     size = _count(window, "worker")
-    if several > 1 and result.threads is not None:
-        size = f"{several} processes of {_count(window, 'thread')}"
+    if several > 1:
+        size = f"{several} processes"
+        size += f" of {_count(window, 'thread')}" if window.server.workers else ""
     where = f"{window.case.task}, {size}, Python "
     where += python_name(window)
     if (importer := gil_enabled_by(window)) is not None:
