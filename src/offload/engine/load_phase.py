@@ -170,12 +170,13 @@ def run(
     neighbours: Sequence[int] = (),
     sender: Sender = HERE,
     speed: SpeedMeter | None = None,
+    pin: str | None = None,
 ) -> LoadOutcome:
     """Run `load` with `driver`, from `sender`, and sample the resources of the server.
 
     `facts` is the server's ready line; None for an external server, whose resources are unknown.
     `neighbours` are the pids of the idle servers of the same block. `speed` measures the speed of
-    the CPUs meanwhile.
+    the CPUs meanwhile. `pin` are the CPUs of the server and of the load tool, if they are limited.
     """
     ours = [*neighbours, *([] if speed is None else speed.pids)]
     sampled = _run_sampled(load, driver, facts, upstream, ours, sender)
@@ -204,7 +205,8 @@ def run(
         ran.driver_cpu_s,
         ran.driver_busy,
         _output(ran, served),
-        hosts=ran.hosts,
+        pin,
+        ran.hosts,
         served=served,
         received=ran.received,
         unanswered=ran.unanswered,
@@ -231,11 +233,6 @@ def run(
         flags + ran.result.notes,
         None if problem is None else Problem(LOAD, problem, fix),
     )
-
-
-def with_pin(outcome: LoadOutcome, pin: str | None) -> LoadOutcome:
-    """Add the CPUs of the server and of the load tool, if they were limited."""
-    return replace(outcome, load=replace(outcome.load, pin=pin))
 
 
 def _failures(measured: Figures) -> str:

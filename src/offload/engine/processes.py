@@ -363,7 +363,7 @@ class ThreadTotals:
 
     def update(self, pids: Iterable[int]) -> Counts | None:
         """Return the totals of all threads so far; None if no thread could be read."""
-        threads = [(pid, thread) for pid in pids for thread in _thread_ids(pid)]
+        threads = [(pid, thread) for pid in pids for thread in thread_ids(pid)]
         self.threads = len(threads)
         if self.threads > self._most:
             return None
@@ -399,7 +399,8 @@ def read_queued_ns(thread: str) -> Counts | None:
         return None
 
 
-def _thread_ids(pid: int) -> list[int]:
+def thread_ids(pid: int) -> list[int]:
+    """Return the ids of the threads of a process; none if it has ended."""
     try:
         return [int(name) for name in os.listdir(f"/proc/{pid}/task")]  # noqa: PTH208 - faster
     except OSError:  # it has ended

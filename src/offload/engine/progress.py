@@ -258,10 +258,6 @@ class CaseRow:
     records: list[Record] = field(default_factory=list)
     cells: tuple[str, str, str, str] = ("0", UNKNOWN, UNKNOWN, UNKNOWN)
 
-    def add(self, record: Record) -> None:
-        """Add a record; `compute` shows it."""
-        self.records.append(record)
-
     def compute(self) -> None:
         """Compute the cells from all records."""
         windows = RunRecords(self.records).windows()
@@ -294,7 +290,7 @@ class CaseRows:
         """Add records to their rows."""
         changed = {self._place_of(record): record for record in records}
         for record in records:
-            self.rows[self._place_of(record)].add(record)
+            self.rows[self._place_of(record)].records.append(record)
         for place in changed:
             self.rows[place].compute()
         self.version += bool(changed)

@@ -319,8 +319,8 @@ class ReadyServer:
                 neighbours,
                 placement.sender,
                 speed_meter,
+                placement.pin,
             )
-        loaded = load_phase.with_pin(loaded, placement.pin)
         load_s = round(time.monotonic() - started, 3)
         loaded = self._with_explanation(loaded)
         trial = replace(trial, place=self.started.place, phases={"load": load_s})
@@ -616,11 +616,14 @@ def measure_open_loops(
                 window=Window(warm=warm_s),
             )
             own = replace(facts, asked_rate=each.rate, seconds=load.seconds)
-            placement = case.placement
             loaded = load_phase.run(
-                load, "builtin", running.facts, upstream, sender=placement.sender
+                load,
+                "builtin",
+                running.facts,
+                upstream,
+                sender=case.placement.sender,
+                pin=case.placement.pin,
             )
-            loaded = load_phase.with_pin(loaded, placement.pin)
             if number == len(arrivals) - 1:
                 loaded = _with_idle_memory(loaded, running.process.pid)
             yield build_record(trial, own, known, before, SingleRequest(), loaded, flags)

@@ -22,7 +22,7 @@ from offload import upstream
 from offload.engine import builder, journal, load_phase, server
 from offload.engine.builder import build_record
 from offload.engine.load_phase import SingleRequest, is_stable
-from offload.engine.processes import ProcessTree
+from offload.engine.processes import ProcessTree, thread_ids
 from offload.engine.record import Baseline, CaseFacts, Record, ServerFacts
 from offload.engine.server import environment_for, needs_upstream
 from offload.engine.workload import GET, send_first_requests
@@ -233,7 +233,7 @@ def _measure(
         command = f"{case.command} ({headers})"
         case = replace(case, id=f"{case.id} {headers}", command=command)
     trial = builder.new_trial(journal.LASTING)
-    loaded = load_phase.with_pin(load_phase.run(load, driver, facts, known, sender=sender), pin)
+    loaded = load_phase.run(load, driver, facts, known, sender=sender, pin=pin)
     server = builder.with_gil(server, loaded.gil_state)
     return build_record(trial, case, server, before, SingleRequest(), loaded)
 
@@ -246,7 +246,7 @@ def pinned(pid: int, cpus: Sequence[int]) -> Iterator[None]:
     """
     before: dict[int, set[int]] = {}
     try:
-        for thread in _thread_ids(pid) if cpus else ():
+        for thread in _threads(pid) if cpus else ():
             with contextlib.suppress(ProcessLookupError):  # it has ended
                 own = os.sched_getaffinity(thread)
                 os.sched_setaffinity(thread, cpus)
@@ -262,17 +262,13 @@ def pinned(pid: int, cpus: Sequence[int]) -> Iterator[None]:
             widest = set().union(*before.values())
             started: list[int] = []
             with contextlib.suppress(StartError):  # the server has ended
-                started = _thread_ids(pid)
+                started = _threads(pid)
             _restore({**dict.fromkeys(started, widest), **before})
 
 
-def _thread_ids(pid: int) -> list[int]:
+def _threads(pid: int) -> list[int]:
     """Return the ids of all threads of a process tree."""
-    found = []
-    for process in ProcessTree(pid).members:
-        with contextlib.suppress(OSError):  # it has ended
-            found += [int(path.name) for path in Path(f"/proc/{process.pid}/task").iterdir()]
-    return found
+    return [thread for process in ProcessTree(pid).members for thread in thread_ids(process.pid)]
 
 
 def _restore(cpus: dict[int, set[int]]) -> None:
