@@ -6,7 +6,7 @@ import random
 
 from lab import corpus
 from lab.commands import command
-from offload.cli import output
+from offload.cli import program
 from offload.errors import GateError, UsageError
 from offload.options import arguments
 from offload.registry import catalog
@@ -33,9 +33,9 @@ def check_advice(functions: str = "", seed: str = "", count: str = "10", repeat:
     head = ("Function", "Advised", "Told", "Took", "Rivals", "Dominated by")
     found = []
     for case in cases:
-        output.print_progress(f"{case.task}: an answer, then up to 13 rivals")
-        found.append(each := advice.judge(case, Question(), times, output.print_progress))
-        output.print_progress(f"{each.task}: {each.dominated or each.problem or 'not dominated'}")
+        program.print_progress(f"{case.task}: an answer, then up to 13 rivals")
+        found.append(each := advice.judge(case, Question(), times, program.print_progress))
+        program.print_progress(f"{each.task}: {each.dominated or each.problem or 'not dominated'}")
     rows = [
         TableLine(
             (

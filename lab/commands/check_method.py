@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lab.commands import command
-from offload.cli.plan_run import continue_run, start_run
 from offload.cli.program import Exit
+from offload.cli.runner import continue_run, start_run
 from offload.errors import DisturbedError, GateError, RunError, UsageError
 from offload.options import arguments
 

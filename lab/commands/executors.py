@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from lab.commands import command
-from offload.cli import output
-from offload.cli.plan_run import start_run
+from offload.cli import program
+from offload.cli.runner import start_run
 from offload.errors import GateError, RunError
 from offload.options import arguments
 
@@ -55,7 +55,7 @@ def _pools(quick: bool, workers: int) -> tuple[str, object]:
     from lab.pools import run as pools
     from lab.pools import summary
 
-    lines = pools.measure_pools(quick, workers, output.print_progress)
+    lines = pools.measure_pools(quick, workers, program.print_progress)
     found, here = summary.summarize(lines), _conditions(workers)
     return report.text(found, lines, here), report.as_dict(found, lines, here)
 
@@ -80,7 +80,7 @@ def check_executors(quick: bool = False) -> None:
     from lab.method import method_verdicts
     from lab.pools import targets
 
-    lines = targets.measure_targets(quick, WORKERS, output.print_progress)
+    lines = targets.measure_targets(quick, WORKERS, program.print_progress)
     servers, missing = _servers(quick, WORKERS)
     results = targets.check_targets(lines, servers, targets.is_polling(WORKERS))
     print(f"{_conditions(WORKERS)}\n\n{method_verdicts.text(results)}")

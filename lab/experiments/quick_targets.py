@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from offload.cli.plan_run import start_run, suite_plan
+from offload.cli.runner import start_run, suite_plan
 from offload.documents.rows import rows
 from offload.engine import journal
 from offload.engine.plan import Fixed

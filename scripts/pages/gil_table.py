@@ -16,7 +16,7 @@ from typing import Any
 from lab import DATA
 from offload import upstream
 from offload.bench.stats.models.gil import cost
-from offload.cli import plan_run
+from offload.cli import runner
 from offload.documents.text import TableLine, literal, render_table
 from offload.engine import host
 from offload.engine.decisions import Verdict
@@ -70,7 +70,7 @@ def _measure(task: str) -> Values:
     )
     print(task, file=sys.stderr)
     plan = comparison_plan("gil", threads, processes, is_quick=True)
-    folder, records = plan_run.start_run(plan)
+    folder, records = runner.start_run(plan)
     measured = gil_cost.measure_direct(threads, WORKERS)
     found = gil_cost.evaluate(threads, processes, records, folder, measured)
     facts = cost_report.values(found)

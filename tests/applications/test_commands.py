@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from offload import options
 from offload.engine import builder, journal, plan
 from offload.engine.calling_process import find_application
 from offload.engine.plan import Block
 from offload.engine.record import WINDOW
 from offload.errors import StartError, UsageError
-from offload.options import case_options
 from offload.studies.scale import sweep
 from offload.suites import Case, Request
 from tests.applications import APPS
@@ -72,13 +72,13 @@ def test_a_wrong_word_is_one_line_and_exit_code_2(words: str, message: str) -> N
 
 def test_a_body_comes_from_a_file_and_makes_the_method_post(tmp_path: Path) -> None:
     (tmp_path / "quote.json").write_text('{"a": 1, "b": 2}')
-    found = case_options.request_of("/quote?x=1", "", f"@{tmp_path}/quote.json", "A: 1; B: 2")
+    found = options.parse_request("/quote?x=1", "", f"@{tmp_path}/quote.json", "A: 1; B: 2")
     assert found == Request("/quote?x=1", "POST", '{"a": 1, "b": 2}', "A: 1; B: 2")
     assert found.message.headers == {"A": "1", "B": "2"}
-    assert case_options.request_of("", "", "", "") is None
+    assert options.parse_request("", "", "", "") is None
     (tmp_path / "binary").write_bytes(b"\xff\xfe")
     with pytest.raises(UsageError, match="is not text in UTF-8"):
-        case_options.request_of("", "", f"@{tmp_path}/binary", "")
+        options.parse_request("", "", f"@{tmp_path}/binary", "")
 
 
 def test_the_values_of_headers_are_in_no_file_and_such_a_run_is_not_resumed() -> None:
@@ -108,7 +108,7 @@ def test_a_request_without_a_header_is_saved_as_before() -> None:
 
 
 def test_x_and_scale_vary_the_processes_of_a_server_without_workers() -> None:
-    one = case_options.case("gunicorn_asgix3@3.14", "pure:app")
+    one = options.parse_case("gunicorn_asgix3@3.14", "pure:app")
     assert (one.settings, one.python, one.task) == ({"processes": 3}, "3.14", "app=pure:app")
     cases = sweep.cases(one, sweep.WORKERS, [1, 2])
     assert [case.settings for case in cases] == [{"processes": 1}, {"processes": 2}]

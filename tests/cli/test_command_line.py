@@ -7,7 +7,7 @@ import shlex
 import pytest
 
 from offload import command_line
-from offload.cli import commands, plan_run
+from offload.cli import commands, runner
 from offload.cli.program import OFFLOAD
 from offload.engine import journal
 from offload.engine.record import Record
@@ -22,7 +22,7 @@ def _not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     def end(*_: object) -> list[Record]:
         raise RunError("not measured")
 
-    monkeypatch.setattr(plan_run, "continue_run", end)
+    monkeypatch.setattr(runner, "continue_run", end)
 
 
 def test_a_run_has_the_words_that_start_it_again() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from offload import loads
-from offload.cli import plan_run
+from offload.cli import runner
 from offload.engine import builder
 from offload.engine.builder import tool_flags
 from offload.engine.plan import Plan, Sequential
@@ -50,21 +50,21 @@ def test_a_package_of_the_suites_that_is_here_can_be_imported(package: str) -> N
 def test_a_plan_without_its_published_tool_takes_builtin(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     assert loads.missing("ab") == AB
-    plan = plan_run.suite_plan("fastapi_strawberry", "", "", True, None)
+    plan = runner.suite_plan("fastapi_strawberry", "", "", True, None)
     assert (plan.driver, plan.missing) == ("builtin", AB)
-    assert plan_run.suite_plan("fastapi_strawberry", "", "builtin", True, None).missing is None
+    assert runner.suite_plan("fastapi_strawberry", "", "builtin", True, None).missing is None
 
 
 def test_a_run_without_its_published_tool_reports_it_when_it_begins(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(plan_run, "continue_run", lambda *_: [])
+    monkeypatch.setattr(runner, "continue_run", lambda *_: [])
     case = Case("threads", "noop_sync")
     for missing, told in (
         (AB, f"then a longer run of each with builtin ({AB}): "),
         (None, "builtin: "),
     ):
-        plan_run.start_run(Plan("measure", (case,), 1, "builtin", Sequential(), missing))
+        runner.start_run(Plan("measure", (case,), 1, "builtin", Sequential(), missing))
         assert told in capsys.readouterr().err
 
 
@@ -93,7 +93,7 @@ def test_a_suite_without_its_packages_ends_in_one_line_with_the_command() -> Non
         unavailable("sha256_sync", MachineError("b needs y", "make suites")),
     ]
     with pytest.raises(RunError, match=r"^no row has figures: a needs x: make suites$"):
-        plan_run.show_results(records, "text")
+        runner.show_results(records, "text")
     other = unavailable("noop_sync", MachineError("no Python", "get one"))
     with pytest.raises(RunError, match="each row has its problem"):
-        plan_run.show_results([*records, other], "text")
+        runner.show_results([*records, other], "text")

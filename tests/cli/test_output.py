@@ -12,9 +12,9 @@ from tests.waiting import read_line
 
 CODE = """
 import sys
-from offload.cli import output
+from offload.cli import program
 
-output.tolerate_early_readers()
+program.tolerate_early_readers()
 print("a line", file=sys.stderr)
 sys.stdin.read()
 """

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from offload.cli import output
+from offload.cli import program
 from offload.cli.program import Exit
-from offload.cli.run_reports import write_report
+from offload.cli.runner import write_report
 from offload.errors import UserError
 from offload.studies import check_disturbance
 
@@ -35,7 +35,7 @@ def advise(
     folder = journal.new_run("advise")
     try:
         found = study.advise(
-            case, question, folder, output.print_progress, budget_s, on_start, overloads
+            case, question, folder, program.print_progress, budget_s, on_start, overloads
         )
     except (UserError, KeyboardInterrupt):
         journal.remove_without_records(folder)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from offload.cli import plan_run, run_reports
+from offload.cli import runner
 from offload.cli.runner import TerminalRunner
 from offload.studies import Run, studies
 
@@ -21,12 +21,12 @@ def print_answer(plan: Plan, folder: Path, records: Sequence[Record], format: st
     if (study := studies().get(plan.suite)) is not None:
         TerminalRunner().answer(study, run, format)
         return
-    run_reports.write_report(folder)
+    runner.write_report(folder)
     OTHERS.get(plan.suite, _suite)(run, format)
 
 
 def _suite(run: Run, style: str) -> None:
-    plan_run.show_results(run.records, style)
+    runner.show_results(run.records, style)
 
 
 def _advice(run: Run, style: str) -> None:

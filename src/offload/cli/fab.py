@@ -49,11 +49,6 @@ def run_all(words: Sequence[str], hosts: str = "", more: Sequence[str] = ()) -> 
     return ended.code
 
 
-def is_spelling_of_fab(words: Sequence[str]) -> bool:
-    """Whether a command line of `offload` begins as one of `fab`: with `command:values`."""
-    return bool(words) and ":" in words[0]
-
-
 def commands_of(words: Sequence[str], hosts: str = "") -> Iterator[list[str]]:
     """Yield each command of a line as words of `offload`; raise UsageError."""
     lines: list[tuple[str, list[str], list[str]]] = []  # each command, its options, its values

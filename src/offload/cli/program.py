@@ -10,6 +10,8 @@ position, too. `key=value` is the same as `--key=value`.
 from __future__ import annotations
 
 import inspect
+import io
+import os
 import re
 import signal
 import sys
@@ -18,16 +20,20 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 import cyclopts
 from cyclopts import exceptions
 
 from offload import __version__, command_line, resource_limits
-from offload.cli import completion, output
+from offload.cli import completion
 from offload.cli.completion import Parameters
-from offload.errors import MachineError, UsageError, UserError
+from offload.errors import MachineError, StorageError, UsageError, UserError, escape_hidden
 from offload.registry.catalog import unknown
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
+
 
 WIDTH = 100  # columns
 YES, NO = ("yes", "true", "on", "1"), ("no", "false", "off", "0")
@@ -97,8 +103,8 @@ class Program:
     @contextmanager
     def errors(self) -> Iterator[Ended]:
         """Print an error as one line; yield an object that then has its exit code."""
-        output.open_missing_streams()
-        output.tolerate_early_readers()
+        open_missing_streams()
+        tolerate_early_readers()
         ended, line = Ended(), ""
         try:
             yield ended
@@ -315,11 +321,106 @@ command = OFFLOAD.command
 
 def run(words: Sequence[str]) -> int:
     """Run a command line of `offload`, whose words may also be those of `fab`."""
-    from offload.cli import fab  # it imports the commands
+    from offload.cli import commands  # noqa: F401 - they register themselves
 
-    return fab.run_all(words) if fab.is_spelling_of_fab(words) else OFFLOAD.run(words)
+    if not (words and ":" in words[0]):
+        return OFFLOAD.run(words)
+    from offload.cli import fab
+
+    return fab.run_all(words)
 
 
 def main() -> NoReturn:
     """Run the command `offload`."""
     sys.exit(run(sys.argv[1:]))
+
+
+# Standard output and error, whose reader may end early, such as `head`: the rest is discarded
+
+
+def print_progress(line: str) -> None:
+    """Print a line about a step of a command to stderr."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def unwritten(error: OSError) -> StorageError:
+    """Return the error for an output that cannot be written, such as to a full disk."""
+    return StorageError(f"the output: {error.strerror}", "write it elsewhere")
+
+
+def tolerate_early_readers() -> None:
+    """Replace the real stdout and stderr by streams that discard output without a reader."""
+    if sys.stdout is sys.__stdout__:
+        sys.stdout = _tolerant(sys.stdout)
+    if sys.stderr is sys.__stderr__:
+        sys.stderr = _tolerant(sys.stderr)
+
+
+def open_missing_streams() -> None:
+    """Open /dev/null for each closed standard stream, so that no other file has its number.
+
+    Otherwise a pipe to a server could have such a number, which the server's own streams replace.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            opened = os.open(os.devnull, os.O_RDWR)
+            if opened != number:
+                os.dup2(opened, number)
+                os.close(opened)
+            os.set_inheritable(number, True)
+    sys.stdin = sys.stdin or open(0, closefd=False)  # noqa: SIM115 - as Python's own
+    sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115
+    sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
+
+
+def has_no_reader(stream: TextIO) -> bool:
+    """Whether a write to a stream has failed because its reader has ended."""
+    raw = getattr(getattr(stream, "buffer", None), "raw", None)
+    return isinstance(raw, _Discarding) and raw.has_no_reader
+
+
+def _tolerant(stream: TextIO | None) -> TextIO:
+    if not isinstance(stream, io.TextIOWrapper) or has_no_reader(stream):  # it may be closed
+        return stream  # type: ignore[return-value]
+    stream.flush()
+    raw = _Discarding(stream.fileno(), "wb", closefd=False)
+    return _Visible(
+        io.BufferedWriter(raw),
+        encoding=stream.encoding,
+        errors="backslashreplace",  # for letters of file names that the locale does not have
+        line_buffering=stream.line_buffering or stream.write_through,  # write_through: python -u
+    )
+
+
+class _Discarding(io.FileIO):
+    """A file descriptor that discards everything after its first failed write.
+
+    A write fails if the reader has closed the pipe, or if the disk is full. For stdout a full disk
+    raises StorageError.
+    """
+
+    has_no_reader = False
+
+    def write(self, data: ReadableBuffer, /) -> int | None:  # type: ignore[override]
+        """Write bytes; return how many were written or discarded."""
+        try:
+            return super().write(data)
+        except OSError as error:
+            null = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(null, self.fileno())
+            os.close(null)
+            self.has_no_reader = isinstance(error, BrokenPipeError)
+            if not self.has_no_reader and self.fileno() == 1:
+                raise unwritten(error) from None
+            return memoryview(data).nbytes
+
+
+class _Visible(io.TextIOWrapper):
+    """A stream in which no name hides characters."""
+
+    def write(self, text: str, /) -> int:
+        """Write a text; return the number of its characters."""
+        super().write(escape_hidden(text))
+        return len(text)

@@ -1,4 +1,7 @@
-"""What the program does for the command of a study: it measures, prints the answer, and reports."""
+"""Run a plan, print its answer, and report the runs in results/.
+
+plan -> start_run -> continue_run, results.txt after each round -> answer, report.html
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,36 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from offload.cli import output, plan_run, run_reports
+from offload.cli import program
 from offload.studies import Run, Study
 
 if TYPE_CHECKING:
     from offload.engine.plan import Plan
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from offload import loads
+from offload.cli import live_page
+from offload.cli.program import Exit
+from offload.errors import RunError, UsageError, UserError
+from offload.registry import addresses, catalog
+from offload.studies import studies
+from offload.suites._claim import MEMORY
+
+if TYPE_CHECKING:
+    from offload.engine.plan import Block, Plan
+    from offload.engine.record import Record
+    from offload.suites import Case, Claim
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from offload.errors import StorageError
+from offload.registry import places
+
+if TYPE_CHECKING:
+    from offload.documents import Document
 
 R = TypeVar("R")
 
@@ -20,13 +48,13 @@ class TerminalRunner:
 
     def measure(self, plan: Plan, is_opened: bool) -> Run:
         """Measure a plan in a new folder, with its live page in a browser if `is_opened`."""
-        folder, records = plan_run.start_run(plan, is_opened)
+        folder, records = start_run(plan, is_opened)
         return Run(folder, plan, records)
 
     def answer(self, study: Study[Any, Any], run: Run, form: str) -> None:
         """Write the report of a run and print its answer; raise the error of its exit code."""
-        study.complete(run, output.print_progress)
-        run_reports.write_report(run.folder)
+        study.complete(run, program.print_progress)
+        write_report(run.folder)
         self.show(study, run.folder, study.result(run), form)
 
     def show(self, study: Study[Any, R], folder: Path, result: R, form: str) -> None:
@@ -39,3 +67,311 @@ class TerminalRunner:
     def report(self, line: str) -> None:
         """Print a line about a step to stderr."""
         print(line, file=sys.stderr, flush=True)
+
+
+# The plan of a suite
+BUDGET_A_ROW = {True: 18.5, False: 80.0}  # s per row; by quick
+
+
+def suite_plan(suite: str, rows: str, driver: str, is_quick: bool, target: float | None) -> Plan:
+    """Return the plan for one group of a suite's rows.
+
+    By default the group is `all`, or with quick the rows that its claims use.
+    """
+    from offload.engine import plan
+    from offload.suites import _module
+
+    module = _module.load(suite)
+    groups = {"all": module.CASES, **module.GROUPS}
+    rows = rows or ("claimed" if is_quick and "claimed" in groups else "all")
+    if rows not in groups:
+        raise UsageError(f"rows={rows!r}: {suite} has {', '.join(groups)}")
+    cases: Sequence[Case] = groups[rows]
+    if is_quick:
+        cases = [case.quick() for case in cases]
+    tool = getattr(module, "TOOL", "siege")
+    return plan.Plan(
+        suite,
+        tuple(cases),
+        plan.new_seed(),
+        driver or loads.default_driver(tool),
+        plan.Sequential(
+            quick=is_quick, target=target, budget_s=BUDGET_A_ROW[is_quick] * len(cases)
+        ),
+        missing=None if driver else loads.missing(tool),
+        blocks=_blocks(cases, getattr(module, "CLAIMS", ()), is_quick),
+    )
+
+
+def with_pythons(plan: Plan, pythons: Sequence[str]) -> Plan:
+    """Return a plan that measures every case in each of the interpreters."""
+    unique = {case.key: case for case in (replace(c, python=None) for c in plan.cases)}
+    cases = tuple(replace(case, python=python) for case in unique.values() for python in pythons)
+    is_quick = plan.rule.quick
+    rule = replace(plan.rule, budget_s=BUDGET_A_ROW[is_quick] * len(cases))
+    return replace(plan, cases=cases, blocks=_blocks(cases, (), is_quick), rule=rule)
+
+
+def _blocks(cases: Sequence[Case], claims: Sequence[Claim], is_quick: bool) -> tuple[Block, ...]:
+    from offload.engine.plan import form_blocks
+
+    def pairs_of(by_memory: bool) -> list[tuple[Case, Case]]:
+        found = [claim for claim in claims if (claim.figure == MEMORY) == by_memory]
+        both = [(claim.one, claim.other) for claim in found]
+        return [(one.quick(), other.quick()) for one, other in both] if is_quick else both
+
+    return form_blocks(cases, pairs_of(by_memory=False), apart=pairs_of(by_memory=True))
+
+
+# A run
+
+
+def start_run(plan: Plan, is_opened: bool = False) -> tuple[Path, list[Record]]:
+    """Run a new plan in a new folder; return the folder and all records.
+
+    With `is_opened` its live page is served and opened first.
+    """
+    check(plan)  # before the slow imports, so that a missing tool is reported soon
+    _check_placements(plan)
+    # In a suite such an error is a row, and in a gate it is a loss.
+    study = studies().get(plan.suite)
+    if plan.suite not in catalog.suites() and not (study is not None and study.has_failing_cases):
+        own = [case for case in plan.cases if catalog.is_own(case.task)]
+        if own:
+            from offload.engine.calling_process import check_imports
+
+            check_imports(own)
+    from offload.engine import journal
+    from offload.engine.progress import duration
+
+    if is_opened:
+        live_page.idle_s()  # raises UsageError before anything is written
+    folder = journal.new_run(plan.suite)
+    journal.save_plan(plan, folder)
+    rows = f"{len(plan.cases)} rows" if len(plan.cases) > 1 else plan.cases[0].name
+    reason = f" ({plan.missing})" if plan.missing else ""
+    long = f", then a longer run of each with {plan.driver}{reason}" if plan.driver else ""
+    shortest, longest = map(duration, plan.rule.expected_s(plan))
+    time = f"about {longest}" if shortest == longest else f"{shortest} to {longest}"
+    print(
+        f"{rows}: {plan.rule.LOADS} by builtin{long}: {time}; results in {folder}", file=sys.stderr
+    )
+    if is_opened:
+        live_page.start_for_run(folder)
+    return folder, continue_run(plan, folder)
+
+
+def check(plan: Plan) -> None:
+    """Raise UserError if a server or a load tool of a plan cannot be started."""
+    from offload.engine import server
+
+    for case in plan.cases:
+        is_published = plan.suite in catalog.suites()  # a missing Python is reported in its row
+        checked = replace(case, python=None) if is_published else case
+        server.command(checked, port=0)  # raises UsageError for an unknown setting or Python
+        load = loads.Load(
+            "http://127.0.0.1/",
+            case.users,
+            case.seconds,
+            keep_alive=case.keep_alive,
+            message=case.request.message if case.request else loads.Message(),
+            processes=case.clients,
+        )
+        for driver in {"builtin", plan.driver or "builtin"}:
+            loads.check(load, driver, case.placement.sender)
+
+
+def _check_placements(plan: Plan) -> None:
+    """Warn of servers that other machines can reach; raise MachineError if a host is missing."""
+    bound_to = {str(case.settings["bind"]) for case in plan.cases if "bind" in case.settings}
+    for warning in map(addresses.exposure_warning, sorted(bound_to)):
+        if warning is not None:
+            print(warning, file=sys.stderr)
+    if names := {case.placement.hosts for case in plan.cases if case.placement.hosts}:
+        from offload.loads import hosts
+
+        for each in names:
+            hosts.check(each)
+
+
+def continue_run(plan: Plan, folder: Path) -> list[Record]:
+    """Measure the due rounds and long runs of a plan; return all records."""
+    from offload.documents import results_files
+    from offload.engine import journal
+    from offload.engine.run import run
+
+    records: list[Record] = []
+    try:
+        for records in run(plan, folder):
+            results_files.publish(folder, records)
+    except KeyboardInterrupt:
+        raise Exit(f"interrupted: {_resume_hint(folder)}", code=130) from None
+    except UserError as error:
+        if not journal.count(folder):  # no round was finished
+            raise
+        raise type(error)(f"{error}; {_resume_hint(folder)}") from error
+    return records or journal.read_planned_if_any(folder, plan)
+
+
+def _resume_hint(folder: Path) -> str:
+    from offload.engine import journal
+
+    count, run = journal.count(folder), folder.name
+    results = f", and printed by offload report {run}" if count else ""
+    fix = f"continue with offload resume {run}"
+    if journal.has_plan(folder) and journal.load_plan(folder).is_masked:
+        fix = "start a new run, because no file has the values or the body of its requests"
+    return f"{count} finished loads are kept{results}: {fix}"
+
+
+# Its answer
+
+
+def show_results(records: Sequence[Record], format: str) -> None:  # noqa: A002
+    """Print the tables of a run, or one JSON object; raise RunError without figures."""
+    from offload.documents import results_files
+
+    if format == "json":
+        print(results_files.run_json(records), end="")
+    else:
+        _print_tables(records)
+    check_figures(records)
+
+
+def _print_tables(records: Sequence[Record]) -> None:
+    from offload.documents import results_files
+    from offload.engine import journal
+    from offload.errors import printable
+
+    print(printable(results_files.tables(records)))
+    path = journal.RESULTS / records[-1].trial.run / "results.txt"
+    print(f"complete results, with the output of each load tool: {path}")
+
+
+def check_figures(records: Sequence[Record]) -> None:
+    """Raise RunError if no row of a run has figures.
+
+    Attempts that were retried and failed loads do not count, because no row uses their figures.
+    """
+    from offload.engine.record import RunRecords
+
+    last = RunRecords(records).last_attempts()
+    if not any(record.result.completed and record.problem is None for record in last):
+        problems = [record.problem for record in last if record.problem]
+        fixes = {problem.remedy or problem.message for problem in problems}
+        why = problems[0].text if len(fixes) == 1 else "each row has its problem"
+        raise RunError(f"no row has figures: {why}")
+
+
+# Reports on runs
+
+
+def find(names: Sequence[str]) -> list[Path]:
+    """Return the folders of runs by their names; an empty name is the newest. Raise UserError."""
+    from offload.documents.pictures import PALETTE
+    from offload.engine import journal
+
+    found = [journal.named(name) if name else journal.newest() for name in names]
+    for number, folder in enumerate(found):
+        if folder in found[:number]:
+            raise UsageError(f"{folder.name} is named twice", "name each run once")
+    if len(found) > len(PALETTE):
+        raise UsageError(f"{len(found)} runs are too many", f"at most {len(PALETTE)} fit")
+    return found
+
+
+def show(found: Sequence[Path], form: str, wide: bool) -> None:
+    """Print the results of runs; raise UserError."""
+    from offload.documents import results_files
+    from offload.documents.rows import rows
+    from offload.documents.text import render
+    from offload.engine import journal
+    from offload.errors import printable
+    from offload.reports.gil import effects, effects_svg
+
+    if form == "svg" and len(found) > 1:
+        raise UsageError("a picture shows one run", "use run= or format=html")
+    texts, objects = [], []
+    for folder in found:
+        records = journal.read_planned(folder)
+        if not records:
+            what = f"{folder} has no readable record"
+            raise StorageError(what, "choose another run by report:RUN")
+        plan = journal.find_plan(folder)
+        answered = None if plan is None else answer(Run(folder, plan, records))
+        if form == "json":
+            own = {} if answered is None else {"answer": answered[1]}
+            objects.append({**own, **results_files.run_values(records)})
+        elif form == "svg":
+            texts.append(effects_svg.svg(effects.effects(rows(records))))
+        else:
+            head = f"{folder.name}\n{'=' * len(folder.name)}\n\n" if len(found) > 1 else ""
+            if answered is not None:
+                head += f"{render(answered[0])}\n\n"
+            texts.append(f"{head}{results_files.tables(records, wide, answered is not None)}")
+    if form == "json":
+        print(json.dumps(objects if len(found) > 1 else objects[0], indent=2))
+    print(printable("\n".join(texts)), end="")
+
+
+def answer(run: Run) -> tuple[Document, Any] | None:
+    """Return the document and the values of a run of a study; None for another run.
+
+    Without a result the document has the reason, and there are no values.
+    """
+    from offload.documents import Document
+
+    if (study := studies().get(run.plan.suite)) is None:
+        return None
+    try:
+        result = study.result(run)
+    except UserError as error:  # a case has no rate
+        return Document(f"{error.what}.", has_verdict=False), None
+    return study.document(result), study.values(result)
+
+
+def write_report(folder: Path) -> None:
+    """Write a run's report.html and print its path; a failure is a warning in one line."""
+    try:
+        from offload.documents import html_report
+
+        print(f"report: {html_report.write_report([folder], documents([folder]))}", file=sys.stderr)
+    except Exception as error:  # noqa: BLE001 - a run must not fail because of its report
+        what = " ".join(str(error).split()) or type(error).__name__
+        print(f"warning: no report.html: {what}", file=sys.stderr)
+
+
+def open_report(folders: Sequence[Path], is_opened: bool) -> None:
+    """Write the report of runs in HTML, print its path, and open it; raise UserError."""
+    from offload.documents import html_report
+
+    written = html_report.write_report(folders, documents(folders))
+    print(written)
+    if is_opened and not live_page.open_in_browser(written.absolute().as_uri()):
+        print(f"warning: no browser was found: open {written} in one", file=sys.stderr)
+
+
+def documents(folders: Sequence[Path]) -> Mapping[Path, Document]:
+    """Return the documents of runs of studies and of advice, by folder."""
+    with places.full_names():
+        known = {folder: _document(folder) for folder in folders}
+    return {folder: found for folder, found in known.items() if found is not None}
+
+
+def _document(folder: Path) -> Document | None:
+    from offload.documents import Document
+    from offload.engine import journal
+    from offload.studies.advise import answer as advice_answer
+    from offload.studies.advise import study as advice
+
+    if (plan := journal.find_plan(folder)) is None:
+        return None
+    records = journal.read_planned(folder, plan)
+    if (found := answer(Run(folder, plan, records))) is not None:
+        return found[0]
+    if plan.suite != "advise":
+        return None
+    try:
+        return advice_answer.document(advice.load(folder, plan, records))
+    except UserError as error:  # a file is missing
+        return Document(f"{error.what}.", has_verdict=False)

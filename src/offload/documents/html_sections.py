@@ -509,7 +509,7 @@ def compared_effects(run: MeasuredRun) -> list[tuple[str, str, Effect]]:
 # paired, so no ratio between runs is computed.
 MOST_LINES = 160  # lines in a picture: with more values, only the table is shown
 MOST_NAME_LETTERS = 56  # length of a label in a picture, or of a name in its legend
-LOOKS = tuple(zip(SHAPES, PALETTE, strict=True))  # of the runs: cli.run_reports takes no more
+LOOKS = tuple(zip(SHAPES, PALETTE, strict=True))  # of the runs: cli.runner takes no more
 ABOUT = "Rounds of different runs are not paired: there is no ratio between runs."
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,10 +16,10 @@ from cyclopts import Group, Parameter, Token
 
 from offload.errors import UsageError
 from offload.options import arguments
-from offload.registry import addresses, entries
+from offload.registry import addresses, catalog, entries
 
 if TYPE_CHECKING:
-    from offload.suites import Case, Request
+    from offload.suites import Case, Placement, Request
 
 LOAD = Group.create_ordered("Load")
 REQUEST = Group.create_ordered("Application and request")
@@ -353,9 +353,7 @@ class RequestOptions:
 
     def parse(self) -> Request | None:
         """Return the request; None for the default, `GET /`. Raise UsageError."""
-        from offload.options import case_options
-
-        return case_options.request_of(self.request, self.method, self.body, self.header)
+        return parse_request(self.request, self.method, self.body, self.header)
 
     def check_unused(self, why: str) -> None:
         """Raise UsageError if there is a request."""
@@ -373,13 +371,8 @@ class CaseOptions(RequestOptions):
 
     def case(self, text: str, which: str = "case") -> Case:
         """Return the case of a text with this application and request; raise UsageError."""
-        from dataclasses import replace
-
-        from offload.options import case_options
-
-        return replace(
-            case_options.case(text, self.app, which), path=self.path, request=self.parse()
-        )
+        one = parse_case(text, self.app, which)
+        return replace(one, path=self.path, request=self.parse())
 
 
 @Parameter(name="*")
@@ -425,9 +418,7 @@ class PlacementOptions(HostOptions):
 
     def place(self, one: Case, pin: str = "") -> Case:
         """Return the case with a placement, and the address of its server; raise UsageError."""
-        from offload.options import case_options
-
-        placed = case_options.with_placement(one, self.from_, self.bind, pin)
+        placed = place_case(one, self.from_, self.bind, pin)
         if placed.placement.hosts:
             self.connect()
         return placed
@@ -487,3 +478,83 @@ class Settings:
         "open connections; default: 2048", SERVER)] = ""
     health: Annotated[str, option("health", "for servers on Tornado: yes to serve /healthz, "
         "/readyz and /metrics; default: no", SERVER, YES_OR_NO)] = ""
+
+
+# fmt: on
+# The parts of a case: its application, its request and where its load is sent from
+
+
+def parse_case(text: str, app: str, which: str = "case") -> Case:
+    """Parse a case; with `app` its text is only the server: `gunicorn_gthreadx16@3.14`."""
+    from offload.suites import _case_syntax
+
+    if not app:
+        return _case_syntax.case(text, which)
+    if not text:
+        known = ", ".join(catalog.servers_of())
+        raise UsageError("no server given for app=", f"use one of {known}")
+    if "/" in text:
+        what = f"{text!r} has a task, and app= replaces the task"
+        raise UsageError(what, "write the server alone before app=")
+    return _case_syntax.case(f"{text}/{application_task(app)}", which)
+
+
+def application_task(app: str) -> str:
+    """Return the task name of a user's application; raise UsageError if it is invalid."""
+    return catalog.find_task(f"{catalog.PREFIX}{app}").name
+
+
+def parse_hosts(text: str) -> tuple[str, ...]:
+    """Return the hosts of `from=a+user@b:2222`; raise UsageError."""
+    return addresses.parse_ssh_hosts("from", text)
+
+
+def parse_placement(hosts: str, pin: str, processes: int = 1) -> Placement:
+    """Return where a load is sent from, and the CPUs of both sides; raise UsageError."""
+    from offload import resource_limits
+    from offload.suites import Placement
+    from offload.suites._load import parse_pin
+
+    names = parse_hosts(hosts)
+    if names and pin:
+        raise UsageError("from= and pin= exclude each other", "pin= is for one machine")
+    return parse_pin(pin, resource_limits.cpu_numbers(), processes) if pin else Placement(names)
+
+
+def place_case(one: Case, hosts: str, bind: str, pin: str = "") -> Case:
+    """Return the case with a placement, and the address of its server; raise UsageError."""
+    place = parse_placement(hosts, pin)
+    if place.hosts and not bind:
+        what = "from= needs the address at which the hosts reach the server"
+        raise UsageError(what, "add bind=ADDRESS, an address of this machine")
+    settings = dict(one.settings)
+    if bind:
+        settings["bind"] = addresses.parse_bind(bind)
+        if place.hosts and settings["bind"] == addresses.ALL:
+            raise UsageError(f"bind={bind} is not an address for from=", "name one address")
+    return replace(one, settings=settings, placement=place)
+
+
+def parse_request(request: str, method: str, body: str, header: str) -> Request | None:
+    """Return the request that users send; None for the default, `GET /`. Raise UsageError."""
+    from offload import loads
+    from offload.suites import Request
+
+    if not (request or method or body or header):
+        return None
+    request = arguments.one_line("request", request)
+    header = arguments.header_lines("header", header)
+    shown = loads.mask_query(request)[:100]
+    if request and not request.startswith("/"):
+        raise UsageError(
+            f"request={shown!r} is not a path", "start it with /, such as request=/quote"
+        )
+    if not request.isascii() or not request.isprintable() or " " in request:
+        what = f"request={shown!r} has characters that are not allowed in a URL"
+        raise UsageError(what, "encode them: a space is %20")
+    content = arguments.body("body", body)
+    verb = method.upper() or ("GET" if content is None else "POST")
+    found = Request(request or "/", verb, content, header or None, private=content is not None)
+    load = loads.Load("http://127.0.0.1/", message=found.message, keep_alive=True)
+    loads.check(load, "builtin")
+    return found

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from offload.cli import plan_run
+from offload.cli import runner
 from offload.cli.program import Exit
 from offload.engine import journal
 from offload.engine import run as running
@@ -48,7 +48,7 @@ def test_an_error_in_a_run_reports_how_it_goes_on(
     monkeypatch.setattr(running, "run", broken)
     (tmp_path / "a_run").mkdir()
     with pytest.raises(UsageError, match=expected):
-        plan_run.continue_run(PLAN, tmp_path / "a_run")
+        runner.continue_run(PLAN, tmp_path / "a_run")
 
 
 def test_a_run_that_cannot_be_resumed_is_not_said_to_be(
@@ -66,7 +66,7 @@ def test_a_run_that_cannot_be_resumed_is_not_said_to_be(
     (tmp_path / "a_run").mkdir()
     journal.save_plan(plan, tmp_path / "a_run")
     with pytest.raises(Exit, match="kept: start a new run, because no file has the values or the"):
-        plan_run.continue_run(plan, tmp_path / "a_run")
+        runner.continue_run(plan, tmp_path / "a_run")
 
 
 def a_run(suite: str, rounds: int = 3, **values: Any) -> str:

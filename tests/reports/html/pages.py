@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from offload.cli import run_reports
+from offload.cli import runner
 from offload.documents import html_report
 from offload.documents.html_sections import read_run
 from offload.engine import journal
@@ -48,7 +48,7 @@ def copied(name: str) -> Path:
 
 
 def rendered(*folders: Path) -> str:
-    found = run_reports.documents(folders)
+    found = runner.documents(folders)
     return html_report.html([read_run(folder, found.get(folder)) for folder in folders])
 
 

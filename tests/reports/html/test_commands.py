@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from offload.cli import live_page, plan_run, run_reports
+from offload.cli import live_page, runner
 from offload.documents import html_report
 from offload.engine import journal
 from offload.engine import run as experiment
@@ -85,9 +85,9 @@ def test_open_opens_the_file_in_a_browser(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_run_writes_its_report_at_its_end(plan: Plan, capsys: pytest.CaptureFixture[str]) -> None:
     folder = journal.new_run("compare")
-    plan_run.continue_run(plan, folder)
+    runner.continue_run(plan, folder)
     assert not (folder / "report.html").exists()
-    run_reports.write_report(folder)
+    runner.write_report(folder)
     assert (folder / "report.html").exists()
     printed = capsys.readouterr()
     assert printed.out == ""
@@ -107,8 +107,8 @@ def test_a_report_that_cannot_be_written_is_one_warning(
 
     monkeypatch.setattr(html_report, "html", fail)
     folder = journal.new_run("compare")
-    plan_run.continue_run(plan, folder)
-    run_reports.write_report(folder)
+    runner.continue_run(plan, folder)
+    runner.write_report(folder)
     printed = capsys.readouterr().err
     assert printed.startswith("warning: no report.html: ")
     assert printed.count("\n") == 1

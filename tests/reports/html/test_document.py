@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from offload.cli import run_reports
+from offload.cli import runner
 from offload.documents import Document, html_report
 from offload.documents.html_sections import read_run
 from offload.documents.pictures import LEFT, LETTER, PLANE_WIDTH, SMALL, tag_of
@@ -11,7 +11,7 @@ from tests import ROOT
 EXAMPLE = ROOT / "results" / "example-advise"
 
 
-DOCUMENT = run_reports.documents([EXAMPLE])[EXAMPLE]
+DOCUMENT = runner.documents([EXAMPLE])[EXAMPLE]
 
 
 def test_the_page_of_an_advice_has_its_two_pictures_and_no_single_loads() -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from offload.cli import live_page, plan_run
+from offload.cli import live_page, runner
 from offload.documents import live
 from offload.documents.live import RowsPipe
 from offload.documents.live.view import MOST_ROWS, PipeView
@@ -200,8 +200,8 @@ def test_a_page_that_does_not_start_is_a_warning_and_the_run_goes_on(
         raise StartError("the live page did not start: no message")
 
     monkeypatch.setattr(live, "of_run", fails)
-    monkeypatch.setattr(plan_run, "continue_run", lambda *_: [])
-    folder, _ = plan_run.start_run(PLAN_HERE, is_opened=True)
+    monkeypatch.setattr(runner, "continue_run", lambda *_: [])
+    folder, _ = runner.start_run(PLAN_HERE, is_opened=True)
     assert folder.is_dir()
     assert "warning: the live page did not start: no message" in capsys.readouterr().err
 
@@ -240,5 +240,5 @@ def test_a_browser_that_stays_in_the_foreground_delays_nothing(
 def test_a_setting_is_checked_before_a_run_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LIVE_MINUTES", "-1")
     with pytest.raises(UsageError):
-        plan_run.start_run(PLAN_HERE, is_opened=True)
+        runner.start_run(PLAN_HERE, is_opened=True)
     assert not journal.RESULTS.exists() or not [*journal.RESULTS.iterdir()]

@@ -22,7 +22,7 @@ RUN = """
 import sys
 from offload.engine.plan import Block
 from offload.engine.plan import Fixed, Plan
-from offload.cli.plan_run import start_run
+from offload.cli.runner import start_run
 from offload.suites import Case
 
 cases = (Case("threads", "sleep_short_sync"), Case("loop", "sleep_short_sync"))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from offload.cli import advice, run_reports
+from offload.cli import advice, runner
 from offload.documents import Command, Document
 from offload.documents.text import render
 from offload.engine import host, journal
@@ -117,7 +117,7 @@ def test_the_document_of_a_run_is_derived_from_its_records(answered: Answered) -
     folder, plan = answered[1], journal.load_plan(answered[1])
     found = study.load(folder, plan, journal.read_planned(folder, plan))
     with places.full_names():
-        assert run_reports.documents([folder]) == {folder: answer.document(found)}
+        assert runner.documents([folder]) == {folder: answer.document(found)}
 
 
 @pytest.mark.server
@@ -127,7 +127,7 @@ def test_an_advice_without_its_question_is_reported_in_one_sentence(
     folder = tmp_path / answered[1].name
     shutil.copytree(answered[1], folder)
     (folder / journal.QUESTION).unlink()
-    found = run_reports.documents([folder])[folder]
+    found = runner.documents([folder])[folder]
     assert (found.headline, found.has_verdict) == (
         f"{folder.name} is an advice of an older version.",
         False,

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 from offload import options
 from offload.cli import live_page
 from offload.cli.answers import print_answer
-from offload.cli.plan_run import (
+from offload.cli.program import command
+from offload.cli.runner import (
     check,
     check_figures,
     continue_run,
     start_run,
     suite_plan,
     with_pythons,
+    write_report,
 )
-from offload.cli.program import command
-from offload.cli.run_reports import write_report
 from offload.errors import RunError, UsageError, records_of_others
 from offload.options import arguments
 from offload.registry import catalog

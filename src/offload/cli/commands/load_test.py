@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from offload import options
 from offload.cli.program import command
 from offload.errors import RunError, UsageError
-from offload.options import arguments, case_options
+from offload.options import arguments
 from offload.registry import addresses, catalog
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def run_load_test(
     )
     if allow and not url:
         raise UsageError("allow= needs url=", "name the URL to load")
-    place = case_options.placement(hosts.from_, pin, load.processes)
+    place = options.parse_placement(hosts.from_, pin, load.processes)
     sender = replace(
         place.sender, allow=addresses.parse_names("allow", allow, "shop.test+10.0.0.5")
     )

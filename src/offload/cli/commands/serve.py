@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from offload import options
 from offload.cli.program import command
 from offload.errors import UsageError
-from offload.options import arguments, case_options
+from offload.options import application_task, arguments
 from offload.registry import catalog, entries, places
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def run_server(
 
     if app and task:
         raise UsageError("app= and a task exclude each other", "use one of them")
-    work = case_options.work(app) if app else task
+    work = application_task(app) if app else task
     running_servers.exec_server(_case(server, work, settings, python or None, path), port)
 
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from offload import options
 from offload.cli.answers import print_answer
-from offload.cli.plan_run import start_run, suite_plan
 from offload.cli.program import command
+from offload.cli.runner import start_run, suite_plan
 from offload.errors import MachineError
 from offload.registry import catalog, entries
 

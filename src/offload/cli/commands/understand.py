@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from offload import options
-from offload.cli import live_page, output, run_reports
+from offload.cli import live_page, program, runner
 from offload.cli.program import command
 from offload.errors import RunError, UsageError, records_of_others
 
@@ -32,12 +32,12 @@ def report(
     if wide and format != "text":
         raise UsageError(f"wide=yes is for text: {format} has every figure", "leave it out")
     names = runs.split("+") if runs else [run]
-    found = run_reports.find(names)
+    found = runner.find(names)
     with records_of_others("+".join(folder.name for folder in found)):
         if format == "html":
-            run_reports.open_report(found, open)
+            runner.open_report(found, open)
         else:
-            run_reports.show(found, format, wide)
+            runner.show(found, format, wide)
 
 
 @command("Understand")
@@ -146,7 +146,7 @@ def watch(
                 found = report.line(reading, bool(url)) if is_text else report.json_line(reading)
                 sys.stdout.write(f"{found}\n")  # one write: Ctrl-C never leaves half a line
                 sys.stdout.flush()
-                if output.has_no_reader(sys.stdout):
+                if program.has_no_reader(sys.stdout):
                     break
     except KeyboardInterrupt:  # the usual end
         if not summary.readings:

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from offload import options
 from offload.errors import RunError, StartError, UsageError
-from offload.options import case_options
+from offload.options import application_task
 from offload.registry import catalog
 from offload.registry.catalog import is_application
 from offload.studies import Run, Study, check_disturbance
@@ -67,7 +67,7 @@ class Gil(Study[Options, "GilCost"]):
             raise UsageError(
                 what, "use offload gil TASK with a task from offload list, or your own"
             )
-        work = case_options.work(served.app) if served.app else catalog.find_task(task).name
+        work = application_task(served.app) if served.app else catalog.find_task(task).name
         if not served.app:
             served.check_unused("need app=")
         if (total := count * workers) > MOST_WORKERS:
