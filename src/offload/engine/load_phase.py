@@ -443,8 +443,13 @@ def run_single_requests(load: Load, facts: Mapping[str, object], alone_s: float)
     task_s, cpu_s, queued_s = (reported.get(f"task{key}_s") for key in ("", "_cpu", "_queued"))
     blocked_s = None
     if task_s is not None and cpu_s is not None and queued_s is not None:
-        blocked_s = round(max(0.0, task_s - cpu_s - queued_s), 9)
+        blocked_s = round(blocked_time(task_s, cpu_s, queued_s), 9)
     return SingleRequest(hold, task_s, cpu_s, blocked_s)
+
+
+def blocked_time(task_s: float, cpu_s: float, queued_s: float) -> float:
+    """Return the time in s in which a single call is blocked: it does not wait for the GIL."""
+    return max(0.0, task_s - cpu_s - queued_s)
 
 
 # What a server reports about itself: the figures of a window, and the addresses of its GILs.

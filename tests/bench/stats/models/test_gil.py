@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from offload.bench.stats.models import gil
+from offload.engine.load_phase import blocked_time
 
 
 def test_what_is_neither_cpu_nor_queue_alone_is_blocked() -> None:
-    assert gil.blocked_time(w_1=1.0, c_1=0.25, q_1=0.25) == 0.5
-    assert gil.blocked_time(w_1=1.0, c_1=1.01, q_1=0.0) == 0.0
+    assert blocked_time(task_s=1.0, cpu_s=0.25, queued_s=0.25) == 0.5
+    assert blocked_time(task_s=1.0, cpu_s=1.01, queued_s=0.0) == 0.0
 
 
 def test_the_wait_share_is_what_is_left_of_the_wall_time() -> None:
@@ -40,7 +41,7 @@ def test_the_cost_is_what_threads_lack_of_processes() -> None:
 def test_what_cannot_be_is_refused() -> None:
     for impossible in (
         lambda: gil.wait_share(0, 0, 0, 0),
-        lambda: gil.blocked_time(float("nan"), 0, 0),
+        lambda: gil.inflation(float("nan"), 1),
         lambda: gil.inflation(1, 0),
         lambda: gil.speed_up(4, 1.1, 1),
         lambda: gil.cost(1, 0),

@@ -10,12 +10,6 @@ from __future__ import annotations
 import math
 
 
-def blocked_time(w_1: float, c_1: float, q_1: float) -> float:
-    """Return b = max(0, w_1 - c_1 - q_1) in s: a single call does not wait for the GIL."""
-    _check(w_1, c_1, q_1)
-    return max(0.0, w_1 - c_1 - q_1)
-
-
 def wait_share(w_n: float, c_n: float, q_n: float, b: float) -> float:
     """Return gamma = max(0, w_N - c_N - q_N - b) / w_N, the GIL-wait share of a call, from 0 to 1.
 
