@@ -101,6 +101,19 @@ def test_the_calls_until_a_leak_reaches_the_required_memory_are_told(tmp_path: P
 
 @pytest.mark.server
 @pytest.mark.timeout(120)
+def test_what_fails_only_beside_other_calls_is_told_with_its_error(tmp_path: Path) -> None:
+    (tmp_path / "bad.py").write_text(BAD)
+    case = Case("threads", f"{tmp_path}/bad.py:few")
+    [_, told] = function.measure(case, Question()).why()
+    assert re.fullmatch(
+        r"Several threads are left out: of \d+ calls at once \d+ % fail \(\S+ raised RuntimeError: "
+        r"too many connections \(line \d+\)\)\. Fix that, or limit them by connections=\.",
+        told,
+    )
+
+
+@pytest.mark.server
+@pytest.mark.timeout(120)
 def test_connections_limit_the_calls_at_once(tmp_path: Path) -> None:
     """A function that fails beside other calls is not called so."""
     (tmp_path / "bad.py").write_text(BAD)

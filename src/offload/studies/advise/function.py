@@ -16,11 +16,13 @@ from offload.studies.advise import costs, probe_measurement
 from offload.studies.advise.choice import LOOP_S, Question
 from offload.studies.advise.costs import Costs
 from offload.studies.advise.evidence import LOOPS, Evidence
-from offload.studies.advise.probe import Probe
+from offload.studies.advise.probe import LOOP, PROCESSES, THREADS, Probe
 from offload.suites import Case
 from offload.units import percent, seconds
 
 SERVERS = ("loop", "prefork", "threads", "gunicorn_gthread", "processes", "pipes")
+
+BESIDE = {LOOP: "Event loops", THREADS: "Several threads", PROCESSES: "Several processes"}
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,20 @@ class Function:
             f"{seconds(call.wait_s)} of waiting{holds}."
         )
         yield from who_in_words.sentences(self.who)
+
+        yield from self._left_out()
+
+    def _left_out(self) -> Iterator[str]:
+        """Yield what is not safe if several calls run at once, and what to do."""
+        for kind, name in BESIDE.items():
+            points = self.probe.of_kind(kind)
+            if self.probe.fails(kind):
+                worst = max(points, key=lambda each: each.failed)
+                error = "" if worst.error is None else f" ({worst.error})"
+                fails = f"of {worst.count} calls at once {percent(worst.failed)} fail{error}"
+                yield f"{name} are left out: {fails}. Fix that, or limit them by connections=."
+            elif kind == THREADS and self.probe.is_unsafe_in_threads:
+                yield f"{name} are left out: results there differ from those of a call alone."
 
     def notes(self, best: Evidence) -> Iterator[str]:
         """Yield what the reader must know of the function in the chosen set-up."""

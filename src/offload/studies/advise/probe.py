@@ -43,11 +43,11 @@ class Call:
 class Point:
     """Calls of `count` workers at once: `rate` in calls/s, and means of one call in s.
 
-    `failed` is the share of calls that raised an exception. `results` is the number of different
-    results. `worker_mib` is the memory of each process without shared pages (USS). For threads it
-    is the growth of their process to its peak while they run (PSS), divided by their number.
-    `on_loop_s` is the time for which a call occupies the event loop; None if it is unknown, or if
-    there is no loop.
+    `failed` is the share of calls that raised an exception, and `error` the first message.
+    `results` is the number of different results. `worker_mib` is the memory of each process
+    without shared pages (USS). For threads it is the growth of their process to its peak while
+    they run (PSS), divided by their number. `on_loop_s` is the time for which a call occupies the
+    event loop; None if it is unknown, or if there is no loop.
     """
 
     kind: str
@@ -60,6 +60,7 @@ class Point:
     results: int
     worker_mib: float | None = None
     on_loop_s: float | None = None
+    error: str | None = None
 
 
 @dataclass(frozen=True)

@@ -336,6 +336,7 @@ def point(
         len(found["checksums"]),
         worker_mib,
         found.get("on_loop_s"),
+        found.get("error"),
     )
 
 
