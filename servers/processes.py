@@ -8,7 +8,7 @@ from offload.registry.entries import ProtectionSettings
 from offload.serving.applications import tornado_app
 from offload.serving.metrics import task_clock
 from offload.serving.pools import pool_workers, recovery
-from offload.serving.protection import guards, task_timeout
+from offload.serving.protection import guards
 
 HTTP_SERVER = "Tornado"
 NUMBER = 4
@@ -38,7 +38,7 @@ def serve(
     with recovery.Pool(create, workers, task) as pool:
         pool.start()
         retry = pool_workers.may_run_twice(task, idempotent)
-        timeout = task_timeout.of_pool(protection)
+        timeout = guards.task_timeout_s(protection)
 
         async def run() -> task_clock.TimedResult:
             return await pool.run(task_clock.call, task, idempotent=retry, timeout=timeout)

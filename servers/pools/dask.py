@@ -25,9 +25,9 @@ def serve(
     from offload.serving.applications import tornado_app
     from offload.serving.metrics import task_clock
     from offload.serving.pools.dask_cluster import cluster, worker
-    from offload.serving.protection import guards, task_timeout
+    from offload.serving.protection import guards
 
-    job = worker.create_job(task, idempotent, dask_isolate, task_timeout.of_pool(protection))
+    job = worker.create_job(task, idempotent, dask_isolate, guards.task_timeout_s(protection))
     protected = guards.of_processes(workers, protection)
     pool = cluster.Cluster(job, workers, scheduler, ssh, protected.resize)
 

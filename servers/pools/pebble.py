@@ -22,10 +22,10 @@ def serve(
     from offload.serving.applications import tornado_app
     from offload.serving.metrics import task_clock
     from offload.serving.pools import pebble_pool, pool_workers
-    from offload.serving.protection import guards, task_timeout
+    from offload.serving.protection import guards
 
     retry = pool_workers.may_run_twice(task, idempotent)
-    timeout = task_timeout.of_pool(protection)
+    timeout = guards.task_timeout_s(protection)
     with pebble_pool.Pool(workers) as pool:
         pool.start(task)
 

@@ -6,7 +6,7 @@ from offload.registry.entries import ProtectionSettings
 from offload.serving.applications import tornado_app
 from offload.serving.metrics import task_clock
 from offload.serving.pools import pipe_pool, pool_workers
-from offload.serving.protection import guards, task_timeout
+from offload.serving.protection import guards
 
 HTTP_SERVER = "Tornado"
 
@@ -23,7 +23,7 @@ def serve(
     """Run the task in one of `workers` processes, all started before the server listens."""
     pool = pipe_pool.Pool(workers, pipe_pool.initialize, (task,), preload=[task_clock.__name__])
     retry = pool_workers.may_run_twice(task, idempotent)
-    timeout = task_timeout.of_pool(protection)
+    timeout = guards.task_timeout_s(protection)
 
     async def run() -> task_clock.TimedResult:
         return await pool.run(task_clock.call, task, idempotent=retry, timeout=timeout)

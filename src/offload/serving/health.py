@@ -16,7 +16,7 @@ from offload.serving.applications import responses
 from offload.serving.lifecycle import log
 from offload.serving.lifecycle.stop_signal import stop
 from offload.serving.metrics import probe
-from offload.serving.protection import host_check
+from offload.serving.protection import limits
 from offload.serving.protection.connections import LimitedHandler
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class _Local(LimitedHandler):
             raise HTTPError(404)
         self.set_header("Cache-Control", "no-store")
         self.set_header("Content-Type", TEXT)
-        if not host_check.is_allowed(self.request.headers.get("Host")):
+        if not limits.is_host_allowed(self.request.headers.get("Host")):
             refused = responses.misdirected()
             self.set_status(refused.status)
             self.finish(refused.body)

@@ -26,7 +26,7 @@ from offload.serving import plain
 from offload.serving.lifecycle import log, ports, readiness
 from offload.serving.lifecycle.stop_signal import DRAIN, DROPPED, exit_now, stop
 from offload.serving.metrics import garbage, gil_address, gil_state, probe, process_counts
-from offload.serving.protection import host_check
+from offload.serving.protection import limits
 
 OPEN_MAX = 10_240  # files: the limit of macOS per process
 OPEN_MIN = 64  # files: servers with 4 workers need up to 30, and each connection one
@@ -83,7 +83,7 @@ def _serve(server: Entry, task: str, port: int) -> None:
     if catalog.is_application(task):
         probe.facts["application"] = server.serves
     is_plain = bool(server.constants.get("PLAIN"))
-    if host_check.configured() and is_plain:
+    if limits.configured_hosts() and is_plain:
         raise UsageError("a plain server does not check hosts", "leave allowed_hosts out")
     if (address := addresses.configured_bind()) != addresses.LOOPBACK:
         if is_plain:

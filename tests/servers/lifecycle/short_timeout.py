@@ -7,7 +7,7 @@ import sys
 
 from offload.serving.lifecycle import drain, stop_signal
 from offload.serving.pools import pool_workers, recovery
-from offload.serving.protection import deadlines
+from offload.serving.protection import limits
 
 SECONDS = 2.0  # instead of 10
 REQUEST = 1.0  # instead of 10
@@ -22,9 +22,9 @@ if __name__ == "__main__":
         case "DEADLINE":
             pool_workers.DEADLINE = SECONDS  # before other modules import it
         case "REQUEST":
-            deadlines.REQUEST = REQUEST
+            limits.REQUEST = REQUEST
         case "RESPONSE":
-            deadlines.RESPONSE = RESPONSE
+            limits.RESPONSE = RESPONSE
         case "READY":
             recovery.READY = READY
         case "SENDING":

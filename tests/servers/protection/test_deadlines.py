@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 import pytest
 
-from offload.serving.protection import deadlines
+from offload.serving.protection import limits
 from tests.http_clients import get
 from tests.servers.lifecycle.command_line import begin
 from tests.servers.lifecycle.short_timeout import REQUEST, RESPONSE
@@ -125,8 +125,8 @@ def test_a_client_that_reads_none_of_many_small_responses_is_cut_off(line: bytes
 
 BODIES = 40
 LARGEST = b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%b" % (
-    deadlines.BODY,
-    b"x" * deadlines.BODY,
+    limits.BODY,
+    b"x" * limits.BODY,
 )
 
 
@@ -141,7 +141,7 @@ def test_a_connection_that_is_kept_does_not_keep_the_body_of_a_request(start: An
             client.sendall(LARGEST)
             assert client.recv(12)[-3:] == b"200"
             sizes.append(process.memory_info().rss)
-    assert sizes[-1] - sizes[4] < BODIES * deadlines.BODY / 2  # 2 copies of each were kept
+    assert sizes[-1] - sizes[4] < BODIES * limits.BODY / 2  # 2 copies of each were kept
 
 
 def is_established(port: int, client: int) -> bool:

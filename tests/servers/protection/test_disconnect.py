@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from offload.serving.protection.disconnect import has_closed
+from offload.serving.protection.admission import has_closed
 from tests.http_clients import get
 from tests.servers.protection.conftest import Protected, counts
 from tests.waiting import wait_until

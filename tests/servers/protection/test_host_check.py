@@ -9,7 +9,7 @@ import pytest
 
 from offload.engine import server
 from offload.errors import UsageError
-from offload.serving.protection import host_check
+from offload.serving.protection import limits
 from tests.installed import KINDS
 from tests.servers.lifecycle.command_line import begin, wait_for_end
 
@@ -86,7 +86,7 @@ def test_further_names_can_be_allowed(name: str, start: Any) -> None:
 @pytest.mark.parametrize("text", ["shop.test:80", "a+", "*", "a b", "[::1", "http://a"])
 def test_a_name_that_is_none_is_a_usage_error(text: str) -> None:
     with pytest.raises(UsageError, match="is not a list of host names"):
-        host_check.parse(text)
+        limits.parse_hosts(text)
 
 
 def test_a_server_reports_a_wrong_name_in_one_line() -> None:
@@ -96,6 +96,6 @@ def test_a_server_reports_a_wrong_name_in_one_line() -> None:
 
 
 def test_a_very_long_name_is_refused_and_not_kept() -> None:
-    before = host_check._is_known.cache_info().currsize
-    assert not host_check.is_allowed("a" * 70_000)
-    assert host_check._is_known.cache_info().currsize == before
+    before = limits._is_known.cache_info().currsize
+    assert not limits.is_host_allowed("a" * 70_000)
+    assert limits._is_known.cache_info().currsize == before

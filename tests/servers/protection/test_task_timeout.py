@@ -17,9 +17,8 @@ from offload.engine import server
 from offload.serving.applications.responses import Answer
 from offload.serving.lifecycle.stop_signal import DRAIN
 from offload.serving.metrics.task_clock import TimedResult
-from offload.serving.protection.disconnect import Client
-from offload.serving.protection.pool_guard import PoolGuard
-from offload.serving.protection.task_timeout import Abandoned
+from offload.serving.protection.admission import Client
+from offload.serving.protection.guards import Abandoned, PoolGuard
 from tests.http_clients import get, in_threads
 from tests.servers.lifecycle.command_line import begin
 from tests.servers.protection.conftest import TASKS, Protected, counts, facts

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from offload.serving.protection.waiting import Waiting
+from offload.serving.protection.admission import Waiting
 
 pytestmark = pytest.mark.unit
 

@@ -17,7 +17,7 @@ from offload.serving.applications import (
 from offload.serving.applications.clocked_asgi import ClockedApplication
 from offload.serving.lifecycle import worker_ready
 from offload.serving.metrics import loop_lag, task_clock
-from offload.serving.protection import host_check
+from offload.serving.protection import limits
 
 Asgi = Callable[[Any, Any, Any], Awaitable[None]]
 Receive = Callable[[], Awaitable[Mapping[str, Any]]]
@@ -63,7 +63,7 @@ class HostChecked:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Pass a request on, or respond with 421."""
-        if scope["type"] == "lifespan" or host_check.is_allowed(host(scope)):
+        if scope["type"] == "lifespan" or limits.is_host_allowed(host(scope)):
             await self._application(scope, receive, send)
         elif scope["type"] == "http":
             await send_answer(send, responses.misdirected(), scope["method"])
@@ -76,7 +76,7 @@ def create(work: str) -> Asgi:
     if not is_application(work):
         return Application(work)
     clocked = ClockedApplication(work)
-    return HostChecked(clocked) if host_check.configured() else clocked
+    return HostChecked(clocked) if limits.configured_hosts() else clocked
 
 
 def protocols(work: str) -> dict[str, str]:

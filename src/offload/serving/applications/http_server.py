@@ -15,7 +15,7 @@ from offload.serving.applications import request_head, request_target, responses
 from offload.serving.lifecycle import accepting, drain, log, ports, readiness
 from offload.serving.lifecycle.stop_signal import stop
 from offload.serving.pools import pool_workers
-from offload.serving.protection import deadlines
+from offload.serving.protection import limits
 
 DROPPED = 8  # lengths of the listen queue whose connections may follow those in it; a guess
 
@@ -57,7 +57,7 @@ class RequestHandler(BaseHTTPRequestHandler):
     def setup(self) -> None:
         super().setup()
         self.rfile.close()
-        self.rfile = deadlines.reader(self.connection)
+        self.rfile = limits.reader(self.connection)
 
     def parse_request(self) -> bool:
         """Return whether the request is to be handled; if not, it has been refused by a response.
@@ -79,7 +79,7 @@ class RequestHandler(BaseHTTPRequestHandler):
         self.command = head.method
         self.path, host = request_target.split(head.target)
         self.request_version = head.version
-        if head.length > deadlines.BODY:
+        if head.length > limits.BODY:
             self.send_error(413)
             return False
         # A body that is not read would let the kernel discard the response.
@@ -100,7 +100,7 @@ class RequestHandler(BaseHTTPRequestHandler):
         """Read what the client still sends, for 1 s: unread data would discard the response."""
         with contextlib.suppress(OSError):
             self.connection.shutdown(socket.SHUT_WR)
-            until, left = time.monotonic() + deadlines.LINGER, deadlines.LINGER_BYTES
+            until, left = time.monotonic() + limits.LINGER, limits.LINGER_BYTES
             while left > 0 and (seconds := until - time.monotonic()) > 0:
                 self.connection.settimeout(seconds)
                 if not (received := self.connection.recv(left)):
@@ -109,7 +109,7 @@ class RequestHandler(BaseHTTPRequestHandler):
 
     def respond(self, answer: responses.Answer) -> None:
         """Send a response; a client that receives it slowly is cut off."""
-        self.connection.settimeout(deadlines.RESPONSE if stop.at is None else drain.SENDING)
+        self.connection.settimeout(limits.RESPONSE if stop.at is None else drain.SENDING)
         self.send_response(answer.status)
         for name, value in answer.headers():
             self.send_header(name.title(), value)

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from io import BufferedIOBase
 
-from offload.serving.protection import deadlines
+from offload.serving.protection import limits
 
 LONGEST = 65_536  # bytes of a head, as for the servers that are based on Tornado
 EMPTY_LINES = (b"\r\n", b"\n")
@@ -62,7 +62,7 @@ def read(first: bytes, stream: BufferedIOBase) -> Head:
 def _read_fields(stream: BufferedIOBase, most: int) -> dict[str, str]:
     """Return the values by name; join those of a repeated name. Read at most `most` bytes."""
     fields: dict[str, str] = {}
-    for _ in range(deadlines.HEADERS + 1):
+    for _ in range(limits.HEADERS + 1):
         line = stream.readline(max(0, most) + 1)
         most -= len(line)
         if most < 0:

@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl
 from offload.errors import escaped
 from offload.serving.lifecycle import log
 from offload.serving.metrics import loop_lag, probe, task_clock
-from offload.serving.protection import deadlines, host_check, methods
+from offload.serving.protection import limits
 from offload.tasks import TaskFailed
 
 UNKNOWN_PATH = (
@@ -66,11 +66,11 @@ def from_error(error: Exception, status: int = 500, retry_after: int | None = No
 
 def refusal(method: str | None, host: str | None) -> Answer | None:
     """Return the response to a method or a Host header that is not allowed; else None."""
-    if not host_check.is_allowed(host):
+    if not limits.is_host_allowed(host):
         return misdirected()
-    if not methods.is_allowed(method):
-        refused = _plain(405, f"only {methods.ALLOW.replace(', ', ' and ')} are allowed")
-        return replace(refused, allow=methods.ALLOW)
+    if not limits.is_method_allowed(method):
+        refused = _plain(405, f"only {limits.ALLOW.replace(', ', ' and ')} are allowed")
+        return replace(refused, allow=limits.ALLOW)
     return None
 
 
@@ -81,7 +81,7 @@ def misdirected() -> Answer:
 
 def too_many_headers() -> Answer:
     """Return 431: the request has more than `deadlines.HEADERS` headers."""
-    return _plain(431, f"at most {deadlines.HEADERS} headers are allowed")
+    return _plain(431, f"at most {limits.HEADERS} headers are allowed")
 
 
 def unavailable(line: str, retry_after: int | None = None) -> Answer:

@@ -27,16 +27,15 @@ from offload.serving.metrics import loop_lag, probe
 from offload.serving.metrics.task_clock import TimedResult
 from offload.serving.pools import pool_workers
 from offload.serving.pools.recovery import PoolUnavailable
-from offload.serving.protection import deadlines, guards
+from offload.serving.protection import guards, limits
+from offload.serving.protection.admission import Client
 from offload.serving.protection.connections import BoundedServer, LimitedHandler, Server
-from offload.serving.protection.disconnect import Client
-from offload.serving.protection.guards import Guard, Protection
-from offload.serving.protection.task_timeout import Abandoned
+from offload.serving.protection.guards import Abandoned, Guard, Protection
 
 LIMITS = {
-    "idle_connection_timeout": deadlines.REQUEST,
-    "body_timeout": deadlines.REQUEST,
-    "max_body_size": deadlines.BODY,
+    "idle_connection_timeout": limits.REQUEST,
+    "body_timeout": limits.REQUEST,
+    "max_body_size": limits.BODY,
 }
 
 _SEPARATOR = re.compile(r"[ \t]*,[ \t]*")
@@ -197,7 +196,7 @@ class _Handler(LimitedHandler):
 
     def _refusal(self) -> responses.Answer | None:
         headers = self.request.headers
-        if sum(1 for _ in headers.get_all()) > deadlines.HEADERS:
+        if sum(1 for _ in headers.get_all()) > limits.HEADERS:
             return responses.too_many_headers()
         return responses.refusal(self.request.method, self.request.headers.get("Host"))
 

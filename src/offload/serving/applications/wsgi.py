@@ -12,7 +12,7 @@ from offload.serving.applications import responses, user_worker
 from offload.serving.applications.clocked_wsgi import ClockedApplication
 from offload.serving.lifecycle import worker_ready
 from offload.serving.metrics import task_clock
-from offload.serving.protection import host_check
+from offload.serving.protection import limits
 
 Wsgi = Callable[[dict[str, Any], Any], Iterable[bytes]]
 StartResponse = Callable[[str, list[tuple[str, str]]], object]
@@ -49,7 +49,7 @@ class HostChecked:
 
     def __call__(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         """Pass a request on, or respond with 421."""
-        if host_check.is_allowed(environ.get("HTTP_HOST")):
+        if limits.is_host_allowed(environ.get("HTTP_HOST")):
             return self._application(environ, start_response)
         return _start(responses.misdirected(), environ, start_response)
 
@@ -59,7 +59,7 @@ def create(work: str) -> Wsgi:
     if not is_application(work):
         return Application(work)
     clocked = ClockedApplication(work)
-    return HostChecked(clocked) if host_check.configured() else clocked
+    return HostChecked(clocked) if limits.configured_hosts() else clocked
 
 
 def application() -> Wsgi:

@@ -20,8 +20,8 @@ from tornado.iostream import IOStream, StreamClosedError
 from tornado.web import RequestHandler
 
 from offload.serving.lifecycle.accepting import ListeningSocket
-from offload.serving.protection import deadlines
-from offload.serving.protection.disconnect import has_closed
+from offload.serving.protection import limits
+from offload.serving.protection.admission import has_closed
 
 LINE = b"too many connections\n"
 REFUSAL = (
@@ -58,7 +58,7 @@ class LimitedHandler(RequestHandler):
         sent = super().finish(chunk)
         if not sent.done():
             loop = asyncio.get_running_loop()
-            timer = loop.call_later(deadlines.RESPONSE, connection.stream.close)
+            timer = loop.call_later(limits.RESPONSE, connection.stream.close)
             sent.add_done_callback(lambda _: timer.cancel())
         return sent
 
@@ -98,8 +98,8 @@ async def _refuse(stream: IOStream) -> None:
             await stream.write(REFUSAL)
             stream.socket.shutdown(socket.SHUT_WR)
             await gen.with_timeout(
-                timedelta(seconds=deadlines.LINGER),
-                stream.read_bytes(deadlines.LINGER_BYTES),
+                timedelta(seconds=limits.LINGER),
+                stream.read_bytes(limits.LINGER_BYTES),
                 quiet_exceptions=StreamClosedError,
             )
     finally:
