@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
 import re
+import runpy
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,7 @@ def exits(): sys.exit(3)
 def number(): return 7
 def needs(symbol): return symbol
 NAME = "quote"
+price = lambda: time.sleep(0.01)
 KEPT = []
 def leaks():
     KEPT.append(b"x" * (1 << 20))
@@ -110,6 +113,18 @@ def test_what_fails_only_beside_other_calls_is_told_with_its_error(tmp_path: Pat
         r"too many connections \(line \d+\)\)\. Fix that, or limit them by connections=\.",
         told,
     )
+
+
+@pytest.mark.server
+@pytest.mark.timeout(120)
+def test_a_function_that_cannot_be_pickled_is_isolated_by_its_name(tmp_path: Path) -> None:
+    (tmp_path / "bad.py").write_text(BAD)
+    case = Case("threads", f"{tmp_path}/bad.py:price")
+    with pytest.raises(pickle.PicklingError):
+        pickle.dumps(runpy.run_path(str(tmp_path / "bad.py"))["price"])
+    question = Question(isolate=True)
+    prior = Prior(function.measure(case, question).costs, question)
+    assert {each.server for each in prior.candidates(function.SERVERS)} == {"processes", "pipes"}
 
 
 @pytest.mark.server
