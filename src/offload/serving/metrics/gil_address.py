@@ -113,7 +113,12 @@ def _set_interval(microseconds: int) -> None:
 
 
 def _read_range(base: int) -> bytes:
-    """Read SEARCHED bytes from `base`, or fewer if the mapped memory ends."""
+    """Read SEARCHED bytes from `base`, or fewer if the mapped memory ends.
+
+    One large read leaves no memory behind in this process, many small ones do.
+    """
+    with suppress(OSError):
+        return process_memory.read(base, SEARCHED)
     pages = [process_memory.read(base, PAGE)]
     with suppress(OSError):
         for offset in range(PAGE, SEARCHED, PAGE):
