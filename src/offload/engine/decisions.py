@@ -336,7 +336,7 @@ def holm_levels(p_values: Sequence[float], alpha: float) -> list[float]:
     A hypothesis is rejected if its p value is at most its level. The family-wise error rate is
     `alpha`.
 
-    >>> levels([0.04, 0.001, 0.03], 0.06)
+    >>> holm_levels([0.04, 0.001, 0.03], 0.06)
     [0.06, 0.02, 0.03]
     """
     found = [0.0] * len(p_values)
