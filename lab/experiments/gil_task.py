@@ -6,7 +6,7 @@ import functools
 import json
 import time
 
-from offload.serving.metrics import gil_address
+from offload.serving.metrics import own_gil
 
 HELD_S, RELEASED_S = 0.002, 0.004
 
@@ -23,4 +23,4 @@ def hold_gil() -> str:
 
 @functools.cache  # verifying the GIL requires that the first request runs alone
 def _facts() -> str:
-    return json.dumps(gil_address.facts())
+    return json.dumps(own_gil.address_facts())

@@ -30,7 +30,7 @@ from offload.registry import catalog
 from offload.registry.places import PACKAGE
 from offload.reports.gil import effects
 from offload.serving import health
-from offload.serving.metrics import process_counts
+from offload.serving.metrics import probe
 from offload.studies.advise import answer as deployment
 from offload.studies.advise import application
 from offload.studies.advise.evidence import Latency
@@ -57,7 +57,7 @@ ADVICE = {
 GATE = {"p99", *FORMATS}  # of compare_runs
 RECORD = set(re.findall(r"^``(\w+)`` ", (ROOT / "docs" / "record.rst").read_text(), re.M))
 PROTECTION = {  # its counts and states, and what its metrics need
-    *process_counts.NAMES,
+    *probe.NAMES,
     *(health.READY, health.DRAINING, "unavailable", health.PACKAGE, "protection"),
 }
 OTHERS = {  # single words that are code, and none of ours

@@ -15,7 +15,7 @@ import pytest
 from offload import tasks
 from offload.engine import server
 from offload.registry import catalog
-from offload.serving.metrics import gil_state
+from offload.serving.metrics import own_gil
 from tests.http_clients import get, in_threads
 from tests.installed import KINDS, OWN, one_of_each_kind
 from tests.servers.any_task import BEGINS, ENDS
@@ -205,7 +205,7 @@ def test_the_facts_recognise_the_process_and_its_interpreter(noop_server: server
     assert {key: noop_server.facts[key] for key in keys} == {
         "started": int(stat.rpartition(")")[2].split()[19]),
         "executable": sys.executable,
-        "gil_enabled": gil_state.enabled(),
+        "gil_enabled": own_gil.enabled(),
     }
     path = Path(str(noop_server.facts["path"]))
     assert (path.is_absolute(), path.is_dir()) == (True, True)

@@ -582,7 +582,7 @@ LONGEST_S, POLL_S = 3.0, 0.1  # s until a collection has ended; a guess
 def measure_idle_memory(pid: int) -> tuple[float | None, float | None]:
     """Return the memory in MiB before and after the collection: private pages, shared ones once.
 
-    None: unknown. A server collects on SIGURG (see serving/metrics/garbage.py).
+    None: unknown. A server collects on SIGURG (see serving/metrics/probe.py).
     """
     try:
         tree = ProcessTree(pid)

@@ -18,7 +18,7 @@ from typing import TextIO
 
 from offload.errors import UserError
 from offload.serving.lifecycle import calling, readiness
-from offload.serving.metrics import gil_state, probe, sequential_calls
+from offload.serving.metrics import call_statistics, own_gil, probe
 from offload.serving.pools import call_pools, pool_workers
 from offload.tasks import TaskFailed
 
@@ -26,7 +26,7 @@ from offload.tasks import TaskFailed
 def main(arguments: list[str]) -> int:
     """Execute commands until stdin ends; return the exit code."""
     requests, results = calling.begin()
-    gil_state.watch()
+    own_gil.watch_gil()
     task, workers = arguments[0], int(arguments[1])
     probe.facts.update(probe.identity(), task=task, workers=workers)
     pools: dict[str, Executor] = {}
@@ -68,7 +68,9 @@ def _measure(pool: Executor, task: str, count: int, seconds: float) -> dict[str,
     Times in s: `wall_s` from start to end, `cpu_s` on a CPU, `queued_s` runnable without a CPU.
     """
     # Other interpreters need a partial, which is pickled by its function's name.
-    found = call_pools.results(pool, partial(sequential_calls.calls, task, seconds), count, task)
+    found = call_pools.results(
+        pool, partial(call_statistics.call_repeatedly, task, seconds), count, task
+    )
     calls = sum(done for done, *_ in found)
     return {
         "rate": sum(done / wall for done, wall, *_ in found),
@@ -76,7 +78,7 @@ def _measure(pool: Executor, task: str, count: int, seconds: float) -> dict[str,
         "cpu_s": sum(cpu for _, _, cpu, _, _ in found) / calls,
         "queued_s": sum(queued for _, _, _, queued, _ in found) / calls,
         "switches": sum(switches for *_, switches in found) / calls,
-        "gil_enabled": gil_state.enabled(),
+        "gil_enabled": own_gil.enabled(),
     }
 
 

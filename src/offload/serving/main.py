@@ -23,9 +23,9 @@ from offload.errors import MachineError, UsageError, UserError
 from offload.registry import addresses, catalog, entries, places
 from offload.registry.entries import Entry
 from offload.serving import plain
-from offload.serving.lifecycle import log, ports, readiness
+from offload.serving.lifecycle import log, readiness
 from offload.serving.lifecycle.stop_signal import DRAIN, DROPPED, exit_now, stop
-from offload.serving.metrics import garbage, gil_address, gil_state, probe, process_counts
+from offload.serving.metrics import own_gil, probe
 from offload.serving.protection import limits
 
 OPEN_MAX = 10_240  # files: the limit of macOS per process
@@ -36,8 +36,8 @@ def main(arguments: list[str]) -> int:
     """Serve until a stop signal; return the exit code."""
     log.discard_what_cannot_be_written()
     stop.listen(_end_drain)
-    gil_state.watch()
-    garbage.collect_on_request()
+    own_gil.watch_gil()
+    probe.collect_on_request()
     if (parent := os.environ.get("SERVER_DIES_WITH")) is not None:
         prctl.end_with(int(parent))
     try:
@@ -91,7 +91,7 @@ def _serve(server: Entry, task: str, port: int) -> None:
         probe.facts["bind"] = address
     _note_processes(server, is_plain)
     _check_needs(server)
-    ports.check(port)
+    readiness.check(port)
     try:
         serve = importlib.import_module(server.module).serve
         if is_plain:
@@ -116,9 +116,9 @@ def _note_processes(server: Entry, is_plain: bool) -> None:
     elif (external := server.constants.get("EXTERNAL_WORKERS")) is not None:
         probe.note_external_workers(str(external))
     else:
-        probe.facts.update(gil_address.facts())
+        probe.facts.update(own_gil.address_facts())
     if server.accepts_in_processes:
-        probe.facts["process_counts"] = process_counts.share()
+        probe.facts["process_counts"] = probe.share_counts()
 
 
 def _check_needs(server: Entry) -> None:

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from offload import tasks
 from offload.errors import StartError, UserError
-from offload.serving.lifecycle import ports, readiness
+from offload.serving.lifecycle import readiness
 from offload.serving.lifecycle.stop_signal import exit_now, stop
 
 POLL = 0.005  # s
@@ -21,7 +21,7 @@ def serve(program: Callable[..., None], task: str, port: int, **settings: object
     A stop signal ends it at once, without a drain.
     """
     work = tasks.resolve(task)
-    with ports.binding(port), socket.create_server(("127.0.0.1", port)) as free:
+    with readiness.binding(port), socket.create_server(("127.0.0.1", port)) as free:
         port = free.getsockname()[1]
     stop.set_callback(_end)
     readiness.start_thread(_announce, port)

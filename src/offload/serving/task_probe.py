@@ -26,9 +26,8 @@ from typing import Any, TextIO
 from offload import resource_limits, tasks
 from offload.errors import UserError
 from offload.serving.lifecycle import calling, readiness
-from offload.serving.metrics import call_statistics, gil_address, gil_state, probe
-from offload.serving.metrics.call_statistics import CallStatistics
-from offload.serving.metrics.loop_clock import LoopClock
+from offload.serving.metrics import call_statistics, own_gil, probe
+from offload.serving.metrics.call_statistics import CallStatistics, LoopClock
 from offload.serving.pools import call_pools, pool_workers
 
 FEWEST = 3  # calls of `alone`
@@ -39,7 +38,7 @@ PREPARES = 2.0  # time of a first call over that of later ones, above which it p
 def main(arguments: list[str]) -> int:
     """Execute commands until stdin ends; return the exit code."""
     requests, results = calling.begin()
-    gil_state.watch()
+    own_gil.watch_gil()
     task, start = arguments[0], _AsAtStart()
     # The workers share these modules, as those of a server do, and so need as little memory.
     forkserver.set_forkserver_preload(["offload.serving.task_probe"])
@@ -72,7 +71,7 @@ def _print(results: TextIO, values: dict[str, Any]) -> None:
 
 def _facts(task: str) -> dict[str, Any]:
     """Import the task; return its facts before the first call."""
-    address = gil_address.facts()  # no other thread computes yet
+    address = own_gil.address_facts()  # no other thread computes yet
     before = monotonic()
     tasks.resolve(task)
     import_s = monotonic() - before
@@ -80,7 +79,7 @@ def _facts(task: str) -> dict[str, Any]:
         **probe.identity(),
         **address,
         "import_s": import_s,
-        "gil_enabled": gil_state.enabled(),
+        "gil_enabled": own_gil.enabled(),
     }
 
 
@@ -217,7 +216,7 @@ def _summary(found: Sequence[CallStatistics]) -> dict[str, Any]:
         "body_bytes": max(each.body_bytes for each in found),
         "times": [seconds for each in found for seconds in each.times],
         "checksums": sorted({checksum for each in found for checksum in each.checksums}),
-        "gil_enabled": gil_state.enabled(),
+        "gil_enabled": own_gil.enabled(),
     }
 
 

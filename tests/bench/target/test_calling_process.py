@@ -21,7 +21,7 @@ from offload.engine import calling_process
 from offload.engine.calling_process import CallingProcess
 from offload.errors import MachineError, RunError, StartError, UsageError
 from offload.registry import places
-from offload.serving.metrics.loop_clock import LoopClock
+from offload.serving.metrics.call_statistics import LoopClock
 from offload.studies.advise import probe_measurement
 from offload.studies.gil.direct_calls import direct
 from tests import ROOT

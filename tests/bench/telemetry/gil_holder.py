@@ -12,7 +12,7 @@ import sys
 import time
 from time import monotonic
 
-from offload.serving.metrics import gil_address, gil_state
+from offload.serving.metrics import own_gil
 
 CYCLE = 0.02  # s
 DATA = bytes(1 << 20)
@@ -38,7 +38,7 @@ def release(seconds: float, how: str) -> None:
 
 def main(share: float, seconds: float, how: str) -> None:
     """Alternate for `seconds`, and print the share that was held."""
-    print(json.dumps(gil_address.facts()), flush=True)
+    print(json.dumps(own_gil.address_facts()), flush=True)
     sys.stdin.readline()
     began, held = monotonic(), 0.0
     while monotonic() - began < seconds:
@@ -47,7 +47,7 @@ def main(share: float, seconds: float, how: str) -> None:
     ended = monotonic()
     window = {"began": began, "ended": ended}
     print(
-        json.dumps({"share": held / (ended - began), **window, "gil": gil_state.enabled()}),
+        json.dumps({"share": held / (ended - began), **window, "gil": own_gil.enabled()}),
         flush=True,
     )
     sys.stdin.readline()  # to live until the last sample

@@ -49,8 +49,8 @@ FORK = multiprocessing.get_context("fork")
 PYTHONS = sorted({"3.11", "3.12", "3.13", "3.13t", "3.14", *user_paths()})
 FIND = """
 import sys
-from offload.serving.metrics import gil_address
-print(gil_address.find().address, flush=True)
+from offload.serving.metrics import own_gil
+print(own_gil.find_address().address, flush=True)
 sys.stdin.readline()
 """
 TWO_INTERPRETERS = """

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from offload.serving.lifecycle.accepting import MOST_AT_ONCE, ListeningSocket
+from offload.serving.lifecycle.drain import MOST_AT_ONCE, ListeningSocket
 
 pytestmark = pytest.mark.unit
 

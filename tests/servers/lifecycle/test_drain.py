@@ -19,7 +19,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from offload.serving.lifecycle import accepting, drain
+from offload.serving.lifecycle import drain
 from tests.servers.lifecycle.command_line import begin
 from tests.servers.lifecycle.short_timeout import SENDING
 from tests.waiting import is_running, read_line, wait_until
@@ -286,10 +286,10 @@ def test_a_client_that_reads_gets_the_whole_response(name: str, tmp_path: Path) 
 def test_a_full_listen_queue_lengthens_the_wait_for_handshakes() -> None:
     with socket.create_server(("127.0.0.1", 0), backlog=2) as listening, ExitStack() as stack:
         assert drain.refuse_new(listening) == drain.HANDSHAKE
-        accepting.set_min_ttl(listening, 0)
+        drain.set_min_ttl(listening, 0)
         for _ in range(8):
             client = stack.enter_context(socket.socket())
             client.setblocking(False)
             client.connect_ex(listening.getsockname())
-        assert wait_until(lambda: accepting.dropped(listening) > 0)
+        assert wait_until(lambda: drain.dropped_packets(listening) > 0)
         assert drain.refuse_new(listening) == drain.LATE_QUIET

@@ -148,7 +148,7 @@ def test_a_thread_that_cannot_be_started_is_one_line(name: str) -> None:
 
 
 def test_a_gil_address_that_no_thread_can_verify_is_unknown() -> None:
-    code = "from offload.serving.metrics import gil_address; print(gil_address.find())"
+    code = "from offload.serving.metrics import own_gil; print(own_gil.find_address())"
     done = python(code, "prlimit", *ONE_STACK.split())
     assert done.stdout == (
         "the process cannot read its own memory, or start a thread: can't start new thread\n"

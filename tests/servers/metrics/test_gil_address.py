@@ -11,14 +11,14 @@ import pytest
 
 from offload.engine import server
 from offload.engine.server import user_paths
-from offload.serving.metrics import gil_address, gil_state, process_memory
+from offload.serving.metrics import own_gil
 from tests import ROOT
 
 PYTHONS = {"own": sys.executable, **user_paths()}
 FIND = """
 import json
-from offload.serving.metrics import gil_address
-print(json.dumps(gil_address.facts()))
+from offload.serving.metrics import own_gil
+print(json.dumps(own_gil.address_facts()))
 """
 Start = Callable[..., server.Server]
 
@@ -43,21 +43,24 @@ def test_every_worker_process_reports_the_address_of_its_gil(method: str, start:
 
 def test_the_switch_interval_is_as_it_was() -> None:
     before = sys.getswitchinterval()
-    assert isinstance(gil_address.find(), gil_address.GilAddress)
+    assert isinstance(own_gil.find_address(), own_gil.GilAddress)
     assert sys.getswitchinterval() == before
 
 
 def test_what_is_no_linux_or_no_cpython_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.implementation, "name", "pypy")
-    assert gil_address.find() == "pypy is not a 64-bit CPython"
+    assert own_gil.find_address() == "pypy is not a 64-bit CPython"
     monkeypatch.setattr(sys, "platform", "darwin")
-    assert gil_address.facts() == {"gil_address": None, "gil_address_error": "darwin is not Linux"}
+    assert own_gil.address_facts() == {
+        "gil_address": None,
+        "gil_address_error": "darwin is not Linux",
+    }
 
 
 def test_a_canary_that_is_not_found_is_no_word(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gil_address, "SEARCHED", 8)
-    monkeypatch.setattr(gil_address, "PAGE", 8)
-    assert str(gil_address.find()).startswith("layout not recognised: 0 places in the ")
+    monkeypatch.setattr(own_gil, "SEARCHED", 8)
+    monkeypatch.setattr(own_gil, "PAGE", 8)
+    assert str(own_gil.find_address()).startswith("layout not recognised: 0 places in the ")
 
 
 @pytest.mark.parametrize(
@@ -71,24 +74,24 @@ def test_a_canary_that_is_not_found_is_no_word(monkeypatch: pytest.MonkeyPatch) 
 def test_a_word_that_does_not_behave_is_no_word(
     values: list[tuple[int, int]], doubt: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gil_address, "_values", lambda *_, **__: values.pop(0))
-    assert gil_address.find() == f"layout not recognised: {doubt}"
+    monkeypatch.setattr(own_gil, "_values", lambda *_, **__: values.pop(0))
+    assert own_gil.find_address() == f"layout not recognised: {doubt}"
 
 
 def test_a_gil_that_is_off_is_found_by_its_interval_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    there = gil_address.find()
-    monkeypatch.setattr(gil_state, "enabled", lambda: False)
-    assert gil_address.find() == "layout not recognised: locked reads 1 while the GIL is off"
-    monkeypatch.setattr(gil_address, "_values", lambda *_, **__: (0, 0))
-    assert gil_address.find() == there
+    there = own_gil.find_address()
+    monkeypatch.setattr(own_gil, "enabled", lambda: False)
+    assert own_gil.find_address() == "layout not recognised: locked reads 1 while the GIL is off"
+    monkeypatch.setattr(own_gil, "_values", lambda *_, **__: (0, 0))
+    assert own_gil.find_address() == there
 
 
 def test_memory_that_the_kernel_refuses_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gil_address, "_state", lambda: ("runtime", 8))
-    assert str(gil_address.find()).endswith("or start a thread: [Errno 14] Bad address")
+    monkeypatch.setattr(own_gil, "_state", lambda: ("runtime", 8))
+    assert str(own_gil.find_address()).endswith("or start a thread: [Errno 14] Bad address")
 
 
 def test_own_memory_is_read_with_and_without_the_gil() -> None:
     text = b"a text of its own"
     address = id(text) + bytes.__basicsize__ - 1
-    assert [process_memory.read(address, len(text), held) for held in (True, False)] == [text, text]
+    assert [own_gil.read_memory(address, len(text), held) for held in (True, False)] == [text, text]

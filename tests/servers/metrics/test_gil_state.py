@@ -6,7 +6,7 @@ import warnings
 
 import pytest
 
-from offload.serving.metrics import gil_state
+from offload.serving.metrics import own_gil
 
 # Word for word what CPython 3.13 and 3.14 say (Python/import.c, import_enable_gil).
 SAID = (
@@ -19,26 +19,26 @@ SAID = (
 @pytest.fixture
 def _off(monkeypatch: pytest.MonkeyPatch) -> None:
     """Be a process whose GIL is off, and have nothing watched yet."""
-    monkeypatch.setattr(gil_state, "enabled", lambda: False)
-    monkeypatch.setattr(gil_state, "_enabled_by", "")
-    monkeypatch.setattr(gil_state, "_is_watched", False)
+    monkeypatch.setattr(own_gil, "enabled", lambda: False)
+    monkeypatch.setattr(own_gil, "_enabled_by", "")
+    monkeypatch.setattr(own_gil, "_is_watched", False)
 
 
 @pytest.mark.usefixtures("_off")
 def test_an_import_that_turns_the_gil_on_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert gil_state.now() is None
+    assert own_gil.enabled_by() is None
     with warnings.catch_warnings(record=True) as shown:
-        gil_state.watch()
+        own_gil.watch_gil()
         warnings.warn(SAID, RuntimeWarning, stacklevel=1)
-    monkeypatch.setattr(gil_state, "enabled", lambda: True)
-    assert gil_state.now() == "_slow.part"
+    monkeypatch.setattr(own_gil, "enabled", lambda: True)
+    assert own_gil.enabled_by() == "_slow.part"
     assert next(str(warning.message) for warning in shown) == SAID
 
 
 def test_no_module_has_turned_on_a_gil_that_was_on_from_the_start() -> None:
     show = warnings.showwarning
-    if not gil_state.enabled():
+    if not own_gil.enabled():
         pytest.skip("this build has no GIL")
-    gil_state.watch()
+    own_gil.watch_gil()
     assert warnings.showwarning is show
-    assert (gil_state.now(), gil_state.interpreter()["gil_enabled"]) == ("", True)
+    assert (own_gil.enabled_by(), own_gil.interpreter()["gil_enabled"]) == ("", True)

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from offload.serving.metrics import run_queue
+from offload.serving.metrics import task_clock
 
 
 @pytest.fixture
 def wait_times(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    monkeypatch.setattr(run_queue, "ENABLED", True)
-    if math.isnan(run_queue.wait_time()):
+    monkeypatch.setattr(task_clock, "ENABLED", True)
+    if math.isnan(task_clock.wait_time()):
         pytest.skip("this kernel does not count how long threads wait for a CPU")
     found: list[float] = []
     for _ in range(1000):
-        thread = threading.Thread(target=lambda: found.append(run_queue.wait_time()))
+        thread = threading.Thread(target=lambda: found.append(task_clock.wait_time()))
         thread.start()
         thread.join(20)
     return found

@@ -12,7 +12,7 @@ from socketserver import TCPServer
 from typing import Any
 
 from offload.serving.applications import request_head, request_target, responses
-from offload.serving.lifecycle import accepting, drain, log, ports, readiness
+from offload.serving.lifecycle import drain, log, readiness
 from offload.serving.lifecycle.stop_signal import stop
 from offload.serving.pools import pool_workers
 from offload.serving.protection import limits
@@ -36,10 +36,10 @@ class Server(TCPServer):
         try:
             connection, address = super().get_request()
         except OSError as error:
-            if accepting.is_exhausted(error):
-                time.sleep(accepting.PAUSE)
+            if drain.is_exhausted(error):
+                time.sleep(drain.PAUSE)
             raise
-        accepting.receive_from(connection)
+        drain.receive_from(connection)
         return connection, address
 
     def handle_error(self, request: object, client_address: object) -> None:
@@ -149,8 +149,8 @@ def serve(
             if stop.at is not None:
                 raise _Stopped
 
-    with ports.binding(port):
-        server = Stoppable((ports.address(), port), Handler, backlog)
+    with readiness.binding(port):
+        server = Stoppable((readiness.address(), port), Handler, backlog)
     with server:
         readiness.announce(server.server_address[1])
         with contextlib.suppress(_Stopped):

@@ -20,8 +20,8 @@ from tornado.web import Application, Finish
 from offload import tasks
 from offload.serving import health
 from offload.serving.applications import request_target, responses
-from offload.serving.lifecycle import drain, log, ports, readiness
-from offload.serving.lifecycle.accepting import ListeningSocket
+from offload.serving.lifecycle import drain, log, readiness
+from offload.serving.lifecycle.drain import ListeningSocket
 from offload.serving.lifecycle.stop_signal import exit_now, stop
 from offload.serving.metrics import loop_lag, probe
 from offload.serving.metrics.task_clock import TimedResult
@@ -71,8 +71,8 @@ def listen(port: int, backlog: int, reuse_port: bool = False) -> ListeningSocket
 
     With `reuse_port` several sockets can listen on the port.
     """
-    with ports.binding(port):
-        bound = bind_sockets(port, ports.address(), backlog=backlog, reuse_port=reuse_port)[0]
+    with readiness.binding(port):
+        bound = bind_sockets(port, readiness.address(), backlog=backlog, reuse_port=reuse_port)[0]
     listening = ListeningSocket(fileno=bound.detach())
     listening.setblocking(False)
     return listening

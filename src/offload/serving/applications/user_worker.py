@@ -9,7 +9,7 @@ from offload import tasks
 from offload.errors import UserError
 from offload.registry.catalog import is_application
 from offload.serving.lifecycle import worker_ready
-from offload.serving.metrics import garbage, gil_state, process_report
+from offload.serving.metrics import own_gil, probe, process_report
 
 BOOT_ERROR = 3  # gunicorn and granian do not restart a worker with this exit code
 
@@ -31,8 +31,8 @@ def create(factory: Callable[[str], Created], work: str) -> Created:
 
     Then the worker reports its figures. An application of a user starts its report by itself.
     """
-    gil_state.watch()
-    garbage.collect_on_request()
+    own_gil.watch_gil()
+    probe.collect_on_request()
     try:
         created = factory(work)
     except UserError as error:

@@ -12,8 +12,8 @@ from granian.log import LogLevels
 from offload.errors import StartError, UsageError
 from offload.registry.catalog import is_application
 from offload.serving.applications import user_worker
-from offload.serving.lifecycle import ports, worker_ready
-from offload.serving.metrics import gil_state
+from offload.serving.lifecycle import readiness, worker_ready
+from offload.serving.metrics import own_gil
 
 MODES = ("mt", "st")  # one multi-threaded runtime, or a single-threaded runtime per thread
 
@@ -25,13 +25,13 @@ def serve(
     if mode not in MODES:
         raise UsageError(f"mode={mode!r} is not one of {', '.join(MODES)}")
     user_worker.check(task)
-    with ports.binding(port), socket.create_server((ports.address(), port)) as probe:
+    with readiness.binding(port), socket.create_server((readiness.address(), port)) as probe:
         port = probe.getsockname()[1]  # granian needs the number and opens the port itself
     worker_ready.expect(task, _expected_reports(task, interface, workers), port)
     blocking = {"blocking_threads": threads} if interface == "wsgi" else {}
     server = Granian(
         f"offload.serving.applications.{interface}:application",
-        address=ports.address(),
+        address=readiness.address(),
         port=port,
         interface=Interfaces(interface),
         workers=workers,
@@ -48,10 +48,10 @@ def serve(
         server.serve()
     except FatalError as error:
         worker_ready.raise_failure()
-        if (importer := gil_state.now()) is None:
+        if (importer := own_gil.enabled_by()) is None:
             raise StartError(f"granian ended: {error}", "see its output above") from None
         what = "this Python was started with its GIL on"
-        if importer != gil_state.FROM_THE_START:
+        if importer != own_gil.FROM_THE_START:
             what = f"the import of {importer} switched the GIL on"
         remedy = "use another server, or python=3.13t-nogil"
         raise StartError(f"{what}, which granian's free-threaded build refuses", remedy) from None
@@ -69,4 +69,4 @@ def _expected_reports(task: str, interface: str, workers: int) -> int:
     user's ASGI application reports once per worker, since each worker runs its lifespan.
     """
     has_lifespans = interface == "asgi" and is_application(task)
-    return workers if gil_state.enabled() or has_lifespans else 1
+    return workers if own_gil.enabled() or has_lifespans else 1

@@ -19,9 +19,9 @@ from gunicorn.arbiter import Arbiter
 from offload.errors import StartError
 from offload.registry.catalog import is_application
 from offload.serving.applications import user_worker, wsgi
-from offload.serving.lifecycle import drain, log, ports, worker_ready
+from offload.serving.lifecycle import drain, log, readiness, worker_ready
 from offload.serving.lifecycle.stop_signal import DRAIN
-from offload.serving.metrics import gil_state, process_report
+from offload.serving.metrics import own_gil, process_report
 
 POLL = 0.05  # s
 
@@ -47,8 +47,8 @@ def serve(
         _resolve_in_child(task)
     else:
         user_worker.check(task)
-    with ports.binding(port):
-        listening = socket.create_server((ports.address(), port), backlog=backlog)
+    with readiness.binding(port):
+        listening = socket.create_server((readiness.address(), port), backlog=backlog)
     reports = settings["workers"] + settings.get("dirty_workers", 0)
     if settings["preload_app"]:
         has_lifespan = is_application(task) and factory is not wsgi.application
@@ -85,7 +85,7 @@ def _freeze(_arbiter: Any, _worker: Any) -> None:
 def _start_lifespan_worker(_: Any) -> None:
     """Set up a worker that was forked from a preloaded application; it ends with the arbiter."""
     worker_ready.work()
-    gil_state.watch()
+    own_gil.watch_gil()
     process_report.start_in_child()
 
 

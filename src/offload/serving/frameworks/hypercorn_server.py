@@ -14,7 +14,7 @@ from hypercorn.asyncio import serve as run
 from hypercorn.config import Config
 
 from offload.errors import UserError
-from offload.serving.lifecycle import drain, ports, readiness, worker_ready
+from offload.serving.lifecycle import drain, readiness, worker_ready
 from offload.serving.lifecycle.stop_signal import stop
 
 Asgi = Callable[[Any, Any, Any], Awaitable[None]]
@@ -22,8 +22,8 @@ Asgi = Callable[[Any, Any, Any], Awaitable[None]]
 
 def serve(application: Asgi, port: int, backlog: int) -> None:
     """Serve an ASGI application until a stop signal; accepted requests are finished."""
-    with ports.binding(port):
-        listening = socket.create_server((ports.address(), port), backlog=backlog)
+    with readiness.binding(port):
+        listening = socket.create_server((readiness.address(), port), backlog=backlog)
     config = Config()
     config.bind = [f"fd://{os.dup(listening.fileno())}"]  # hypercorn closes its descriptor
     config.backlog = backlog

@@ -16,9 +16,9 @@ from uvicorn.supervisors import Multiprocess
 
 from offload.errors import StartError, UserError
 from offload.serving.applications import asgi, user_worker
-from offload.serving.lifecycle import drain, parent_watch, ports, readiness, worker_ready
+from offload.serving.lifecycle import drain, parent_watch, readiness, worker_ready
 from offload.serving.lifecycle.stop_signal import stop
-from offload.serving.metrics import probe, process_counts, thread_limiter
+from offload.serving.metrics import probe, thread_limiter
 
 POLL = 0.01  # s
 NAME = "SERVER_NAME"  # the variable with the server's name for supervised processes
@@ -83,7 +83,7 @@ def task_application() -> asgi.Asgi:
 def join_supervisor() -> str:
     """End this process with its supervisor, report errors to it, and return the task to serve."""
     parent_watch.start()
-    process_counts.join()
+    probe.join_counts()
     readiness.report_errors_by(worker_ready.fail)
     task = os.environ[worker_ready.TASK]
     probe.facts.update(probe.identity(), server=os.environ[NAME], task=task)
@@ -105,11 +105,11 @@ def _config(application: Any, backlog: int, http: str, **more: Any) -> uvicorn.C
 
 @contextlib.contextmanager
 def _bound(port: int, backlog: int) -> Iterator[socket.socket]:
-    with ports.binding(port):
+    with readiness.binding(port):
         # The protocol is explicit: otherwise asyncio sets no TCP_NODELAY on accepted sockets.
         listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((ports.address(), port))
+        listening.bind((readiness.address(), port))
         listening.listen(backlog)
     with listening:
         yield listening

@@ -18,7 +18,7 @@ from waitress.parser import HTTPRequestParser
 from offload.errors import StartError
 from offload.registry.catalog import is_application
 from offload.serving.applications import wsgi
-from offload.serving.lifecycle import drain, ports, readiness
+from offload.serving.lifecycle import drain, readiness
 from offload.serving.lifecycle.stop_signal import stop
 from offload.serving.pools import pool_workers
 
@@ -32,8 +32,8 @@ def serve(
         pool_workers.import_task(task)
     application = create(task)
     logging.getLogger("waitress").setLevel(logging.ERROR)  # no warnings about its queue
-    with ports.binding(port):
-        listening = socket.create_server((ports.address(), port), backlog=backlog)
+    with readiness.binding(port):
+        listening = socket.create_server((readiness.address(), port), backlog=backlog)
     try:
         server = create_server(
             application,

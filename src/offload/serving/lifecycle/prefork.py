@@ -27,9 +27,9 @@ from offload.registry.entries import ProtectionSettings
 from offload.serving.applications import tornado_app
 from offload.serving.applications.tornado_app import Run
 from offload.serving.lifecycle import drain, log, readiness
-from offload.serving.lifecycle.accepting import ListeningSocket
+from offload.serving.lifecycle.drain import ListeningSocket
 from offload.serving.lifecycle.stop_signal import DROPPED, exit_now, stop, temporary_folders
-from offload.serving.metrics import probe, process_counts, process_report
+from offload.serving.metrics import probe, process_report
 from offload.serving.metrics.task_clock import TimedResult
 from offload.serving.pools import pool_workers
 from offload.serving.protection import guards
@@ -256,7 +256,7 @@ class _Parent:
             prctl.end_with(parent)
             temporary_folders.clear()  # they are the parent's
             readiness.report_errors_by(self._report_error)
-            process_counts.join()
+            probe.join_counts()
             for each in self._sockets:
                 if each is not listening:
                     each.close()

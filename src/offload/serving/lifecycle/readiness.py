@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
 import os
+import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NoReturn
 
 from offload import files, resource_limits
-from offload.errors import StartError, StorageError, UserError
+from offload.errors import MachineError, StartError, StorageError, UserError
 from offload.registry import addresses
 from offload.serving.lifecycle import log
 from offload.serving.lifecycle.stop_signal import exit_now
-from offload.serving.metrics import gil_state, loop_lag, probe
+from offload.serving.metrics import loop_lag, own_gil, probe
 
 LIMIT = float(os.environ.get("SERVER_READY_S", "10"))  # s until all workers have started
 _report: Callable[[UserError], object] | None = None  # in a child: to its parent
@@ -26,7 +29,7 @@ def announce(port: int) -> None:
     Raise StorageError if the file SERVER_FILE cannot be written.
     """
     probe.facts["port"] = port
-    probe.note_gil(gil_state.now())
+    probe.note_gil(own_gil.enabled_by())
     if (file := os.environ.get("SERVER_FILE")) is not None:
         path = Path(file)
         try:
@@ -107,3 +110,35 @@ def _send(facts: dict[str, object]) -> None:
             os.write(int(descriptor), json.dumps(facts).encode() + b"\n")
         except BrokenPipeError:  # the reader of the pipe has ended
             return
+
+
+# The address and the port of a server
+
+
+@contextlib.contextmanager
+def binding(port: int) -> Iterator[None]:
+    """Convert an OSError of a bind to MachineError; the block must contain nothing else."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno == errno.EADDRNOTAVAIL:
+            fix = f"use one of its addresses, or {addresses.ALL} for all"
+            raise MachineError(f"bind={address()} is no address of this machine", fix) from error
+        fix = "stop what listens there, or choose another port with port="
+        raise MachineError(f"port {port}: {error.strerror}", fix) from error
+
+
+def address() -> str:
+    """Return the address on which this server listens: that of `bind=`, or 127.0.0.1."""
+    return addresses.configured_bind()
+
+
+def check(port: int) -> None:
+    """Raise MachineError if a port is in use, before workers are started; 0 is any free port.
+
+    A pool's workers must not inherit the listening socket, so the pool is started first.
+    """
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        with binding(port):
+            probe.bind((address(), port))

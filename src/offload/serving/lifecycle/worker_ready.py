@@ -20,9 +20,9 @@ from typing import NoReturn
 from offload import files, prctl
 from offload.errors import StartError, UserError, kind_of
 from offload.registry import addresses
-from offload.serving.lifecycle import ports, readiness
+from offload.serving.lifecycle import readiness
 from offload.serving.lifecycle.stop_signal import temporary_folders
-from offload.serving.metrics import process_counts
+from offload.serving.metrics import probe
 
 POLL = 0.005  # s: external servers do not report when their last worker has started
 FOLDER, TASK, PARENT = "SERVER_READY_FOLDER", "SERVER_TASK", "SERVER_PARENT"
@@ -67,7 +67,7 @@ def work() -> str:
     """End this worker with its parent, and return the task or application to serve."""
     if (parent := int(os.environ[PARENT])) != os.getpid():
         prctl.end_with(parent)
-        process_counts.join()
+        probe.join_counts()
     return os.environ[TASK]
 
 
@@ -153,7 +153,7 @@ def _count(folder: str) -> int:
 def _listens(port: int) -> bool:
     with (
         contextlib.suppress(OSError),
-        socket.create_connection((addresses.reachable(ports.address()), port), readiness.LIMIT),
+        socket.create_connection((addresses.reachable(readiness.address()), port), readiness.LIMIT),
     ):
         return True
     return False

@@ -7,13 +7,15 @@ import math
 import resource
 import sys
 import zlib
+from asyncio import AbstractEventLoop
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
+from pathlib import Path
+from threading import get_native_id
 from time import monotonic, process_time, thread_time
 from typing import Any
 
 from offload import tasks
-from offload.serving.metrics.sequential_calls import scheduling
 from offload.tasks import TaskFailed
 
 MOST_TIMES = 200  # wall times that are kept
@@ -139,3 +141,62 @@ async def acalls(task: str, seconds: float, started: float, least: int = 0) -> C
         before = monotonic()
     found.wall_s = before - started
     return found
+
+
+CallTimes = tuple[int, float, float, float, int]  # calls, then in s: wall, CPU, queued; switches
+
+
+def call_repeatedly(task: str, seconds: float) -> CallTimes:
+    """Call a task for `seconds`, at least twice; count voluntary and forced context switches."""
+    done, cpu, (queued, switches) = 0, thread_time(), scheduling()
+    started = now = monotonic()
+    while done < 2 or now - started < seconds:
+        tasks.call(task)
+        done += 1
+        now = monotonic()
+    later, more = scheduling()
+    return done, now - started, thread_time() - cpu, later - queued, more - switches
+
+
+def scheduling() -> tuple[float, int]:
+    """Return this thread's wait for a CPU in s, and its context switches (Linux; else 0)."""
+    folder = Path(f"/proc/self/task/{get_native_id()}")
+    try:
+        queued = int((folder / "schedstat").read_bytes().split()[1]) / 1e9
+        lines = (folder / "status").read_text().splitlines()
+    except OSError:
+        return 0.0, 0
+    return queued, sum(int(line.split()[1]) for line in lines if "ctxt_switches" in line)
+
+
+class LoopClock:
+    """Measures how long an event loop is idle: the time that it spends in its selector.
+
+    There the loop waits for files and timers, and then for the GIL. `is_known` is False if the loop
+    has no selector of its own, such as that of uvloop.
+    """
+
+    def __init__(self, loop: AbstractEventLoop) -> None:
+        self._idle_s = 0.0
+        selector = getattr(loop, "_selector", None)  # a loop has no public access to it
+        self.is_known = selector is not None
+        if selector is None:
+            return
+        select = selector.select
+
+        def timed(timeout: float | None = None) -> list[object]:
+            before = monotonic()
+            try:
+                return select(timeout)  # type: ignore[no-any-return]
+            finally:
+                self._idle_s += monotonic() - before
+
+        selector.select = timed
+
+    def running_s(self) -> float:
+        """Return a time in s that stops while the loop of this thread is idle or has no CPU.
+
+        A wait for a CPU after `select` is subtracted twice, so the CPU time may be larger.
+        """
+        queued_s, _ = scheduling()
+        return monotonic() - self._idle_s - queued_s

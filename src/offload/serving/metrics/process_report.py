@@ -19,9 +19,8 @@ from typing import Any
 
 from offload.serving.metrics import (
     endpoints,
-    gil_address,
-    gil_state,
     loop_lag,
+    own_gil,
     probe,
     request_clock,
     task_clock,
@@ -60,7 +59,7 @@ def start(kind: str | None = None, application: object = None) -> None:
     if sys.platform != "linux" or os.getpid() in (_listening, _parent):
         return
     _listening = os.getpid()
-    _facts.update(pid=_listening, **gil_address.facts())
+    _facts.update(pid=_listening, **own_gil.address_facts())
     server = socket(AF_UNIX, SOCK_STREAM)
     try:
         server.bind(name(_listening))
@@ -78,7 +77,7 @@ def name(pid: int) -> str:
 
 def report(start: float, end: float, with_each: bool = False) -> dict[str, Any]:
     """Return this process's figures in a window, in seconds of CLOCK_MONOTONIC."""
-    probe.note_gil(gil_state.now())
+    probe.note_gil(own_gil.enabled_by())
     state = {key: probe.facts.get(key) for key in ("gil_enabled", "gil_enabled_by")}
     found = {**_facts, **state, **loop_lag.between(start, end)}
     if _facts["kind"] is None:

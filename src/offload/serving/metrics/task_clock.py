@@ -11,19 +11,19 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
 import threading
 from collections.abc import Callable, Coroutine
 from time import monotonic, thread_time
 from typing import Any
 
 from offload import tasks
-from offload.serving.metrics import gil_state, probe, run_queue
+from offload.serving.metrics import own_gil, probe
 from offload.serving.metrics.samples import Samples
 from offload.tasks import TaskFailed
 
 RunCoroutine = Callable[[Coroutine[Any, Any, Any]], Any]
 IDLE = 0.05  # s; a guess: after a longer gap no task was waiting
-
 Row = tuple[float, float, float, float, float]  # end, then in s: slot, CPU, wall, queued
 TimedResult = tuple[bytes | TaskFailed, Row, str | None]  # result, times, and the GIL's state
 
@@ -72,16 +72,16 @@ async def acall(task: str) -> TimedResult:
 
 
 def _read_clocks() -> tuple[float, float, float]:
-    return run_queue.wait_time(), monotonic(), thread_time()
+    return wait_time(), monotonic(), thread_time()
 
 
 def _finish(outcome: bytes | TaskFailed, queued: float, start: float, cpu: float) -> TimedResult:
     cpu = thread_time() - cpu
     end = monotonic()
-    queued = run_queue.wait_time() - queued
+    queued = wait_time() - queued
     slot = end - (_slot.ended if start - _slot.ended < IDLE else start)
     _slot.ended = end
-    return outcome, (end, slot, cpu, end - start, queued), gil_state.now()
+    return outcome, (end, slot, cpu, end - start, queued), own_gil.enabled_by()
 
 
 def record(timed: TimedResult) -> bytes | TaskFailed:
@@ -123,3 +123,40 @@ def each(start: float, end: float) -> list[tuple[float, float]] | None:
 def _mean(values: list[float]) -> float | None:
     mean = math.fsum(values) / len(values) if values else math.nan
     return None if math.isnan(mean) else round(mean, 9)
+
+
+# The run queue: the total time this thread has waited for a CPU
+FILE = "/proc/thread-self/schedstat"  # ns on a CPU, ns waiting for one, time slices
+ENABLED = "SERVER_QUEUE_CLOCK" in os.environ  # two readings per task take 3 us
+
+
+class _File:
+    """The open FILE of a thread, which is closed when the thread ends."""
+
+    def __init__(self) -> None:
+        self.descriptor = os.open(FILE, os.O_RDONLY | os.O_CLOEXEC)
+
+    def __del__(self) -> None:
+        if hasattr(self, "descriptor"):
+            os.close(self.descriptor)
+
+
+class _Thread(threading.local):
+    file: _File | None = None
+
+
+_thread = _Thread()
+
+
+def wait_time() -> float:
+    """Return the time in seconds; nan if unavailable (not Linux) or not ENABLED."""
+    if not ENABLED:
+        return math.nan
+    try:
+        if _thread.file is None:
+            _thread.file = _File()
+        _ran, queued, slices = os.pread(_thread.file.descriptor, 64, 0).split()
+    except (OSError, ValueError):
+        return math.nan
+    # All are 0 if the kernel does not count. A new thread has slices before it has times.
+    return int(queued) / 1e9 if int(slices) else math.nan

@@ -10,7 +10,7 @@ from types import TracebackType
 from offload import resource_limits, tasks
 from offload.errors import StartError, UserError
 from offload.serving.lifecycle import readiness, stop_signal
-from offload.serving.metrics import garbage, gil_address, gil_state, probe
+from offload.serving.metrics import own_gil, probe
 from offload.serving.pools import pool_workers
 from offload.serving.pools.pool_workers import DEADLINE, SIGNALS
 from pipepool import BrokenWorker, PipePool
@@ -66,8 +66,8 @@ def initialize(task: str) -> pool_workers.WorkerFacts:
     """Initialize a worker and return its facts; stop signals are left to the pool."""
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
-    gil = gil_address.facts()  # no other thread computes yet
-    gil_state.watch()
-    garbage.collect_on_request()
+    gil = own_gil.address_facts()  # no other thread computes yet
+    own_gil.watch_gil()
+    probe.collect_on_request()
     tasks.resolve(task)
-    return gil_state.interpreter(), gil_state.now(), gil
+    return own_gil.interpreter(), own_gil.enabled_by(), gil

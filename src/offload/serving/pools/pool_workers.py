@@ -23,7 +23,7 @@ from offload import resource_limits, tasks
 from offload.errors import MachineError, StartError, UserError
 from offload.registry import catalog
 from offload.serving.lifecycle import parent_watch, readiness
-from offload.serving.metrics import garbage, gil_address, gil_state, probe
+from offload.serving.metrics import own_gil, probe
 
 DEADLINE = 10.0  # s from the first worker's start until all handshakes are done
 NO_SEMAPHORES = "mount a tmpfs that you can write to on /dev/shm, or use pipes or prefork"
@@ -69,8 +69,8 @@ def become_child() -> None:
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
-    garbage.collect_on_request()
-    _gil_facts = gil_address.facts()  # no other thread computes yet
+    probe.collect_on_request()
+    _gil_facts = own_gil.address_facts()  # no other thread computes yet
     parent_watch.start()
 
 
@@ -172,7 +172,7 @@ def record_facts(workers: Sequence[WorkerFacts]) -> None:
 
 def handshake(task: str) -> WorkerReport:
     """Import the task, wait for all workers, and return the pid and facts of this worker."""
-    gil_state.watch()
+    own_gil.watch_gil()
     if _barrier is None:
         remedy = "create it with init_process, as servers/processes.py does"
         raise StartError("the executor's workers are not initialized", remedy)
@@ -198,7 +198,7 @@ def first_call(task: str) -> None:
 
 def report() -> WorkerReport:
     """Return the pid and the facts of this worker."""
-    return os.getpid(), (gil_state.interpreter(), gil_state.now(), _gil_facts)
+    return os.getpid(), (own_gil.interpreter(), own_gil.enabled_by(), _gil_facts)
 
 
 def _error(raised: list[BaseException | None]) -> UserError | None:

@@ -25,7 +25,7 @@ from time import monotonic
 from typing import Any, Generic, TypeVar
 
 from offload.serving.applications import responses
-from offload.serving.metrics.process_counts import Counts
+from offload.serving.metrics.probe import Counts
 
 FIRST = 8  # requests per worker that are admitted before the first service time is known; a guess
 WEIGHT = 0.1  # of the latest service time in the mean; a guess

@@ -19,7 +19,7 @@ from tornado.httputil import HTTPInputError, HTTPMessageDelegate
 from tornado.iostream import IOStream, StreamClosedError
 from tornado.web import RequestHandler
 
-from offload.serving.lifecycle.accepting import ListeningSocket
+from offload.serving.lifecycle.drain import ListeningSocket
 from offload.serving.protection import limits
 from offload.serving.protection.admission import has_closed
 

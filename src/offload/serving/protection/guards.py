@@ -26,7 +26,7 @@ from offload import tasks
 from offload.registry.entries import NO_PROTECTION, PROTECTION_DEFAULTS, ProtectionSettings
 from offload.serving.applications import responses
 from offload.serving.lifecycle import log
-from offload.serving.metrics import probe, process_counts
+from offload.serving.metrics import probe
 from offload.serving.metrics.task_clock import TimedResult
 from offload.serving.protection.admission import (
     Admission,
@@ -114,7 +114,7 @@ class PoolGuard:
     """
 
     def __init__(self, workers: int, max_wait: float, task_timeout: float, kills: bool) -> None:
-        self.counts = process_counts.create()
+        self.counts = probe.create_counts()
         self.admission = Admission(workers, max_wait, self.counts)
         self._waiting = Waiting(workers, LONGEST_WAIT * max_wait, task_timeout)
         self._seconds = task_timeout
@@ -260,7 +260,7 @@ class LoopGuard:
     """
 
     def __init__(self, max_wait: float, cancel_s: float | None, kill_s: float | None) -> None:
-        self.counts = process_counts.create()
+        self.counts = probe.create_counts()
         self._max_wait = max_wait
         self._timeouts = None if cancel_s is None else Timeouts(cancel_s, self._cancel)
         self._cancel_s, self._kill_s = cancel_s, kill_s

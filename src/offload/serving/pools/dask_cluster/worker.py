@@ -19,7 +19,7 @@ from distributed.diagnostics.plugin import WorkerPlugin
 from offload import tasks
 from offload.errors import StartError, UsageError, UserError
 from offload.registry import places
-from offload.serving.metrics import gil_state, probe, task_clock
+from offload.serving.metrics import own_gil, probe, task_clock
 from offload.serving.pools import pipe_pool, pool_workers
 from offload.serving.pools.dask_cluster import settings, tokens
 from pipepool import PipeExecutor
@@ -158,5 +158,5 @@ def _become_child() -> None:
     if not _is_child:
         _is_child = True
         settings.silence()
-        gil_state.watch()
+        own_gil.watch_gil()
         pool_workers.become_child()

@@ -1,31 +1,81 @@
-"""The address of this process's GIL, found once and verified. Standard library only.
+"""The GIL of this process: whether it is enabled, which import enabled it, and its address.
 
-CPython stores these fields in sequence: the switch interval (unsigned long, microseconds), the
-thread state that last held the GIL (pointer), `locked` (int32) and the number of switches
-(unsigned long). They are in `_PyRuntime` up to 3.11, in the interpreter state since 3.12. The
-layout is private: the search looks for a known switch interval, and the fields found must behave
-like the GIL.
+A free-threaded build enables the GIL when it imports a module that does not declare support for
+running without it, unless PYTHON_GIL=0. Python warns once, and the GIL stays enabled.
+
+The address is found once and verified. CPython stores these fields in sequence: the switch interval
+(unsigned long, microseconds), the thread state that last held the GIL (pointer), `locked` (int32)
+and the number of switches (unsigned long). They are in `_PyRuntime` up to 3.11, in the interpreter
+state since 3.12. The layout is private: the search looks for a known switch interval, and the
+fields found must behave like the GIL. Standard library only.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
+import platform
+import re
 import struct
 import sys
+import sysconfig
+import warnings
 from _thread import allocate_lock, start_new_thread  # real threads, also where gevent replaces them
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from typing import Any
 
-from offload.serving.metrics import gil_state, process_memory
+WARNING = re.compile(r"The global interpreter lock \(GIL\) has been enabled to load module '(.+?)'")
+FROM_THE_START = ""
+enabled: Callable[[], bool] = getattr(sys, "_is_gil_enabled", lambda: True)
+_enabled_by = FROM_THE_START
+_is_watched = False
 
+
+def enabled_by() -> str | None:
+    """Return None while the GIL is disabled, else the module that enabled it ("" if none)."""
+    return _enabled_by if enabled() else None
+
+
+def watch_gil() -> None:
+    """Watch for Python's warning that the GIL was enabled, and record the module it names."""
+    global _is_watched
+    if enabled() or _is_watched:
+        return
+    _is_watched = True
+    warnings.filterwarnings("always", WARNING.pattern)
+    show = warnings.showwarning
+
+    def read_and_show(message: Warning | str, *more: Any) -> None:
+        global _enabled_by
+        if found := WARNING.match(str(message)):
+            _enabled_by = found[1]
+        show(message, *more)
+
+    setattr(warnings, "showwarning", read_and_show)  # noqa: B010 - mypy forbids the assignment
+
+
+def interpreter() -> dict[str, object]:
+    """Describe this interpreter and the current state of its GIL."""
+    jit = getattr(sys, "_jit", None)
+    return {
+        "python": platform.python_version(),
+        "implementation": platform.python_implementation(),
+        "gil_enabled": enabled(),
+        "free_threaded_build": bool(sysconfig.get_config_var("Py_GIL_DISABLED")),
+        "python_gil": os.environ.get("PYTHON_GIL"),
+        "switch_interval_s": sys.getswitchinterval(),
+        "jit": jit.is_enabled() if jit is not None else None,
+    }
+
+
+# Its address
 CANARIES = (5003, 7919)  # us; at most 1.6 times the default, so that threads hardly notice
 SEARCHED = 1 << 18  # bytes; a guess: from 3.11 to 3.13 it is within the first 8,000
 PAGE = 4096
 LOCKED_OFFSET = 16  # bytes from the interval to `locked`
 TRIES = 50  # to read the GIL as free: another thread may hold it briefly
-
 INTERVAL = struct.Struct("=Q")
 LOCKED = struct.Struct("=i4xQ")
 
@@ -42,7 +92,7 @@ class GilAddress:
     layout: str
 
 
-def find() -> GilAddress | str:
+def find_address() -> GilAddress | str:
     """Return the address of the current interpreter's GIL, or a line that explains its absence.
 
     The search takes some milliseconds. No other thread of this process may compute meanwhile.
@@ -66,9 +116,9 @@ def find() -> GilAddress | str:
     return GilAddress(os.getpid(), address, f"{name}+{address - base}")
 
 
-def facts() -> dict[str, object]:
+def address_facts() -> dict[str, object]:
     """Return the facts for the ready line: the address, or None and the reason."""
-    found = find()
+    found = find_address()
     if isinstance(found, str):
         return {"gil_address": None, "gil_address_error": found}
     return {"gil_address": asdict(found)}
@@ -89,7 +139,7 @@ def _pointer(function: str) -> int:
 def _places(base: int, canary: int) -> set[int]:
     """Set the switch interval to `canary`, find the offsets that hold it, and restore it."""
     pattern = INTERVAL.pack(canary)
-    if gil_state.enabled():  # then this thread is the last holder
+    if enabled():  # then this thread is the last holder
         pattern += INTERVAL.pack(_pointer("PyThreadState_Get"))
     before = sys.getswitchinterval()
     try:
@@ -118,11 +168,11 @@ def _read_range(base: int) -> bytes:
     One large read leaves no memory behind in this process, many small ones do.
     """
     with suppress(OSError):
-        return process_memory.read(base, SEARCHED)
-    pages = [process_memory.read(base, PAGE)]
+        return read_memory(base, SEARCHED)
+    pages = [read_memory(base, PAGE)]
     with suppress(OSError):
         for offset in range(PAGE, SEARCHED, PAGE):
-            pages.append(process_memory.read(base + offset, PAGE))
+            pages.append(read_memory(base + offset, PAGE))
     return b"".join(pages)
 
 
@@ -132,7 +182,7 @@ def _find_difference(address: int) -> str | None:
     A thread that holds the GIL must read it as locked. A thread that released it must read it as
     free while no other thread computes. A short-lived thread must acquire it at least twice.
     """
-    on = int(gil_state.enabled())
+    on = int(enabled())
     locked, switches = _values(address, holding_gil=True)
     if locked != on:
         return f"locked reads {locked} while the GIL is {'held' if on else 'off'}"
@@ -149,5 +199,31 @@ def _find_difference(address: int) -> str | None:
 
 
 def _values(address: int, holding_gil: bool) -> tuple[int, int]:
-    locked, switches = LOCKED.unpack(process_memory.read(address, LOCKED.size, holding_gil))
+    locked, switches = LOCKED.unpack(read_memory(address, LOCKED.size, holding_gil))
     return locked, switches
+
+
+# A process's own memory, read by a system call: a wrong address is an error, not a crash
+# A call through PyDLL keeps the GIL; a call through CDLL releases it.
+_holding = ctypes.PyDLL(None, use_errno=True)
+_releasing = ctypes.CDLL(None, use_errno=True)
+
+
+class _Range(ctypes.Structure):
+    _fields_ = (("address", ctypes.c_void_p), ("size", ctypes.c_size_t))
+
+
+def read_memory(address: int, size: int, holding_gil: bool = True) -> bytes:
+    """Read `size` bytes; raise OSError if they are unreadable, AttributeError outside Linux.
+
+    With `holding_gil` the calling thread holds the GIL while it reads, else it releases it.
+    """
+    buffer = ctypes.create_string_buffer(size)
+    here, there = _Range(ctypes.addressof(buffer), size), _Range(address, size)
+    call = (_holding if holding_gil else _releasing)["process_vm_readv"]
+    call.restype = ctypes.c_ssize_t
+    one, none = ctypes.c_ulong(1), ctypes.c_ulong(0)
+    if call(os.getpid(), ctypes.byref(here), one, ctypes.byref(there), one, none) != size:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return buffer.raw
