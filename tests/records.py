@@ -8,7 +8,7 @@ from typing import Any, get_type_hints
 from offload.engine import builder
 from offload.engine.host import environment
 from offload.engine.record import CaseFacts, Record, ServerFacts, Trial
-from offload.flags import LOAD, UNAVAILABLE, Flag, Problem
+from offload.errors import LOAD, UNAVAILABLE, Flag, Problem
 from offload.suites import Case
 from offload.upstream import Upstream
 

@@ -1,77 +1,56 @@
-"""Errors that a user can fix: one line with what, where and what to do, and an exit code."""
+"""What is wrong: errors that end a command, and the problems and flags of a measurement.
+
+An error is one line that a user can act on, with what, where and what to do, and an exit code. A
+problem is the reason why there is no measurement, a flag a warning about one.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
-from offload.flags import TOO_SLOW, UNAVAILABLE
-
-# Characters that change the order of a text, are invisible, end a line or control a terminal.
-HIDDEN = re.compile(
-    "[\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
-    "\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
-    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
-)
-# Control characters, single surrogates, and characters that are invalid in XML.
-UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\ud800-\udfff\ufffe\uffff]")
+# Kinds of a problem:
+UNAVAILABLE = "unavailable"  # the case could not be started
+CANNOT_LOAD = "cannot load"  # its Python lacks a package, or the import of its task failed
+FAILED_REQUEST = "failed request"  # one of the first requests failed, or had no response in time
+LOAD = "load"  # the load tool failed
+TOO_SLOW = "too slow"  # its users would wait for longer than the timeout of a request
 
 
-def escape_hidden(text: str) -> str:
-    r"""Escape characters that a reader cannot see, but not line ends and other ASCII.
+@dataclass(frozen=True)
+class Flag:
+    """A warning about a figure: its kind (one word), the observation, and what to do."""
 
-    >>> escape_hidden("a\u202eb")
-    'a\\u202eb'
-    """
-    return HIDDEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+    kind: str
+    message: str
+    remedy: str = ""
 
-
-def printable(text: str) -> str:
-    """Replace characters that are invalid in documents; escape those that a reader cannot see."""
-    return UNPRINTABLE.sub("\ufffd", escape_hidden(text))
-
-
-LONGEST = 2000  # characters of a part of a message
-LONGEST_WORD = 300  # characters without a space, such as a name or a path, in a message
-_LONG_WORD = re.compile(rf"\S{{{LONGEST_WORD + 1},}}")
+    def __str__(self) -> str:
+        """Return one line for a report."""
+        return f"{self.kind}: {self.message}" + (f": {self.remedy}" if self.remedy else "")
 
 
-def escaped(text: str) -> str:
-    r"""Escape control characters, so that a text is one line and does not control a terminal.
+@dataclass(frozen=True)
+class Problem:
+    """The reason why a case has no figures."""
 
-    >>> escaped("two\nlines")
-    'two\\nlines'
-    """
-    plain = escape_hidden(text)
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in plain)
+    kind: str
+    message: str
+    remedy: str = ""
 
+    @property
+    def text(self) -> str:
+        """The message and the remedy in one line."""
+        return self.message + (f": {self.remedy}" if self.remedy else "")
 
-_CREDENTIALS = re.compile(r"(?<=//)[^\s/@]*:[^\s/@]*(?=@)")
-
-
-def without_credentials(text: str) -> str:
-    """Mask `user:password` in each URL of a text.
-
-    >>> without_credentials("no postgresql://shop:secret@db/quotes")
-    'no postgresql://***@db/quotes'
-    """
-    return _CREDENTIALS.sub("***", text)
+    def __str__(self) -> str:
+        """Return one line for a report."""
+        return self.text if self.kind == LOAD else f"not available: {self.text}"
 
 
-def shortened(text: str) -> str:
-    """Cut the middle of each long word, and of a long text: a user's name may have any length.
-
-    >>> len(shortened("a" * 100_000)), len(shortened("a " * 100_000))
-    (300, 2000)
-    """
-    text = _LONG_WORD.sub(lambda found: _without_middle(found[0], LONGEST_WORD), text)
-    return _without_middle(text, LONGEST)
-
-
-def _without_middle(text: str, length: int) -> str:
-    half = (length - 3) // 2
-    return text if len(text) <= length else f"{text[: length - 3 - half]}...{text[-half:]}"
+# Errors
 
 
 class UserError(Exception):
@@ -169,3 +148,70 @@ def records_of_others(which: str) -> Iterator[None]:
     except Exception as error:
         what = f"{which} cannot be reported: {type(error).__name__}: {str(error)[:100]!r}"
         raise StorageError(what, "its records have values that no run has") from error
+
+
+# Text in errors and documents
+# Characters that change the order of a text, are invisible, end a line or control a terminal.
+HIDDEN = re.compile(
+    "[\x7f-\x9f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
+    "\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
+    "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+# Control characters, single surrogates, and characters that are invalid in XML.
+UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\ud800-\udfff\ufffe\uffff]")
+
+
+def escape_hidden(text: str) -> str:
+    r"""Escape characters that a reader cannot see, but not line ends and other ASCII.
+
+    >>> escape_hidden("a\u202eb")
+    'a\\u202eb'
+    """
+    return HIDDEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def printable(text: str) -> str:
+    """Replace characters that are invalid in documents; escape those that a reader cannot see."""
+    return UNPRINTABLE.sub("\ufffd", escape_hidden(text))
+
+
+LONGEST = 2000  # characters of a part of a message
+LONGEST_WORD = 300  # characters without a space, such as a name or a path, in a message
+_LONG_WORD = re.compile(rf"\S{{{LONGEST_WORD + 1},}}")
+
+
+def escaped(text: str) -> str:
+    r"""Escape control characters, so that a text is one line and does not control a terminal.
+
+    >>> escaped("two\nlines")
+    'two\\nlines'
+    """
+    plain = escape_hidden(text)
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in plain)
+
+
+_CREDENTIALS = re.compile(r"(?<=//)[^\s/@]*:[^\s/@]*(?=@)")
+
+
+def without_credentials(text: str) -> str:
+    """Mask `user:password` in each URL of a text.
+
+    >>> without_credentials("no postgresql://shop:secret@db/quotes")
+    'no postgresql://***@db/quotes'
+    """
+    return _CREDENTIALS.sub("***", text)
+
+
+def shortened(text: str) -> str:
+    """Cut the middle of each long word, and of a long text: a user's name may have any length.
+
+    >>> len(shortened("a" * 100_000)), len(shortened("a " * 100_000))
+    (300, 2000)
+    """
+    text = _LONG_WORD.sub(lambda found: _without_middle(found[0], LONGEST_WORD), text)
+    return _without_middle(text, LONGEST)
+
+
+def _without_middle(text: str, length: int) -> str:
+    half = (length - 3) // 2
+    return text if len(text) <= length else f"{text[: length - 3 - half]}...{text[-half:]}"

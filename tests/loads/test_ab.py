@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from offload import loads
-from offload.errors import MachineError, UsageError
-from offload.flags import Flag
+from offload.errors import Flag, MachineError, UsageError
 from offload.loads import Arrivals, Load, LoadResult, Message
 from offload.loads.ab import command, parse
 from tests.loads.conftest import Server

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from offload import loads
-from offload.errors import UsageError
-from offload.flags import Flag
+from offload.errors import Flag, UsageError
 from offload.loads import Arrivals, Load, LoadResult, Message, Window
 from offload.loads.h2load import command, parse
 from tests.loads.conftest import Server

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from offload import loads
-from offload.flags import Flag
+from offload.errors import Flag
 from offload.loads import Load, Message
 from offload.loads.siege import command, parse
 from tests.loads.conftest import Server

@@ -18,7 +18,6 @@ BASE = {
         "command_line",
         "errors",
         "files",
-        "flags",
         "prctl",
         "registry",
         "resource_limits",
@@ -28,8 +27,7 @@ BASE = {
 }
 MAY_IMPORT = {
     "command_line": set(),
-    "flags": set(),
-    "errors": {"flags"},
+    "errors": set(),
     "files": set(),
     "interrupts": set(),
     "units": set(),

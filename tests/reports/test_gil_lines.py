@@ -26,7 +26,7 @@ from offload.documents.rows import (
 )
 from offload.engine import journal
 from offload.engine.record import TEST, Record
-from offload.flags import CANNOT_LOAD, Problem
+from offload.errors import CANNOT_LOAD, Problem
 from offload.reports.gil import effects as gil
 from tests.records import changed
 from tests.reports.test_tables import AWAY, PROCESSES, RECORD, effects, windows

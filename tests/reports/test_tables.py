@@ -12,7 +12,7 @@ from offload.documents.results_files import results_txt, shortened_output, table
 from offload.documents.rows import Row, failures_text, rate_text, rows
 from offload.documents.text import wrapped
 from offload.engine.record import LONG, TEST, WINDOW, Record
-from offload.flags import CANNOT_LOAD, Problem
+from offload.errors import CANNOT_LOAD, Problem
 from offload.reports.gil import effects as gil
 from tests.records import changed, record_of
 

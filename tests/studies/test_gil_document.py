@@ -14,7 +14,7 @@ from offload.engine import decisions
 from offload.engine.decisions import Verdict
 from offload.engine.figures import ComparedCases, Comparison
 from offload.engine.record import WINDOW
-from offload.flags import Flag
+from offload.errors import Flag
 from offload.studies import gil as gil_study
 from offload.studies.gil import advice
 from offload.studies.gil import document as gil_document

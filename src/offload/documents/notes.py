@@ -10,8 +10,7 @@ from offload.engine import intervals
 from offload.engine.figures import LONG_OTHERS, LONG_STEAL, rate_of, speed_change
 from offload.engine.intervals import outliers
 from offload.engine.record import WINDOW, Record, by_round, of_rate
-from offload.errors import UserError
-from offload.flags import Flag
+from offload.errors import Flag, UserError
 from offload.registry import catalog
 from offload.reports import application
 from offload.units import percent

@@ -48,8 +48,7 @@ from offload.documents.text import (
 from offload.engine import journal
 from offload.engine.figures import Comparison, rate_of, speed_change
 from offload.engine.record import LONG, TEST, Record, by_round, of_rate
-from offload.errors import printable
-from offload.flags import CANNOT_LOAD
+from offload.errors import CANNOT_LOAD, printable
 from offload.reports import application
 from offload.reports.gil import effects
 from offload.reports.gil.effects import Effect

@@ -15,7 +15,7 @@ from offload.engine.figures import Ceiling, estimate_rate, median_of, share_of_c
 from offload.engine.host import sentence
 from offload.engine.intervals import Estimate
 from offload.engine.record import TEST, WINDOW, Record, RunRecords, of_rate
-from offload.flags import Problem
+from offload.errors import Problem
 from offload.loads.engine import figures
 from offload.suites import Request
 from offload.units import percent

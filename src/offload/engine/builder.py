@@ -24,8 +24,7 @@ from offload.engine.record import (
     Share,
     Trial,
 )
-from offload.errors import UserError
-from offload.flags import Flag, Problem
+from offload.errors import Flag, Problem, UserError
 from offload.registry import catalog
 from offload.suites import Case
 from offload.units import percent

@@ -25,8 +25,7 @@ from offload.engine.record import (
     of_rate,
     pairs_by_round,
 )
-from offload.errors import RunError
-from offload.flags import TOO_SLOW, Flag
+from offload.errors import TOO_SLOW, Flag, RunError
 from offload.loads.engine.figures import GROWTH, histogram_quantile, merge_histograms
 from offload.suites import Case
 from offload.units import percent

@@ -50,8 +50,7 @@ from offload.engine.workload import (
     get,
     send_first_requests,
 )
-from offload.errors import MachineError, StartError
-from offload.flags import LOAD, Flag, Problem
+from offload.errors import LOAD, Flag, MachineError, Problem, StartError
 from offload.loads import HERE, Figures, Load, LoadRun, Sender, mask_query
 from offload.registry import catalog
 from offload.suites import Case, Request, _module

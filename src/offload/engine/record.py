@@ -20,7 +20,7 @@ from types import NoneType, UnionType
 from typing import Any
 
 from offload import files
-from offload.flags import LOAD, Flag, Problem
+from offload.errors import LOAD, Flag, Problem
 from offload.loads import Figures, HostRun
 
 SCHEMA = 3

@@ -45,8 +45,7 @@ from offload.engine.record import (
     without_repeated_argv,
 )
 from offload.engine.server import Server, hold_for, needs_upstream
-from offload.errors import RunError, UserError
-from offload.flags import TOO_SLOW, Flag, Problem
+from offload.errors import TOO_SLOW, Flag, Problem, RunError, UserError
 from offload.loads import Arrivals, Load, Window
 from offload.registry import places
 from offload.suites import Case, Request

@@ -30,8 +30,7 @@ from typing import IO, Any
 import psutil
 
 from offload import resource_limits, upstream
-from offload.errors import MachineError, StartError, UsageError, UserError, kind_of
-from offload.flags import CANNOT_LOAD
+from offload.errors import CANNOT_LOAD, MachineError, StartError, UsageError, UserError, kind_of
 from offload.registry import addresses, catalog, places
 from offload.registry.catalog import is_application
 from offload.suites import Case

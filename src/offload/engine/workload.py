@@ -16,8 +16,7 @@ from urllib.parse import urlsplit
 from offload.engine.intervals import SLOW
 from offload.engine.record import Baseline, CaseFacts, ServerFacts
 from offload.engine.server import Server
-from offload.errors import StartError, TooSlowError
-from offload.flags import FAILED_REQUEST
+from offload.errors import FAILED_REQUEST, StartError, TooSlowError
 from offload.loads import Load, Window, mask_query, request_target
 from offload.registry import catalog
 from offload.suites import Request

@@ -14,8 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from urllib.parse import SplitResult, unquote, unquote_plus, urlsplit
 
-from offload.errors import UsageError
-from offload.flags import Flag
+from offload.errors import Flag, UsageError
 
 # What is sent
 MASK = "***"

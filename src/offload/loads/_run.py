@@ -26,8 +26,7 @@ from urllib.parse import urlsplit
 import psutil
 
 from offload import resource_limits
-from offload.errors import MachineError, UsageError
-from offload.flags import Flag
+from offload.errors import Flag, MachineError, UsageError
 from offload.loads._load import (
     HERE,
     Command,

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from offload.flags import Flag
+from offload.errors import Flag
 from offload.loads._load import (
     Arrivals,
     Command,

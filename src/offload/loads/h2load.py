@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from offload.flags import Flag
+from offload.errors import Flag
 from offload.loads import (
     COUNT,
     NUMBER,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from offload.flags import Flag
+from offload.errors import Flag
 from offload.loads import (
     CLOSED_LOOP_ONLY,
     Command,

@@ -8,8 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from offload.errors import UsageError
-from offload.flags import Flag
+from offload.errors import Flag, UsageError
 from offload.loads import (
     CLOSED_LOOP_ONLY,
     Command,

@@ -6,7 +6,7 @@ import math
 import re
 from urllib.parse import urlsplit
 
-from offload.flags import Flag
+from offload.errors import Flag
 from offload.loads import (
     CLOSED_LOOP_ONLY,
     COUNT,

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from offload.documents import Document
     from offload.engine.plan import Plan
     from offload.engine.record import Record
-    from offload.flags import Flag
+    from offload.errors import Flag
 
 O = TypeVar("O")  # noqa: E741 - options
 R = TypeVar("R")  # result

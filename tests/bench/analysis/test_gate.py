@@ -10,8 +10,7 @@ import pytest
 
 from offload.engine.plan import Plan
 from offload.engine.record import Record
-from offload.errors import RunError
-from offload.flags import TOO_SLOW, Problem
+from offload.errors import TOO_SLOW, Problem, RunError
 from offload.studies.gate import rule
 from offload.studies.gate.result import PASSED, RED, GateResult, evaluate
 from offload.suites import Case

@@ -14,8 +14,7 @@ from offload.engine.load_phase import LoadOutcome
 from offload.engine.plan import Block, Plan, Round, Sequential
 from offload.engine.record import WINDOW, Baseline, CaseFacts, Result
 from offload.engine.run import ReadyServer, StartedServer
-from offload.errors import RunError, TooSlowError
-from offload.flags import LOAD, TOO_SLOW, Problem
+from offload.errors import LOAD, TOO_SLOW, Problem, RunError, TooSlowError
 from offload.loads import Load
 from offload.suites import Case
 from tests.records import changed, new_record

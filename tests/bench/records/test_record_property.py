@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 
 from offload.engine import journal
 from offload.engine.record import LARGEST, Record, Route, from_line, to_line
-from offload.errors import StorageError
-from offload.flags import Flag, Problem
+from offload.errors import Flag, Problem, StorageError
 from offload.loads import HostRun
 from tests import ROOT
 from tests.properties import examples

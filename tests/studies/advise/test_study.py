@@ -16,8 +16,7 @@ from offload.documents.text import render
 from offload.engine import host, journal
 from offload.engine.progress import read_progress
 from offload.engine.record import LONG, WINDOW
-from offload.errors import RunError
-from offload.flags import Flag
+from offload.errors import Flag, RunError
 from offload.registry import places
 from offload.studies.advise import answer, function, race, study
 from offload.studies.advise.answer import Answer

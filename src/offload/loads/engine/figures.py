@@ -17,7 +17,7 @@ from operator import sub
 from time import monotonic
 from typing import Any
 
-from offload.flags import Flag
+from offload.errors import Flag
 from offload.loads._load import Figures, Load, LoadResult, Response, quantum_of_count
 
 

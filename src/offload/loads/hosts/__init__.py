@@ -18,8 +18,7 @@ from time import monotonic
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from offload.errors import MachineError, UsageError
-from offload.flags import Flag
+from offload.errors import Flag, MachineError, UsageError
 from offload.loads._load import (
     HostRun,
     Load,

@@ -13,8 +13,7 @@ from typing import Any
 from offload.documents import Chart, Command, Curve, Document, Paragraph, Spot
 from offload.documents.text import WIDTH, render
 from offload.engine.intervals import Interval
-from offload.errors import RunError
-from offload.flags import Flag
+from offload.errors import Flag, RunError
 from offload.registry import catalog
 from offload.studies.advise import deployment
 from offload.studies.advise.application import Application

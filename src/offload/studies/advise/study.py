@@ -17,8 +17,7 @@ from offload.engine import host, journal
 from offload.engine.figures import LONG_OTHERS, find_disturbance
 from offload.engine.plan import Plan
 from offload.engine.record import LONG, WINDOW, Record, dataclass_from
-from offload.errors import RunError, StorageError
-from offload.flags import FAILED_REQUEST, LOAD
+from offload.errors import FAILED_REQUEST, LOAD, RunError, StorageError
 from offload.registry.catalog import is_application
 from offload.studies.advise import application, costs, function, overload, result
 from offload.studies.advise.answer import Answer

@@ -18,8 +18,7 @@ from offload.engine.figures import rate_of
 from offload.engine.intervals import GATE_ERROR, Estimate
 from offload.engine.plan import Block, Plan
 from offload.engine.record import WINDOW, Record, RunRecords, by_round, of_rate
-from offload.errors import RunError, UsageError
-from offload.flags import Flag
+from offload.errors import Flag, RunError, UsageError
 from offload.studies.gate import origins, rule
 from offload.studies.gate.rule import (
     DISTURBED,

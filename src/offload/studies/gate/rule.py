@@ -23,7 +23,7 @@ from offload.engine.figures import P99, RATE, UNKNOWN_FIGURE, Measured, rate_of
 from offload.engine.intervals import GATE
 from offload.engine.plan import BlockState, Plan, Records, Round, StoppingRule
 from offload.engine.record import Record, RunRecords, by_round, of_rate
-from offload.flags import TOO_SLOW, Flag
+from offload.errors import TOO_SLOW, Flag
 from offload.suites import Case, _case_syntax
 
 FAILS = "fails"  # the case works in the baseline, but not now

@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from offload.engine.figures import estimate_rate, find_disturbance
 from offload.engine.intervals import Estimate
 from offload.engine.record import Record, RunRecords
-from offload.errors import RunError, UsageError
-from offload.flags import Flag
+from offload.errors import Flag, RunError, UsageError
 from offload.registry import catalog
 from offload.registry.entries import Entry
 from offload.studies.scale.models import Choice, choose
