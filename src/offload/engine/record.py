@@ -406,8 +406,9 @@ class Who:
 class Record:
     """The results of one trial: one load of one server, and the phases before and after it.
 
-    `who` is None if the stacks of the server were not sampled. `environment` has the facts of the
-    machine; they are stored in run.json.
+    `who` is None if the stacks of the server were not sampled.
+
+    `environment` has the facts of the machine; they are stored in run.json.
     """
 
     trial: Trial
