@@ -16,7 +16,7 @@ import pytest
 
 from pipepool import BrokenWorker, PipePool
 from pool_tests import calls
-from pool_tests.helpers import ENVIRONMENT, in_pool, read_line, wait_for
+from pool_tests.helpers import ENVIRONMENT, FREE_THREADED, in_pool, read_line, wait_for
 
 pytestmark = pytest.mark.server  # starts worker processes
 
@@ -157,6 +157,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.skipif(FREE_THREADED, reason="a free-threaded Python reserves memory in advance")
 def test_a_worker_without_memory_fails_its_task_alone() -> None:
     async def test(pool: PipePool) -> None:
         with pytest.raises(MemoryError):
@@ -180,6 +181,7 @@ def run_program(program: str, folder: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.skipif(FREE_THREADED, reason="a free-threaded Python reserves memory in advance")
 def test_arguments_that_the_application_has_no_memory_to_copy_fail_their_task_alone(
     tmp_path: Path,
 ) -> None:

@@ -22,6 +22,7 @@ from pipepool import BrokenWorker, PipeExecutor, PipePool
 from pool_tests import calls
 from pool_tests.helpers import (
     ENVIRONMENT,
+    FREE_THREADED,
     LIMIT,
     assume_short,
     descriptors,
@@ -72,6 +73,9 @@ def test_an_argument_that_is_changed_while_it_is_sent_arrives_unchanged() -> Non
     in_pool(test, 1)
 
 
+@pytest.mark.skipif(
+    FREE_THREADED, reason="a free-threaded Python keeps the memory of large objects"
+)
 def test_an_idle_worker_keeps_no_argument() -> None:
     async def test(pool: PipePool) -> None:
         [pid] = pool.stats().pids

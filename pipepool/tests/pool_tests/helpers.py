@@ -7,6 +7,7 @@ import contextlib
 import os
 import select
 import socket
+import sysconfig
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -19,6 +20,7 @@ import pipepool
 from pipepool import PipePool
 from pipepool.scheduling.scheduler import Scheduler
 
+FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 LIMIT = 20.0  # s for one test; a guess, which none comes near
 TESTS = Path(__file__).resolve().parents[1]
 SOURCE = Path(pipepool.__file__).resolve().parents[1]
