@@ -194,3 +194,46 @@ def test_a_user_without_a_home_is_shown_what_to_set(monkeypatch: pytest.MonkeyPa
 def test_a_python_of_a_missing_user_is_missing() -> None:
     with pytest.raises(UsageError, match="no Python at '~no-such-user/python'"):
         find_interpreter("~no-such-user/python")
+
+
+@pytest.mark.server
+def test_commands_are_listed_without_docstrings(tmp_path: Path) -> None:
+    """PYTHONOPTIMIZE=2 removes docstrings."""
+    found = shell("OFFLOAD", tmp_path, PYTHONOPTIMIZE="2")
+    assert (found.returncode, found.stderr) == (0, "")
+    assert "  measure" in found.stdout
+
+
+@pytest.mark.server
+def test_what_a_sitecustomize_prints_is_no_result(tmp_path: Path) -> None:
+    """Commands read results from the output of their own processes, which runs it, too."""
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site/sitecustomize.py").write_text(
+        "import atexit\nprint('{hello}', end='', flush=True)\natexit.register(print, 'bye')\n"
+    )
+    (tmp_path / "shop.py").write_text(
+        "async def app(scope, receive, send): ...\ndef quote(): ...\n"
+    )
+    code = f"""
+import json
+from offload.engine import calling_process
+from offload.loads import Load, builtin
+from offload.loads._run import run
+found = calling_process.find_application("app=shop:app", path={str(tmp_path)!r})
+assert found.kinds == ("asgi",)
+with calling_process.start("offload.serving.task_probe", "shop:quote", python=None,
+                           path={str(tmp_path)!r}, environment={{}}, ready_s=20.0) as running:
+    words = json.dumps({{"kind": "first", "count": 1, "seconds": 0.0}})
+    assert running.request(words, 20.0)["failed"] == 0
+result = run(Load("http://127.0.0.1:9/", users=1, seconds=0.2), "builtin").result
+assert result.problem is None, result.problem
+"""
+    (tmp_path / "check.py").write_text(code)
+    found = subprocess.run(
+        [sys.executable, "-P", str(tmp_path / "check.py")],
+        env={**os.environ, "PYTHONPATH": f"{ROOT}/src:{ROOT}/pipepool/src:{tmp_path}/site"},
+        capture_output=True,
+        text=True,
+        timeout=50,
+    )
+    assert found.returncode == 0, found.stderr

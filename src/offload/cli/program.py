@@ -253,7 +253,8 @@ class Program:
             parts.append("\n".join(["Start with one of these:", *lines]))
         width = max(map(len, self.commands))
         for group, names in self.groups.items():
-            lines = [f"  {name:{width}}  {self.docstring(name).splitlines()[0]}" for name in names]
+            firsts = {name: self.docstring(name).partition("\n")[0] for name in names}
+            lines = [f"  {name:{width}}  {first}" for name, first in firsts.items()]
             parts.append("\n".join([group, *lines]))
         more = "explains a command; write options as --port=9000 or port=9000"
         return "\n\n".join([*parts, f"{self.name} COMMAND --help {more}"])

@@ -67,8 +67,9 @@ class CallingProcess:
     def read(self, seconds: float) -> dict[str, Any]:
         """Read one line of JSON; raise CallTimeout after `seconds`, StartError at its end."""
         assert self._process.stdout is not None
+        pipe, deadline = self._process.stdout.fileno(), time.monotonic() + seconds
         try:
-            for line in read_lines(self._process.stdout.fileno(), time.monotonic() + seconds):
+            for line in read_lines(pipe, deadline, skip_preamble=not self.facts):
                 return line
         except TimeoutError:
             raise CallTimeout(f"{self._doing()} did not end within {seconds:.0f} s") from None
@@ -274,8 +275,8 @@ def find_application(
         raise MachineError(what, "offload pythons lists those that do") from error
     assert process.stdout is not None
     try:
-        lines = read_lines(process.stdout.fileno(), time.monotonic() + IMPORT_S)
-        found = next(lines, None)
+        deadline = time.monotonic() + IMPORT_S
+        found = next(read_lines(process.stdout.fileno(), deadline, skip_preamble=True), None)
     except TimeoutError:
         what = f"{work} was not imported within {IMPORT_S:.0f} s"
         raise StartError(what, "check what its import waits for") from None

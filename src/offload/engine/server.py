@@ -289,11 +289,14 @@ def _is_listening(pid: int) -> bool:
     return False
 
 
-def read_lines(pipe: int, deadline: float) -> Iterator[dict[str, Any]]:
+def read_lines(
+    pipe: int, deadline: float, *, skip_preamble: bool = False
+) -> Iterator[dict[str, Any]]:
     """Yield each line until all writers have closed the pipe; raise TimeoutError at `deadline`.
 
     `deadline` is a time of time.monotonic(). An incomplete last line is ignored. Raise ValueError
-    for any other text: a user's code in the process may write to all of its descriptors.
+    for any other text: a user's code in the process may write to all of its descriptors. A preamble
+    is what a process prints before it calls `calling.begin`; an empty object ends it.
     """
     pending = b""
     while True:
@@ -303,6 +306,9 @@ def read_lines(pipe: int, deadline: float) -> Iterator[dict[str, Any]]:
             return
         *whole, pending = (pending + data).split(b"\n")
         for line in whole:
+            if skip_preamble:
+                skip_preamble = not line.endswith(b"{}")
+                continue
             if not isinstance(found := json.loads(line), dict):
                 raise ValueError(f"{line[:50]!r} is no JSON object")
             yield found
@@ -495,10 +501,13 @@ def _paths() -> Iterator[tuple[str, str]]:
 
 @functools.cache
 def _probe(path: str) -> dict[str, Any] | None:
-    """Run an interpreter and return its facts; None if it fails."""
+    """Run an interpreter and return its facts; None if it fails.
+
+    With -S it runs no sitecustomize.py, which may print.
+    """
     try:
         process = subprocess.run(
-            [path, "-I", "-c", PROBE], capture_output=True, text=True, timeout=10, check=True
+            [path, "-I", "-S", "-c", PROBE], capture_output=True, text=True, timeout=10, check=True
         )
         facts: dict[str, Any] = json.loads(process.stdout)
     except (OSError, subprocess.SubprocessError, ValueError):

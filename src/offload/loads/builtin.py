@@ -41,9 +41,9 @@ def command(load: Load) -> Command:
 
 
 def parse(stdout: str, stderr: str, load: Load) -> LoadResult:
-    """Parse the JSON that `main` printed."""
+    """Parse the JSON that `main` printed; a sitecustomize.py may print before and after it."""
     try:
-        values = json.loads(stdout)
+        values, _ = json.JSONDecoder().raw_decode(stdout, stdout.index("{\n"))
         figures = values["figures"]
         response = Response(**figures.get("response", {}))
         notes = tuple(Flag(**note) for note in values.get("notes", ()))

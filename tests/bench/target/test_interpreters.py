@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -80,3 +82,16 @@ def test_a_broken_name_is_not_used_for_another_python(
         find_interpreter(name)
     assert broken_names() == {name: path}
     assert name not in [python.name for python in find_interpreters()]
+
+
+def test_an_interpreter_whose_sitecustomize_prints_is_found(tmp_path: Path) -> None:
+    subprocess.run(
+        [sys.executable, "-m", "venv", "--without-pip", tmp_path], check=True, timeout=50
+    )
+    [folder] = tmp_path.glob("lib/python*/site-packages")
+    (folder / "sitecustomize.py").write_text("print('hello')\n")
+    python = str(tmp_path / "bin/python")
+    assert subprocess.check_output([python, "-c", ""], timeout=20) == b"hello\n"
+    facts = server._probe(python)
+    assert facts is not None
+    assert facts["version"] == [*sys.version_info[:3]]

@@ -34,6 +34,8 @@ def begin() -> tuple[TextIO, TextIO]:
     connection.time = SimpleNamespace(**vars(time))  # type: ignore[attr-defined]
     signal.signal(signal.SIGTERM, lambda *_: exit_now(1))
     requests, results = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
+    results.write("{}\n")  # an interpreter's sitecustomize.py may have printed before
+    results.flush()
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
     os.close(null)
