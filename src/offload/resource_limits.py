@@ -1,4 +1,4 @@
-"""What this process may use of the machine: CPUs, memory, threads, processes and open files."""
+"""What this process may use of the machine: CPUs, memory, threads, processes, files and disk space."""
 
 from __future__ import annotations
 
@@ -127,14 +127,19 @@ def cgroup_limits(
 MEMORY = {"RLIMIT_AS": "ulimit -v", "RLIMIT_DATA": "ulimit -d"}
 PROCESSES = {"RLIMIT_NPROC": "ulimit -u"}
 FILES = {"RLIMIT_NOFILE": "ulimit -n"}
+FULL = (errno.ENOSPC, errno.EDQUOT)
+NO_FOLDER = "No usable temporary directory"  # all that Python says, with the code of a missing file
 NO_THREAD = "can't start new thread"  # all that Python says, also if the stack finds no memory
 
 
 def machine_error(what: str, error: BaseException, other: str = "") -> MachineError | None:
     """Return the error for `what` failed at a limit, with the limits to raise.
 
-    `other` is another remedy. Return None if the error means no limit, or none is set.
+    `other` is another remedy. Return None if the error means no limit, or none is set. A full disk
+    is a limit, too.
     """
+    if _is_full(error):
+        return MachineError(what, "free disk space, or set TMPDIR to a folder with free space")
     if not (found := [*_exhausted(error)]):
         return None
     remedy = f"raise {' or '.join(found)}{f', or {other}' if other else ''}"
@@ -145,6 +150,11 @@ def or_raise_memory(remedy: str) -> str:
     """Return a remedy for a failed function, with the limits of memory that it may have met."""
     found = [*_set_limits(MEMORY)]
     return f"{remedy}, or raise {' or '.join(found)}" if found else remedy
+
+
+def _is_full(error: BaseException) -> bool:
+    """Whether an error means that there is no place for a file."""
+    return isinstance(error, OSError) and (error.errno in FULL or NO_FOLDER in str(error))
 
 
 def _exhausted(error: BaseException | None) -> Iterator[str]:

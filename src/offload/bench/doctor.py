@@ -6,6 +6,7 @@ import os
 import resource
 import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +17,7 @@ from offload import loads
 from offload.engine import host, journal, running_servers
 from offload.engine.figures import LONG_OTHERS, LONG_STEAL
 from offload.engine.host import environment
-from offload.engine.server import find_interpreter, user_paths
+from offload.engine.server import create_temporary_file, find_interpreter, user_paths
 from offload.errors import UserError
 from offload.registry import catalog
 from offload.units import percent
@@ -111,6 +112,11 @@ def _limits() -> Iterator[Finding]:
         yield Finding("results", OK, str(journal.RESULTS))
     except UserError as error:
         yield Finding("results", WRONG, str(error))
+    try:
+        with create_temporary_file():
+            yield Finding("temporary files", OK, tempfile.gettempdir())
+    except UserError as error:
+        yield Finding("temporary files", WRONG, str(error))
 
 
 def _noise() -> Iterator[Finding]:

@@ -229,8 +229,9 @@ def version(driver: ModuleType) -> str | None:
     """Return a tool's version: the first number with a dot in its output."""
     if driver.TOOL is None:
         return str(driver.version())
-    with tempfile.TemporaryDirectory() as home:  # siege writes to HOME even for its version
-        try:
+    try:
+        # siege writes to HOME even for its version.
+        with tempfile.TemporaryDirectory() as home:
             completed = subprocess.run(
                 [driver.TOOL, getattr(driver, "VERSION_OPTION", "--version")],
                 env={**os.environ, "HOME": home},
@@ -240,8 +241,8 @@ def version(driver: ModuleType) -> str | None:
                 errors="replace",
                 timeout=10,
             )
-        except (OSError, subprocess.TimeoutExpired):
-            return None
+    except (OSError, subprocess.TimeoutExpired):
+        return None
     found = VERSION.search(completed.stdout + completed.stderr)
     return found and found[0]
 

@@ -7,6 +7,7 @@ import os
 import resource
 import socket
 import subprocess
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -163,3 +164,14 @@ def test_limits_of_the_process_are_found_by_the_real_command(tmp_path: Path) -> 
     assert "set RESULTS=folder" in levels["results"][1]
     assert (said.returncode, said.stderr.count("\n")) == (3, 1)
     assert "cores, results" in said.stderr
+
+
+def test_no_folder_for_temporary_files_is_wrong_and_all_else_is_checked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/proc"])
+    level, message = found()["temporary files"]
+    assert level == WRONG
+    assert message.endswith("or set TMPDIR to a folder with free space")
+    assert {*catalog.drivers()} <= found().keys()

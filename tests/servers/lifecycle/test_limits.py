@@ -9,6 +9,7 @@ import pytest
 
 from tests.commands import FAB
 from tests.servers.lifecycle.command_line import begin, wait_for_end
+from tests.servers.lifecycle.test_shared_memory import needs_mounts
 
 pytestmark = pytest.mark.server
 MIB_300 = f"--as={300 << 20}"
@@ -52,3 +53,22 @@ def test_a_probe_without_memory_names_the_limit(code: str, tmp_path: Path) -> No
     done = subprocess.run(words, capture_output=True, text=True, timeout=60)
     assert done.returncode in (3, 5)
     assert "raise RLIMIT_AS (300 MiB now, ulimit -v)" in done.stderr.splitlines()[-1]
+
+
+def test_a_module_that_leaves_no_descriptors_is_no_busy_port(tmp_path: Path) -> None:
+    code = "import resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (8, 8))\ndef work(): pass\n"
+    (tmp_path / "few.py").write_text(code)
+    code, lines = wait_for_end(begin("threads", f"{tmp_path}/few.py:work", "0"))
+    assert code == 3, lines
+    assert "Too many open files: raise RLIMIT_NOFILE (8 now, ulimit -n)" in lines[0]
+
+
+@needs_mounts
+def test_workers_without_a_folder_for_temporary_files_name_it() -> None:
+    mounts = "; ".join(f"mount -t tmpfs -o ro tmpfs {each}" for each in ("/tmp", "/var/tmp"))
+    prefix = ["unshare", "-rm", "sh", "-c", f'set -e; {mounts}; cd /proc; exec "$@"', "sh"]
+    process = begin("processes", "noop_sync", "0", prefix=prefix, TMPDIR="/proc")
+    code, lines = wait_for_end(process)
+    assert (code, len(lines)) == (3, 1), lines
+    assert "No usable temporary directory" in lines[0]
+    assert lines[0].endswith("free disk space, or set TMPDIR to a folder with free space")

@@ -124,6 +124,8 @@ def binding(port: int) -> Iterator[None]:
         if error.errno == errno.EADDRNOTAVAIL:
             fix = f"use one of its addresses, or {addresses.ALL} for all"
             raise MachineError(f"bind={address()} is no address of this machine", fix) from error
+        if (limit := resource_limits.machine_error(f"port {port}: {error}", error)) is not None:
+            raise limit from error
         fix = "stop what listens there, or choose another port with port="
         raise MachineError(f"port {port}: {error.strerror}", fix) from error
 

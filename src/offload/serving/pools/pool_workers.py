@@ -104,9 +104,10 @@ def creating_locks() -> Iterator[None]:
         number = error.errno if isinstance(error, OSError) else None
         reason = os.strerror(number) if number else str(error)
         what = f"the locks of the worker processes cannot be created ({reason})"
-        remedy = NO_SPACE if number == errno.ENOSPC else NO_SEMAPHORES
+        if number == errno.ENOSPC:
+            raise MachineError(what, NO_SPACE) from error
         limit = resource_limits.machine_error(what, error)
-        raise limit or MachineError(what, remedy) from error
+        raise limit or MachineError(what, NO_SEMAPHORES) from error
 
 
 def import_task(task: str) -> None:
