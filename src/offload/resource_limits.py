@@ -1,4 +1,4 @@
-"""What this process may use of the machine: CPUs, memory, threads, processes, files and disk space."""
+"""What this process may use of the machine: CPUs, memory, threads, files and disk space."""
 
 from __future__ import annotations
 

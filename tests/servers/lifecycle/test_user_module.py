@@ -179,3 +179,27 @@ def test_a_process_that_an_import_forks_does_not_serve(server: str, tmp_path: Pa
     assert code == 0
     assert [line for line in lines if line[0] != "i"] == []
     assert wait_until(lambda: not any(map(psutil.pid_exists, imported)))
+
+
+@pytest.mark.parametrize("server", SERVERS)
+def test_a_module_that_replaces_json_and_print_does_not_end_a_server(
+    server: str, tmp_path: Path
+) -> None:
+    path, port = tmp_path / "replacing.py", free_port()
+    path.write_text(
+        "import builtins, json\n"
+        "json.dumps, json.loads = lambda *_: b'', lambda _: None\n"
+        "builtins.print = lambda *_: None\n"
+        "def work(): return 'x'\n"
+    )
+    process = _start(server, path, port)
+    try:
+        assert "serves" in read_line(process.stderr)
+        assert get(f"http://127.0.0.1:{port}/")[0] == 200
+        assert b"worker" in get(f"http://127.0.0.1:{port}/resources/")[1] or server == "sync"
+        process.terminate()
+        _, errors = process.communicate(timeout=20)
+    finally:
+        process.kill()
+        process.communicate(timeout=20)
+    assert (process.returncode, errors) == (0, "")

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 LONGEST = 500  # characters of a message of a library, which may contain what a client sent
+_print = print  # a task's module may replace it
 INTERVAL = 1.0  # s between two lines, so that a task that always fails cannot fill a disk
 
 
@@ -59,7 +60,7 @@ def line(text: str) -> None:
     if sys.stderr is None:  # closed: print would write to stdout
         return
     with contextlib.suppress(OSError, ValueError):
-        print(escaped(text), file=sys.stderr, flush=True)
+        _print(escaped(text), file=sys.stderr, flush=True)
 
 
 def discard_what_cannot_be_written() -> None:

@@ -7,7 +7,6 @@ belong to the parent, so that the replacement of a process continues with its qu
 
 from __future__ import annotations
 
-import json
 import os
 import select
 import signal
@@ -18,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
+from json import dumps, loads  # imported by name: a task may replace them
 from types import TracebackType
 from typing import NoReturn
 
@@ -277,12 +277,12 @@ class _Parent:
 
     def _report_error(self, error: UserError) -> None:
         values = [error.exit_code, error.what, error.remedy]
-        os.write(self._error_writer, json.dumps(values).encode() + b"\n")
+        os.write(self._error_writer, dumps(values).encode() + b"\n")
 
     def _raise_error(self) -> None:
         """Raise the error of a child that did not start, if it reported one."""
         with suppress(BlockingIOError):
-            code, what, remedy = json.loads(os.read(self._error_reader, 1 << 16).splitlines()[0])
+            code, what, remedy = loads(os.read(self._error_reader, 1 << 16).splitlines()[0])
             raise kind_of(code)(what, remedy)
 
     def _ready(self) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import os
 import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from json import dumps  # imported by name: a task may replace it
 from pathlib import Path
 from typing import NoReturn
 
@@ -33,7 +33,7 @@ def announce(port: int) -> None:
     if (file := os.environ.get("SERVER_FILE")) is not None:
         path = Path(file)
         try:
-            files.replace(path, json.dumps(probe.facts).encode())
+            files.replace(path, dumps(probe.facts).encode())
         except OSError as error:
             fix = "check permissions and disk space, or set RESULTS=folder"
             raise StorageError(f"{path}: {error.strerror}", fix) from error
@@ -107,7 +107,7 @@ def end() -> None:
 def _send(facts: dict[str, object]) -> None:
     if (descriptor := os.environ.get("SERVER_READY_FD")) is not None:
         try:
-            os.write(int(descriptor), json.dumps(facts).encode() + b"\n")
+            os.write(int(descriptor), dumps(facts).encode() + b"\n")
         except BrokenPipeError:  # the reader of the pipe has ended
             return
 

@@ -7,13 +7,13 @@ server ends with that error.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import socket
 import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from json import dumps, loads  # imported by name: a task may replace them
 from pathlib import Path
 from typing import NoReturn
 
@@ -86,7 +86,7 @@ def fail(error: UserError) -> None:
     if FOLDER in os.environ:
         values = {"code": error.exit_code, "what": error.what, "remedy": error.remedy}
         with contextlib.suppress(OSError):  # another worker has failed, and the server has ended
-            files.replace(Path(os.environ[FOLDER], FAILED), json.dumps(values).encode())
+            files.replace(Path(os.environ[FOLDER], FAILED), dumps(values).encode())
 
 
 def raise_failure() -> None:
@@ -100,7 +100,7 @@ def raise_failure() -> None:
 def _read_failure() -> UserError | None:
     """Return the error that a worker has reported."""
     try:
-        values = json.loads(Path(os.environ[FOLDER], FAILED).read_bytes())
+        values = loads(Path(os.environ[FOLDER], FAILED).read_bytes())
     except (OSError, KeyError):
         return None
     return kind_of(values["code"])(values["what"], values["remedy"])

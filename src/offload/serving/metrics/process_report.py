@@ -7,12 +7,12 @@ accepts the connections. Other systems have no report.
 
 from __future__ import annotations
 
-import json
 import os
 import struct
 import sys
 from _thread import start_new_thread  # imported here: gevent replaces it later
 from contextlib import suppress
+from json import dumps, loads  # imported by name: a task may replace them
 from socket import AF_UNIX, SOCK_STREAM, SOL_SOCKET, socket
 from time import sleep  # as above
 from typing import Any
@@ -105,10 +105,10 @@ def _answer(server: socket) -> None:
         with suppress(OSError, ValueError, KeyError, TypeError, RuntimeError), connection:
             connection.settimeout(TIMEOUT)
             if _is_same_user(connection):
-                request = json.loads(connection.recv(1000))
+                request = loads(connection.recv(1000))
                 tracer.update()
                 values = report(request["from"], request["to"], request["each"])
-                connection.sendall(json.dumps(values).encode())
+                connection.sendall(dumps(values).encode())
 
 
 def _is_same_user(connection: socket) -> bool:
