@@ -9,12 +9,13 @@ from pathlib import Path
 
 
 def write_wheel(folder: Path, name: str, requires: str = "") -> Path:
-    """Write the wheel of a package with one empty module; return its path."""
+    """Write the wheel of a package with one empty module and a script; return its path."""
     path = folder / f"{name}-1.0-py3-none-any.whl"
     info = f"{name}-1.0.dist-info"
     needed = f"Requires-Dist: {requires}\n" if requires else ""
     files = {
         f"{name}.py": "",
+        f"{name}-1.0.data/scripts/{name}": "#!python\n",
         f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n{needed}",
         f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     }

@@ -43,6 +43,11 @@ VARIABLES = {
 }
 
 
+# Further settings of pip that hold when it installs uv; those that are not listed, such as user and
+# target, would install it elsewhere, or from its source.
+KEPT = (*VARIABLES, "no-index", "cache-dir", "no-cache-dir", "use-feature")
+
+
 class Failed(Exception):
     """What ended the installation, in words for the user."""
 
@@ -64,7 +69,8 @@ def main(words: Sequence[str]) -> int:
 
 def install(names: Sequence[str], python: str) -> None:
     """Install extras, groups and packages for an interpreter; raise Failed."""
-    uv, settings = find_uv(), pip_settings()
+    settings = pip_settings()
+    uv = find_uv(settings)
     environment = uv_environment(settings, os.environ)
     command = [uv, "pip", "install", "-q", "-p", python, "--compile-bytecode"]
     command += ["--no-index"] if is_true(settings.get("no-index", "")) else []  # has no variable
@@ -116,8 +122,9 @@ def write_lock(options: Sequence[str]) -> None:
     words = ["-q", "--universal", "--python-version", "3.11", "--generate-hashes", "--no-header"]
     words += ["--annotation-style", "line", "--all-extras", "--excludes", "/dev/stdin"]
     words += [word for name in project_table()["dependency-groups"] for word in ("--group", name)]
-    command = [find_uv(), "pip", "compile", *words, *options, PROJECT.name, "-o", LOCK.name]
-    if (problem := run(command, uv_environment(pip_settings(), os.environ))) is not None:
+    settings = pip_settings()
+    command = [find_uv(settings), "pip", "compile", *words, *options, PROJECT.name, "-o", LOCK.name]
+    if (problem := run(command, uv_environment(settings, os.environ))) is not None:
         raise Failed(problem)
 
 
@@ -132,7 +139,7 @@ def run(command: Sequence[str], environment: Mapping[str, str]) -> str | None:
     return None if done.returncode == 0 else done.stderr.strip() or f"uv: exit {done.returncode}"
 
 
-def find_uv() -> str:
+def find_uv(settings: Mapping[str, str]) -> str:
     """Return uv's path; install it by pip with the hashes of the lock if it is not in .venv."""
     path, [pinned] = Path(sys.executable).with_name("uv"), locked_lines("uv")
     if path.exists():
@@ -143,7 +150,8 @@ def find_uv() -> str:
         required = Path(folder, "uv.txt")
         required.write_text(pinned)
         command = [*pip(), "install", "-q", "--no-deps", "--require-hashes", "-r", str(required)]
-        if subprocess.run(command).returncode != 0:
+        done = subprocess.run(command, env=pip_environment(settings, os.environ))
+        if done.returncode != 0 or not path.exists():
             raise Failed(
                 "uv cannot be installed by pip: check pip's package index (pip config list)"
             )
@@ -161,9 +169,19 @@ def pip() -> list[str]:
     return [sys.executable, "-m", "pip", "--disable-pip-version-check"]
 
 
+def pip_environment(settings: Mapping[str, str], variables: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment in which pip has only those settings that are in KEPT."""
+    others = {name: value for name, value in variables.items() if not name.startswith("PIP_")}
+    kept = {f"PIP_{n.upper().replace('-', '_')}": settings[n] for n in KEPT if n in settings}
+    return {**others, **kept, "PIP_CONFIG_FILE": os.devnull}
+
+
 def pip_settings() -> dict[str, str]:
     """Return pip's settings for installations, from its files and its environment variables."""
-    done = subprocess.run([*pip(), "config", "list"], capture_output=True, text=True)
+    variables = {**os.environ, "PIP_QUIET": "0"}  # it would list nothing
+    variables.pop("PIP_PYTHON", None)  # it would run another one's pip
+    command = [*pip(), "config", "list"]
+    done = subprocess.run(command, env=variables, capture_output=True, text=True)
     if done.returncode != 0:
         raise Failed((done.stderr.strip().splitlines() or ["pip config list failed"])[-1])
     found: dict[str, dict[str, str]] = {"global": {}, "install": {}, ":env:": {}}

@@ -18,6 +18,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import pip
 import pytest
 import trustme
 
@@ -210,6 +211,38 @@ def test_pips_variables_are_those_of_uv(project: Project, serve: Serve, setting:
     done = project.install()
     assert (done.returncode, done.stderr) == (0, "")
     assert project.has("locked_sample")
+
+
+@pytest.mark.parametrize(
+    "setting",
+    ["user = true", "target = there", "prefix = there", "root = there", "dry-run = true",
+     "no-binary = :all:", "quiet = 3"],
+)  # fmt: skip
+def test_uv_is_installed_by_pip_into_this_environment(
+    project: Project, tmp_path: Path, setting: str
+) -> None:
+    wheel = write_wheel(tmp_path, "uv")
+    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    (project.root / "requirements.lock").write_text(f"uv==1.0 --hash=sha256:{digest}\n")
+    [site] = tmp_path.glob("venv/lib/python*/site-packages")
+    (site / "pip").symlink_to(Path(pip.__file__).parent)
+    project.configure(f"no-index = true\nfind-links = {tmp_path}\n{setting}")
+    code = "import packages; print(packages.find_uv(packages.pip_settings()))"
+    own = {name: value for name, value in os.environ.items() if not FOREIGN.match(name)}
+    found = subprocess.run(
+        [project.python, "-c", code],
+        env={
+            **own,
+            "HOME": str(project.root / "home"),
+            "PYTHONPATH": f"{project.root}/scripts/install",
+        },
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (found.returncode, found.stderr) == (0, "")
+    assert Path(found.stdout.strip()).exists()
 
 
 @pytest.mark.parametrize("place", ["netrc", "address"])

@@ -612,7 +612,8 @@ def _pip(python: str, folder: Path, package: str) -> list[str]:
     required.parent.mkdir(parents=True, exist_ok=True)
     required.write_text("\n".join(places.locked(package)))
     pip = [*_our_pip(), "--python", python, "install", "--quiet"]
-    options = ["--disable-pip-version-check", "--only-binary", ONLY_WHEELS, "--target", str(folder)]
+    options = ["--disable-pip-version-check", "--only-binary", ONLY_WHEELS]
+    options += ["--no-user", "--target", str(folder)]  # pip.conf may have user = true
     return [*pip, *options, "--upgrade", "--require-hashes", "-r", str(required)]
 
 
@@ -624,7 +625,7 @@ def _our_pip() -> list[str]:
     folder = PYTHONS_FOLDER / "pip"
     if not folder.exists():
         newer = f"pip>={'.'.join(map(str, OLDEST_PIP))}"
-        argv = [*ours, "install", "--quiet", "--target", str(folder), newer]
+        argv = [*ours, "install", "--quiet", "--no-user", "--target", str(folder), newer]
         if not _succeeds(argv, INSTALL_TIMEOUT):
             raise MachineError(f"a newer pip cannot be installed: {' '.join(argv)}")
     return [sys.executable, str(folder / "pip")]

@@ -43,6 +43,7 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         wheel(folder, version)
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
+    monkeypatch.setenv("PIP_USER", "1")  # which an environment refuses
     monkeypatch.setattr(server, "ALWAYS", ())
     monkeypatch.setattr(places, "cache", lambda: tmp_path / "cache")
     return folder

@@ -128,6 +128,7 @@ def test_a_package_with_another_hash_is_not_installed(
     monkeypatch.setattr(server, "ALWAYS", ("tenacity",))
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    monkeypatch.setenv("PIP_USER", "1")  # which an environment refuses
     folder = tmp_path / "packages"
     try:
         installed = _install(sys.executable, folder, places.pins(["tenacity"]))

@@ -428,6 +428,7 @@ def _fill_environment(folder: Path, requirement: str, wanted: Sequence[str], pyt
         raise MachineError(f"{python} cannot create a venv ({venv})", "install its module venv")
     pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python"), "install"]
     pip += ["--quiet", "--disable-pip-version-check", "--no-input", "--retries", "1"]
+    pip += ["--no-user"]  # pip.conf may have user = true
     constraints = folder / "constraints.txt"
     own = _normal(requirement)
     pinned = [f"{name}=={known}" for name, known in _installed().items() if name != own]
