@@ -27,7 +27,7 @@ LOCKED = requirements.lock pyproject.toml pipepool/pyproject.toml scripts/instal
 SITE = docs/_build
 
 .PHONY: setup demo test test-quick test-all test-peers coverage mutants check security format \
-	readme docs dist siege suites lab browser tools lock clean help
+	readme docs dist siege suites lab browser tools lock clean help check-venv
 
 help:
 	@echo "make setup   set up .venv and siege only"
@@ -98,12 +98,16 @@ format: .venv/developed
 .venv/bin/python:
 	@scripts/install/venv $(PYTHON)
 
-.venv/installed: .venv/bin/python $(LOCKED)
+# Each time, but nothing is repeated because of it: it is an order-only prerequisite.
+check-venv: .venv/bin/python
+	@scripts/install/venv --check
+
+.venv/installed: .venv/bin/python $(LOCKED) | check-venv
 	@$(PACKAGES) who
 	@touch $@
 
 # Compile here: otherwise each of the AT_ONCE processes would compile what it imports.
-.venv/developed: .venv/bin/python $(LOCKED)
+.venv/developed: .venv/bin/python $(LOCKED) | check-venv
 	@$(PACKAGES) dev who
 	@$(BIN)/python -m compileall -q src pipepool/src servers tasks
 	@touch .venv/installed $@

@@ -118,6 +118,39 @@ def test_an_environment_is_made_with_the_python_named(run: Run, tmp_path: Path) 
     assert done.returncode == 0
 
 
+def test_an_environment_that_does_not_work_here_is_one_line(run: Run, tmp_path: Path) -> None:
+    """Its programs would run the code of the checkout from which it was copied."""
+    made = tmp_path / "empty" / ".venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", made], check=True, timeout=30)
+    said = run("venv", "--check")
+    assert (said.returncode, said.stdout, said.stderr.count("\n")) == (3, "", 1)
+    assert said.stderr.startswith(
+        ".venv was moved or copied, its Python was replaced, or it has no"
+    )
+    [site] = made.glob("lib/python*/site-packages")
+    (site / "pip.py").touch()
+    program(made / "bin" / "pip", f"#!{made}/bin/python\nimport pip\n")
+    said = run("venv", "--check")
+    assert (said.returncode, said.stdout, said.stderr) == (0, "", "")
+    other = tmp_path / "copy of it"
+    shutil.copytree(tmp_path / "empty", other, symlinks=True)
+    long = f'#!/bin/sh\n\'\'\'exec\' "{other}/.venv/bin/python3" "$0" "$@"\n'
+    gone = f"#!{tmp_path}/gone/bin/python\n"
+    for text, code in ((f"#!{made}/bin/python\n", 3), (gone, 3), (long, 0)):
+        program(other / ".venv" / "bin" / "pip", text)
+        done = subprocess.run(
+            [FOLDER / "venv", "--check"], cwd=other, capture_output=True, timeout=30
+        )
+        assert done.returncode == code
+
+
+def test_each_installation_checks_the_environment_first() -> None:
+    for target in ("setup", "demo", "test", "suites"):
+        words = ["make", "-n", target]
+        said = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=30)
+        assert "scripts/install/venv --check" in said.stdout, said.stderr
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(200)
 def test_a_python_without_ensurepip_has_its_pip_by_another_python(
