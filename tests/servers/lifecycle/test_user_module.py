@@ -15,6 +15,7 @@ import pytest
 
 from tests.commands import FAB, can_listen, free_port
 from tests.http_clients import get
+from tests.installed import require
 from tests.servers.lifecycle.command_line import begin, wait_for_end
 from tests.waiting import read_line, wait_until
 
@@ -207,12 +208,13 @@ def test_a_module_that_replaces_json_and_print_does_not_end_a_server(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux names the parent of an orphan")
-@pytest.mark.parametrize("server", SERVERS)
+@pytest.mark.parametrize("server", [*SERVERS, "gunicorn_gthread", "granian_wsgi"])
 @pytest.mark.parametrize("stops", [1, 2])
 def test_no_process_of_a_module_outlives_its_server(
     server: str, stops: int, tmp_path: Path
 ) -> None:
     """An executor of a worker would keep the port. A second signal ends the server at once."""
+    require(server)
     path, port = tmp_path / "pooling.py", free_port()
     path.write_text(
         "from concurrent.futures import ProcessPoolExecutor\n"
