@@ -208,7 +208,7 @@ def test_a_module_that_replaces_json_and_print_does_not_end_a_server(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux names the parent of an orphan")
-@pytest.mark.parametrize("server", [*SERVERS, "gunicorn_gthread", "granian_wsgi"])
+@pytest.mark.parametrize("server", [*SERVERS, "granian_wsgi"])
 @pytest.mark.parametrize("stops", [1, 2])
 def test_no_process_of_a_module_outlives_its_server(
     server: str, stops: int, tmp_path: Path

@@ -28,7 +28,8 @@ DRAIN = 10.0  # s for the requests that were accepted before the signal
 DROPPED = 1  # exit code if requests are unfinished after DRAIN: that is no success
 DUPLICATE = 0.5  # s: a second signal this soon is ignored (a terminal signals the whole group)
 
-MOST_PASSES = 5  # over the descendants, which may start others meanwhile
+MOST_PASSES = 20  # over the descendants, which may start others meanwhile
+PASS = 0.01  # s for those that were killed to end
 TRACKER = b"multiprocessing.resource_tracker"
 
 temporary_folders: list[str] = []  # of this process, which `exit_now` removes
@@ -146,6 +147,7 @@ def end_descendants() -> None:
             for pid in found:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
+            sleep(PASS)
 
 
 def _descendants() -> list[int]:
