@@ -66,6 +66,7 @@ OTHERS = {  # single words that are code, and none of ours
     "allow_failure",
     "slowhttptest",  # in the fault lab
     "goodput",  # of an overload
+    "who_unavailable",  # in the JSON of gil, advise and watch
 }
 MADE = {  # by commands and by make
     *("results/results.txt", "results/gate/", "results/gate/gate.md", "results/gate/junit.xml"),
