@@ -183,7 +183,7 @@ def test_lines_that_a_library_runs_and_rare_lines_are_no_answer() -> None:
 
 def test_a_missing_process_is_a_reason() -> None:
     child = subprocess.Popen([sys.executable, "-c", ""])
-    child.wait()
+    child.wait(timeout=10)
     assert who.sample(child.pid).why in (f"pid {child.pid} has ended", who.NOT_INSTALLED)
 
 

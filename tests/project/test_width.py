@@ -10,7 +10,7 @@ import pytest
 from offload.engine import host, journal
 from offload.engine.host import Noise
 from offload.registry import catalog
-from offload.studies import studies
+from offload.studies import commands as study_commands
 from tests import ROOT
 from tests.commands import fab_here
 
@@ -23,8 +23,8 @@ WIDER = {
 
 
 def commands() -> list[str]:
-    """Name the commands, as their files decorate them, and the studies."""
-    found = [*studies()]
+    """Name the commands, as their files decorate them, and those of studies."""
+    found = [*study_commands()]
     for path in sorted((ROOT / "src" / "offload" / "cli").glob("**/*.py")):
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.FunctionDef) and node.decorator_list:

@@ -33,6 +33,8 @@ def test_a_word_names_what_it_is_made_of_and_reads_back(data: st.DataObject) -> 
     can_have = "workers" in server.settings
     workers = data.draw(st.none() | st.integers(1, MAX_WORKERS)) if can_have else None
     has_both = workers is not None and "processes" in server.settings and data.draw(st.booleans())
+    if workers and not has_both:
+        workers = min(workers, entries.MAXIMA[server.size or "workers"])
     processes = data.draw(st.integers(1, 4096 // workers)) if has_both and workers else None
     processes = None if processes is None else min(processes, MAX_PROCESSES)
     python, task = data.draw(st.none() | PYTHONS), data.draw(st.sampled_from(TASKS))

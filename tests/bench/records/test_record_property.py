@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offload.engine import journal
-from offload.engine.record import LARGEST, Record, Route, from_line, to_line
+from offload.engine.record import LARGEST, HotLine, Record, Route, Who, from_line, to_line
 from offload.errors import Flag, Problem, StorageError
 from offload.loads import HostRun
 from tests import ROOT
@@ -43,6 +43,13 @@ SIMPLE: dict[Any, st.SearchStrategy[Any]] = {
         problem=st.none() | WORDS,
     ),
     Route: st.builds(Route, WORDS, st.integers(0, 9), st.none() | NUMBERS),
+    Who: st.builds(
+        Who,
+        st.builds(HotLine, WORDS, WORDS, st.integers(0, 9), NUMBERS, WORDS, st.none() | WORDS).map(
+            lambda line: (line,)
+        ),
+        st.none() | WORDS,
+    ),
 }
 TYPES = {path: kind for path, kind in leaves().items() if path != "environment"}
 OTHER = (None, True, 3, 2.5, "word", [1], {"a": 1})  # a value of JSON of each kind
@@ -78,7 +85,7 @@ def accepts(kind: Any, value: object) -> bool:
         return any(accepts(part, value) for part in get_args(kind))
     if get_origin(kind) is tuple:
         return value == [1] and get_args(kind)[0] in (int, float)
-    if get_origin(kind) is Mapping:
+    if get_origin(kind) is Mapping or kind is Who:  # which needs none of its fields
         return isinstance(value, dict)
     if kind is NoneType:
         return value is None
