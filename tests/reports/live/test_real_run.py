@@ -20,14 +20,13 @@ from tests.waiting import read_line
 pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.timeout(240)]
 RUN = """
 import sys
-from offload.engine.plan import Block
-from offload.engine.plan import Fixed, Plan
-from offload.cli.runner import start_run
+from offload.engine.plan import Block, Fixed, Plan
+from offload.cli.runner import start_run, write_report
 from offload.suites import Case
 
 cases = (Case("threads", "sleep_short_sync"), Case("loop", "sleep_short_sync"))
 plan = Plan("measure", cases, 7, None, Fixed(rounds=1, quick=True), blocks=(Block((0, 1)),))
-start_run(plan, sys.argv[1] == "yes")
+write_report(start_run(plan, sys.argv[1] == "yes")[0])
 """
 STREAMS = 20
 
