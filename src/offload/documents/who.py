@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import asdict
 from typing import Any
 
@@ -20,8 +20,11 @@ CLAUSES = {
 }
 
 
-def sentences(found: Who | None) -> Iterator[str]:
-    """Yield a sentence for each line, or why there is none; nothing if nobody asked for it."""
+def sentences(found: Who | None, named: Collection[HotLine | None] = ()) -> Iterator[str]:
+    """Yield a sentence for each line, or why there is none; nothing if nobody asked for it.
+
+    Lines that the reader knows, `named`, are left out.
+    """
     if found is None:
         return
     if found.why is not None:
@@ -29,7 +32,8 @@ def sentences(found: Who | None) -> Iterator[str]:
     elif not found.lines:
         yield NO_LINE
     for line in found.lines:
-        yield f"{clause(line)}."
+        if line not in named:
+            yield f"{clause(line)}."
 
 
 def clause(line: HotLine) -> str:

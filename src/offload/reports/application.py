@@ -30,7 +30,8 @@ def note(records: Sequence[Record]) -> str | None:
     causes = application_causes.of_case(records)
     noted = [finding(c, records[-1].case.users) for c in causes if c.kind not in NOT_NOTED]
     sampled = _sampled(records)
-    noted += [who.clause(line) for line in (sampled.lines if sampled else ())]
+    named = {cause.line for cause in causes}
+    noted += [who.clause(line) for line in (sampled.lines if sampled else ()) if line not in named]
     return "; ".join(noted) or None
 
 
@@ -57,6 +58,8 @@ def _gil_import(cause: Cause, _: int) -> str:
 
 
 def _loop_blocked(cause: Cause, _: int) -> str:
+    if cause.line is not None:
+        return f"{who.clause(cause.line)}, and all other requests of the process wait"
     value_s = seconds(cause.value or 0.0)
     if cause.route is None:
         return (

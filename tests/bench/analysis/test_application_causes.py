@@ -9,6 +9,7 @@ import pytest
 
 from offload.bench.analysis import application_causes as causes
 from offload.bench.analysis.application_causes import Cause, Figures, Kind, Signs
+from offload.engine.record import HotLine
 from offload.reports import application
 from offload.suites import Case, Request
 from tests.applications.seeded import ADVISED, FOLDER, Seeded
@@ -68,6 +69,18 @@ def test_a_loop_that_another_task_than_a_routes_blocks_is_late_while_the_process
     assert kinds(blocked, rate=25.0, loop_lag_s=0.013, cores_used=0.8) == [Kind.NOTHING]
     threads = kinds(blocked, rate=25.0, loop_lag_s=0.013, threads_used=4)
     assert threads == [Kind.WAITS_ELSEWHERE]
+
+
+def test_a_sampled_line_that_blocks_the_loop_is_named_however_short_its_blocks_are() -> None:
+    line = HotLine("rows", "shop.py", 38, 0.96, "blocks the loop", "response body")
+    [cause] = found(rate=48.0, hottest=line)
+    assert (cause.kind, cause.line) == (Kind.LOOP_BLOCKED, line)
+    assert application.finding(cause, 8).startswith(
+        "rows (shop.py:38, response body) blocks the event loop for 96 % of the time"
+    )
+    assert kinds(rate=48.0, hottest=replace(line, share=0.49)) == [Kind.NOTHING]
+    assert kinds(rate=48.0, hottest=replace(line, doing="waits")) == [Kind.NOTHING]
+    assert kinds(rate=48.0, hottest=line, cores_used=0.8) == [Kind.NOTHING]  # it computes
 
 
 def test_the_machines_cpu_is_a_limit_that_others_come_before() -> None:

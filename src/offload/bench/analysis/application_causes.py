@@ -12,7 +12,8 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any
 
-from offload.engine.record import Record, Route
+from offload.engine.record import HotLine, Record, Route
+from offload.engine.who import BLOCKS
 
 # Guesses, unless a source is named.
 BLOCKED_S = 0.02  # s: two intervals of the loop's timer; asyncio itself warns from 0.1 s on
@@ -54,7 +55,8 @@ class Cause:
     `route` is the route that blocks the loop; None if another task does, in which case `value` is
     the 99th percentile of the loop's lag. `module` is the module that switched the GIL on. `limit`
     is the number of threads, or about how many requests the unknown resource handles at once.
-    `gil_s` is the time for which a request holds the GIL.
+    `gil_s` is the time for which a request holds the GIL. `line` is the line that blocks the loop,
+    if the stacks of the server were sampled.
     """
 
     kind: Kind
@@ -64,6 +66,7 @@ class Cause:
     module: str | None = None
     limit: int | None = None
     gil_s: float | None = None
+    line: HotLine | None = None
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,8 @@ class Figures:
     CPU time of all processes per second. `busy_cores` also includes their wait for a CPU, so that a
     process is not regarded as idle because other programs use the machine. `threads_used` is the
     maximum number of anyio's threads in use, and `loop_lag_s` the median lag of the event loop.
-    `cores` is the number of cores of the machine.
+    `cores` is the number of cores of the machine, and `hottest` the line of the application in
+    which its threads or its loop spend most of their time.
     """
 
     signs: Signs
@@ -88,6 +92,7 @@ class Figures:
     gil_enabled: bool | None
     is_asgi: bool
     cores: int | None
+    hottest: HotLine | None = None
 
     @property
     def cores_each(self) -> float | None:
@@ -135,6 +140,7 @@ def figures(records: Sequence[Record]) -> Figures | None:
         gil_enabled=None if enabled is None else bool(enabled),
         is_asgi=last.application.kind == "asgi",
         cores=cores if isinstance(cores, int) else None,
+        hottest=next((r.who.lines[0] for r in reversed(known) if r.who and r.who.lines), None),
     )
 
 
@@ -199,11 +205,15 @@ def _loop_blocked(of: Figures) -> Cause | None:
 def _loop_blocked_elsewhere(of: Figures) -> Cause | None:
     """The loop is blocked for most of the time, not by a route, and the process is idle.
 
-    A lag is the rest of a block after a timer is due. So the longest lags are as long as a block,
-    and the median is above 0 if blocks take half of the time. The process must be idle, because the
-    loop of a busy one is also late.
+    The sampled stacks show the line, however short its blocks are. Without them, a lag is the rest
+    of a block after a timer is due: the longest lags are as long as a block, and the median is
+    above 0 if blocks take half of the time. The process must be idle, because the loop of a busy
+    one is also late.
     """
     median_s, longest_s = of.loop_lag_s, of.signs.loop_blocked_s
+    line = of.hottest
+    if line is not None and line.doing == BLOCKS and line.share >= BLOCKED_SHARE:
+        return Cause(Kind.LOOP_BLOCKED, longest_s, line=line) if _is_idle(of) else None
     if median_s is None or median_s < LATE_S or longest_s is None or longest_s < BLOCKED_S:
         return None
     return Cause(Kind.LOOP_BLOCKED, longest_s, BLOCKED_S) if _is_idle(of) else None

@@ -96,7 +96,7 @@ class Application:
             is_over = remaining and cause.kind is not Kind.NOTHING and cause.kind not in remaining
             over = " It does not limit the advised size." if is_over else ""
             yield f"{words[0].upper()}{words[1:]}{over}"
-        yield from who_in_words.sentences(self.who)
+        yield from who_in_words.sentences(self.who, {cause.line for cause in self.causes})
 
     def notes(self, best: Evidence) -> Iterator[str]:
         """Yield what the reader must know of the application in the chosen set-up."""
