@@ -20,8 +20,8 @@ from offload import prctl
 from offload.engine import decisions, server
 from offload.errors import GateError, UndecidedError
 from offload.loads import Load, Window
-from offload.loads.engine.figures import counted_time, summary
-from offload.loads.engine.processes import SharedState, work
+from offload.loads.engine.figures import summary
+from offload.loads.engine.processes import SharedState, counted_time, work
 from offload.registry import catalog
 from offload.suites import Case
 from scripts.script import run

@@ -20,7 +20,7 @@ Clocked = Callable[[Any], clocked_asgi.ClockedApplication]
 @pytest.fixture
 def clocked(monkeypatch: pytest.MonkeyPatch) -> Clocked:
     """Put clocks around an application, each of whose requests is clocked."""
-    monkeypatch.setattr(process_report, "start", lambda _: None)
+    monkeypatch.setattr(process_report, "start", lambda *_: None)
     monkeypatch.setattr(request_clock, "_share", 1.0)
     monkeypatch.setattr(request_clock, "MOST", 10**9)
     monkeypatch.setattr(request_clock, "_cells", [])  # without requests that other tests left open

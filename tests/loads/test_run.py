@@ -165,7 +165,7 @@ def test_how_busy_a_tool_was_is_of_the_cores_that_its_threads_can_use(
     monkeypatch.setattr(siege, "command", lambda load: command)
     monkeypatch.setattr(siege, "parse", lambda *_: LoadResult(figures))
     monkeypatch.setattr(siege, "TOOL", sys.executable)
-    monkeypatch.setattr(_run.cores, "available", lambda: 4)
+    monkeypatch.setattr(_run.resource_limits, "cpu_count", lambda: 4)
     monkeypatch.setattr(_run, "_wait_for_exit", lambda *_: _run._Exit(0.6))
     assert loads.run(replace(LOAD, users=25), "siege").driver_busy == pytest.approx(share)
 
@@ -180,7 +180,7 @@ def test_each_tool_names_its_threads(driver: str, processes: int, threads: int |
 
 
 def test_processes_that_share_a_core_are_busy_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_run.cores, "available", lambda: 2)
+    monkeypatch.setattr(_run.resource_limits, "cpu_count", lambda: 2)
     shares = LoadResult(Figures(elapsed_s=1.0), driver_busy=0.5, driver_cpu_s=1.9)
     command = Command((), threads=4)
     assert _run.busy_share(command, Load(HERE), shares, 1.9) == 0.95

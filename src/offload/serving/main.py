@@ -25,7 +25,7 @@ from offload.registry import addresses, catalog, entries, places
 from offload.registry.entries import Entry
 from offload.serving import plain
 from offload.serving.lifecycle import log, readiness
-from offload.serving.lifecycle.stop_signal import DRAIN, DROPPED, end_descendants, exit_now, stop
+from offload.serving.lifecycle.stop_signal import DRAIN, DROPPED, end_at_exit, exit_now, stop
 from offload.serving.metrics import own_gil, probe
 from offload.serving.protection import limits
 
@@ -36,7 +36,7 @@ OPEN_MIN = 64  # files: servers with 4 workers need up to 30, and each connectio
 def main(arguments: list[str]) -> int:
     """Serve until a stop signal; return the exit code."""
     log.discard_what_cannot_be_written()
-    atexit.register(end_descendants)  # the first one runs last
+    atexit.register(end_at_exit)  # the first one runs last
     stop.listen(_end_drain)
     own_gil.watch_gil()
     probe.collect_on_request()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from offload.cli.commands import studies
+from offload.cli import runner
 from offload.documents import html_report
 from offload.documents.text import render
 from offload.engine.plan import MOST, Block, Plan
@@ -41,7 +41,7 @@ def test_not_all_servers_of_a_long_sweep_are_started_at_once(
         plans.append(plan)
         raise RunError("planned")
 
-    monkeypatch.setattr(studies, "start_run", planned)
+    monkeypatch.setattr(runner, "start_run", planned)
     assert fab_here(f"scale:3/noop_sync,workers={MANY}").returncode == RunError.exit_code
     fab_here("scale:3x2/noop_sync,users=1+2+3+4")
     fab_here("scale:3/noop_sync,processes=1..4,workers=8..64")
@@ -171,7 +171,7 @@ def test_a_disturbed_sweep_and_gil_cost_end_with_exit_code_7(
     def measured(plan: Plan, is_opened: bool) -> tuple[Path, list[Record]]:
         return tmp_path, [w for place, case in enumerate(plan.cases) for w in windows(place, case)]
 
-    monkeypatch.setattr(studies, "start_run", measured)
+    monkeypatch.setattr(runner, "start_run", measured)
     even = SpeedUp(1.0, 1.0, gil_enabled=True)
     monkeypatch.setattr(gil_cost, "measure_direct", lambda *_: dict.fromkeys(gil_cost.KINDS, even))
     for words in ("scale:3x2/noop_sync,users=1+2", "gil:noop_sync"):

@@ -46,6 +46,7 @@ class Stop:
         self._at = ctypes.c_double()  # 0 before the signal
         self._callback: Callable[[], object] | None = None
         self._on_timeout: Callable[[], object] = lambda: None
+        self.exit_code: int | None = None  # of `exit_now`, once it runs
         self._listens = False
 
     @property
@@ -122,6 +123,7 @@ class Stop:
 
 def exit_now(code: int) -> NoReturn:
     """End this process and its workers at once, even workers that never release their GIL."""
+    stop.exit_code = code
     end_descendants()
     for worker in multiprocessing.active_children():  # of a session of its own, or not on Linux
         worker.kill()
@@ -131,6 +133,16 @@ def exit_now(code: int) -> NoReturn:
     for folder in temporary_folders:
         shutil.rmtree(folder, ignore_errors=True)
     os._exit(code)
+
+
+def end_at_exit() -> None:
+    """End what is left when the interpreter exits, with the code of `exit_now` if it runs now.
+
+    Its thread may have killed the workers, whose requests the main thread then took for finished.
+    """
+    end_descendants()
+    if stop.exit_code is not None:
+        os._exit(stop.exit_code)
 
 
 def end_descendants() -> None:
