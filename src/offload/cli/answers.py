@@ -1,8 +1,8 @@
-"""Print the answer of a finished run of another kind than a study: of a suite, or an advice."""
+"""Print the answer of a finished run of another kind than a study: of a suite."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,21 +22,4 @@ def print_answer(plan: Plan, folder: Path, records: Sequence[Record], format: st
         TerminalRunner().answer(study, run, format)
         return
     runner.write_report(folder)
-    OTHERS.get(plan.suite, _suite)(run, format)
-
-
-def _suite(run: Run, style: str) -> None:
-    runner.show_results(run.records, style)
-
-
-def _advice(run: Run, style: str) -> None:
-    from offload.cli import advice
-    from offload.studies.advise import study
-
-    found = study.load(run.folder, run.plan, run.records)
-    advice.show(found, run.folder, style)
-    advice.check(found)
-
-
-ADVISE = "advise"
-OTHERS: Mapping[str, Callable[[Run, str], None]] = {ADVISE: _advice}
+    runner.show_results(records, format)

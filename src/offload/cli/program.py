@@ -118,8 +118,8 @@ class Program:
             if limit is None:
                 raise
             line, ended.code = f"error: {limit}", limit.exit_code
-        except KeyboardInterrupt:
-            line, ended.code = "interrupted", 130
+        except KeyboardInterrupt as interrupt:
+            line, ended.code = ": ".join(["interrupted", *map(str, interrupt.args)]), 130
         if line:
             print(line, file=sys.stderr, flush=True)
 

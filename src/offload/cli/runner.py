@@ -14,7 +14,7 @@ from offload.studies import Run, Study
 
 if TYPE_CHECKING:
     from offload.engine.plan import Plan
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -67,6 +67,17 @@ class TerminalRunner:
     def report(self, line: str) -> None:
         """Print a line about a step to stderr."""
         print(line, file=sys.stderr, flush=True)
+
+    def page(self, is_opened: bool) -> Callable[[Path], object]:
+        """Return what opens the live page of a run if `is_opened`; raise UsageError."""
+        if not is_opened:
+            return lambda _: None
+        live_page.idle_s()
+        return live_page.start_for_run
+
+    def write_report(self, folder: Path) -> None:
+        """Write the report of a run in HTML."""
+        write_report(folder)
 
 
 # The plan of a suite
@@ -325,7 +336,7 @@ def answer(run: Run) -> tuple[Document, Any] | None:
         return None
     try:
         result = study.result(run)
-    except UserError as error:  # a case has no rate
+    except UserError as error:  # a case has no rate, or a file is missing
         return Document(f"{error.what}.", has_verdict=False), None
     return study.document(result), study.values(result)
 
@@ -352,26 +363,16 @@ def open_report(folders: Sequence[Path], is_opened: bool) -> None:
 
 
 def documents(folders: Sequence[Path]) -> Mapping[Path, Document]:
-    """Return the documents of runs of studies and of advice, by folder."""
+    """Return the documents of runs of studies, by folder."""
     with places.full_names():
         known = {folder: _document(folder) for folder in folders}
     return {folder: found for folder, found in known.items() if found is not None}
 
 
 def _document(folder: Path) -> Document | None:
-    from offload.documents import Document
     from offload.engine import journal
-    from offload.studies.advise import answer as advice_answer
-    from offload.studies.advise import study as advice
 
     if (plan := journal.find_plan(folder)) is None:
         return None
-    records = journal.read_planned(folder, plan)
-    if (found := answer(Run(folder, plan, records))) is not None:
-        return found[0]
-    if plan.suite != "advise":
-        return None
-    try:
-        return advice_answer.document(advice.load(folder, plan, records))
-    except UserError as error:  # a file is missing
-        return Document(f"{error.what}.", has_verdict=False)
+    found = answer(Run(folder, plan, journal.read_planned(folder, plan)))
+    return None if found is None else found[0]

@@ -59,6 +59,12 @@ class Runner(Protocol):
     def report(self, line: str) -> None:
         """Print a line about a step to stderr."""
 
+    def page(self, is_opened: bool) -> Callable[[Path], object]:
+        """Return what opens the live page of a run if `is_opened`; raise UsageError."""
+
+    def write_report(self, folder: Path) -> None:
+        """Write the report of a run in HTML."""
+
 
 class Command(ABC, Generic[O]):
     """A command of a study.

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from offload.cli.commands.advise import advise
+from offload.cli.runner import TerminalRunner
 from offload.engine import journal
-from offload.studies.advise import probe_measurement
+from offload.studies.advise import STUDY, Options, probe_measurement
 from tests.commands import fab_here
 
 
@@ -47,7 +47,7 @@ def test_an_interrupted_probe_has_no_advice(results: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr(probe_measurement, "measure", measure)
     with pytest.raises(KeyboardInterrupt):
-        advise("sleep_sync")
+        STUDY.run(Options("sleep_sync"), TerminalRunner())
     assert not results.exists() or not [*results.iterdir()]
 
 

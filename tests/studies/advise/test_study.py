@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from offload.cli import advice, runner
+from offload.cli import runner
 from offload.documents import Command, Document
 from offload.documents.text import render
 from offload.engine import host, journal
@@ -73,7 +73,7 @@ def test_the_answer_is_the_same_from_the_files_of_its_run(answered: Answered) ->
     again = study.load(folder, journal.load_plan(folder), journal.read_planned(folder))
     again = replace(again, disturbed=None)  # other tests may disturb it
     assert answer.text(again) == answer.text(found)
-    assert json.loads(answer.as_json(again)) == json.loads(answer.as_json(found))
+    assert json.dumps(answer.as_dict(again)) == json.dumps(answer.as_dict(found))
 
 
 @pytest.mark.server
@@ -96,7 +96,7 @@ def test_the_text_names_the_set_up_first_and_fits(answered: Answered) -> None:
 
 @pytest.mark.server
 def test_the_json_has_what_a_program_needs(answered: Answered) -> None:
-    values = json.loads(answer.as_json(answered[0]))
+    values = json.loads(json.dumps(answer.as_dict(answered[0])))
     assert values["serve"].startswith("run_server:3,")
     assert {
         "processes",
@@ -117,6 +117,19 @@ def test_the_document_of_a_run_is_derived_from_its_records(answered: Answered) -
     found = study.load(folder, plan, journal.read_planned(folder, plan))
     with places.full_names():
         assert runner.documents([folder]) == {folder: answer.document(found)}
+
+
+@pytest.mark.server
+def test_the_report_of_a_run_starts_with_its_answer(
+    answered: Answered, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, plan = answered[1], journal.load_plan(answered[1])
+    found = study.load(folder, plan, journal.read_planned(folder, plan))
+    runner.show([folder], "text", wide=False)
+    assert capsys.readouterr().out.startswith(render(answer.document(found)))
+    runner.show([folder], "json", wide=False)
+    own = json.loads(capsys.readouterr().out)["answer"]
+    assert own["serve"] == found.serve
 
 
 @pytest.mark.server
@@ -155,10 +168,22 @@ def test_an_interrupt_while_the_report_is_written_does_not_lose_the_answer(
     def interrupted(_: Path) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(advice, "write_report", interrupted)
+    monkeypatch.setattr(runner, "write_report", interrupted)
     said = fab_here("advise:noop_sync")
     assert said.returncode == 130
     assert said.stdout.startswith("Deploy ")
+
+
+@pytest.mark.server
+def test_an_interrupted_race_is_answered_and_ends_with_130(
+    answered: Answered, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    early = replace(answered[0], is_interrupted=True)
+    monkeypatch.setattr(study, "advise", lambda *_: early)
+    monkeypatch.setattr(journal, "new_run", lambda _: answered[1])
+    said = fab_here("advise:noop_sync")
+    assert (said.returncode, said.stdout[:7]) == (130, "Deploy ")
+    assert said.stderr == "interrupted: the answer is from the measurements until then\n"
 
 
 @pytest.mark.server
@@ -190,7 +215,7 @@ def test_a_requirement_that_is_missed_is_an_error_after_the_answer(
     missed = replace(answered[0], choice=replace(answered[0].choice, **changes))
     monkeypatch.setattr(study, "advise", lambda *_: missed)
     monkeypatch.setattr(journal, "new_run", lambda _: answered[1])
-    monkeypatch.setattr(advice, "write_report", lambda _: None)
+    monkeypatch.setattr(runner, "write_report", lambda _: None)
     said = fab_here("advise:noop_sync")
     assert said.returncode == 5
     assert said.stdout.startswith("Deploy ")

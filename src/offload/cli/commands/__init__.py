@@ -2,7 +2,7 @@
 
 # Their order is that of the list of commands.
 from offload.cli.commands import start, serve, studies, benchmark, load_test  # isort: skip
-from offload.cli.commands import advise, understand, live, maintain  # isort: skip
+from offload.cli.commands import understand, live, maintain  # isort: skip
 
-__all__ = ["advise", "benchmark", "live", "load_test", "maintain"]
+__all__ = ["benchmark", "live", "load_test", "maintain"]
 __all__ += ["serve", "start", "studies", "understand"]

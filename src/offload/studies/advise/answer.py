@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -51,7 +50,7 @@ class Answer:
     `case` has the work, `missing` are servers that are not installed. `disturbed` is the reason why
     there is no verdict. Of the chosen set-up, `start_s` is the time of its start, `kept` how it
     serves clients that keep their connections, and `preloads` its memory after the load by its
-    setting preload, in MiB.
+    setting preload, in MiB. `handler` is the program that was requested by code=.
     """
 
     prior: Prior
@@ -65,6 +64,7 @@ class Answer:
     start_s: float | None = None
     kept: Kept | None = None
     preloads: Mapping[str, float] = field(default_factory=dict)
+    handler: Handler | None = None
 
     @property
     def question(self) -> Question:
@@ -173,18 +173,13 @@ def size_in_words(setup: Setup) -> str:
     )
 
 
-def text(
-    answer: Answer,
-    folder: Path | None = None,
-    handler: Handler | None = None,
-    width: int = WIDTH,
-) -> str:
+def text(answer: Answer, folder: Path | None = None, width: int = WIDTH) -> str:
     """Render the answer in at most 30 lines of 100 columns, without a handler's code."""
     parts = [render(document(answer), width)]
     if folder is not None:
         parts.append(f"Records: {folder}")
-    if handler is not None:
-        parts += ["", handler.text]
+    if answer.handler is not None:
+        parts += ["", answer.handler.text]
     return "\n".join(parts)
 
 
@@ -490,7 +485,7 @@ def _calls_until(prior: Prior, setup: Setup) -> str:
     return f"it reaches {prior.limit_mib:.0f} MiB after {calls} calls; {restart}"
 
 
-def as_dict(answer: Answer, handler: Handler | None = None) -> dict[str, Any]:
+def as_dict(answer: Answer) -> dict[str, Any]:
     """Return the values of the JSON object; rates in requests/s, times in s."""
     choice = answer.choice
     sure = "disturbed" if answer.disturbed else "tie" if choice.tie else "sure"
@@ -518,7 +513,7 @@ def as_dict(answer: Answer, handler: Handler | None = None) -> dict[str, Any]:
         "next": f"Serve it: {answer.serve_command}",
         "serve": answer.serve,
         "deployment": answer.deployment,
-        "handler": handler and handler.values,
+        "handler": answer.handler and answer.handler.values,
     }
 
 
@@ -555,8 +550,3 @@ def _row(found: Evidence, prior: Prior) -> dict[str, Any]:
         "client_share": found.client_share,
         "users": found.users,
     }
-
-
-def as_json(answer: Answer, handler: Handler | None = None) -> str:
-    """Return the answer as one JSON object."""
-    return json.dumps(as_dict(answer, handler), indent=2)
