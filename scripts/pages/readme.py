@@ -17,7 +17,6 @@ from lab.method import method_verdicts
 from lab.soak import soak_file, soak_table
 from offload.bench.claims import suite_verdicts
 from offload.bench.claims.evaluate import ClaimVerdict
-from offload.cli import suite_claims
 from offload.documents.rows import conditions, measured_where, memory_text, rows
 from offload.documents.text import LITERAL_INDENT, WIDTH, listing, literal
 from offload.engine import decisions, host, journal
@@ -26,6 +25,7 @@ from offload.registry import catalog
 from offload.reports.gil import effects, effects_svg
 from offload.reports.gil.effects import Effect
 from offload.studies.advise import answer, study
+from offload.studies.suite import claims as suite_claims
 from offload.suites import tornado
 from scripts.pages import claims_by_source, record_fields, reference
 from scripts.pages.committed import RESULTS, RUN, gil_effects

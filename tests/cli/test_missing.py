@@ -21,6 +21,7 @@ from offload.engine.record import LONG, Record
 from offload.engine.run import run
 from offload.errors import MachineError, RunError
 from offload.registry import places
+from offload.studies import suite
 from offload.suites import Case
 from tests import ROOT
 from tests.records import changed, new_record
@@ -50,9 +51,9 @@ def test_a_package_of_the_suites_that_is_here_can_be_imported(package: str) -> N
 def test_a_plan_without_its_published_tool_takes_builtin(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     assert loads.missing("ab") == AB
-    plan = runner.suite_plan("fastapi_strawberry", "", "", True, None)
+    plan = suite.suite_plan("fastapi_strawberry", "", "", True, None)
     assert (plan.driver, plan.missing) == ("builtin", AB)
-    assert runner.suite_plan("fastapi_strawberry", "", "builtin", True, None).missing is None
+    assert suite.suite_plan("fastapi_strawberry", "", "builtin", True, None).missing is None
 
 
 def test_a_run_without_its_published_tool_reports_it_when_it_begins(
@@ -93,7 +94,7 @@ def test_a_suite_without_its_packages_ends_in_one_line_with_the_command() -> Non
         unavailable("sha256_sync", MachineError("b needs y", "make suites")),
     ]
     with pytest.raises(RunError, match=r"^no row has figures: a needs x: make suites$"):
-        runner.show_results(records, "text")
+        suite.check_figures(records)
     other = unavailable("noop_sync", MachineError("no Python", "get one"))
     with pytest.raises(RunError, match="each row has its problem"):
-        runner.show_results([*records, other], "text")
+        suite.check_figures([*records, other])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from offload.cli.commands import benchmark, start
+from offload.cli import runner
 from offload.documents import results_files
 from offload.engine import journal
 from offload.engine.plan import Plan
@@ -34,8 +34,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[Record]:
         journal.append(folder, *found)
         return folder, found
 
-    for module in (benchmark, start):
-        monkeypatch.setattr(module, "start_run", start_run)
+    monkeypatch.setattr(runner, "start_run", start_run)
     return records
 
 
@@ -73,7 +72,7 @@ def test_nothing_is_measured_if_an_option_does_not_suit_all_suites(
         started.append(plan.suite)
         return None, []
 
-    monkeypatch.setattr(benchmark, "start_run", start_run)
+    monkeypatch.setattr(runner, "start_run", start_run)
     assert fab_here("run_suite:all,rows=published").returncode == 2
     assert started == []
 

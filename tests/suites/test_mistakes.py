@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from offload import suites
-from offload.cli import runner
 from offload.registry import catalog, places
+from offload.studies import suite
 from tests.commands import CompletedCommand, fab, fab_here
 
 GOOD = """\
@@ -85,5 +85,5 @@ def test_a_suite_without_a_mistake_is_judged_and_listed(suites_folder: Path) -> 
 
 def test_a_suite_without_claims_has_a_plan(suites_folder: Path) -> None:
     (suites_folder / "mine.py").write_text(GOOD.partition("SAID")[0])
-    plan = runner.suite_plan("mine", "", "builtin", is_quick=True, target=None)
+    plan = suite.suite_plan("mine", "", "builtin", is_quick=True, target=None)
     assert [case.server for case in plan.cases] == ["loop", "threads"]

@@ -21,15 +21,13 @@ from typing import TYPE_CHECKING
 from offload import loads
 from offload.cli import live_page
 from offload.cli.program import Exit
-from offload.errors import RunError, UsageError, UserError
+from offload.errors import UsageError, UserError
 from offload.registry import addresses, catalog
-from offload.studies import studies
-from offload.suites._claim import MEMORY
+from offload.studies import find_study
 
 if TYPE_CHECKING:
-    from offload.engine.plan import Block, Plan
+    from offload.engine.plan import Plan
     from offload.engine.record import Record
-    from offload.suites import Case, Claim
 import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -64,6 +62,10 @@ class TerminalRunner:
         study.export(result)
         study.check(result)
 
+    def check(self, plan: Plan) -> None:
+        """Raise UserError if a server or a load tool of a plan cannot be started."""
+        check(plan)
+
     def report(self, line: str) -> None:
         """Print a line about a step to stderr."""
         print(line, file=sys.stderr, flush=True)
@@ -80,60 +82,6 @@ class TerminalRunner:
         write_report(folder)
 
 
-# The plan of a suite
-BUDGET_A_ROW = {True: 18.5, False: 80.0}  # s per row; by quick
-
-
-def suite_plan(suite: str, rows: str, driver: str, is_quick: bool, target: float | None) -> Plan:
-    """Return the plan for one group of a suite's rows.
-
-    By default the group is `all`, or with quick the rows that its claims use.
-    """
-    from offload.engine import plan
-    from offload.suites import _module
-
-    module = _module.load(suite)
-    groups = {"all": module.CASES, **module.GROUPS}
-    rows = rows or ("claimed" if is_quick and "claimed" in groups else "all")
-    if rows not in groups:
-        raise UsageError(f"rows={rows!r}: {suite} has {', '.join(groups)}")
-    cases: Sequence[Case] = groups[rows]
-    if is_quick:
-        cases = [case.quick() for case in cases]
-    tool = getattr(module, "TOOL", "siege")
-    return plan.Plan(
-        suite,
-        tuple(cases),
-        plan.new_seed(),
-        driver or loads.default_driver(tool),
-        plan.Sequential(
-            quick=is_quick, target=target, budget_s=BUDGET_A_ROW[is_quick] * len(cases)
-        ),
-        missing=None if driver else loads.missing(tool),
-        blocks=_blocks(cases, getattr(module, "CLAIMS", ()), is_quick),
-    )
-
-
-def with_pythons(plan: Plan, pythons: Sequence[str]) -> Plan:
-    """Return a plan that measures every case in each of the interpreters."""
-    unique = {case.key: case for case in (replace(c, python=None) for c in plan.cases)}
-    cases = tuple(replace(case, python=python) for case in unique.values() for python in pythons)
-    is_quick = plan.rule.quick
-    rule = replace(plan.rule, budget_s=BUDGET_A_ROW[is_quick] * len(cases))
-    return replace(plan, cases=cases, blocks=_blocks(cases, (), is_quick), rule=rule)
-
-
-def _blocks(cases: Sequence[Case], claims: Sequence[Claim], is_quick: bool) -> tuple[Block, ...]:
-    from offload.engine.plan import form_blocks
-
-    def pairs_of(by_memory: bool) -> list[tuple[Case, Case]]:
-        found = [claim for claim in claims if (claim.figure == MEMORY) == by_memory]
-        both = [(claim.one, claim.other) for claim in found]
-        return [(one.quick(), other.quick()) for one, other in both] if is_quick else both
-
-    return form_blocks(cases, pairs_of(by_memory=False), apart=pairs_of(by_memory=True))
-
-
 # A run
 
 
@@ -144,9 +92,7 @@ def start_run(plan: Plan, is_opened: bool = False) -> tuple[Path, list[Record]]:
     """
     check(plan)  # before the slow imports, so that a missing tool is reported soon
     _check_placements(plan)
-    # In a suite such an error is a row, and in a gate it is a loss.
-    study = studies().get(plan.suite)
-    if plan.suite not in catalog.suites() and not (study is not None and study.has_failing_cases):
+    if not find_study(plan.suite).has_failing_cases:
         own = [case for case in plan.cases if catalog.is_own(case.task)]
         if own:
             from offload.engine.calling_process import check_imports
@@ -176,9 +122,9 @@ def check(plan: Plan) -> None:
     """Raise UserError if a server or a load tool of a plan cannot be started."""
     from offload.engine import server
 
+    study = find_study(plan.suite)
     for case in plan.cases:
-        is_published = plan.suite in catalog.suites()  # a missing Python is reported in its row
-        checked = replace(case, python=None) if is_published else case
+        checked = replace(case, python=None) if study.has_missing_pythons else case
         server.command(checked, port=0)  # raises UsageError for an unknown setting or Python
         load = loads.Load(
             "http://127.0.0.1/",
@@ -235,45 +181,6 @@ def _resume_hint(folder: Path) -> str:
     return f"{count} finished loads are kept{results}: {fix}"
 
 
-# Its answer
-
-
-def show_results(records: Sequence[Record], format: str) -> None:  # noqa: A002
-    """Print the tables of a run, or one JSON object; raise RunError without figures."""
-    from offload.documents import results_files
-
-    if format == "json":
-        print(results_files.run_json(records), end="")
-    else:
-        _print_tables(records)
-    check_figures(records)
-
-
-def _print_tables(records: Sequence[Record]) -> None:
-    from offload.documents import results_files
-    from offload.engine import journal
-    from offload.errors import printable
-
-    print(printable(results_files.tables(records)))
-    path = journal.RESULTS / records[-1].trial.run / "results.txt"
-    print(f"complete results, with the output of each load tool: {path}")
-
-
-def check_figures(records: Sequence[Record]) -> None:
-    """Raise RunError if no row of a run has figures.
-
-    Attempts that were retried and failed loads do not count, because no row uses their figures.
-    """
-    from offload.engine.record import RunRecords
-
-    last = RunRecords(records).last_attempts()
-    if not any(record.result.completed and record.problem is None for record in last):
-        problems = [record.problem for record in last if record.problem]
-        fixes = {problem.remedy or problem.message for problem in problems}
-        why = problems[0].text if len(fixes) == 1 else "each row has its problem"
-        raise RunError(f"no row has figures: {why}")
-
-
 # Reports on runs
 
 
@@ -326,19 +233,19 @@ def show(found: Sequence[Path], form: str, wide: bool) -> None:
 
 
 def answer(run: Run) -> tuple[Document, Any] | None:
-    """Return the document and the values of a run of a study; None for another run.
+    """Return the document and the values of a run; None if its tables are its answer.
 
     Without a result the document has the reason, and there are no values.
     """
     from offload.documents import Document
 
-    if (study := studies().get(run.plan.suite)) is None:
-        return None
+    study = find_study(run.plan.suite)
     try:
         result = study.result(run)
     except UserError as error:  # a case has no rate, or a file is missing
         return Document(f"{error.what}.", has_verdict=False), None
-    return study.document(result), study.values(result)
+    document = study.document(result)
+    return None if document is None else (document, study.values(result))
 
 
 def write_report(folder: Path) -> None:

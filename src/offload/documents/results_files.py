@@ -443,11 +443,6 @@ def run_values(records: Sequence[Record]) -> dict[str, object]:
     }
 
 
-def run_json(records: Sequence[Record]) -> str:
-    """Render the results of a run as one JSON object."""
-    return json.dumps(run_values(records), indent=2) + "\n"
-
-
 def _effect(effect: Effect) -> dict[str, object]:
     """Return a task's effect: the ratio of processes (`other`) over threads (`one`)."""
     first = effect.threads.first

@@ -56,6 +56,9 @@ class Runner(Protocol):
     def show(self, study: Study[Any, R], folder: Path, result: R, form: str) -> None:
         """Print the result of a run in a folder; raise the error of its exit code."""
 
+    def check(self, plan: Plan) -> None:
+        """Raise UserError if a server or a load tool of a plan cannot be started."""
+
     def report(self, line: str) -> None:
         """Print a line about a step to stderr."""
 
@@ -85,10 +88,12 @@ class Command(ABC, Generic[O]):
 class Study(Command[O], Generic[O, R]):
     """A question. Its options have a field `output`, or it has its own `run`.
 
-    With `has_failing_cases` a case that cannot start is a part of the answer, not an error.
+    With `has_failing_cases` a case that cannot start is a part of the answer, not an error; with
+    `has_missing_pythons` a case whose Python is missing, too.
     """
 
     has_failing_cases: ClassVar[bool] = False
+    has_missing_pythons: ClassVar[bool] = False
 
     def run(self, options: O, runner: Runner) -> None:
         """Measure a plan and answer."""
@@ -120,8 +125,8 @@ class Study(Command[O], Generic[O, R]):
         """Return what the records show; raise RunError if they do not suffice."""
 
     @abstractmethod
-    def document(self, result: R) -> Document:
-        """Return the answer in words, tables and charts."""
+    def document(self, result: R) -> Document | None:
+        """Return the answer in words, tables and charts; None if it is the tables of the run."""
 
     @abstractmethod
     def values(self, result: R) -> Any:
@@ -133,7 +138,9 @@ class Study(Command[O], Generic[O, R]):
 
         if form == "json":
             return json.dumps(self.values(result), indent=2)
-        return printable(f"{text.render(self.document(result))}\nRecords: {folder}")
+        document = self.document(result)
+        assert document is not None  # otherwise the study renders its answer itself
+        return printable(f"{text.render(document)}\nRecords: {folder}")
 
     def export(self, result: R) -> None:
         """Write the answer to files for other programs."""
@@ -155,6 +162,12 @@ def _modules() -> Mapping[str, Any]:
 def studies() -> Mapping[str, Study[Any, Any]]:
     """Return all studies by the names of their runs."""
     return {name: each.STUDY for name, each in _modules().items() if hasattr(each, "STUDY")}
+
+
+def find_study(run: str) -> Study[Any, Any]:
+    """Return the study of a run by the run's name, which is that of a study or of a suite."""
+    found = studies()
+    return found.get(run) or found["suite"]
 
 
 def commands() -> Mapping[str, Command[Any]]:

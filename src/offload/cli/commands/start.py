@@ -7,11 +7,11 @@ import textwrap
 from dataclasses import replace
 
 from offload import options
-from offload.cli.answers import print_answer
 from offload.cli.program import command
-from offload.cli.runner import start_run, suite_plan
+from offload.cli.runner import TerminalRunner
 from offload.errors import MachineError
 from offload.registry import catalog, entries
+from offload.studies import suite
 
 WIDTH = 100  # columns
 BUDGET_S = 292.0  # s of measuring in `quick`, which takes 5 minutes in total
@@ -28,10 +28,11 @@ def quick(
 
     Example: offload quick
     """
-    plan = suite_plan("tornado", "published", driver, is_quick=True, target=None)
+    plan = suite.suite_plan("tornado", "published", driver, is_quick=True, target=None)
     together = tuple(block for block in plan.blocks if not block.apart)
     short = replace(plan, blocks=together, rule=replace(plan.rule, budget_s=BUDGET_S))
-    print_answer(short, *start_run(short, open), format)
+    runner = TerminalRunner()
+    runner.answer(suite.STUDY, runner.measure(short, open), format)
 
 
 @command("Start here")

@@ -1,4 +1,4 @@
-"""The commands report, claims and watch: results, verdicts, a process."""
+"""The commands report and watch: results of runs, and a process."""
 
 from __future__ import annotations
 
@@ -38,59 +38,6 @@ def report(
             runner.open_report(found, open)
         else:
             runner.show(found, format, wide)
-
-
-@command("Understand")
-def claims(
-    suite: options.ClaimsSuite = "",
-    run: options.ClaimsRun = "",
-    *,
-    format: options.Format = "text",
-) -> None:
-    """Compare the claims of published benchmarks with the newest run of each suite.
-
-    The terminal shows the suites that have been measured, or all before the first run. Verdicts on
-    all suites are written to results/claims.rst, with the claims and their sources.
-
-    Examples:
-      offload claims tornado
-      offload claims run=example
-    """
-    from offload.bench.claims import suite_verdicts
-    from offload.cli import suite_claims
-    from offload.engine import journal
-    from offload.reports.claims import capacity_checks, sentences
-    from offload.reports.claims import verdicts as report
-
-    suites, all_of_them = (
-        suite_claims.select_suites(suite, run),
-        suite_claims.select_suites("", run),
-    )
-    with records_of_others(run or "the newest run"):
-        found, checks, sources = suite_claims.evaluate_suites(suites, run)
-    path = (journal.named(run) if run else journal.RESULTS) / "claims.rst"
-    hint = f"claims and their sources: {path}"
-    if suites == all_of_them:
-        journal.check_writable()
-        listed = sentences.rst(suite_verdicts.published_claims(suites))
-        document = report.rst(found, sources, capacity_checks.table(checks), listed)
-        journal.replace(path, document)
-    else:
-        hint = f"claims and their sources: offload claims writes them to {path}"
-    example = f"example-{suite or 'tornado'}"
-    if not any(verdict.run for verdict in found) and (journal.RESULTS / example).exists():
-        hint += f"\noffload claims run={example} evaluates the committed run"
-    if format == "json":
-        print(report.as_json(found), end="")
-    else:
-        measured = {verdict.suite for verdict in found if verdict.run}
-        shown = [verdict for verdict in found if verdict.suite in measured] or found
-        parts = [
-            report.text(shown),
-            capacity_checks.table(checks),
-            "\n".join([*sources, hint]),
-        ]
-        print("\n\n".join(part for part in parts if part))
 
 
 @command("Understand")

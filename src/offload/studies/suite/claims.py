@@ -1,18 +1,83 @@
-"""Evaluate the claims of suites by the newest run of each suite."""
+"""The command claims: the claims of suites, evaluated by the newest run of each suite."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING
 
-from offload.errors import UsageError
+from cyclopts import Parameter
+
+from offload import options
+from offload.errors import UsageError, records_of_others
 from offload.registry import catalog
+from offload.studies import Command, Runner
 
 if TYPE_CHECKING:
     from offload.bench.claims.evaluate import ClaimVerdict
     from offload.engine.journal import Run
     from offload.engine.record import Record
     from offload.reports.claims import capacity_checks
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Options:
+    """Compare the claims of published benchmarks with the newest run of each suite.
+
+    The terminal shows the suites that have been measured, or all before the first run. Verdicts on
+    all suites are written to results/claims.rst, with the claims and their sources.
+
+    Examples:
+      offload claims tornado
+      offload claims run=example
+    """
+
+    suite: options.ClaimsSuite = ""
+    run: options.ClaimsRun = ""
+    _: KW_ONLY
+    format: options.Format = "text"
+
+
+class Claims(Command[Options]):
+    """Prints the verdicts on claims, and writes them to a page with the claims."""
+
+    group = "Understand"
+    options = Options
+
+    def run(self, options: Options, runner: Runner) -> None:
+        from offload.bench.claims import suite_verdicts
+        from offload.engine import journal
+        from offload.reports.claims import capacity_checks, sentences
+        from offload.reports.claims import verdicts as report
+
+        suite, run = options.suite, options.run
+        suites, all_of_them = select_suites(suite, run), select_suites("", run)
+        with records_of_others(run or "the newest run"):
+            found, checks, sources = evaluate_suites(suites, run)
+        path = (journal.named(run) if run else journal.RESULTS) / "claims.rst"
+        hint = f"claims and their sources: {path}"
+        if suites == all_of_them:
+            journal.check_writable()
+            listed = sentences.rst(suite_verdicts.published_claims(suites))
+            document = report.rst(found, sources, capacity_checks.table(checks), listed)
+            journal.replace(path, document)
+        else:
+            hint = f"claims and their sources: offload claims writes them to {path}"
+        example = f"example-{suite or 'tornado'}"
+        if not any(verdict.run for verdict in found) and (journal.RESULTS / example).exists():
+            hint += f"\noffload claims run={example} evaluates the committed run"
+        if options.format == "json":
+            print(report.as_json(found), end="")
+            return
+        measured = {verdict.suite for verdict in found if verdict.run}
+        shown = [verdict for verdict in found if verdict.suite in measured] or found
+        parts = [
+            report.text(shown),
+            capacity_checks.table(checks),
+            "\n".join([*sources, hint]),
+        ]
+        print("\n\n".join(part for part in parts if part))
 
 
 def evaluate_suites(
