@@ -136,13 +136,14 @@ def exit_now(code: int) -> NoReturn:
 
 
 def end_at_exit() -> None:
-    """End what is left when the interpreter exits, with the code of `exit_now` if it runs now.
+    """End what is left when the interpreter exits, unless another thread is in `exit_now`.
 
-    Its thread may have killed the workers, whose requests the main thread then took for finished.
+    That thread has killed the workers, whose requests the main thread took for finished: it
+    removes the temporary folders, and its exit code counts.
     """
-    end_descendants()
     if stop.exit_code is not None:
-        os._exit(stop.exit_code)
+        sleep(DRAIN)
+    end_descendants()
 
 
 def end_descendants() -> None:
