@@ -37,7 +37,7 @@ def test_a_command_converts_an_interrupt_to_its_exit_code() -> None:
 import sys
 from offload.cli import program
 def interrupted(*_): os.kill(os.getpid(), signal.SIGINT)
-from offload.bench import doctor
+from offload.cli import doctor
 doctor.findings = interrupted
 sys.argv[:] = ["offload", "doctor"]
 program.main()

@@ -41,12 +41,11 @@ RESULTS = ROOT / ".data" / "mutants.jsonl"
 TIMEOUT = 240.0  # s for all tests of one mutant; the limit of each test is 30 s
 EXCLUDED = ("Eq_Is", "NotEq_IsNot", "Is_Eq", "IsNot_NotEq", "Variable")  # mostly equivalent mutants
 POOL = ("scheduling/[a-z]*", "workers/worker_manager", "workers/worker_connection")
-CLAIMS = ("claims/verdicts", "claims/sentences")
 REPORTS = "tests/reports/test_[!c]*.py"
 AREAS = {  # files to mutate, and their tests, fastest first
     "src/offload/engine/intervals.py": ("tests/bench/stats/test_*.py",),
     "src/offload/engine/decisions.py": ("tests/bench/stats/test_*.py",),
-    "src/offload/bench/stats/models/[a-z]*.py": ("tests/bench/stats/models/test_*.py",),
+    "src/offload/studies/gil/formulas.py": ("tests/bench/stats/models/test_*.py",),
     "src/offload/engine/record.py": (
         "tests/bench/records/test_journal*.py",
         "tests/bench/records/test_record*.py",
@@ -55,13 +54,14 @@ AREAS = {  # files to mutate, and their tests, fastest first
         "tests/bench/records/test_journal*.py",
         "tests/bench/records/test_record*.py",
     ),
-    **{f"src/offload/reports/{name}.py": (REPORTS, "tests/reports/test_c*.py") for name in CLAIMS},
+    "src/offload/documents/claim_tables.py": (REPORTS, "tests/reports/test_c*.py"),
     "lab/pools/hops_table.py": (
         "tests/lab/pools/test_hops.py",
         "tests/lab/pools/test_pool_lines.py",
     ),
     "lab/pools/pools_table.py": ("tests/lab/pools/test_summary.py",),
-    "src/offload/reports/[a-z]*.py": (REPORTS,),
+    "src/offload/causes/[a-z]*.py": (REPORTS,),
+    "src/offload/documents/effects*.py": (REPORTS,),
     "src/offload/documents/[nrt]*.py": (REPORTS,),
     "src/offload/cli/fab.py": ("tests/cli/test_spelling*.py",),
     **{

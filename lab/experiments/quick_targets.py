@@ -22,11 +22,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from offload.cli.runner import start_run
+from offload.documents.effects import Effect, effects
 from offload.documents.rows import rows
 from offload.engine import journal
 from offload.engine.plan import Fixed
 from offload.errors import StorageError
-from offload.reports.gil.effects import Effect, effects
 from offload.studies.suite import suite_plan
 from offload.units import percent
 from scripts.script import ROOT, run

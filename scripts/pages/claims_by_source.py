@@ -6,9 +6,9 @@ import re
 import textwrap
 from collections.abc import Mapping, Sequence
 
-from offload.bench.claims.evaluate import ClaimVerdict
+from offload.documents import claim_tables
 from offload.documents.text import WIDTH, wrapped
-from offload.reports.claims import verdicts
+from offload.engine.claim_evaluation import ClaimVerdict
 from offload.suites import Audit, Availability, Claim
 
 HEAD = ("Claim", "Published", "Here", "Verdict", "Reason")
@@ -24,7 +24,7 @@ def rst(found: Mapping[str, Sequence[Evaluated]], conditions: Mapping[str, str])
     `conditions` describe when, where and with which tools each run was measured.
     """
     every = [verdict for pairs in found.values() for _, verdict in pairs]
-    parts = [wrapped(verdicts.counted(every))]
+    parts = [wrapped(claim_tables.counted(every))]
     for suite, pairs in found.items():
         parts.append(f"{suite}\n{'-' * len(suite)}")
         if run := next((verdict.run for _, verdict in pairs if verdict.run), None):
@@ -50,7 +50,7 @@ def _table(found: Sequence[Evaluated]) -> str:
     for claim, verdict in found:
         cases = _cases(claim) if isinstance(claim, Claim) else ""
         words = f"**{_plain(verdict.claim)}**: {_plain(claim.statement + cases)}"
-        cells = (*verdicts.figures(verdict), verdict.verdict, verdict.reason)
+        cells = (*claim_tables.figures(verdict), verdict.verdict, verdict.reason)
         lines += _row([words, *map(_plain, cells)])
     return "\n".join(lines)
 

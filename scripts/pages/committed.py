@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from offload.documents import effects
+from offload.documents.effects import Effect
 from offload.documents.rows import measured_when, rows
 from offload.engine import journal
-from offload.reports.gil import effects
-from offload.reports.gil.effects import Effect
 from scripts.script import ROOT
 
 RESULTS = ROOT / "results"

@@ -15,7 +15,6 @@ from typing import Any
 
 from lab import DATA
 from offload import upstream
-from offload.bench.stats.models.gil import cost
 from offload.cli import runner
 from offload.documents.text import TableLine, literal, render_table
 from offload.engine import host
@@ -27,6 +26,7 @@ from offload.registry import catalog
 from offload.studies.gil import cost as gil_cost
 from offload.studies.gil import document as cost_report
 from offload.studies.gil.direct_calls import direct, speed_ups
+from offload.studies.gil.formulas import cost
 from offload.suites import Case
 from scripts.pages.committed import RUN, gil_effects, measured_where
 from scripts.pages.table import main

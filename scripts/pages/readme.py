@@ -15,15 +15,14 @@ from lab.experiments import gate_results
 from lab.faults import faults_table, lab
 from lab.method import method_verdicts
 from lab.soak import soak_file, soak_table
-from offload.bench.claims import suite_verdicts
-from offload.bench.claims.evaluate import ClaimVerdict
+from offload.documents import effects, effects_svg
+from offload.documents.effects import Effect
 from offload.documents.rows import conditions, measured_where, memory_text, rows
 from offload.documents.text import LITERAL_INDENT, WIDTH, listing, literal
-from offload.engine import decisions, host, journal
+from offload.engine import claim_evaluation, decisions, host, journal
+from offload.engine.claim_evaluation import ClaimVerdict
 from offload.errors import GateError
 from offload.registry import catalog
-from offload.reports.gil import effects, effects_svg
-from offload.reports.gil.effects import Effect
 from offload.studies.advise import answer, study
 from offload.studies.suite import claims as suite_claims
 from offload.suites import tornado
@@ -204,10 +203,10 @@ def _claims() -> Mapping[str, Sequence[claims_by_source.Evaluated]]:
     for folder in sorted(RESULTS.glob("example-*"), key=lambda each: each.name != RUN):
         records = journal.read(folder)
         for suite in {*suite_claims.measured_suites(records)} & catalog.suites().keys():
-            verdicts = suite_verdicts.evaluate_suite(suite, records, folder.name)
+            verdicts = claim_evaluation.evaluate_suite(suite, records, folder.name)
             if not verdicts:  # the suite has no published claims
                 continue
-            claims = [claim for _, claim in suite_verdicts.published_claims([suite])]
+            claims = [claim for _, claim in claim_evaluation.published_claims([suite])]
             found[suite] = [*zip(claims, verdicts, strict=True)]
     return found
 

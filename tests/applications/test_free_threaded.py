@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from offload.bench.analysis.application_causes import signs
+from offload.causes.limits import signs
 from offload.engine.server import find_interpreters
 from offload.suites import Case
 from tests.applications import extension

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from offload.bench.analysis import gil
 from offload.documents.text import render
 from offload.engine import decisions
 from offload.engine.decisions import Verdict
@@ -16,6 +15,7 @@ from offload.engine.figures import ComparedCases, Comparison
 from offload.engine.record import Application, Route
 from offload.studies.gil import cost as gil_cost
 from offload.studies.gil import document as report
+from offload.studies.gil import figures
 from offload.studies.gil.cost import GilCost
 from offload.suites import Case, Request
 from tests.applications import APPS
@@ -40,7 +40,7 @@ def found(kind: str, verdict: Verdict = FASTER, **values: Any) -> GilCost:
     settings = {"workers": 4} if kind == "wsgi" else {"processes": 4}
     other = replace(ONE, server="gunicorn_sync", settings=settings)
     cases = ComparedCases(ONE, other, Comparison(verdict), (1.0, 2.0), (record,), Path("gil"))
-    return GilCost(record, gil.gil_figures(record), cases, None, None)
+    return GilCost(record, figures.gil_figures(record), cases, None, None)
 
 
 @pytest.mark.server

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from offload.bench.analysis import application_causes
-from offload.bench.analysis.application_causes import Cause, Kind, Signs, signs
+from offload.causes import limits
+from offload.causes import remedies as report
+from offload.causes.limits import Cause, Kind, Signs, signs
 from offload.engine import journal
 from offload.engine.record import Application, Record, Route, ThreadLimit, from_line, to_line
 from offload.registry import catalog
-from offload.reports import application as report
 from offload.suites import Case, Request
 from tests import ROOT
 from tests.applications import APPS
@@ -43,7 +43,7 @@ class TestMeasured:
 
     def test_a_route_that_blocks_the_loop_is_named(self) -> None:
         record = measured("uvicorn_httptools", "pure:app", "/block")
-        [cause] = application_causes.of_case([record])
+        [cause] = limits.of_case([record])
         assert (cause.kind, cause.route) == (Kind.LOOP_BLOCKED, "GET /block")
         assert cause.value is not None and 0.1 <= cause.value < 0.3
         found = signs(record)
@@ -58,10 +58,10 @@ class TestMeasured:
         assert found.stretch is not None and 3 < found.stretch < 24  # 8 users, one at a time
         assert found.concurrency is not None and 4 < found.concurrency <= 9
         assert record.application.inside_most is not None and record.application.inside_most <= 8
-        figures = application_causes.figures([record])
+        figures = limits.figures([record])
         assert figures is not None and figures.busy_each is not None
-        if figures.busy_each < application_causes.IDLE:  # else it waited for a CPU
-            [cause] = application_causes.of_case([record])
+        if figures.busy_each < limits.IDLE:  # else it waited for a CPU
+            [cause] = limits.of_case([record])
             assert cause.kind is Kind.WAITS_ELSEWHERE
             assert cause.limit is not None and cause.limit < 8  # 1 on a quiet machine
 
@@ -78,7 +78,7 @@ class TestMeasured:
     def test_all_threads_of_anyio_in_use_are_a_sign(self) -> None:
         pytest.importorskip("fastapi", reason="fastapi is not installed: make test-all")
         record = measured("uvicorn_httptools", "fast:app", "/quote/7", users=100)
-        [cause] = application_causes.of_case([record])
+        [cause] = limits.of_case([record])
         assert (cause.kind, cause.limit) == (Kind.THREAD_LIMIT, 40)
 
     def test_the_memory_is_that_of_the_largest_worker(self) -> None:
@@ -103,12 +103,12 @@ def of(own: Application, **values: Any) -> Signs:
 def causes(own: Application, **values: Any) -> list[Cause]:
     """Return what limits the application of a record with values."""
     record = replace(changed(RECORD, **values), application=own)
-    return application_causes.of_case([record])
+    return limits.of_case([record])
 
 
 def test_a_record_without_an_application_has_no_signs() -> None:
     assert signs(RECORD) is None
-    assert application_causes.signs_of_case([RECORD]) is None
+    assert limits.signs_of_case([RECORD]) is None
     assert report.as_dict([RECORD]) is None
 
 
@@ -163,14 +163,14 @@ def test_signs_and_causes_of_a_case_are_of_the_medians_of_its_windows() -> None:
         )
         for lag, run_s in ((1.0, 0.001), (500.0, 0.2), (30.0, 0.03))
     ]
-    found = application_causes.signs_of_case(records)
+    found = limits.signs_of_case(records)
     assert found is not None and (found.loop_blocked_s, found.loop_blocked_by_s) == (0.03, 0.03)
     said = report.note(records)
     assert said is not None
     assert said.startswith("the event loop is blocked: GET /a runs on it for 30 ms without a pause")
     values = report.as_dict(records)
     assert values is not None and values["loop_blocked_s"] == 0.03
-    assert values["causes"] == [asdict(cause) for cause in application_causes.of_case(records)]
+    assert values["causes"] == [asdict(cause) for cause in limits.of_case(records)]
 
 
 def test_older_records_are_read_and_have_no_application() -> None:

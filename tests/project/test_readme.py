@@ -19,16 +19,16 @@ from lab import corpus
 from lab.__main__ import experiments
 from lab.commands import PROGRAM as LAB_PROGRAM
 from offload import errors
-from offload.bench.analysis import application_causes
-from offload.bench.analysis.application_causes import Signs
+from offload.causes import limits
+from offload.causes.limits import Signs
 from offload.cli.fab import commands_of
 from offload.cli.program import OFFLOAD, Parameters
+from offload.documents import effects
 from offload.documents.rows import rows
 from offload.engine import journal
 from offload.errors import UsageError
 from offload.registry import catalog
 from offload.registry.places import PACKAGE
-from offload.reports.gil import effects
 from offload.serving import health
 from offload.serving.metrics import probe
 from offload.studies.advise import answer as deployment
@@ -51,8 +51,8 @@ ADVICE = {
     *(each.name for each in dataclasses.fields(Latency)),
     *(each.name for each in dataclasses.fields(application.WorkerMemory)),
     *re.findall(r'"(\w+)": ', Path(application.__file__).read_text()),
-    *(kind.value for kind in application_causes.Kind),
-    *(each.name for each in dataclasses.fields(application_causes.Cause)),
+    *(kind.value for kind in limits.Kind),
+    *(each.name for each in dataclasses.fields(limits.Cause)),
 }
 GATE = {"p99", *FORMATS}  # of compare_runs
 RECORD = set(re.findall(r"^``(\w+)`` ", (ROOT / "docs" / "record.rst").read_text(), re.M))

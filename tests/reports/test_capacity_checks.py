@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from offload.documents import claim_tables
 from offload.documents.rows import rows
 from offload.engine.record import WINDOW, Record
-from offload.reports.claims import capacity_checks
 from offload.suites import Case, Claim, requests_aiohttp
 from tests.records import changed, new_record
 
@@ -22,8 +22,8 @@ def windows(case: Case, **changes: Any) -> list[Record]:
     return [changed(made, round=n) for n in (1, 2, 3)]
 
 
-def lines(*records: Record) -> list[capacity_checks.Line]:
-    return capacity_checks.lines("a_suite", [CLAIM, CLAIM], records)
+def lines(*records: Record) -> list[claim_tables.Line]:
+    return claim_tables.lines("a_suite", [CLAIM, CLAIM], records)
 
 
 def test_a_ceiling_is_of_processes_slots_and_the_time_alone() -> None:
@@ -58,4 +58,4 @@ def test_unknown_figures_have_no_ceiling() -> None:
 
 
 def test_a_case_without_a_rate_has_no_line_and_no_title() -> None:
-    assert capacity_checks.table(lines(*(changed(r, rate=None) for r in windows(ONE)))) == ""
+    assert claim_tables.table(lines(*(changed(r, rate=None) for r in windows(ONE)))) == ""

@@ -11,9 +11,9 @@ import docutils.core
 import docutils.nodes
 import pytest
 
-from offload.bench.claims.evaluate import ClaimVerdict
+from offload.documents import claim_tables
 from offload.engine import journal
-from offload.reports.claims import sentences, verdicts
+from offload.engine.claim_evaluation import ClaimVerdict
 from offload.suites import Case, Claim
 from tests import ROOT
 from tests.commands import fab_here
@@ -27,7 +27,7 @@ AUDIT = ClaimVerdict(
 
 
 def test_a_line_has_claim_published_here_and_verdict_and_the_next_the_reason() -> None:
-    line, reason = verdicts.text([VERDICT]).splitlines()[-2:]
+    line, reason = claim_tables.text([VERDICT]).splitlines()[-2:]
     words = ["a_suite", "four", "4.00x", "3.90x (3.80 to 4.00)", "holds"]
     assert [part.strip() for part in line.split("  ") if part.strip()] == words
     assert reason == "  as published"
@@ -35,20 +35,20 @@ def test_a_line_has_claim_published_here_and_verdict_and_the_next_the_reason() -
 
 def test_a_long_reason_is_wrapped() -> None:
     long = replace(VERDICT, reason="rate x mean is about 128 users " * 8)
-    assert max(map(len, verdicts.text([long]).splitlines())) <= 100
+    assert max(map(len, claim_tables.text([long]).splitlines())) <= 100
 
 
 def test_a_ratio_of_another_figure_than_the_rate_names_it() -> None:
-    line = verdicts.text([replace(VERDICT, unit="x time")])
+    line = claim_tables.text([replace(VERDICT, unit="x time")])
     assert "4.00x time  3.90x time (3.80 to 4.00)" in line
 
 
 def test_an_audit_shows_its_ceiling() -> None:
-    assert "76.54/s  at most 40.00/s" in verdicts.text([AUDIT])
+    assert "76.54/s  at most 40.00/s" in claim_tables.text([AUDIT])
 
 
 def test_json_has_the_documented_fields() -> None:
-    [row] = json.loads(verdicts.as_json([AUDIT]))
+    [row] = json.loads(claim_tables.as_json([AUDIT]))
     first = ["suite", "claim", "published", "here", "low", "high", "verdict", "reason"]
     assert list(row) == [*first, "unit", "figure", "statement", "run"]
 
@@ -133,7 +133,7 @@ def test_a_suite_that_is_not_there_is_one_line() -> None:
 def test_a_sentence_has_its_author_source_and_conditions() -> None:
     case = Case("loop", "sleep_sync")
     claim = Claim("four", "me", "here", "it is four", case, case, 4.0, conditions="4 workers")
-    text = sentences.rst([("a_suite", claim), ("a_suite", replace(claim, name="five"))])
+    text = claim_tables.sources_rst([("a_suite", claim), ("a_suite", replace(claim, name="five"))])
     assert text.splitlines()[3:] == [
         "* a_suite: me, here (4 workers)",
         "",

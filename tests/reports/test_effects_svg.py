@@ -9,13 +9,13 @@ from xml.etree import ElementTree
 
 import pytest
 
+from offload.documents import effects, effects_svg
+from offload.documents.effects import Effect
 from offload.documents.pictures import BLUE, ORANGE, WIDE
 from offload.documents.rows import rows
 from offload.engine import decisions, journal
 from offload.engine.decisions import Verdict
 from offload.errors import StorageError
-from offload.reports.gil import effects, effects_svg
-from offload.reports.gil.effects import Effect
 from tests import ROOT
 from tests.commands import fab_here
 from tests.reports.test_tables import PROCESSES, RECORD, windows

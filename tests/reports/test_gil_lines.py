@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from offload.documents import effects as gil
 from offload.documents import results_files
 from offload.documents.results_files import (
     TERMINAL,
@@ -27,7 +28,6 @@ from offload.documents.rows import (
 from offload.engine import journal
 from offload.engine.record import TEST, Record
 from offload.errors import CANNOT_LOAD, Problem
-from offload.reports.gil import effects as gil
 from tests.records import changed
 from tests.reports.test_tables import AWAY, PROCESSES, RECORD, effects, windows
 

@@ -10,14 +10,13 @@ from typing import Any
 
 import pytest
 
-from offload.bench.claims.evaluate import ClaimVerdict
-from offload.documents import comparisons, notes, results_files
+from offload.documents import claim_tables, comparisons, notes, results_files
 from offload.documents.rows import Row, conditions, percentiles_text, rate_text, rows
 from offload.documents.text import render
 from offload.engine import decisions
+from offload.engine.claim_evaluation import ClaimVerdict
 from offload.engine.figures import ComparedCases, Comparison
 from offload.engine.record import LONG, TEST, WINDOW
-from offload.reports.claims import capacity_checks, verdicts
 from offload.studies import compare
 from offload.studies.scale import curve, sweep
 from offload.suites import Case
@@ -389,9 +388,9 @@ def test_too_few_points_have_no_model_and_report_it() -> None:
 
 def test_the_table_of_ceilings_has_its_title_and_keeps_figures_as_they_are() -> None:
     line = ("suite", "case", "6.50 once", "pool 6.67", "98 %", "100", "97.50")
-    assert capacity_checks.table([line]).splitlines() == [
-        capacity_checks.TITLE,
-        "-" * len(capacity_checks.TITLE),
+    assert claim_tables.table([line]).splitlines() == [
+        claim_tables.CHECKS_TITLE,
+        "-" * len(claim_tables.CHECKS_TITLE),
         "",
         "Suite  Case    Rate /s  Ceiling /s  Reached  Users  Rate x mean",
         "-----  ----  ---------  ----------  -------  -----  -----------",
@@ -407,8 +406,8 @@ def test_verdicts_have_their_figures_and_reasons() -> None:
     share = ClaimVerdict(
         "suite", "share", None, None, None, None, "unresolved", "a reason", unit=" %"
     )
-    head, _, *lines = verdicts.text([ratio, audit, share]).splitlines()
-    assert cells(head) == list(verdicts.HEAD)
+    head, _, *lines = claim_tables.text([ratio, audit, share]).splitlines()
+    assert cells(head) == list(claim_tables.HEAD)
     assert [cells(line)[1:] for line in lines[::2]] == [
         ["claim", "2.00x", "1.50x (1.25 to 1.75)", "holds in part"],
         ["sum", "9.00/s", "at most 8.00/s", "does not hold"],

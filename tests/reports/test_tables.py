@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from offload.documents import effects as gil
 from offload.documents import notes, results_files
 from offload.documents.results_files import results_txt, shortened_output, tables
 from offload.documents.rows import Row, failures_text, rate_text, rows
 from offload.documents.text import wrapped
 from offload.engine.record import LONG, TEST, WINDOW, Record
 from offload.errors import CANNOT_LOAD, Problem
-from offload.reports.gil import effects as gil
 from tests.records import changed, record_of
 
 RECORD = record_of(

@@ -6,14 +6,14 @@ import json
 
 import pytest
 
-from offload.bench.watch import summary as summaries
-from offload.bench.watch.gil_meter import OFF, ON, UNREADABLE, GilUse
-from offload.bench.watch.response_time import Response
-from offload.bench.watch.summary import Finding, Summary
-from offload.bench.watch.usage import ProcessUse
-from offload.bench.watch.watch import ProcessReading, Reading, TreeReading
 from offload.engine.gil_location import NOT_PYTHON, Unreadable
-from offload.reports import watch as report
+from offload.studies.watch import document as report
+from offload.studies.watch import summary as summaries
+from offload.studies.watch.gil_meter import OFF, ON, UNREADABLE, GilUse
+from offload.studies.watch.readings import ProcessReading, Reading, TreeReading
+from offload.studies.watch.response_time import Response
+from offload.studies.watch.summary import Finding, Summary
+from offload.studies.watch.usage import ProcessUse
 
 SHELL = GilUse(UNREADABLE, why=Unreadable(NOT_PYTHON, "pid 7 (sh) is not a Python process"))
 

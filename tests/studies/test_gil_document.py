@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from offload.bench.analysis import gil
 from offload.documents.text import render
 from offload.engine import decisions
 from offload.engine.decisions import Verdict
@@ -16,7 +15,7 @@ from offload.engine.figures import ComparedCases, Comparison
 from offload.engine.record import WINDOW
 from offload.errors import Flag
 from offload.studies import gil as gil_study
-from offload.studies.gil import advice
+from offload.studies.gil import advice, figures
 from offload.studies.gil import document as gil_document
 from offload.studies.gil.cost import GilCost
 from offload.studies.gil.direct_calls import SpeedUp
@@ -69,7 +68,11 @@ def cost(
         Path("compare"),
     )
     return GilCost(
-        record, gil.gil_figures(record), pair, SpeedUp(1.0, switches, True), SpeedUp(4.0, 1.0, True)
+        record,
+        figures.gil_figures(record),
+        pair,
+        SpeedUp(1.0, switches, True),
+        SpeedUp(4.0, 1.0, True),
     )
 
 

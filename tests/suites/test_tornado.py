@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from offload.bench.claims import evaluate
+from offload.engine import claim_evaluation
 from offload.engine.decisions import NOT_COMPARABLE, UNRESOLVED
 from offload.suites import tornado
 
@@ -20,7 +20,7 @@ CLAIMS = {claim.name: claim for claim in tornado.CLAIMS}
     ],
 )
 def test_only_a_file_that_was_written_is_compared(name: str, word: str) -> None:
-    assert evaluate.evaluate_claim("tornado", CLAIMS[name], None).verdict == word
+    assert claim_evaluation.evaluate_claim("tornado", CLAIMS[name], None).verdict == word
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
 
 from offload.errors import UserError
 from offload.options import arguments
+from offload.studies import Rows
 
 VARIABLE, DEFAULT_MINUTES = "LIVE_MINUTES", "3"
 LONGEST_MINUTES = 24 * 60.0
@@ -43,16 +43,6 @@ def start_for_run(folder: Path) -> None:
         print(f"warning: {error}", file=sys.stderr)
         return
     show(page.url)
-
-
-class Rows(Protocol):
-    """Where the rows of a command go, besides its output."""
-
-    def send(self, row: Sequence[str]) -> None:
-        """Show a row."""
-
-    def close(self, lines: Sequence[str] = ()) -> None:
-        """Show lines below the rows, which are complete."""
 
 
 class NoRows:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from offload.cli import program
-from offload.studies import Run, Study
+from offload.studies import Rows, Run, Study
 
 if TYPE_CHECKING:
     from offload.engine.plan import Plan
@@ -76,6 +76,15 @@ class TerminalRunner:
             return lambda _: None
         live_page.idle_s()
         return live_page.start_for_run
+
+    def rows(self, title: str, head: Sequence[str], is_opened: bool) -> Rows:
+        """Return a live page of rows; one that shows nothing unless `is_opened`."""
+        return live_page.start_for_rows(title, head, is_opened)
+
+    @property
+    def has_reader(self) -> bool:
+        """Whether stdout still has a reader."""
+        return not program.has_no_reader(sys.stdout)
 
     def write_report(self, folder: Path) -> None:
         """Write the report of a run in HTML."""
@@ -200,12 +209,11 @@ def find(names: Sequence[str]) -> list[Path]:
 
 def show(found: Sequence[Path], form: str, wide: bool) -> None:
     """Print the results of runs; raise UserError."""
-    from offload.documents import results_files
+    from offload.documents import effects, effects_svg, results_files
     from offload.documents.rows import rows
     from offload.documents.text import render
     from offload.engine import journal
     from offload.errors import printable
-    from offload.reports.gil import effects, effects_svg
 
     if form == "svg" and len(found) > 1:
         raise UsageError("a picture shows one run", "use run= or format=html")

@@ -8,9 +8,19 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from offload import units
-from offload.bench.claims.evaluate import ClaimVerdict
-from offload.documents import BAD, GOOD, PLAIN, UNCLEAR, Ratio, Ratios
+from offload.documents import (
+    BAD,
+    GOOD,
+    PLAIN,
+    UNCLEAR,
+    Ratio,
+    Ratios,
+    claim_tables,
+    effects,
+    effects_svg,
+)
 from offload.documents.comparisons import RunComparison
+from offload.documents.effects import OnAndOff
 from offload.documents.pictures import (
     BLUE,
     CIRCLE,
@@ -49,10 +59,8 @@ from offload.documents.rows import (
 )
 from offload.documents.text import shortened
 from offload.engine import decisions
+from offload.engine.claim_evaluation import ClaimVerdict
 from offload.engine.record import WINDOW, Record
-from offload.reports.claims import verdicts
-from offload.reports.gil import effects, effects_svg
-from offload.reports.gil.effects import OnAndOff
 from offload.units import seconds
 
 MOST_BANDS = 80  # rows in a picture: with more rows, only the table is shown
@@ -138,7 +146,7 @@ def claims_picture(found: Sequence[ClaimVerdict]) -> Picture | None:
     for verdict in found:
         if verdict.here is None or not verdict.unit.startswith("x"):
             continue
-        published, here = verdicts.figures(verdict)
+        published, here = claim_tables.figures(verdict)
         marks = [Mark(verdict.here, f"{verdict.claim}, here: {here}")]
         if verdict.published is not None:
             title = f"{verdict.claim}, published: {published}"

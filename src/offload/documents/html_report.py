@@ -16,7 +16,17 @@ import jinja2
 from markupsafe import Markup
 
 from offload import __version__
-from offload.documents import BAD, GOOD, PLAIN, UNCLEAR, Chart, Document, Finding
+from offload.documents import (
+    BAD,
+    GOOD,
+    PLAIN,
+    UNCLEAR,
+    Chart,
+    Document,
+    Finding,
+    claim_tables,
+    effects,
+)
 from offload.documents.html_charts import TONES
 from offload.documents.html_sections import (
     DIGITS,
@@ -51,8 +61,6 @@ from offload.engine import decisions, journal
 from offload.engine.figures import Comparison
 from offload.errors import RunError, printable
 from offload.registry import catalog, places
-from offload.reports.claims import verdicts
-from offload.reports.gil import effects
 
 REPORT_FILE = "report.html"
 LIMIT = 400_000  # bytes of a report
@@ -221,9 +229,9 @@ def _on_and_off(run: MeasuredRun) -> Iterator[Finding]:
 def _claims(run: MeasuredRun, with_each: bool) -> Iterator[Finding]:
     """Yield how many claims hold and, if `with_each` is true, the verdict on each claim."""
     for suite, found in run.claims.items():
-        yield Finding(verdicts.counted(found), f"Claims about {suite}")
+        yield Finding(claim_tables.counted(found), f"Claims about {suite}")
         for verdict in found if with_each else ():
-            here = verdicts.figures(verdict)[1].removeprefix("-")
+            here = claim_tables.figures(verdict)[1].removeprefix("-")
             words = _sentence(f"{verdict.statement}: {verdict.verdict}; {verdict.reason}")
             yield Finding(words, verdict.claim, here, CLAIM_TONES.get(verdict.verdict, UNCLEAR))
 

@@ -11,9 +11,18 @@ from functools import cached_property
 from pathlib import Path
 
 from offload import units
-from offload.bench.claims import suite_verdicts
-from offload.bench.claims.evaluate import ClaimVerdict
-from offload.documents import Document, Exhibit, Number, comparisons, notes, results_files
+from offload.documents import (
+    Document,
+    Exhibit,
+    Number,
+    claim_tables,
+    comparisons,
+    effects,
+    effects_svg,
+    notes,
+    results_files,
+)
+from offload.documents.effects import Effect
 from offload.documents.html_charts import (
     GIL,
     INTERVALS,
@@ -53,15 +62,13 @@ from offload.documents.rows import (
     time_or_more,
 )
 from offload.documents.text import shortened
-from offload.engine import figures, journal
+from offload.engine import claim_evaluation, figures, journal
+from offload.engine.claim_evaluation import ClaimVerdict
 from offload.engine.figures import Comparison
 from offload.engine.plan import Plan
 from offload.engine.record import Record
 from offload.errors import StorageError
 from offload.registry import catalog
-from offload.reports.claims import verdicts
-from offload.reports.gil import effects, effects_svg
-from offload.reports.gil.effects import Effect
 from offload.units import percent, seconds
 
 
@@ -123,7 +130,7 @@ class MeasuredRun:
     def claims(self) -> Mapping[str, Sequence[ClaimVerdict]]:
         """The verdicts on published claims, by suite; suites without claims are left out."""
         found = {
-            suite: suite_verdicts.evaluate_suite(suite, self.records, self.name)
+            suite: claim_evaluation.evaluate_suite(suite, self.records, self.name)
             for suite in self.suites
         }
         return {suite: own for suite, own in found.items() if own}
@@ -409,7 +416,7 @@ def _claims(run: MeasuredRun) -> Iterator[Panel]:
     for suite, found in run.claims.items():
         rows = []
         for verdict in found:
-            published, here = verdicts.figures(verdict)
+            published, here = claim_tables.figures(verdict)
             rows.append(
                 (
                     text(verdict.claim),

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from offload.bench.analysis import capacity
+from offload.causes import remedies
 from offload.documents.rows import Row, case_name, gil_enabled_by, share_text
-from offload.engine import intervals
+from offload.engine import capacity, intervals
 from offload.engine.figures import LONG_OTHERS, LONG_STEAL, rate_of, speed_change
 from offload.engine.intervals import outliers
 from offload.engine.record import WINDOW, Record, by_round, of_rate
 from offload.errors import Flag, UserError
 from offload.registry import catalog
-from offload.reports import application
 from offload.units import percent
 
 OF_THE_MACHINE = {"others", "steal"}  # kinds of flags that `_machine` reports
@@ -61,7 +60,7 @@ def _row_notes(rows: Sequence[Row]) -> Iterator[str]:
     known = [row for row in rows if row.problem is None]
     yield from _grouped(known, lambda row: failed_loads(row.records))
     yield from _grouped(known, _gil)
-    yield from _grouped(known, lambda row: application.note(row.records))
+    yield from _grouped(known, lambda row: remedies.note(row.records))
     yield from _grouped(known, above_ceiling)
     short = [row for row in known if _is_cut_short(row)]
     for few, remedy in (

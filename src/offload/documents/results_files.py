@@ -13,7 +13,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from offload import units
-from offload.documents import comparisons, notes
+from offload.causes import remedies
+from offload.documents import comparisons, effects, notes
+from offload.documents.effects import Effect
 from offload.documents.rows import (
     Row,
     case_label,
@@ -49,9 +51,6 @@ from offload.engine import journal
 from offload.engine.figures import Comparison, rate_of, speed_change
 from offload.engine.record import LONG, TEST, Record, by_round, of_rate
 from offload.errors import CANNOT_LOAD, printable
-from offload.reports import application
-from offload.reports.gil import effects
-from offload.reports.gil.effects import Effect
 
 
 def publish(folder: Path, records: Sequence[Record]) -> Path:
@@ -532,7 +531,7 @@ def row_values(row: Row) -> dict[str, object]:
         "ceiling": ceiling.rate if ceiling else None,
         "ceiling_kind": ceiling.kind if ceiling else None,
         "reached": row.reached,
-        "application": application.as_dict(row.records),
+        "application": remedies.as_dict(row.records),
         "flags": notes.row_warnings(row) if row.problem is None else [],
         "problem": None if row.problem is None else str(row.problem),
     }

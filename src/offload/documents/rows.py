@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from offload import units
-from offload.bench.analysis import capacity
 from offload.documents.text import WIDTH, shortened, wrapped
+from offload.engine import capacity
 from offload.engine.figures import Ceiling, estimate_rate, median_of, share_of_ceiling
 from offload.engine.host import sentence
 from offload.engine.intervals import Estimate

@@ -44,6 +44,16 @@ class Run:
     records: Sequence[Record]
 
 
+class Rows(Protocol):
+    """Where the rows of a command go, besides its output."""
+
+    def send(self, row: Sequence[str]) -> None:
+        """Show a row."""
+
+    def close(self, lines: Sequence[str] = ()) -> None:
+        """Show lines below the rows, which are complete."""
+
+
 class Runner(Protocol):
     """What the program does for a command."""
 
@@ -64,6 +74,13 @@ class Runner(Protocol):
 
     def page(self, is_opened: bool) -> Callable[[Path], object]:
         """Return what opens the live page of a run if `is_opened`; raise UsageError."""
+
+    def rows(self, title: str, head: Sequence[str], is_opened: bool) -> Rows:
+        """Return a live page of rows; one that shows nothing unless `is_opened`."""
+
+    @property
+    def has_reader(self) -> bool:
+        """Whether stdout still has a reader."""
 
     def write_report(self, folder: Path) -> None:
         """Write the report of a run in HTML."""

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from offload.bench.analysis import application_causes as causes
-from offload.bench.analysis.application_causes import Cause, Figures, Kind, Signs
+from offload.causes import limits as causes
+from offload.causes import remedies
+from offload.causes.limits import Cause, Figures, Kind, Signs
 from offload.engine.record import HotLine
-from offload.reports import application
 from offload.suites import Case, Request
 from tests.applications.seeded import ADVISED, FOLDER, Seeded
 from tests.installed import lacks, require
@@ -75,7 +75,7 @@ def test_a_sampled_line_that_blocks_the_loop_is_named_however_short_its_blocks_a
     line = HotLine("rows", "shop.py", 38, 0.96, "blocks the loop", "response body")
     [cause] = found(rate=48.0, hottest=line)
     assert (cause.kind, cause.line) == (Kind.LOOP_BLOCKED, line)
-    assert application.finding(cause, 8).startswith(
+    assert remedies.finding(cause, 8).startswith(
         "rows (shop.py:38, response body) blocks the event loop for 96 % of the time"
     )
     assert kinds(rate=48.0, hottest=replace(line, share=0.49)) == [Kind.NOTHING]
@@ -148,14 +148,14 @@ def test_an_import_that_enabled_the_gil_comes_first() -> None:
 
 def test_every_kind_has_a_sentence_that_ends_in_what_to_do() -> None:
     every = [Cause(kind, 0.5, 0.1, "GET /a", "numpy", 40, 0.02) for kind in Kind]
-    said = [application.advice(cause, 100) for cause in every]
+    said = [remedies.advice(cause, 100) for cause in every]
     assert all(text.endswith(".") for text in said)
     remedied = [cause.kind for cause, text in zip(every, said, strict=True) if "; " in text]
     assert remedied == [kind for kind in Kind if kind is not Kind.NOTHING]
-    elsewhere = application.advice(Cause(Kind.LOOP_BLOCKED, 0.5), 100)
+    elsewhere = remedies.advice(Cause(Kind.LOOP_BLOCKED, 0.5), 100)
     assert "for 500 ms at a time, not by a route, but by another asyncio task" in elsewhere
     route = "GET /\x1b[2J"  # a path that clears a terminal
-    assert "\x1b" not in application.advice(Cause(Kind.LOOP_BLOCKED, 0.5, route=route), 100)
+    assert "\x1b" not in remedies.advice(Cause(Kind.LOOP_BLOCKED, 0.5, route=route), 100)
 
 
 SERVER = {"asgi": "uvicorn_httptools", "wsgi": "gunicorn_gthread"}

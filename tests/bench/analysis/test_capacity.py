@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from offload.bench.analysis import capacity
+from offload.engine import capacity
 from offload.engine.record import WINDOW
 from offload.suites import Case
 from tests.records import changed, new_record

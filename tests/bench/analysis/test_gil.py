@@ -11,12 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from offload.bench.analysis import gil
 from offload.engine import gil_sampler, load_phase, running_servers, server
 from offload.engine.record import Record
 from offload.engine.workload import get
 from offload.loads import Load
-from offload.studies.gil import advice
+from offload.studies.gil import advice, figures
 from offload.suites import Case
 from tests.bench.telemetry.test_real_gils import TRIES, two_cores
 from tests.rounds import measure_window
@@ -90,7 +89,7 @@ def computing() -> Record:
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="on one CPU they queue for that")
 @pytest.mark.timing
 def test_threads_that_compute_wait_for_each_other(computing: Record) -> None:
-    found = gil.gil_figures(computing)
+    found = figures.gil_figures(computing)
     assert found.hold > 0.9  # type: ignore[operator]
     assert found.utilisation > 0.5  # type: ignore[operator] # 1 where they have the CPU to themselves
     queued = computing.tasks.queued_s / computing.tasks.wall_s  # type: ignore[operator] # on a busy machine
@@ -113,7 +112,7 @@ def test_a_hold_in_c_is_longer_than_python_code_may_hold(computing: Record) -> N
 @pytest.mark.timing
 def test_processes_that_compute_wait_for_no_gil() -> None:
     record = measured_record("processes", "computes", users=2, workers=2)
-    assert gil.gil_figures(record).wait_share < 0.15  # type: ignore[operator]
+    assert figures.gil_figures(record).wait_share < 0.15  # type: ignore[operator]
     assert record.gil.utilisation.value > 0.5  # type: ignore[operator]
 
 

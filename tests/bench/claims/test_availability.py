@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from offload.bench.claims import availability
+from offload.engine import claim_evaluation
 from offload.engine.decisions import DOES_NOT, HOLDS, IN_PART, NOT_COMPARABLE, UNRESOLVED
 from offload.engine.record import LONG, Record
 from offload.suites import Availability, Case
@@ -34,7 +34,7 @@ def long(completed: int, failed: int, quick: bool = False) -> Record:
 def test_the_verdict_on_a_share_depends_on_its_interval(
     completed: int, failed: int, word: str
 ) -> None:
-    found = availability.evaluate_availability("a_suite", ONE, [long(completed, failed)])
+    found = claim_evaluation.evaluate_availability("a_suite", ONE, [long(completed, failed)])
     assert found.verdict == word
     assert found.here == pytest.approx(100 * completed / (completed + failed))
     assert (found.published, found.unit, found.figure) == (96.77, " %", "availability")
@@ -42,10 +42,10 @@ def test_the_verdict_on_a_share_depends_on_its_interval(
 
 def test_a_quick_run_is_too_short_for_a_verdict() -> None:
     for records in (None, [], [long(210, 7, quick=True)]):
-        assert availability.evaluate_availability("a_suite", ONE, records).verdict == UNRESOLVED
+        assert claim_evaluation.evaluate_availability("a_suite", ONE, records).verdict == UNRESOLVED
 
 
 def test_other_work_is_not_compared() -> None:
     other = replace(ONE, work="it fetched less")
-    found = availability.evaluate_availability("a_suite", other, [long(210, 7)])
+    found = claim_evaluation.evaluate_availability("a_suite", other, [long(210, 7)])
     assert (found.verdict, found.reason) == (NOT_COMPARABLE, "it fetched less")

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from offload.bench.analysis.capacity import ABOVE
-from offload.bench.claims import audit, evaluate
+from offload.engine import claim_evaluation
+from offload.engine.capacity import ABOVE
 from offload.engine.decisions import DISTURBED, DOES_NOT, HOLDS, IN_PART, NOT_COMPARABLE, UNRESOLVED
 from offload.engine.record import LONG, WINDOW, Record
 from offload.suites import Audit, Case, Claim, Figure, Request
@@ -24,8 +24,10 @@ def windows(case: Case, *rates: float, **changes: Any) -> list[Record]:
     return [changed(made, round=n, rate=rate) for n, rate in enumerate(rates, start=1)]
 
 
-def verdict_on(*records: list[Record], claim: Claim = CLAIM) -> evaluate.ClaimVerdict:
-    return evaluate.evaluate_claim("a_suite", claim, [record for own in records for record in own])
+def verdict_on(*records: list[Record], claim: Claim = CLAIM) -> claim_evaluation.ClaimVerdict:
+    return claim_evaluation.evaluate_claim(
+        "a_suite", claim, [record for own in records for record in own]
+    )
 
 
 def test_windows_of_the_same_rounds_are_compared() -> None:
@@ -71,7 +73,7 @@ def test_published_work_that_was_not_the_same_is_reported() -> None:
 
 
 def test_a_claim_that_was_not_measured_is_unresolved() -> None:
-    assert evaluate.evaluate_claim("a_suite", CLAIM, None).reason == "not measured here yet"
+    assert claim_evaluation.evaluate_claim("a_suite", CLAIM, None).reason == "not measured here yet"
     assert verdict_on().reason == "not in this run"
     assert "3/sleep_sync GET /x: not in this run" in verdict_on(windows(ONE, 3.5)).reason
     away = windows(OTHER, 1.0, problem="not available: threads needs x: make suites")
@@ -81,11 +83,11 @@ def test_a_claim_that_was_not_measured_is_unresolved() -> None:
 
 def test_a_case_that_its_suite_does_not_have_is_named() -> None:
     for records in (None, windows(OTHER, 14.0)):
-        found = evaluate.evaluate_claim("a_suite", CLAIM, records, [OTHER])
+        found = claim_evaluation.evaluate_claim("a_suite", CLAIM, records, [OTHER])
         assert found.verdict == UNRESOLVED
         assert found.reason == "2/sleep_sync is not in CASES of suites/a_suite.py: add it"
     assert (
-        evaluate.evaluate_claim("a_suite", CLAIM, None, [ONE, OTHER]).reason
+        claim_evaluation.evaluate_claim("a_suite", CLAIM, None, [ONE, OTHER]).reason
         == "not measured here yet"
     )
 
@@ -172,24 +174,28 @@ ROUND_2 = (
 
 
 def test_two_processes_cannot_have_served_what_four_can() -> None:
-    found = audit.audit_figures("a_suite", Audit("2 workers", "", "", "", ROUND_2, 100, 2))
+    found = claim_evaluation.audit_figures(
+        "a_suite", Audit("2 workers", "", "", "", ROUND_2, 100, 2)
+    )
     assert (found.verdict, found.published, found.here) == (DOES_NOT, 76.54, 40.0)
     assert "blocking 76.54/s exceeds 2 x 1 / 0.05 s = 40/s" in found.reason
     assert "4 processes fit every row" in found.reason
-    four = audit.audit_figures("a_suite", Audit("4 workers", "", "", "", ROUND_2, 100, 4))
+    four = claim_evaluation.audit_figures(
+        "a_suite", Audit("4 workers", "", "", "", ROUND_2, 100, 4)
+    )
     assert four.verdict == HOLDS
 
 
 def test_users_that_a_mean_does_not_account_for_are_reported() -> None:
     figures = (Figure("sync", 3.55, 0.28, 1, 1.94), Figure("net", 4.6, mean_s=5.31))
-    found = audit.audit_figures("a_suite", Audit("rows", "", "", "", figures, 25))
+    found = claim_evaluation.audit_figures("a_suite", Audit("rows", "", "", "", figures, 25))
     assert found.verdict == IN_PART
     assert "sync: rate x mean is 6.9 of 25 users" in found.reason
     assert "net" not in found.reason
 
 
 def test_more_users_than_there_were_refute_a_row() -> None:
-    found = audit.audit_figures(
+    found = claim_evaluation.audit_figures(
         "a_suite", Audit("rows", "", "", "", (Figure("a", 73.15, mean_s=1.367),), 10)
     )
     assert found.verdict == DOES_NOT
@@ -201,19 +207,23 @@ def test_answers_of_other_lengths_are_not_comparable() -> None:
         Figure("a", 73.15, mean_s=1.367, body_bytes=974),
         Figure("b", 40.87, body_bytes=4870),
     )
-    found = audit.audit_figures("a_suite", Audit("rows", "", "", "", figures, 100))
+    found = claim_evaluation.audit_figures("a_suite", Audit("rows", "", "", "", figures, 100))
     assert found.verdict == NOT_COMPARABLE
     assert found.reason == "b answered 4870 bytes, a 974: 5.0 times as many, not the same work"
-    same = audit.audit_figures("a_suite", Audit("rows", "", "", "", (figures[0],) * 2, 100))
+    same = claim_evaluation.audit_figures(
+        "a_suite", Audit("rows", "", "", "", (figures[0],) * 2, 100)
+    )
     assert (same.verdict, same.reason) == (HOLDS, "rate x mean is about 100 users in every row")
 
 
 def test_rates_alone_have_no_verdict() -> None:
-    found = audit.audit_figures("a_suite", Audit("rows", "", "", "", (Figure("a", 73.15),), 100))
+    found = claim_evaluation.audit_figures(
+        "a_suite", Audit("rows", "", "", "", (Figure("a", 73.15),), 100)
+    )
     assert (found.verdict, found.reason) == (UNRESOLVED, "no row has a service time or a mean")
 
 
 def test_64_processes_are_tried_too() -> None:
     figure = Figure("a row", rate=64.0 * ABOVE, slots=1, service_s=1.0)
     one = Audit("one", "who", "where", "it is fast", (figure,), processes=1, users=64)
-    assert "64 processes fit every row" in audit.audit_figures("a_suite", one).reason
+    assert "64 processes fit every row" in claim_evaluation.audit_figures("a_suite", one).reason

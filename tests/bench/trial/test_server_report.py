@@ -9,9 +9,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from offload.bench.analysis.gil import gil_figures
 from offload.engine import gil_sampler, load_phase, server
 from offload.engine.record import from_line, to_line
+from offload.studies.gil.figures import gil_figures
 from offload.suites import Case
 from tests.installed import require
 from tests.rounds import measure_window

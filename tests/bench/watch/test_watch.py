@@ -21,14 +21,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from offload.bench.watch import gil_meter, response_time
-from offload.bench.watch.gil_meter import OFF, ON, UNREADABLE, GilMeter, GilUse
-from offload.bench.watch.response_time import Requester, Response
-from offload.bench.watch.watch import Reading, TreeReading, Watch
 from offload.engine import gil_location
 from offload.engine.gil_location import Gils, Runtime, Unreadable
 from offload.engine.server import find_interpreter, user_paths
 from offload.errors import MachineError, UsageError
+from offload.studies.watch import gil_meter, response_time
+from offload.studies.watch.gil_meter import OFF, ON, UNREADABLE, GilMeter, GilUse
+from offload.studies.watch.readings import Reading, TreeReading, Watch
+from offload.studies.watch.response_time import Requester, Response
 from tests import ROOT
 from tests.waiting import read_line, wait_until
 from tests.watched import (
@@ -324,7 +324,7 @@ def test_a_thread_of_the_kernel_is_no_python() -> None:
 WATCH_AS_NOBODY = """
 import os, subprocess, sys, time
 import elftools.elf.elffile
-from offload.bench.watch.watch import Watch
+from offload.studies.watch.readings import Watch
 from offload.errors import UserError
 if os.fork():
     sys.exit(os.waitstatus_to_exitcode(os.wait()[1]))

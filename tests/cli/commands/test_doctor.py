@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from offload.bench import doctor
-from offload.bench.doctor import OK, WARNING, WRONG
+from offload.cli import doctor
+from offload.cli.doctor import OK, WARNING, WRONG
 from offload.engine import host
 from offload.engine.host import Noise
 from offload.registry import catalog

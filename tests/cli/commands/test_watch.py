@@ -17,7 +17,7 @@ import pytest
 from offload.engine import processes, running_servers, server
 from offload.engine.server import find_interpreter
 from offload.errors import UsageError
-from offload.reports import watch
+from offload.studies.watch import document
 from tests import ROOT, commands
 from tests.commands import FAB, fab, fab_here
 from tests.waiting import read_line
@@ -57,7 +57,7 @@ def test_ctrl_c_is_the_usual_end() -> None:
             watching.kill()
             watching.communicate(timeout=20)
         assert process.poll() is None  # the watched process goes on
-    assert (watching.returncode, err.count("\n"), watch.LEGEND in err) == (0, 2, True)
+    assert (watching.returncode, err.count("\n"), document.LEGEND in err) == (0, 2, True)
     assert "mean (maximum) of" in out
 
 

@@ -15,14 +15,13 @@ from typing import Any
 
 import pytest
 
-from offload.documents import html_report, results_files
+from offload.documents import effects, html_report, results_files
 from offload.documents.html_charts import on_off_picture
 from offload.documents.html_sections import read_run
 from offload.documents.rows import rows
 from offload.engine import journal
 from offload.engine.record import WINDOW, Record
 from offload.errors import RunError
-from offload.reports.gil import effects
 from offload.suites import Case
 from tests import ROOT
 from tests.bench import gates

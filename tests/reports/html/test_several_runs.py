@@ -6,11 +6,10 @@ import json
 
 import pytest
 
-from offload.documents import results_files
+from offload.documents import effects_svg, results_files
 from offload.documents.pictures import PALETTE
 from offload.engine import journal
 from offload.engine.record import TEST
-from offload.reports.gil import effects_svg
 from tests.commands import fab_here
 from tests.records import changed
 from tests.reports.html.pages import (

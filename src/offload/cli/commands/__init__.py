@@ -2,7 +2,7 @@
 
 # Their order is that of the list of commands.
 from offload.cli.commands import start, serve, studies, resume, load_test  # isort: skip
-from offload.cli.commands import understand, live, maintain  # isort: skip
+from offload.cli.commands import report, live, maintain  # isort: skip
 
-__all__ = ["live", "load_test", "maintain", "resume"]
-__all__ += ["serve", "start", "studies", "understand"]
+__all__ = ["live", "load_test", "maintain", "report", "resume"]
+__all__ += ["serve", "start", "studies"]

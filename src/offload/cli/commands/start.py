@@ -38,7 +38,7 @@ def quick(
 @command("Start here")
 def doctor() -> None:
     """Check whether this machine can measure now; print a remedy for each problem."""
-    from offload.bench import doctor as doctors
+    from offload.cli import doctor as doctors
 
     found = doctors.findings()
     for finding in found:

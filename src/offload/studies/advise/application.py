@@ -8,15 +8,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from offload.bench.analysis import application_causes
-from offload.bench.analysis.application_causes import PER_PROCESS, Cause, Kind
-from offload.documents import who as who_in_words
+from offload.causes import limits
+from offload.causes import remedies as causes_in_words
+from offload.causes import who as who_in_words
+from offload.causes.limits import PER_PROCESS, Cause, Kind
 from offload.engine.calling_process import find_application
 from offload.engine.record import LONG, Record, Who
 from offload.errors import MachineError
 from offload.registry import catalog, places
 from offload.registry.entries import Entry
-from offload.reports import application as causes_in_words
 from offload.studies.advise import costs
 from offload.studies.advise.costs import Costs
 from offload.studies.advise.evidence import THREADS, Evidence, Setup, kind_of
@@ -166,7 +166,7 @@ def of_records(
         found.baseline.alone_s or 0.0,
         case.users,
         case.request,
-        tuple(application_causes.of_case([found])),
+        tuple(limits.of_case([found])),
         who=found.who,
     )
 
@@ -182,7 +182,7 @@ def in_setup(
     windows = [each for each in found if each.trial.kind != LONG]
     return replace(
         known,
-        remaining=tuple(application_causes.of_case(windows)),
+        remaining=tuple(limits.of_case(windows)),
         worker=_memory(found),
         preloaded=_memory([each for each in records if each.trial.place in preload]),
     )

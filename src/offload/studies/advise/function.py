@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from offload.documents import who as who_in_words
+from offload.causes import who as who_in_words
 from offload.engine.record import Who
 from offload.engine.server import hold_for
 from offload.registry import catalog, places

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from offload.bench.analysis import application_causes
-from offload.bench.analysis.application_causes import PER_PROCESS, Cause, Kind
+from offload.causes import limits, remedies
+from offload.causes.limits import PER_PROCESS, Cause, Kind
 from offload.engine import decisions
 from offload.engine.record import Record
 from offload.registry import catalog
-from offload.reports import application
 from offload.studies.gil import advice
 from offload.studies.gil.cost import GilCost
 from offload.units import percent
@@ -30,7 +29,7 @@ def sentences(result: GilCost) -> Iterator[str]:
     is_tokens = catalog.find_server(window.case.server).workers_are == "tokens"
     if window.application.kind == WSGI or is_tokens:
         one += " with threads"
-    causes = application_causes.of_case([window])
+    causes = limits.of_case([window])
     yield from advice.uneven(window)
     yield from (_sentence(cause, window) for cause in causes if cause.kind is Kind.GIL_IMPORT)
     if verdict.outcome == decisions.FASTER:
@@ -51,7 +50,7 @@ def _reasons(window: Record, causes: Sequence[Cause]) -> Iterator[str]:
         yield "The GIL is off, so something else limits one process."
     elif rho is None:
         yield f"Whether the GIL is the cause is unknown: {window.gil.why}."
-    elif application_causes.is_gil_full(rho):
+    elif limits.is_gil_full(rho):
         yield "The GIL is the limit of one process: use several, or a free-threaded build."
         return
     else:
@@ -60,5 +59,5 @@ def _reasons(window: Record, causes: Sequence[Cause]) -> Iterator[str]:
 
 
 def _sentence(cause: Cause, window: Record) -> str:
-    text = application.advice(cause, window.case.users)
+    text = remedies.advice(cause, window.case.users)
     return f"{text[0].upper()}{text[1:]}"

@@ -9,9 +9,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from offload import files
-from offload.bench.analysis import gil
-from offload.bench.analysis.gil import Gil
-from offload.bench.stats.models.gil import cost
 from offload.engine import journal
 from offload.engine.calling_process import find_application
 from offload.engine.figures import ComparedCases, compare_cases
@@ -19,6 +16,8 @@ from offload.engine.record import Record, RunRecords, dataclass_from
 from offload.engine.server import hold_for
 from offload.errors import RunError, StorageError
 from offload.studies.gil.direct_calls import SpeedUp, direct, least_s, speed_ups
+from offload.studies.gil.figures import Gil, gil_figures
+from offload.studies.gil.formulas import cost
 from offload.suites import Case
 
 KINDS = ("threads", "processes")  # of workers that call the task directly
@@ -102,9 +101,9 @@ def evaluate(
     if not measured or not measured[-1].result.completed:
         raise RunError(f"{threads.name}: the first round has no figures; records: {folder}")
     window = measured[-1]
-    figures = gil.gil_figures(window)
+    found = gil_figures(window)
     direct = direct_calls or {}
-    return GilCost(window, figures, compared, direct.get("threads"), direct.get("processes"))
+    return GilCost(window, found, compared, direct.get("threads"), direct.get("processes"))
 
 
 def application_cases(work: str, workers: int, one: Case, processes: int = 1) -> tuple[Case, Case]:

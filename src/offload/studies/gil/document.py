@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from offload import units
-from offload.documents import Document, comparisons, lines, who
+from offload.causes import who
+from offload.documents import Document, comparisons, lines
 from offload.documents.rows import gil_enabled_by, python_name
 from offload.engine.record import Record
 from offload.studies.gil import advice, application_advice

@@ -14,10 +14,10 @@ from offload.registry import catalog
 from offload.studies import Command, Runner
 
 if TYPE_CHECKING:
-    from offload.bench.claims.evaluate import ClaimVerdict
+    from offload.documents import claim_tables
+    from offload.engine.claim_evaluation import ClaimVerdict
     from offload.engine.journal import Run
     from offload.engine.record import Record
-    from offload.reports.claims import capacity_checks
 
 
 @Parameter(name="*")
@@ -46,10 +46,9 @@ class Claims(Command[Options]):
     options = Options
 
     def run(self, options: Options, runner: Runner) -> None:
-        from offload.bench.claims import suite_verdicts
-        from offload.engine import journal
-        from offload.reports.claims import capacity_checks, sentences
-        from offload.reports.claims import verdicts as report
+        from offload.documents import claim_tables
+        from offload.documents import claim_tables as report
+        from offload.engine import claim_evaluation, journal
 
         suite, run = options.suite, options.run
         suites, all_of_them = select_suites(suite, run), select_suites("", run)
@@ -59,8 +58,8 @@ class Claims(Command[Options]):
         hint = f"claims and their sources: {path}"
         if suites == all_of_them:
             journal.check_writable()
-            listed = sentences.rst(suite_verdicts.published_claims(suites))
-            document = report.rst(found, sources, capacity_checks.table(checks), listed)
+            listed = claim_tables.sources_rst(claim_evaluation.published_claims(suites))
+            document = report.rst(found, sources, claim_tables.table(checks), listed)
             journal.replace(path, document)
         else:
             hint = f"claims and their sources: offload claims writes them to {path}"
@@ -74,7 +73,7 @@ class Claims(Command[Options]):
         shown = [verdict for verdict in found if verdict.suite in measured] or found
         parts = [
             report.text(shown),
-            capacity_checks.table(checks),
+            claim_tables.table(checks),
             "\n".join([*sources, hint]),
         ]
         print("\n\n".join(part for part in parts if part))
@@ -82,21 +81,21 @@ class Claims(Command[Options]):
 
 def evaluate_suites(
     suites: Sequence[str], run: str
-) -> tuple[list[ClaimVerdict], list[capacity_checks.Line], list[str]]:
+) -> tuple[list[ClaimVerdict], list[claim_tables.Line], list[str]]:
     """Evaluate all claims of suites; return verdicts, capacity checks and the run of each suite."""
-    from offload.bench.claims import suite_verdicts
-    from offload.reports.claims import capacity_checks
+    from offload.documents import claim_tables
+    from offload.engine import claim_evaluation
 
     found: list[ClaimVerdict] = []
-    checks: list[capacity_checks.Line] = []
+    checks: list[claim_tables.Line] = []
     sources: list[str] = []
     for suite in suites:
         selected, source = _select_run(suite, run)
         records = None if selected is None else selected.records
         sources.append(f"{suite}: {source}")
         name = None if selected is None else selected.folder.name
-        found += suite_verdicts.evaluate_suite(suite, records, name)
-        checks += capacity_checks.lines(suite, suite_verdicts.items(suite, "CLAIMS"), records or ())
+        found += claim_evaluation.evaluate_suite(suite, records, name)
+        checks += claim_tables.lines(suite, claim_evaluation.items(suite, "CLAIMS"), records or ())
     return found, checks, sources
 
 

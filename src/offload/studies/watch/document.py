@@ -6,9 +6,14 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from offload.bench.watch.gil_meter import OFF, ON, GilUse
-from offload.bench.watch.response_time import Response
-from offload.bench.watch.summary import (
+from offload.causes import who
+from offload.documents.text import WIDTH, TableLine, render_table, wrapped
+from offload.engine import gil_sampler
+from offload.engine.record import Who
+from offload.studies.watch.gil_meter import OFF, ON, GilUse
+from offload.studies.watch.readings import ProcessReading, Reading, Watch
+from offload.studies.watch.response_time import Response
+from offload.studies.watch.summary import (
     HELD_WITHOUT_CPU,
     NO_CORE_FREE,
     NO_GIL,
@@ -20,11 +25,6 @@ from offload.bench.watch.summary import (
     Statistics,
     Summary,
 )
-from offload.bench.watch.watch import ProcessReading, Reading, Watch
-from offload.documents import who
-from offload.documents.text import WIDTH, TableLine, render_table, wrapped
-from offload.engine import gil_sampler
-from offload.engine.record import Who
 from offload.units import percent
 
 UNKNOWN = "-"

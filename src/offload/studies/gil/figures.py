@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from offload.bench.analysis import capacity
-from offload.bench.stats.models import gil
+from offload.engine import capacity
 from offload.engine.record import Record
+from offload.studies.gil import formulas
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ def gil_figures(record: Record) -> Gil:
         record.gil.utilisation.value,
         gamma,
         kappa,
-        gil.speed_up(slots or 1, gamma or 0.0, kappa or 1.0) if is_known else None,
+        formulas.speed_up(slots or 1, gamma or 0.0, kappa or 1.0) if is_known else None,
         record.gil.switches / record.result.completed
         if record.gil.switches is not None and record.result.completed
         else None,
@@ -47,9 +47,9 @@ def _wait_share(record: Record) -> float | None:
     b = record.tasks.alone_blocked_s
     if w_n is None or c_n is None or q_n is None or b is None or w_n == 0:
         return None
-    return gil.wait_share(w_n, c_n, q_n, b)
+    return formulas.wait_share(w_n, c_n, q_n, b)
 
 
 def _inflation(record: Record) -> float | None:
     c_n, c_1 = record.tasks.cpu_s, record.tasks.alone_cpu_s
-    return None if c_n is None or not c_1 else gil.inflation(c_n, c_1)
+    return None if c_n is None or not c_1 else formulas.inflation(c_n, c_1)

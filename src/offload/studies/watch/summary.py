@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from offload import resource_limits
-from offload.bench.watch.gil_meter import OFF, ON
-from offload.bench.watch.watch import ProcessReading, Reading
+from offload.studies.watch.gil_meter import OFF, ON
+from offload.studies.watch.readings import ProcessReading, Reading
 
 SATURATED = 0.9  # rho above which a second thread mostly waits; a guess, as in the GIL advice
 LOW = 0.1  # rho below which threads are as fast as processes, the limit of h in the GIL advice

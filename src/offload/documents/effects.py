@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from offload import units
-from offload.bench.analysis import capacity
 from offload.documents.rows import (
     Row,
     gil_enabled_by,
@@ -17,7 +16,7 @@ from offload.documents.rows import (
     share_text,
 )
 from offload.documents.text import TableLine, first_column, paragraphs, render_table, shortened
-from offload.engine import decisions
+from offload.engine import capacity, decisions
 from offload.engine.decisions import Verdict
 from offload.engine.figures import Comparison, compare_windows
 from offload.engine.record import TEST, Record

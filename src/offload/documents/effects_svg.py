@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from offload import units
+from offload.documents import effects
+from offload.documents.effects import Effect
 from offload.documents.pictures import (
     BLUE,
     GREY,
@@ -25,8 +27,6 @@ from offload.documents.pictures import (
 from offload.documents.rows import measured_when
 from offload.engine import decisions
 from offload.errors import StorageError
-from offload.reports.gil import effects
-from offload.reports.gil.effects import Effect
 
 COLOURS = {decisions.FASTER: BLUE, decisions.SLOWER: ORANGE}
 ENDS = Ends("\u2190 threads are faster", "processes are faster \u2192", (ORANGE, BLUE))

@@ -18,11 +18,11 @@ from pathlib import Path
 
 import psutil
 
-from offload.bench.watch.gil_meter import ON, UNREADABLE, GilMeter, GilUse
-from offload.bench.watch.response_time import Requester, Response
-from offload.bench.watch.usage import ProcessUse, TreeUse, is_alive, program_name
 from offload.engine.gil_location import NOT_PYTHON, STARTING, Unreadable
 from offload.errors import MachineError, UsageError, UserError
+from offload.studies.watch.gil_meter import ON, UNREADABLE, GilMeter, GilUse
+from offload.studies.watch.response_time import Requester, Response
+from offload.studies.watch.usage import ProcessUse, TreeUse, is_alive, program_name
 
 EVERY = 1.0  # s between two readings
 

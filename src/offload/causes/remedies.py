@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 
-from offload.bench.analysis import application_causes
-from offload.bench.analysis.application_causes import Cause, Kind
-from offload.documents import who
+from offload.causes import limits, who
+from offload.causes.limits import Cause, Kind
 from offload.engine.record import Record, Who
 from offload.errors import escaped
 from offload.units import counted, percent, seconds
@@ -18,16 +17,16 @@ NOT_NOTED = {Kind.NOTHING, Kind.GIL_IMPORT}
 
 def as_dict(records: Sequence[Record]) -> dict[str, object] | None:
     """Return the figures and the limits of a user's application; None for other cases."""
-    signs = application_causes.signs_of_case(records)
+    signs = limits.signs_of_case(records)
     if signs is None:
         return None
-    causes = [asdict(cause) for cause in application_causes.of_case(records)]
+    causes = [asdict(cause) for cause in limits.of_case(records)]
     return {**asdict(signs), "causes": causes, **who.values(_sampled(records))}
 
 
 def note(records: Sequence[Record]) -> str | None:
     """Return the known limits of the application of a case; None if there is none."""
-    causes = application_causes.of_case(records)
+    causes = limits.of_case(records)
     noted = [finding(c, records[-1].case.users) for c in causes if c.kind not in NOT_NOTED]
     sampled = _sampled(records)
     named = {cause.line for cause in causes}

@@ -1,1 +1,0 @@
-"""The bench: starts servers, loads them, measures, and writes records. Nobody extends this."""

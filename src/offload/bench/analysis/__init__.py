@@ -1,1 +1,0 @@
-"""Analysis: rates, comparisons, ceilings and GIL costs, computed from the records of a run."""

@@ -1,1 +1,0 @@
-"""Statistics: pure functions on numbers that read no files, clocks or records."""

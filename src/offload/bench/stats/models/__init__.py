@@ -1,1 +1,0 @@
-"""Models of a server: scaling curves, operational laws and the cost of the GIL."""

@@ -1,0 +1,1 @@
+"""Causes: what limits an application, from the records of its case, and what to do about it."""

@@ -1,1 +1,0 @@
-"""Reports: render records as text and JSON, without measuring anything."""

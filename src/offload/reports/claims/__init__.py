@@ -1,1 +1,0 @@
-"""Reports on published claims: verdicts, capacity checks and the claims themselves."""

@@ -1,1 +1,0 @@
-"""Reports on the cost of the GIL: tables and advice."""
