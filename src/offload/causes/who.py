@@ -10,7 +10,7 @@ from offload.engine.record import HotLine, Who
 from offload.errors import escaped
 from offload.units import percent
 
-NO_LINE = "No line of your code was seen often: the time is spent in the server and in libraries."
+NO_LINE = "No line of your code was seen often: it awaits, or servers and libraries take the time."
 # By what a line is doing. Engine's names of it are also those in records and JSON.
 CLAUSES = {
     "holds the GIL": "holds the GIL for {share} of the time",

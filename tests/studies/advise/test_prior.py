@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from offload.studies.advise import costs, study
+from offload.studies.advise import answer, costs, study
 from offload.studies.advise.choice import Question
 from offload.studies.advise.costs import Cost, Costs
-from offload.studies.advise.evidence import LOOPS, POOL, THREADS, Setup
+from offload.studies.advise.evidence import LOOPS, POOL, THREADS, Evidence, Setup
 from offload.studies.advise.function import SERVERS
 from offload.studies.advise.prior import MOST_CANDIDATES, Prior
 from offload.studies.advise.probe import LOOP, Point, Probe
@@ -185,3 +185,11 @@ def test_the_requirement_that_leaves_nothing_is_named(
     assert str(error).startswith(words)
     without_pools = study._no_candidate(prior(COMPUTES, isolate=True), case, ("loop", "threads"))
     assert without_pools.remedy == "leave out isolate="
+
+
+@pytest.mark.parametrize(("users", "is_limit"), [(200, True), (10_000, False)])
+def test_users_limit_what_reaches_the_rate_that_they_allow(users: int, is_limit: bool) -> None:
+    known = prior(AWAITS, users=users)  # 200 users allow 200 / 42.2 ms
+    found = Evidence(Setup("loop", LOOPS), {1: 4214.0})
+    said = answer.limit_in_words(found, known)
+    assert ("users" in said) == is_limit, said

@@ -40,6 +40,7 @@ UNEVEN = 1.5  # times its share of requests, from which a process has too many
 MEMORY_GAIN = 0.9  # a setting is advised if it reduces the memory below this share
 GARBAGE = 1.1  # factor of the memory from which the effect of a garbage collection is shown
 CLIENT_SHARE = 0.1  # of the CPU, above which the load tool limits what was measured
+REACHED = 0.85  # of what the users allow, from which the users are the limit
 P_NAMES = {0.99: "p99", 0.95: "p95", 0.9: "p90", 0.5: "p50"}
 
 
@@ -163,7 +164,8 @@ def size_in_words(setup: Setup) -> str:
     """Return a set-up in words: 2 processes of 32 threads each (threads 2x32)."""
     count = counted(setup.processes, "process")
     if setup.kind == THREADS:
-        return f"{count} of {counted(setup.workers or 1, 'thread')} each ({setup.name})"
+        each = " each" if setup.processes > 1 else ""
+        return f"{count} of {counted(setup.workers or 1, 'thread')}{each} ({setup.name})"
     if setup.kind == POOL:
         return f"one process with a pool of {counted(setup.workers or 1, 'process')} ({setup.name})"
     return (
@@ -334,13 +336,15 @@ def paragraphs(answer: Answer) -> list[Paragraph]:
 
 def _why(answer: Answer) -> Iterator[str]:
     yield from answer.subject.why()
-    yield _limit(answer.best, answer.prior)
+    yield limit_in_words(answer.best, answer.prior)
 
 
-def _limit(found: Evidence, prior: Prior) -> str:
+def limit_in_words(found: Evidence, prior: Prior) -> str:
     """Return what limits a set-up, in words."""
     setup, question = found.setup, prior.question
-    name = prior.limit(setup)
+    allowed = prior.bounds(setup).get("users")  # calls/s
+    are_users = allowed is not None and (found.capacity or 0.0) >= REACHED * allowed
+    name = "users" if are_users else prior.limit(setup)
     limits = {
         "cpu": "the CPU: more cores carry more",
         "serial": "the event loop" if setup.kind == LOOPS else "the GIL of each process",
