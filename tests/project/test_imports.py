@@ -102,7 +102,7 @@ def test_the_tasks_of_the_lab_import_only_tasks() -> None:
 def test_the_files_import_each_other_in_no_cycle() -> None:
     paths = {
         ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts): path
-        for part in ("engine", "causes", "documents", "studies")
+        for part in sorted({*MAY_IMPORT} - {"cli"})  # cli: program starts fab, which uses it
         for path in files(part)
     }
     graph = {}

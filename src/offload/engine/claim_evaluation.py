@@ -1,4 +1,4 @@
-"""The claims of a suite, evaluated by the records of one run."""
+"""Claims of a suite: published ratios, shares and rates, judged by the records of one run."""
 
 from __future__ import annotations
 
