@@ -51,7 +51,7 @@ def test_a_case_compared_with_itself_has_two_rows_and_is_the_same() -> None:
     ("server", "names"), [("processes", ("threads", "processes")), ("pipes", None)]
 )
 def test_json_has_the_comparison_as_its_effect(server: str, names: tuple[str, str] | None) -> None:
-    found = json.loads(results_files.run_json(compared(server, 1.5)))
+    found = json.loads(json.dumps(results_files.run_values(compared(server, 1.5))))
     jsonschema.validate(found, SCHEMA)
     [effect] = found["effects"]
     assert (effect["one"], effect["other"]) == (names or ("threads,xml", "pipes,xml"))
@@ -61,7 +61,7 @@ def test_json_has_the_comparison_as_its_effect(server: str, names: tuple[str, st
 
 def test_json_of_a_disturbed_comparison_has_the_word_and_the_reason() -> None:
     records = [changed(record, others_cpu=0.45) for record in compared("processes", 1.5)]
-    found = json.loads(results_files.run_json(records))
+    found = json.loads(json.dumps(results_files.run_values(records)))
     jsonschema.validate(found, SCHEMA)
     [effect] = found["effects"]
     assert effect["verdict"] == "disturbed"

@@ -9,7 +9,6 @@ long tasks wait for a CPU. Port 0 means any free port.
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import importlib
 import importlib.util
@@ -25,7 +24,7 @@ from offload.registry import addresses, catalog, entries, places
 from offload.registry.entries import Entry
 from offload.serving import plain
 from offload.serving.lifecycle import log, readiness
-from offload.serving.lifecycle.stop_signal import DRAIN, DROPPED, end_at_exit, exit_now, stop
+from offload.serving.lifecycle.stop_signal import DRAIN, DROPPED, exit_now, stop
 from offload.serving.metrics import own_gil, probe
 from offload.serving.protection import limits
 
@@ -36,7 +35,6 @@ OPEN_MIN = 64  # files: servers with 4 workers need up to 30, and each connectio
 def main(arguments: list[str]) -> int:
     """Serve until a stop signal; return the exit code."""
     log.discard_what_cannot_be_written()
-    atexit.register(end_at_exit)  # the first one runs last
     stop.listen(_end_drain)
     own_gil.watch_gil()
     probe.collect_on_request()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 import subprocess
 import sys
 import time
@@ -13,9 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.commands import FAB, can_listen, free_port
+from tests.commands import FAB, free_port
 from tests.http_clients import get
-from tests.installed import require
 from tests.servers.lifecycle.command_line import begin, wait_for_end
 from tests.waiting import read_line, wait_until
 
@@ -205,46 +203,3 @@ def test_a_module_that_replaces_json_and_print_does_not_end_a_server(
         process.kill()
         process.communicate(timeout=20)
     assert (process.returncode, errors) == (0, "")
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux names the parent of an orphan")
-@pytest.mark.parametrize("server", [*SERVERS, "granian_wsgi"])
-@pytest.mark.parametrize("stops", [1, 2])
-def test_no_process_of_a_module_outlives_its_server(
-    server: str, stops: int, tmp_path: Path
-) -> None:
-    """An executor of a worker would keep the port. A second signal ends the server at once."""
-    require(server)
-    path, port = tmp_path / "pooling.py", free_port()
-    path.write_text(
-        "from concurrent.futures import ProcessPoolExecutor\n"
-        "from multiprocessing import get_context\n"
-        "POOL = ProcessPoolExecutor(2, get_context('fork'))\n"
-        "def work(): return str(POOL.submit(abs, -1).result())\n"
-    )
-    words = [FAB, f"run_server:{server},{path}:work,port={port}"]
-    process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, start_new_session=True)
-
-    def is_left(each: psutil.Process) -> bool:
-        try:
-            return os.getpgid(each.pid) == process.pid and each.status() != psutil.STATUS_ZOMBIE
-        except (ProcessLookupError, psutil.NoSuchProcess):
-            return False
-
-    try:
-        assert "serves" in read_line(process.stderr)
-        assert get(f"http://127.0.0.1:{port}/")[1] == b"1"
-        open_one = socket.create_connection(("127.0.0.1", port))
-        open_one.sendall(b"GET / HTTP/1.1")  # not the whole head
-        process.terminate()
-        if stops == 2:
-            time.sleep(0.6)
-            process.terminate()
-        process.wait(20)
-        assert wait_until(lambda: not any(map(is_left, psutil.process_iter())), 5)
-        assert can_listen(port)
-        open_one.close()
-    finally:
-        for each in filter(is_left, psutil.process_iter()):
-            each.kill()
-        process.communicate(timeout=20)

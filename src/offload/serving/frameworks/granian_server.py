@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import socket
 
 from granian import Granian
@@ -10,12 +9,10 @@ from granian.constants import Interfaces, Loops, RuntimeModes
 from granian.errors import FatalError
 from granian.log import LogLevels
 
-from offload import prctl
 from offload.errors import StartError, UsageError
 from offload.registry.catalog import is_application
 from offload.serving.applications import user_worker
-from offload.serving.lifecycle import log, readiness, worker_ready
-from offload.serving.lifecycle.stop_signal import DRAIN, DROPPED, exit_now
+from offload.serving.lifecycle import readiness, worker_ready
 from offload.serving.metrics import own_gil
 
 MODES = ("mt", "st")  # one multi-threaded runtime, or a single-threaded runtime per thread
@@ -32,7 +29,7 @@ def serve(
         port = probe.getsockname()[1]  # granian needs the number and opens the port itself
     worker_ready.expect(task, _expected_reports(task, interface, workers), port)
     blocking = {"blocking_threads": threads} if interface == "wsgi" else {}
-    server = _Granian(
+    server = Granian(
         f"offload.serving.applications.{interface}:application",
         address=readiness.address(),
         port=port,
@@ -45,7 +42,6 @@ def serve(
         backlog=backlog,
         log_level=LogLevels.error,
         factory=True,
-        workers_kill_timeout=int(DRAIN),  # else an executor of a worker keeps the server forever
         **blocking,
     )
     try:
@@ -64,18 +60,6 @@ def serve(
         if error.code:
             raise StartError("granian ended", "see its output above") from None
     worker_ready.raise_failure()
-
-
-class _Granian(Granian):
-    def shutdown(self, exit_code: int = 0) -> None:
-        """Stop the workers; if one is killed after the drain, its requests may be unfinished."""
-        prctl.adopt_orphans()  # those of its workers end with this process
-        workers = [*self.wrks]
-        super().shutdown(exit_code)
-        if any(getattr(each.inner, "exitcode", 0) == -signal.SIGKILL for each in workers):
-            log.line(f"a worker did not end within {DRAIN:.0f} s: its requests are dropped")
-            readiness.end()
-            exit_now(DROPPED)
 
 
 def _expected_reports(task: str, interface: str, workers: int) -> int:

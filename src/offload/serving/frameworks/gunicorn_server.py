@@ -16,7 +16,6 @@ from typing import Any
 from gunicorn.app.base import BaseApplication
 from gunicorn.arbiter import Arbiter
 
-from offload import prctl
 from offload.errors import StartError
 from offload.registry.catalog import is_application
 from offload.serving.applications import user_worker, wsgi
@@ -142,7 +141,6 @@ class _Arbiter(Arbiter):
     """
 
     def stop(self, graceful: bool = True) -> None:
-        prctl.adopt_orphans()  # those of its workers end with this process
         for listening in self.LISTENERS:
             drain.refuse_new(listening.sock)
         if graceful and self.dirty_arbiter_pid:

@@ -16,21 +16,14 @@ import os
 import shutil
 import signal
 from collections.abc import Callable
-from pathlib import Path
 from time import monotonic, sleep  # by name: a module of the user may replace those of `time`
 from types import FrameType
 from typing import NoReturn
-
-from offload import prctl
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 DRAIN = 10.0  # s for the requests that were accepted before the signal
 DROPPED = 1  # exit code if requests are unfinished after DRAIN: that is no success
 DUPLICATE = 0.5  # s: a second signal this soon is ignored (a terminal signals the whole group)
-
-MOST_PASSES = 20  # over the descendants, which may start others meanwhile
-PASS = 0.01  # s for those that were killed to end
-TRACKER = b"multiprocessing.resource_tracker"
 
 temporary_folders: list[str] = []  # of this process, which `exit_now` removes
 
@@ -46,7 +39,6 @@ class Stop:
         self._at = ctypes.c_double()  # 0 before the signal
         self._callback: Callable[[], object] | None = None
         self._on_timeout: Callable[[], object] = lambda: None
-        self.exit_code: int | None = None  # of `exit_now`, once it runs
         self._listens = False
 
     @property
@@ -109,7 +101,6 @@ class Stop:
         now = monotonic()
         if self.at is None:
             self._at.value = now
-            prctl.adopt_orphans()  # for `end_descendants`: workers end before this process
             with contextlib.suppress(RuntimeError):  # no thread: a second signal ends it
                 _thread.start_new_thread(self._limit_drain, ())  # threading may hold its lock now
             self._call()
@@ -123,9 +114,7 @@ class Stop:
 
 def exit_now(code: int) -> NoReturn:
     """End this process and its workers at once, even workers that never release their GIL."""
-    stop.exit_code = code
-    end_descendants()
-    for worker in multiprocessing.active_children():  # of a session of its own, or not on Linux
+    for worker in multiprocessing.active_children():
         worker.kill()
     config = getattr(multiprocessing.current_process(), "_config", {})
     if (folder := config.get("tempdir")) is not None:  # it contains the forkserver's socket
@@ -133,58 +122,6 @@ def exit_now(code: int) -> NoReturn:
     for folder in temporary_folders:
         shutil.rmtree(folder, ignore_errors=True)
     os._exit(code)
-
-
-def end_at_exit() -> None:
-    """End what is left when the interpreter exits, unless another thread is in `exit_now`.
-
-    That thread has killed the workers, whose requests the main thread took for finished: it
-    removes the temporary folders, and its exit code counts.
-    """
-    if stop.exit_code is not None:
-        sleep(DRAIN)
-    end_descendants()
-
-
-def end_descendants() -> None:
-    """Kill the descendants of this process that are in its process group (Linux).
-
-    Those that a task's module started in a worker would otherwise outlive the server, and keep its
-    port. The trackers of multiprocessing end by themselves, after they have removed semaphores.
-    """
-    prctl.adopt_orphans()
-    with contextlib.suppress(OSError):  # another system, or /proc is not mounted
-        for _ in range(MOST_PASSES):
-            if not (found := _descendants()):
-                return
-            for pid in found:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            sleep(PASS)
-
-
-def _descendants() -> list[int]:
-    """Return the running descendants in this process's group, without trackers."""
-    own, group = os.getpid(), os.getpgrp()
-    parents: dict[int, int] = {}
-    for pid in [int(each.name) for each in Path("/proc").iterdir() if each.name.isdigit()]:
-        with contextlib.suppress(OSError):  # it has ended
-            status = _read(pid, "stat").rpartition(b")")[2].split()  # state, parent, group
-            if int(status[2]) == group and status[0] != b"Z":
-                parents[pid] = int(status[1])
-    found = []
-    for pid, parent in parents.items():
-        ancestor = parent
-        while ancestor in parents and ancestor != own:
-            ancestor = parents[ancestor]
-        with contextlib.suppress(OSError):
-            if ancestor == own and TRACKER not in _read(pid, "cmdline"):
-                found.append(pid)
-    return found
-
-
-def _read(pid: int, name: str) -> bytes:
-    return Path(f"/proc/{pid}/{name}").read_bytes()
 
 
 stop = Stop()

@@ -10,8 +10,8 @@ from pathlib import Path
 from offload.serving.lifecycle.stop_signal import temporary_folders
 from offload.serving.pools.pool_workers import block_signals
 
-# The shell ignores these signals, because dash unblocks blocked ones. A worker that ends later than
-# the server may write to the folder while it is removed.
+# Ctrl-C reaches this process, too. It ignores these signals, because dash unblocks blocked ones. A
+# worker that ends later than the server may write to the folder while it is removed.
 REMOVE = """
 trap '' INT TERM HUP
 cat >/dev/null
@@ -38,7 +38,6 @@ def create() -> Path:
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            process_group=0,  # `end_descendants` leaves it alone
         )
     _removers.append(remover)
     tempfile.tempdir = str(path)
