@@ -101,6 +101,8 @@ def served(*words: str, cwd: Path = ROOT) -> Iterator[subprocess.Popen[str]]:
     try:
         assert "serves" in read_line(process.stderr)
         yield process
+        process.terminate()  # a pool removes its temporary folder only if it is not killed
+        process.wait(timeout=20)
     finally:
         process.kill()
         process.communicate(timeout=20)

@@ -18,7 +18,6 @@ import pytest
 
 MARK = "TESTS_RUN_IN"  # in the environment of every process of the tests: the folder below
 GRACE = 3.0  # s for the last processes to end
-KILLED = "pymp-"  # folders of multiprocessing, which stay where a test kills a process
 RESULTS = Path(__file__).parents[2] / "results"
 
 
@@ -42,11 +41,7 @@ class _Leftovers:
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         self._found = [
             *(f"process {p.pid}: {_command(p)}" for p in self._processes()),
-            *(
-                f"temporary file: {path}"
-                for path in sorted(_entries(self._folder) - _own_folder())
-                if not path.name.startswith(KILLED)
-            ),
+            *(f"temporary file: {path}" for path in sorted(_entries(self._folder) - _own_folder())),
             *(f"in results/: {path}" for path in sorted(_entries(RESULTS) - self._runs)),
         ]
         for path in _entries(self._folder) - _own_folder():

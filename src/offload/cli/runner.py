@@ -5,38 +5,24 @@ plan -> start_run -> continue_run, results.txt after each round -> answer, repor
 
 from __future__ import annotations
 
+import json
 import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from offload.cli import program
-from offload.studies import Rows, Run, Study
-
-if TYPE_CHECKING:
-    from offload.engine.plan import Plan
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING
-
 from offload import loads
-from offload.cli import live_page
+from offload.cli import live_page, program
 from offload.cli.program import Exit
-from offload.errors import UsageError, UserError
-from offload.registry import addresses, catalog
-from offload.studies import find_study
-
-if TYPE_CHECKING:
-    from offload.engine.plan import Plan
-    from offload.engine.record import Record
-import json
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
-
-from offload.errors import StorageError
-from offload.registry import places
+from offload.errors import StorageError, UsageError, UserError
+from offload.registry import addresses, catalog, places
+from offload.studies import Rows, Run, Study, find_study
 
 if TYPE_CHECKING:
     from offload.documents import Document
+    from offload.engine.plan import Plan
+    from offload.engine.record import Record
 
 R = TypeVar("R")
 

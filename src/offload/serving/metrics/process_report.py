@@ -7,10 +7,12 @@ accepts the connections. Other systems have no report.
 
 from __future__ import annotations
 
+import inspect
 import os
 import struct
 import sys
 from _thread import start_new_thread  # imported here: gevent replaces it later
+from collections.abc import Iterator
 from contextlib import suppress
 from json import dumps, loads  # imported by name: a task may replace them
 from socket import AF_UNIX, SOCK_STREAM, SOL_SOCKET, socket
@@ -18,7 +20,6 @@ from time import sleep  # as above
 from typing import Any
 
 from offload.serving.metrics import (
-    endpoints,
     loop_lag,
     own_gil,
     probe,
@@ -91,7 +92,7 @@ def report(start: float, end: float, with_each: bool = False) -> dict[str, Any]:
     }
     if with_each:
         found["each"] = request_clock.each(start, end)
-        found["endpoints"] = [*endpoints.list_endpoints(_application)]
+        found["endpoints"] = [*list_endpoints(_application)]
     return found
 
 
@@ -114,3 +115,40 @@ def _answer(server: socket) -> None:
 def _is_same_user(connection: socket) -> bool:
     credentials = connection.getsockopt(SOL_SOCKET, SO_PEERCRED, struct.calcsize("3i"))
     return bool(struct.unpack("3i", credentials)[1] == os.getuid())
+
+
+# What the functions of an application are. Starlette and FastAPI call `def` functions in threads,
+# where the stack does not show it.
+
+
+ROUTE, DEPENDENCY = "route", "dependency"
+DEEPEST = 20  # applications inside each other
+
+
+def list_endpoints(application: Any, depth: int = 0) -> Iterator[tuple[str, str, str]]:
+    """Yield the file, the name and the kind of each function of an application."""
+    if depth > DEEPEST:
+        return
+    routes = getattr(application, "routes", None)
+    for route in routes if isinstance(routes, list) else ():
+        yield from _places([getattr(route, "endpoint", None)], ROUTE)
+        dependant = getattr(route, "dependant", None)
+        yield from _places(_dependencies(dependant, depth), DEPENDENCY)
+        yield from list_endpoints(route, depth + 1)
+    inner = getattr(application, "app", None)
+    if routes is None and inner is not None:  # a middleware around the application
+        yield from list_endpoints(inner, depth + 1)
+
+
+def _dependencies(dependant: Any, depth: int) -> Iterator[Any]:
+    found = getattr(dependant, "dependencies", None)
+    for each in found if isinstance(found, list) and depth <= DEEPEST else ():
+        yield getattr(each, "call", None)
+        yield from _dependencies(each, depth + 1)
+
+
+def _places(functions: list[Any] | Iterator[Any], kind: str) -> Iterator[tuple[str, str, str]]:
+    for each in functions:
+        code = getattr(inspect.unwrap(each) if callable(each) else None, "__code__", None)
+        if inspect.iscode(code):
+            yield code.co_filename, code.co_name, kind
