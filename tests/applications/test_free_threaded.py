@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from offload.causes.limits import signs
+from offload.causes.figures import signs
 from offload.engine.server import find_interpreters
 from offload.suites import Case
 from tests.applications import extension

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
-from offload.causes import limits
-from offload.causes import remedies as report
-from offload.causes.limits import Cause, Kind, Signs, signs
+from offload.causes import diagnosis, execution
+from offload.causes.diagnosis import NOTHING
+from offload.causes.execution import GIL_SATURATED, LOOP_BLOCKED, THREAD_LIMIT, WAITS_ELSEWHERE
+from offload.causes.figures import Signs, figures, signs, signs_of_case
+from offload.causes.rules import Cause
 from offload.engine import journal
 from offload.engine.record import Application, Record, Route, ThreadLimit, from_line, to_line
 from offload.registry import catalog
@@ -43,8 +45,8 @@ class TestMeasured:
 
     def test_a_route_that_blocks_the_loop_is_named(self) -> None:
         record = measured("uvicorn_httptools", "pure:app", "/block")
-        [cause] = limits.of_case([record])
-        assert (cause.kind, cause.route) == (Kind.LOOP_BLOCKED, "GET /block")
+        [cause] = diagnosis.diagnose([record])
+        assert (cause.kind, cause.route) == (LOOP_BLOCKED, "GET /block")
         assert cause.value is not None and 0.1 <= cause.value < 0.3
         found = signs(record)
         assert found is not None and found.loop_blocked_by == "GET /block"
@@ -58,11 +60,11 @@ class TestMeasured:
         assert found.stretch is not None and 3 < found.stretch < 24  # 8 users, one at a time
         assert found.concurrency is not None and 4 < found.concurrency <= 9
         assert record.application.inside_most is not None and record.application.inside_most <= 8
-        figures = limits.figures([record])
-        assert figures is not None and figures.busy_each is not None
-        if figures.busy_each < limits.IDLE:  # else it waited for a CPU
-            [cause] = limits.of_case([record])
-            assert cause.kind is Kind.WAITS_ELSEWHERE
+        known = figures([record])
+        assert known is not None and known.busy_each is not None
+        if known.busy_each < execution.IDLE:  # else it waited for a CPU
+            [cause] = diagnosis.diagnose([record])
+            assert cause.kind == WAITS_ELSEWHERE
             assert cause.limit is not None and cause.limit < 8  # 1 on a quiet machine
 
     def test_a_computation_in_threads_holds_the_gil(self) -> None:
@@ -78,8 +80,8 @@ class TestMeasured:
     def test_all_threads_of_anyio_in_use_are_a_sign(self) -> None:
         pytest.importorskip("fastapi", reason="fastapi is not installed: make test-all")
         record = measured("uvicorn_httptools", "fast:app", "/quote/7", users=100)
-        [cause] = limits.of_case([record])
-        assert (cause.kind, cause.limit) == (Kind.THREAD_LIMIT, 40)
+        [cause] = diagnosis.diagnose([record])
+        assert (cause.kind, cause.limit) == (THREAD_LIMIT, 40)
 
     def test_the_memory_is_that_of_the_largest_worker(self) -> None:
         record = measured("gunicorn_asgi", "pure:app", "/", processes=2)
@@ -103,13 +105,13 @@ def of(own: Application, **values: Any) -> Signs:
 def causes(own: Application, **values: Any) -> list[Cause]:
     """Return what limits the application of a record with values."""
     record = replace(changed(RECORD, **values), application=own)
-    return limits.of_case([record])
+    return diagnosis.diagnose([record])
 
 
 def test_a_record_without_an_application_has_no_signs() -> None:
     assert signs(RECORD) is None
-    assert limits.signs_of_case([RECORD]) is None
-    assert report.as_dict([RECORD]) is None
+    assert signs_of_case([RECORD]) is None
+    assert diagnosis.as_dict([RECORD]) is None
 
 
 def test_the_blocking_route_is_the_one_whose_requests_run_longest() -> None:
@@ -137,22 +139,22 @@ def test_a_wait_is_elsewhere_only_if_nothing_here_explains_it() -> None:
         "gil_utilisation": 0.2,
     }
 
-    def kinds(own: Application = own, **others: Any) -> list[Kind]:
+    def kinds(own: Application = own, **others: Any) -> list[str]:
         return [cause.kind for cause in causes(own, **values | others)]
 
     found = of(own, **values)
     assert (found.wait_share, found.concurrency, found.stretch) == (0.99, 8.0, 10.0)
-    assert kinds() == [Kind.WAITS_ELSEWHERE]
-    assert kinds(alone_s=0.9) == [Kind.NOTHING]
-    assert kinds(gil_utilisation=0.95) == [Kind.GIL_SATURATED]
+    assert kinds() == [WAITS_ELSEWHERE]
+    assert kinds(alone_s=0.9) == [NOTHING]
+    assert kinds(gil_utilisation=0.95) == [GIL_SATURATED]
     blocked = replace(own, routes=(Route("GET /a", 80, 1.0, 0.0, 0.1, 0.1),))
-    assert kinds(replace(blocked, limiter=ThreadLimit())) == [Kind.LOOP_BLOCKED]
+    assert kinds(replace(blocked, limiter=ThreadLimit())) == [LOOP_BLOCKED]
     assert of(own, **values | {"queued_s": 48.0}).wait_share == 0.39
-    assert kinds(queued_s=48.0) == [Kind.NOTHING]
+    assert kinds(queued_s=48.0) == [NOTHING]
     full = replace(own, limiter=ThreadLimit(40, 40, 9, 0.7))
-    assert kinds(full) == [Kind.WAITS_ELSEWHERE]  # in threads 50 times as long as alone
-    assert kinds(full, rate=400.0) == [Kind.THREAD_LIMIT]
-    assert kinds(cpu_ms_per_request=900.0) == [Kind.NOTHING]
+    assert kinds(full) == [WAITS_ELSEWHERE]  # in threads 50 times as long as alone
+    assert kinds(full, rate=400.0) == [THREAD_LIMIT]
+    assert kinds(cpu_ms_per_request=900.0) == [NOTHING]
 
 
 def test_signs_and_causes_of_a_case_are_of_the_medians_of_its_windows() -> None:
@@ -163,14 +165,14 @@ def test_signs_and_causes_of_a_case_are_of_the_medians_of_its_windows() -> None:
         )
         for lag, run_s in ((1.0, 0.001), (500.0, 0.2), (30.0, 0.03))
     ]
-    found = limits.signs_of_case(records)
+    found = signs_of_case(records)
     assert found is not None and (found.loop_blocked_s, found.loop_blocked_by_s) == (0.03, 0.03)
-    said = report.note(records)
+    said = diagnosis.note(records)
     assert said is not None
     assert said.startswith("the event loop is blocked: GET /a runs on it for 30 ms without a pause")
-    values = report.as_dict(records)
+    values = diagnosis.as_dict(records)
     assert values is not None and values["loop_blocked_s"] == 0.03
-    assert values["causes"] == [asdict(cause) for cause in limits.of_case(records)]
+    assert values["causes"] == [asdict(cause) for cause in diagnosis.diagnose(records)]
 
 
 def test_older_records_are_read_and_have_no_application() -> None:

@@ -19,8 +19,8 @@ from lab import corpus
 from lab.__main__ import experiments
 from lab.commands import PROGRAM as LAB_PROGRAM
 from offload import errors
-from offload.causes import limits
-from offload.causes.limits import Signs
+from offload.causes import diagnosis, rules
+from offload.causes.figures import Signs
 from offload.cli.fab import commands_of
 from offload.cli.program import OFFLOAD, Parameters
 from offload.documents import effects
@@ -51,8 +51,9 @@ ADVICE = {
     *(each.name for each in dataclasses.fields(Latency)),
     *(each.name for each in dataclasses.fields(application.WorkerMemory)),
     *re.findall(r'"(\w+)": ', Path(application.__file__).read_text()),
-    *(kind.value for kind in limits.Kind),
-    *(each.name for each in dataclasses.fields(limits.Cause)),
+    *(rule.kind for rule in diagnosis.RULES),
+    diagnosis.NOTHING,
+    *(each.name for each in dataclasses.fields(rules.Cause)),
 }
 GATE = {"p99", *FORMATS}  # of compare_runs
 RECORD = set(re.findall(r"^``(\w+)`` ", (ROOT / "docs" / "record.rst").read_text(), re.M))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from offload.causes import remedies
+from offload.causes import diagnosis
 from offload.documents.rows import Row, case_name, gil_enabled_by, share_text
 from offload.engine import capacity, intervals
 from offload.engine.figures import LONG_OTHERS, LONG_STEAL, rate_of, speed_change
@@ -60,7 +60,7 @@ def _row_notes(rows: Sequence[Row]) -> Iterator[str]:
     known = [row for row in rows if row.problem is None]
     yield from _grouped(known, lambda row: failed_loads(row.records))
     yield from _grouped(known, _gil)
-    yield from _grouped(known, lambda row: remedies.note(row.records))
+    yield from _grouped(known, lambda row: diagnosis.note(row.records))
     yield from _grouped(known, above_ceiling)
     short = [row for row in known if _is_cut_short(row)]
     for few, remedy in (

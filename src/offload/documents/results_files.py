@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from offload import units
-from offload.causes import remedies
+from offload.causes import diagnosis
 from offload.documents import comparisons, effects, notes
 from offload.documents.effects import Effect
 from offload.documents.rows import (
@@ -531,7 +531,7 @@ def row_values(row: Row) -> dict[str, object]:
         "ceiling": ceiling.rate if ceiling else None,
         "ceiling_kind": ceiling.kind if ceiling else None,
         "reached": row.reached,
-        "application": remedies.as_dict(row.records),
+        "application": diagnosis.as_dict(row.records),
         "flags": notes.row_warnings(row) if row.problem is None else [],
         "problem": None if row.problem is None else str(row.problem),
     }

@@ -7,15 +7,25 @@ from typing import Any
 
 import pytest
 
-from offload.causes import limits as causes
-from offload.causes import remedies
-from offload.causes.limits import Cause, Figures, Kind, Signs
+from offload.causes import diagnosis, execution
+from offload.causes.diagnosis import NOTHING
+from offload.causes.execution import (
+    CPU_SATURATED,
+    GIL_IMPORT,
+    GIL_SATURATED,
+    LOOP_BLOCKED,
+    THREAD_LIMIT,
+    WAITS_ELSEWHERE,
+)
+from offload.causes.figures import Figures, Signs, figures
+from offload.causes.rules import Cause
 from offload.engine.record import HotLine
 from offload.suites import Case, Request
 from tests.applications.seeded import ADVISED, FOLDER, Seeded
 from tests.installed import lacks, require
 from tests.rounds import measure_window
 
+KINDS = [*(rule.kind for rule in diagnosis.RULES), NOTHING]
 IDLE = Figures(
     Signs(gil_utilisation=0.05, wait_share=0.9, stretch=1.0, limiter_full=0.0, limiter_total=40),
     processes=1,
@@ -34,15 +44,15 @@ IDLE = Figures(
 def found(signs: dict[str, Any] | None = None, **values: Any) -> list[Cause]:
     """Return the causes of an idle application with some other figures."""
     values = {"busy_cores": values.get("cores_used", IDLE.cores_used), **values}
-    return causes.find(replace(IDLE, signs=replace(IDLE.signs, **(signs or {})), **values))
+    return diagnosis.find(replace(IDLE, signs=replace(IDLE.signs, **(signs or {})), **values))
 
 
-def kinds(signs: dict[str, Any] | None = None, **values: Any) -> list[Kind]:
+def kinds(signs: dict[str, Any] | None = None, **values: Any) -> list[str]:
     return [cause.kind for cause in found(signs, **values)]
 
 
 def test_nothing_is_wrong_if_no_rule_applies_and_the_figures_are_known() -> None:
-    assert found() == [Cause(Kind.NOTHING)]
+    assert found() == [Cause(NOTHING)]
     assert kinds(cores_used=None) == kinds(rate=None) == kinds({"wait_share": None}) == []
 
 
@@ -51,111 +61,111 @@ BLOCKED = {"loop_blocked_by": "GET /a", "loop_blocked_by_s": 0.04}
 
 def test_a_route_that_fills_the_loop_blocks_it() -> None:
     [cause] = found(BLOCKED, rate=24.0)
-    assert (cause.kind, cause.route, cause.value) == (Kind.LOOP_BLOCKED, "GET /a", 0.04)
-    assert cause.threshold == causes.BLOCKED_S
-    assert kinds(BLOCKED | {"loop_blocked_by_s": 0.019}, rate=50.0) == [Kind.NOTHING]
-    assert kinds(BLOCKED, rate=5.0) == [Kind.NOTHING]  # the loop has time left
-    assert kinds(BLOCKED, rate=24.0, is_asgi=False) == [Kind.NOTHING]
+    assert (cause.kind, cause.route, cause.value) == (LOOP_BLOCKED, "GET /a", 0.04)
+    assert cause.threshold == execution.BLOCKED_S
+    assert kinds(BLOCKED | {"loop_blocked_by_s": 0.019}, rate=50.0) == [NOTHING]
+    assert kinds(BLOCKED, rate=5.0) == [NOTHING]  # the loop has time left
+    assert kinds(BLOCKED, rate=24.0, is_asgi=False) == [NOTHING]
 
 
 def test_a_loop_that_another_task_than_a_routes_blocks_is_late_while_the_process_is_idle() -> None:
     late = {"stretch": 20.0, "loop_blocked_by": "GET /a", "loop_blocked_by_s": 0.001}
     blocked = late | {"loop_blocked_s": 0.033}
     [cause] = found(blocked, rate=25.0, loop_lag_s=0.013)
-    assert (cause.kind, cause.route, cause.value) == (Kind.LOOP_BLOCKED, None, 0.033)
-    assert kinds(blocked, rate=25.0, loop_lag_s=0.004) == [Kind.WAITS_ELSEWHERE]
+    assert (cause.kind, cause.route, cause.value) == (LOOP_BLOCKED, None, 0.033)
+    assert kinds(blocked, rate=25.0, loop_lag_s=0.004) == [WAITS_ELSEWHERE]
     short = late | {"loop_blocked_s": 0.019}
-    assert kinds(short, rate=25.0, loop_lag_s=0.013) == [Kind.WAITS_ELSEWHERE]
-    assert kinds(blocked, rate=25.0, loop_lag_s=0.013, cores_used=0.8) == [Kind.NOTHING]
+    assert kinds(short, rate=25.0, loop_lag_s=0.013) == [WAITS_ELSEWHERE]
+    assert kinds(blocked, rate=25.0, loop_lag_s=0.013, cores_used=0.8) == [NOTHING]
     threads = kinds(blocked, rate=25.0, loop_lag_s=0.013, threads_used=4)
-    assert threads == [Kind.WAITS_ELSEWHERE]
+    assert threads == [WAITS_ELSEWHERE]
 
 
 def test_a_sampled_line_that_blocks_the_loop_is_named_however_short_its_blocks_are() -> None:
     line = HotLine("rows", "shop.py", 38, 0.96, "blocks the loop", "response body")
     [cause] = found(rate=48.0, hottest=line)
-    assert (cause.kind, cause.line) == (Kind.LOOP_BLOCKED, line)
-    assert remedies.finding(cause, 8).startswith(
+    assert (cause.kind, cause.line) == (LOOP_BLOCKED, line)
+    assert diagnosis.clause(cause, 8).startswith(
         "rows (shop.py:38, response body) blocks the event loop for 96 % of the time"
     )
-    assert kinds(rate=48.0, hottest=replace(line, share=0.49)) == [Kind.NOTHING]
-    assert kinds(rate=48.0, hottest=replace(line, doing="waits")) == [Kind.NOTHING]
-    assert kinds(rate=48.0, hottest=line, cores_used=0.8) == [Kind.NOTHING]  # it computes
+    assert kinds(rate=48.0, hottest=replace(line, share=0.49)) == [NOTHING]
+    assert kinds(rate=48.0, hottest=replace(line, doing="waits")) == [NOTHING]
+    assert kinds(rate=48.0, hottest=line, cores_used=0.8) == [NOTHING]  # it computes
 
 
 def test_the_machines_cpu_is_a_limit_that_others_come_before() -> None:
     busy = {"cpu_utilisation": 0.95, "gil_utilisation": 0.5, "wait_share": 0.1}
     [cause] = found(busy, rate=300.0, cores_used=1.9)
-    assert (cause.kind, cause.value, cause.threshold) == (Kind.CPU_SATURATED, 0.95, 0.9)
-    assert kinds(busy | {"cpu_utilisation": 0.89}, rate=300.0, cores_used=1.8) == [Kind.NOTHING]
+    assert (cause.kind, cause.value, cause.threshold) == (CPU_SATURATED, 0.95, 0.9)
+    assert kinds(busy | {"cpu_utilisation": 0.89}, rate=300.0, cores_used=1.8) == [NOTHING]
     both = kinds(busy | {"gil_utilisation": 0.95}, rate=50.0, cores_used=1.9)
-    assert both == [Kind.GIL_SATURATED, Kind.CPU_SATURATED]
+    assert both == [GIL_SATURATED, CPU_SATURATED]
 
 
 def test_threads_that_hold_the_gil_are_not_a_blocked_loop() -> None:
     busy = {"gil_utilisation": 0.97, "wait_share": 0.2}
-    assert kinds(BLOCKED | busy, rate=50.0, threads_used=25, cores_used=1.0) == [Kind.GIL_SATURATED]
+    assert kinds(BLOCKED | busy, rate=50.0, threads_used=25, cores_used=1.0) == [GIL_SATURATED]
 
 
 def test_the_gil_is_saturated_by_requests_that_hold_it_for_long() -> None:
     busy = {"gil_utilisation": 0.95, "wait_share": 0.2}
     [cause] = found(busy, rate=50.0, cores_used=1.0)
-    assert (cause.kind, cause.value, cause.threshold) == (Kind.GIL_SATURATED, 0.95, 0.9)
+    assert (cause.kind, cause.value, cause.threshold) == (GIL_SATURATED, 0.95, 0.9)
     assert cause.gil_s == pytest.approx(0.019)
-    assert kinds(busy, rate=3000.0, cores_used=1.0) == [Kind.NOTHING]  # short requests
-    assert kinds(busy | {"gil_utilisation": 0.7}, rate=50.0, cores_used=1.0) == [Kind.NOTHING]
+    assert kinds(busy, rate=3000.0, cores_used=1.0) == [NOTHING]  # short requests
+    assert kinds(busy | {"gil_utilisation": 0.7}, rate=50.0, cores_used=1.0) == [NOTHING]
 
 
 def test_an_unknown_gil_is_known_by_one_core_of_several() -> None:
     unknown = {"gil_utilisation": None, "wait_share": 0.2}
-    assert kinds(unknown, rate=50.0, cores_used=1.0) == [Kind.GIL_SATURATED]
-    assert kinds(unknown, rate=50.0, cores_used=1.0, cores=1) == [Kind.NOTHING]
-    assert kinds(unknown, rate=50.0, cores_used=1.6) == [Kind.NOTHING]
-    assert kinds(unknown, rate=50.0, cores_used=1.0, gil_enabled=False) == [Kind.NOTHING]
+    assert kinds(unknown, rate=50.0, cores_used=1.0) == [GIL_SATURATED]
+    assert kinds(unknown, rate=50.0, cores_used=1.0, cores=1) == [NOTHING]
+    assert kinds(unknown, rate=50.0, cores_used=1.6) == [NOTHING]
+    assert kinds(unknown, rate=50.0, cores_used=1.0, gil_enabled=False) == [NOTHING]
 
 
 def test_a_process_that_waits_for_a_cpu_is_not_idle_and_its_gil_is_unknown() -> None:
     unknown = {"gil_utilisation": None, "wait_share": 0.7, "stretch": 12.0}
     assert kinds(unknown, rate=20.0, cores_used=0.4, busy_cores=1.1) == []
-    assert kinds(unknown, rate=400.0, cores_used=0.4, busy_cores=1.1) == [Kind.NOTHING]
+    assert kinds(unknown, rate=400.0, cores_used=0.4, busy_cores=1.1) == [NOTHING]
 
 
 def test_all_threads_in_use_are_the_limit_unless_they_wait_for_something_else() -> None:
     full = {"limiter_full": 0.95, "stretch": 1.1}
     [cause] = found(full, rate=780.0, threads_used=40)  # 40 threads of 50 ms
-    assert (cause.kind, cause.limit, cause.value) == (Kind.THREAD_LIMIT, 40, 0.95)
-    assert kinds(full | {"limiter_full": 0.05}, rate=780.0) == [Kind.NOTHING]
+    assert (cause.kind, cause.limit, cause.value) == (THREAD_LIMIT, 40, 0.95)
+    assert kinds(full | {"limiter_full": 0.05}, rate=780.0) == [NOTHING]
     pool = full | {"stretch": 30.0}
     [cause] = found(pool, rate=40.0, threads_used=40)
-    assert (cause.kind, cause.limit) == (Kind.WAITS_ELSEWHERE, 2)
+    assert (cause.kind, cause.limit) == (WAITS_ELSEWHERE, 2)
 
 
 def test_a_pool_of_connections_is_a_wait_while_the_process_is_idle() -> None:
     wait = {"stretch": 12.0}
     [cause] = found(wait, rate=40.0)
-    assert (cause.kind, cause.limit, cause.value) == (Kind.WAITS_ELSEWHERE, 2, 12.0)
-    assert kinds({"stretch": 1.9}, rate=40.0) == [Kind.NOTHING]
-    assert kinds(wait | {"wait_share": 0.4}, rate=40.0) == [Kind.NOTHING]
-    assert kinds(wait, rate=40.0, cores_used=0.6) == [Kind.NOTHING]
+    assert (cause.kind, cause.limit, cause.value) == (WAITS_ELSEWHERE, 2, 12.0)
+    assert kinds({"stretch": 1.9}, rate=40.0) == [NOTHING]
+    assert kinds(wait | {"wait_share": 0.4}, rate=40.0) == [NOTHING]
+    assert kinds(wait, rate=40.0, cores_used=0.6) == [NOTHING]
 
 
 def test_an_import_that_enabled_the_gil_comes_first() -> None:
     busy = {"gil_utilisation": 0.95, "wait_share": 0.2, "gil_enabled_by": "needs_gil"}
     causes_ = found(busy, rate=50.0, cores_used=1.0)
-    assert [cause.kind for cause in causes_] == [Kind.GIL_IMPORT, Kind.GIL_SATURATED]
+    assert [cause.kind for cause in causes_] == [GIL_IMPORT, GIL_SATURATED]
     assert causes_[0].module == "needs_gil"
 
 
 def test_every_kind_has_a_sentence_that_ends_in_what_to_do() -> None:
-    every = [Cause(kind, 0.5, 0.1, "GET /a", "numpy", 40, 0.02) for kind in Kind]
-    said = [remedies.advice(cause, 100) for cause in every]
+    every = [Cause(kind, 0.5, 0.1, "GET /a", "numpy", 40, 0.02) for kind in KINDS]
+    said = [diagnosis.sentence(cause, 100) for cause in every]
     assert all(text.endswith(".") for text in said)
     remedied = [cause.kind for cause, text in zip(every, said, strict=True) if "; " in text]
-    assert remedied == [kind for kind in Kind if kind is not Kind.NOTHING]
-    elsewhere = remedies.advice(Cause(Kind.LOOP_BLOCKED, 0.5), 100)
+    assert remedied == [kind for kind in KINDS if kind != NOTHING]
+    elsewhere = diagnosis.sentence(Cause(LOOP_BLOCKED, 0.5), 100)
     assert "for 500 ms at a time, not by a route, but by another asyncio task" in elsewhere
     route = "GET /\x1b[2J"  # a path that clears a terminal
-    assert "\x1b" not in remedies.advice(Cause(Kind.LOOP_BLOCKED, 0.5, route=route), 100)
+    assert "\x1b" not in diagnosis.sentence(Cause(LOOP_BLOCKED, 0.5, route=route), 100)
 
 
 SERVER = {"asgi": "uvicorn_httptools", "wsgi": "gunicorn_gthread"}
@@ -187,5 +197,5 @@ def test_the_seeded_cause_is_found_in_a_short_measurement(seeded: Seeded) -> Non
     case = Case(server, work, seeded.users, settings=settings, path=path, request=request)
     record = measure_window(case, with_gil=True)
     assert record.problem is None, record.problem
-    named = [str(cause.kind) for cause in causes.of_case([record])]
-    assert named[:1] == [seeded.cause], causes.figures([record])
+    named = [str(cause.kind) for cause in diagnosis.diagnose([record])]
+    assert named[:1] == [seeded.cause], figures([record])

@@ -8,10 +8,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from offload.causes import limits
-from offload.causes import remedies as causes_in_words
+from offload.causes import diagnosis
 from offload.causes import who as who_in_words
-from offload.causes.limits import PER_PROCESS, Cause, Kind
+from offload.causes.rules import Cause
 from offload.engine.calling_process import find_application
 from offload.engine.record import LONG, Record, Who
 from offload.errors import MachineError
@@ -84,7 +83,7 @@ class Application:
     @property
     def fixable(self) -> bool:
         """Whether a change of the application removes the limit of each process."""
-        return bool({cause.kind for cause in (*self.causes, *self.remaining)} & {*PER_PROCESS})
+        return any(map(diagnosis.is_per_process, (*self.causes, *self.remaining)))
 
     def why(self) -> Iterator[str]:
         """Yield the causes of its limit; say which ones do not limit the chosen set-up."""
@@ -92,10 +91,9 @@ class Application:
             yield "What limits one process is unknown: figures that would show it are missing."
         remaining = {cause.kind for cause in self.remaining}
         for cause in self.causes:
-            words = causes_in_words.advice(cause, self.users)
-            is_over = remaining and cause.kind is not Kind.NOTHING and cause.kind not in remaining
+            is_over = remaining and cause.kind not in {*remaining, diagnosis.NOTHING}
             over = " It does not limit the advised size." if is_over else ""
-            yield f"{words[0].upper()}{words[1:]}{over}"
+            yield f"{diagnosis.sentence(cause, self.users)}{over}"
         yield from who_in_words.sentences(self.who, {cause.line for cause in self.causes})
 
     def notes(self, best: Evidence) -> Iterator[str]:
@@ -166,7 +164,7 @@ def of_records(
         found.baseline.alone_s or 0.0,
         case.users,
         case.request,
-        tuple(limits.of_case([found])),
+        tuple(diagnosis.diagnose([found])),
         who=found.who,
     )
 
@@ -182,7 +180,7 @@ def in_setup(
     windows = [each for each in found if each.trial.kind != LONG]
     return replace(
         known,
-        remaining=tuple(limits.of_case(windows)),
+        remaining=tuple(diagnosis.diagnose(windows)),
         worker=_memory(found),
         preloaded=_memory([each for each in records if each.trial.place in preload]),
     )

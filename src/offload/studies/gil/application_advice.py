@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from offload.causes import limits, remedies
-from offload.causes.limits import PER_PROCESS, Cause, Kind
+from offload.causes import diagnosis, execution
+from offload.causes.rules import Cause
 from offload.engine import decisions
 from offload.engine.record import Record
 from offload.registry import catalog
@@ -29,9 +29,10 @@ def sentences(result: GilCost) -> Iterator[str]:
     is_tokens = catalog.find_server(window.case.server).workers_are == "tokens"
     if window.application.kind == WSGI or is_tokens:
         one += " with threads"
-    causes = limits.of_case([window])
+    causes = diagnosis.diagnose([window])
     yield from advice.uneven(window)
-    yield from (_sentence(cause, window) for cause in causes if cause.kind is Kind.GIL_IMPORT)
+    users = window.case.users
+    yield from (diagnosis.sentence(c, users) for c in causes if c.kind == execution.GIL_IMPORT)
     if verdict.outcome == decisions.FASTER:
         yield f"{many} have {verdict.ratio:.2f} times the rate of {one}."
         yield from _reasons(window, causes)
@@ -50,14 +51,10 @@ def _reasons(window: Record, causes: Sequence[Cause]) -> Iterator[str]:
         yield "The GIL is off, so something else limits one process."
     elif rho is None:
         yield f"Whether the GIL is the cause is unknown: {window.gil.why}."
-    elif limits.is_gil_full(rho):
+    elif execution.is_gil_full(rho):
         yield "The GIL is the limit of one process: use several, or a free-threaded build."
         return
     else:
         yield f"The GIL is held for {percent(rho)} of the time, so it is part of the cause at most."
-    yield from (_sentence(cause, window) for cause in causes if cause.kind in PER_PROCESS)
-
-
-def _sentence(cause: Cause, window: Record) -> str:
-    text = remedies.advice(cause, window.case.users)
-    return f"{text[0].upper()}{text[1:]}"
+    users = window.case.users
+    yield from (diagnosis.sentence(c, users) for c in causes if diagnosis.is_per_process(c))

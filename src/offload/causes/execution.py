@@ -1,0 +1,241 @@
+"""Causes in how requests are executed: the event loop, threads, the GIL, pools, and the CPU."""
+
+from __future__ import annotations
+
+from offload.causes import who
+from offload.causes.figures import Figures
+from offload.causes.rules import Cause, Rule
+from offload.engine.who import BLOCKS
+from offload.errors import escaped
+from offload.units import counted, percent, seconds
+
+# Guesses, unless a source is named.
+BLOCKED_S = 0.02  # s: two intervals of the loop's timer; asyncio itself warns from 0.1 s on
+BLOCKED_SHARE = 0.5  # share of the time in which the loop is blocked
+LATE_S = 0.005  # s of median lag: half an interval of the loop's timer
+FULL = 0.1  # share of time with all threads in use
+SATURATED = 0.9  # utilisation of the GIL, or of the CPUs: queueing grows without bound near 1
+GIL_HELD_S = 0.005  # s per request: CPython's switch interval, sys.getswitchinterval()
+ONE_CORE = (0.85, 1.25)  # cores used by a process whose threads wait for one GIL
+IDLE = 0.5  # cores per process, below which it mostly waits
+WAITS = 0.5  # share of the time inside the application that is not CPU time
+STRETCHED = 2.0  # time under load over the time alone, above which a resource is too small
+
+GIL_IMPORT = "gil_import"
+LOOP_BLOCKED = "loop_blocked"
+GIL_SATURATED = "gil_saturated"
+THREAD_LIMIT = "thread_limit"
+WAITS_ELSEWHERE = "waits_elsewhere"
+CPU_SATURATED = "cpu_saturated"
+
+
+def find_gil_import(of: Figures) -> Cause | None:
+    """A module enabled the GIL in a free-threaded build."""
+    if of.signs.gil_enabled_by is None:
+        return None
+    return Cause(GIL_IMPORT, module=of.signs.gil_enabled_by)
+
+
+def find_loop_blocked(of: Figures) -> Cause | None:
+    """A route, or another task, blocks the event loop for long and for most of the time.
+
+    Requests in threads that hold the GIL delay the loop, too; this is a different cause.
+    """
+    if not of.is_asgi or (of.threads_used or 0) > 1:
+        return None
+    run_s = of.signs.loop_blocked_by_s or 0.0
+    share = (of.rate or 0.0) / of.processes * run_s
+    if run_s >= BLOCKED_S and share >= BLOCKED_SHARE:
+        return Cause(LOOP_BLOCKED, run_s, BLOCKED_S, route=of.signs.loop_blocked_by)
+    return _loop_blocked_elsewhere(of)
+
+
+def _loop_blocked_elsewhere(of: Figures) -> Cause | None:
+    """The loop is blocked for most of the time, not by a route, and the process is idle.
+
+    The sampled stacks show the line, however short its blocks are. Without them, a lag is the rest
+    of a block after a timer is due: the longest lags are as long as a block, and the median is
+    above 0 if blocks take half of the time. The process must be idle, because the loop of a busy
+    one is also late.
+    """
+    median_s, longest_s = of.loop_lag_s, of.signs.loop_blocked_s
+    line = of.hottest
+    if line is not None and line.doing == BLOCKS and line.share >= BLOCKED_SHARE:
+        return Cause(LOOP_BLOCKED, longest_s, line=line) if _is_idle(of) else None
+    if median_s is None or median_s < LATE_S or longest_s is None or longest_s < BLOCKED_S:
+        return None
+    return Cause(LOOP_BLOCKED, longest_s, BLOCKED_S) if _is_idle(of) else None
+
+
+def _is_idle(of: Figures) -> bool:
+    """Whether each process hardly uses or waits for a CPU, and its GIL is not saturated.
+
+    False if its use of the CPU is unknown.
+    """
+    is_known_idle = of.busy_each is not None and of.busy_each < IDLE
+    return is_known_idle and not is_gil_full(of.signs.gil_utilisation)
+
+
+def find_gil_saturated(of: Figures) -> Cause | None:
+    """The GIL is nearly always held, and each request holds it for longer than GIL_HELD_S.
+
+    If the sampler had no free core, use the CPU time instead: a process that uses just one of
+    several cores. Short requests also saturate the GIL, but only at a high rate.
+    """
+    if of.gil_enabled is False or of.gil_s is None or of.gil_s < GIL_HELD_S:
+        return None
+    used = of.signs.gil_utilisation
+    if used is not None:
+        return _gil(of, used, SATURATED) if is_gil_full(used) else None
+    low, high = ONE_CORE
+    share, cores = of.cores_each, of.cores
+    is_one_core = share is not None and low <= share <= high
+    return _gil(of, share, low) if is_one_core and (cores or 0) > of.processes else None
+
+
+def is_gil_unknown(of: Figures) -> bool:
+    """Whether the GIL may be the limit, but is unknown, because the process waited for a CPU."""
+    if of.gil_enabled is False or of.signs.gil_utilisation is not None or of.busy_each is None:
+        return False
+    low = ONE_CORE[0]
+    return (of.gil_s or 0.0) >= GIL_HELD_S and of.busy_each >= low > (of.cores_each or 0.0)
+
+
+def _gil(of: Figures, value: float | None, threshold: float) -> Cause:
+    return Cause(GIL_SATURATED, value, threshold, gil_s=of.gil_s)
+
+
+def find_thread_limit(of: Figures) -> Cause | None:
+    """All of anyio's threads are in use, and requests take as long in them as alone.
+
+    If they take longer, more threads would wait for the same resource: the GIL, the CPU, a pool.
+    """
+    full, total = of.signs.limiter_full, of.signs.limiter_total
+    if full is None or total is None or full < FULL or not of.rate or not of.alone_s:
+        return None
+    in_thread_s = total * of.processes / of.rate
+    if in_thread_s >= STRETCHED * of.alone_s or find_gil_saturated(of) is not None:
+        return None
+    return Cause(THREAD_LIMIT, full, FULL, limit=total)
+
+
+def find_waits_elsewhere(of: Figures) -> Cause | None:
+    """Requests take longer than a single one, while the process and its GIL are idle.
+
+    The number of requests that are served at once is the rate times the time of a single request
+    (Little's law).
+    """
+    wait_share, stretch = of.signs.wait_share, of.signs.stretch
+    if wait_share is None or stretch is None or not of.rate or not of.alone_s:
+        return None
+    if find_loop_blocked(of) is not None or find_thread_limit(of) is not None:
+        return None
+    if not _is_idle(of) or wait_share < WAITS or stretch < STRETCHED:
+        return None
+    at_once = max(1, round(of.rate * of.alone_s))
+    return Cause(WAITS_ELSEWHERE, stretch, STRETCHED, limit=at_once)
+
+
+def find_cpu_saturated(of: Figures) -> Cause | None:
+    """The server uses nearly all of the machine's CPU."""
+    used = of.signs.cpu_utilisation
+    if used is None or used < SATURATED:
+        return None
+    return Cause(CPU_SATURATED, used, SATURATED)
+
+
+def is_gil_full(utilisation: float | None) -> bool:
+    """Whether the GIL is held for so much of the time that threads wait for it."""
+    return utilisation is not None and utilisation >= SATURATED
+
+
+def _describe_gil_import(cause: Cause, _: int) -> str:
+    return (
+        f"the import of {cause.module} switched the GIL on in this free-threaded Python, so only "
+        "one thread at a time runs Python code"
+    )
+
+
+def _describe_loop_blocked(cause: Cause, _: int) -> str:
+    if cause.line is not None:
+        return f"{who.clause(cause.line)}, and all other requests of the process wait"
+    value_s = seconds(cause.value or 0.0)
+    if cause.route is None:
+        return (
+            f"the event loop is blocked for {value_s} at a time, not by a route, but by another "
+            "asyncio task, such as that of a middleware"
+        )
+    route = escaped(cause.route)  # an application can choose any path
+    return (
+        f"the event loop is blocked: {route} runs on it for {value_s} without a pause, and all "
+        "other requests of the process wait"
+    )
+
+
+def _describe_thread_limit(cause: Cause, users: int) -> str:
+    return (
+        f"all {cause.limit} threads of anyio, in which def routes run, are in use for "
+        f"{percent(cause.value or 0.0)} of the time with {counted(users, 'user')}"
+    )
+
+
+def _describe_gil_saturated(cause: Cause, _: int) -> str:
+    held = "" if cause.gil_s is None else f", {seconds(cause.gil_s)} in each request"
+    share = percent(cause.value or 0.0)
+    return f"the GIL is saturated: one process holds it for {share} of the time{held}"
+
+
+def _describe_waits_elsewhere(cause: Cause, users: int) -> str:
+    return (
+        "requests wait for neither the CPU nor the GIL, but for another resource, such as a pool "
+        f"of about {cause.limit} connections: with {counted(users, 'user')} a request takes "
+        f"{cause.value or 0.0:.3g} times as long as alone"
+    )
+
+
+def _describe_cpu_saturated(cause: Cause, _: int) -> str:
+    return f"the server uses {percent(cause.value or 0.0)} of the machine's CPU"
+
+
+RULES = (
+    Rule(
+        GIL_IMPORT,
+        find_gil_import,
+        _describe_gil_import,
+        "use a version of it that supports free threading, or processes",
+    ),
+    Rule(
+        LOOP_BLOCKED,
+        find_loop_blocked,
+        _describe_loop_blocked,
+        "await what it waits for, or run it in a thread (a def route, or asyncio.to_thread)",
+        is_per_process=True,
+    ),
+    Rule(
+        GIL_SATURATED,
+        find_gil_saturated,
+        _describe_gil_saturated,
+        "more threads gain nothing, more processes do while cores are free",
+    ),
+    Rule(
+        THREAD_LIMIT,
+        find_thread_limit,
+        _describe_thread_limit,
+        "raise total_tokens of anyio.to_thread.current_default_thread_limiter(), use more "
+        "processes, or await",
+        is_per_process=True,
+    ),
+    Rule(
+        WAITS_ELSEWHERE,
+        find_waits_elsewhere,
+        _describe_waits_elsewhere,
+        "enlarge that pool (each process has its own)",
+        is_per_process=True,
+    ),
+    Rule(
+        CPU_SATURATED,
+        find_cpu_saturated,
+        _describe_cpu_saturated,
+        "only more cores or less work per request increase the rate",
+    ),
+)

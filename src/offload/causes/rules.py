@@ -1,0 +1,49 @@
+"""What a cause is, and a rule: how it is found, in which words it is reported, and its remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from offload.causes.figures import Figures
+from offload.engine.record import HotLine
+
+
+@dataclass(frozen=True)
+class Cause:
+    """A cause with the figure by which it was found, and the threshold of this figure.
+
+    The unit of `value` and `threshold` depends on the kind, see its rule. `route` is the route that
+    blocks the loop; None if another task does, in which case `value` is the 99th percentile of the
+    loop's lag. `module` is the module that switched the GIL on. `limit` is the number of threads,
+    or about how many requests the unknown resource handles at once. `gil_s` is the time for which a
+    request holds the GIL. `line` is the line that blocks the loop, if the stacks of the server were
+    sampled.
+    """
+
+    kind: str
+    value: float | None = None
+    threshold: float | None = None
+    route: str | None = None
+    module: str | None = None
+    limit: int | None = None
+    gil_s: float | None = None
+    line: HotLine | None = None
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One kind of cause: everything that is known of it stands here.
+
+    `find` returns the cause; None if the application does not have it, or if a figure that it needs
+    is unknown. `clause` returns the cause in words, with its figure, at a number of users;
+    `remedy` is what to do. `is_per_process`: more processes than cores may increase the rate.
+    `is_symptom_of` are kinds of causes which, if found, explain this one.
+    """
+
+    kind: str
+    find: Callable[[Figures], Cause | None]
+    clause: Callable[[Cause, int], str]
+    remedy: str
+    is_per_process: bool = False
+    is_symptom_of: frozenset[str] = frozenset()
