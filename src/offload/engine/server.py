@@ -90,7 +90,7 @@ def command(case: Case, port: int) -> tuple[list[str], dict[str, str]]:
     python = sys.executable if case.python is None else find_interpreter(case.python)
     if case.origin is not None and case.origin.python is not None:
         python = case.origin.python
-    environment |= gil_environment(case.python)
+    environment |= gil_environment(case.python) | dict(case.variables)
     return [python, "-P", "-m", "offload.servers", server.name, task, str(port)], environment
 
 

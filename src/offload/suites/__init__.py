@@ -41,7 +41,8 @@ class Case:
     besides the duration of the long run (None: see `quick`). `slots` is the number of requests
     that each server process handles concurrently (None: unlimited, or reported by the server).
     `origin` is where the server starts from (None: this checkout and environment). `placement` is
-    where the load is sent from, and the CPUs of both sides.
+    where the load is sent from, and the CPUs of both sides. `variables` are environment variables
+    of the server's processes, such as MALLOC_ARENA_MAX.
     """
 
     server: str
@@ -59,6 +60,7 @@ class Case:
     slots: int | None = None
     origin: Origin | None = None
     placement: Placement = ANYWHERE
+    variables: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -77,7 +79,8 @@ class Case:
         python = f"@{self.python}" if self.python else ""
         path = f" path={self.path}" if self.path else ""
         place = self.placement.label
-        return f"{self.server}{settings}{python}/{self.task}{path}{self._from}{place}"
+        more = f"{self._from}{place}{self._variables}"
+        return f"{self.server}{settings}{python}/{self.task}{path}{more}"
 
     @property
     def name(self) -> str:
@@ -95,11 +98,16 @@ class Case:
         if self.origin is not None and self.origin.folder is not None:
             task = task.replace(f"{self.origin.folder}{os.sep}", "")
         place = self.placement.label
-        return f"{spelling}{workers}{protect}{python}/{task}{request}{self._from}{place}"
+        more = f"{self._from}{place}{self._variables}"
+        return f"{spelling}{workers}{protect}{python}/{task}{request}{more}"
 
     @property
     def _from(self) -> str:
         return f" from {self.origin.label}" if self.origin else ""
+
+    @property
+    def _variables(self) -> str:
+        return "".join(f" {name}={text}" for name, text in sorted(self.variables.items()))
 
     @cached_property  # reads the files of all servers, and a run uses it thousands of times
     def words(self) -> tuple[str, ...]:
