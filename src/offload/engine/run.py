@@ -252,12 +252,14 @@ class WindowDesign:
     """The windows of each case in a round: one instead of two, and their length.
 
     `beside_s` is the minimum length in s of a window in a block of several servers. `sampled` are
-    the places of the cases whose stacks are sampled after all windows.
+    the places of the cases whose stacks are sampled after all windows. With `reads_idle` the memory
+    of each server is read after all windows, before and after a garbage collection.
     """
 
     has_one: bool = False
     beside_s: float = workload.SHORT_WINDOW
     sampled: tuple[int, ...] = ()
+    reads_idle: bool = False
 
 
 MANY_ROUNDS = WindowDesign(has_one=True)  # if the time budget is too short for second windows
@@ -387,6 +389,8 @@ def measure_round(
             with phases.of("who", who.SECONDS, place):
                 found = members[place].sample_stacks()
             records[place][-1] = replace(records[place][-1], who=found)
+        for place in members if design.reads_idle else ():
+            records[place][-1] = _with_idle_memory(records[place][-1], servers[place].running)
         with phases.of("stop", 1.0):
             stack.close()
     return [
@@ -623,17 +627,18 @@ def measure_open_loops(
                 sender=case.placement.sender,
                 pin=case.placement.pin,
             )
-            if number == len(arrivals) - 1:
-                loaded = _with_idle_memory(loaded, running.process.pid)
-            yield build_record(trial, own, known, before, SingleRequest(), loaded, flags)
+            record = build_record(trial, own, known, before, SingleRequest(), loaded, flags)
+            is_last = number == len(arrivals) - 1
+            yield _with_idle_memory(record, running) if is_last else record
     except UserError as error:
         yield builder.unavailable(trial, facts, case.settings, error)
     finally:
         server.stop(running, server.SHORT_DRAIN)
 
 
-def _with_idle_memory(loaded: LoadOutcome, pid: int) -> LoadOutcome:
+def _with_idle_memory(record: Record, running: Server) -> Record:
     """Add the memory of a server that is idle again."""
-    after_mib, collected_mib = measure_idle_memory(pid)
-    memory = replace(loaded.resources.memory, after_mib=after_mib, collected_mib=collected_mib)
-    return replace(loaded, resources=replace(loaded.resources, memory=memory))
+    after_mib, collected_mib = measure_idle_memory(running.process.pid)
+    used = record.resources
+    memory = replace(used.memory, after_mib=after_mib, collected_mib=collected_mib)
+    return replace(record, resources=replace(used, memory=memory))
