@@ -6,12 +6,13 @@ each threshold. A cause is only found if all the figures that its rule needs are
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 
 from offload.causes import execution, who
 from offload.causes.execution import GIL_IMPORT
 from offload.causes.figures import Figures, figures, signs_of_case
+from offload.causes.gains import Gain, Switch
 from offload.causes.rules import Cause, Rule
 from offload.engine.record import Record, Who
 
@@ -33,24 +34,46 @@ _BY_KIND = {rule.kind: rule for rule in (*RULES, _NOTHING)}
 NOT_NOTED = {NOTHING, GIL_IMPORT}
 
 
-def diagnose(records: Sequence[Record]) -> list[Cause]:
-    """Return the causes that limit a case; empty if they are unknown, or the case has a task."""
+def diagnose(records: Sequence[Record], gains: Mapping[str, Gain] = {}) -> list[Cause]:
+    """Return the causes that limit a case; empty if they are unknown, or the case has a task.
+
+    `gains` are the measured gains of switches, by the kind of cause.
+    """
     found = figures(records)
-    return [] if found is None else find(found)
+    return [] if found is None else find(found, gains)
 
 
-def find(of: Figures) -> list[Cause]:
+def find(of: Figures, gains: Mapping[str, Gain] = {}) -> list[Cause]:
     """Return the causes in the order in which to fix them; [Cause(NOTHING)] if there is none.
 
     Empty if no cause is found, but figures that a rule needs are unknown.
     """
-    found = [cause for rule in RULES if (cause := rule.find(of)) is not None]
+    found = [cause for cause in _candidates(of, gains) if not _is_unconfirmed(cause)]
     kinds = {cause.kind for cause in found}
     found = [cause for cause in found if not kinds & _BY_KIND[cause.kind].is_symptom_of]
     known = of.rate, of.alone_s, of.busy_cores, of.signs.wait_share
     if not found and (None in known or execution.is_gil_unknown(of)):
         return []
     return found or [Cause(NOTHING)]
+
+
+def _candidates(of: Figures, gains: Mapping[str, Gain] = {}) -> list[Cause]:
+    found = [cause for rule in RULES if (cause := rule.find(of)) is not None]
+    return [replace(cause, gain=gains.get(cause.kind)) for cause in found]
+
+
+def _is_unconfirmed(cause: Cause) -> bool:
+    """Whether a cause is a suspicion that no measurement has confirmed."""
+    has_clear_gain = cause.gain is not None and cause.gain.is_clear
+    return cause.needs_gain and not has_clear_gain
+
+
+def switches(records: Sequence[Record]) -> dict[str, Switch]:
+    """Return what may remove the causes and suspicions of a case, by kind, the best one first."""
+    found = figures(records)
+    known = [] if found is None else _candidates(found)
+    options = {cause.kind: _BY_KIND[cause.kind].switch(cause) for cause in known}
+    return {kind: switch for kind, switch in options.items() if switch is not None}
 
 
 def is_per_process(cause: Cause) -> bool:
@@ -67,7 +90,8 @@ def sentence(cause: Cause, users: int) -> str:
     """Return a cause as a sentence, with its figure and a remedy."""
     remedy = _BY_KIND[cause.kind].remedy
     text = clause(cause, users) + (f"; {remedy}." if remedy else ".")
-    return f"{text[0].upper()}{text[1:]}"
+    measured = "" if cause.gain is None else f" {cause.gain.text}."
+    return f"{text[0].upper()}{text[1:]}{measured}"
 
 
 def note(records: Sequence[Record]) -> str | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from offload.causes.figures import Figures
+from offload.causes.gains import Gain, Switch
 from offload.engine.record import HotLine
 
 
@@ -17,8 +18,9 @@ class Cause:
     blocks the loop; None if another task does, in which case `value` is the 99th percentile of the
     loop's lag. `module` is the module that switched the GIL on. `limit` is the number of threads,
     or about how many requests the unknown resource handles at once. `gil_s` is the time for which a
-    request holds the GIL. `line` is the line that blocks the loop, if the stacks of the server were
-    sampled.
+    request holds the GIL, `longest_s` that of the longest pause. `line` is the line that blocks the
+    loop, if the stacks of the server were sampled. `gain` is what its remedy changed, if that was
+    measured. A cause that `needs_gain` is only a suspicion until the gain is clear.
     """
 
     kind: str
@@ -28,7 +30,14 @@ class Cause:
     module: str | None = None
     limit: int | None = None
     gil_s: float | None = None
+    longest_s: float | None = None
     line: HotLine | None = None
+    gain: Gain | None = None
+    needs_gain: bool = False
+
+
+def _has_no_switch(_: Cause) -> Switch | None:
+    return None
 
 
 @dataclass(frozen=True)
@@ -38,7 +47,8 @@ class Rule:
     `find` returns the cause; None if the application does not have it, or if a figure that it needs
     is unknown. `clause` returns the cause in words, with its figure, at a number of users;
     `remedy` is what to do. `is_per_process`: more processes than cores may increase the rate.
-    `is_symptom_of` are kinds of causes which, if found, explain this one.
+    `is_symptom_of` are kinds of causes which, if found, explain this one. `switch` returns what may
+    remove the cause: advise measures that.
     """
 
     kind: str
@@ -47,3 +57,4 @@ class Rule:
     remedy: str
     is_per_process: bool = False
     is_symptom_of: frozenset[str] = frozenset()
+    switch: Callable[[Cause], Switch | None] = _has_no_switch

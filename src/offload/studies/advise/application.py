@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from offload.causes import diagnosis
 from offload.causes import who as who_in_words
+from offload.causes.gains import Gain
 from offload.causes.rules import Cause
 from offload.engine.calling_process import find_application
 from offload.engine.record import LONG, Record, Who
 from offload.errors import MachineError
 from offload.registry import catalog, places
 from offload.registry.entries import Entry
-from offload.studies.advise import costs
+from offload.studies.advise import costs, result
 from offload.studies.advise.costs import Costs
 from offload.studies.advise.evidence import THREADS, Evidence, Setup, kind_of
-from offload.studies.advise.result import ALONE, is_variant, setup_of
 from offload.suites import Case, Request
 
 # The usual choice of each kind first; servers that are not named here follow.
@@ -61,6 +61,7 @@ class Application:
     `alone_s` is the response time of a single request. `causes` were found for one process, and
     `remaining` for the chosen set-up. `worker` is the memory of one of its processes, `preloaded`
     the same with the application imported before the fork. `who` are the lines of one process.
+    `gains` are those of switches that were measured with one process, by kind of cause.
     """
 
     kinds: tuple[str, ...]
@@ -74,6 +75,7 @@ class Application:
     worker: WorkerMemory | None = None
     preloaded: WorkerMemory | None = None
     who: Who | None = None
+    gains: Mapping[str, Gain] = field(default_factory=dict)
 
     def title(self, case: Case) -> str:
         """Return its name and its request, for a headline."""
@@ -157,14 +159,16 @@ def of_records(
     """Return the application from the record of one process alone; there is one with a rate."""
     found = next(each for each in records if is_probe(each) and each.result.rate)
     case = cases[found.trial.place or 0]
+    gains = result.gains(diagnosis.switches([found]), case, cases, records)
     return Application(
         kinds,
         name,
-        costs.of_application(found, setup_of(case).workers),
+        costs.of_application(found, result.setup_of(case).workers),
         found.baseline.alone_s or 0.0,
         case.users,
         case.request,
-        tuple(diagnosis.diagnose([found])),
+        tuple(diagnosis.diagnose([found], gains)),
+        gains=gains,
         who=found.who,
     )
 
@@ -173,14 +177,17 @@ def in_setup(
     known: Application, setup: Setup, cases: Sequence[Case], records: Sequence[Record]
 ) -> Application:
     """Return an application with the causes and the memory of a set-up."""
-    own = {place for place, case in enumerate(cases) if setup_of(case) == setup}
+    own = {place for place, case in enumerate(cases) if result.setup_of(case) == setup}
     preload = {place for place in own if cases[place].settings.get("preload") == "yes"}
-    plain = {place for place in own if not is_variant(cases[place])}
-    found = [each for each in records if each.trial.place in plain and not is_probe(each)]
+    plain = {place for place in own if not result.is_variant(cases[place])}
+    found = [each for each in records if each.trial.place in plain and result.is_raced(each)]
     windows = [each for each in found if each.trial.kind != LONG]
+    gains = {**known.gains}
+    for place in plain:
+        gains |= result.gains(diagnosis.switches(windows), cases[place], cases, records)
     return replace(
         known,
-        remaining=tuple(diagnosis.diagnose(windows)),
+        remaining=tuple(diagnosis.diagnose(windows, gains)),
         worker=_memory(found),
         preloaded=_memory([each for each in records if each.trial.place in preload]),
     )
@@ -188,7 +195,7 @@ def in_setup(
 
 def is_probe(record: Record) -> bool:
     """Whether a record is of one process alone."""
-    return record.trial.round == ALONE
+    return record.trial.round == result.ALONE
 
 
 def _memory(records: Sequence[Record]) -> WorkerMemory | None:

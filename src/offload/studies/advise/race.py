@@ -13,6 +13,8 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from offload import resource_limits
+from offload.causes import diagnosis
 from offload.engine import builder, journal
 from offload.engine import plan as plans
 from offload.engine.plan import Plan, Sequential
@@ -28,7 +30,7 @@ from offload.studies.advise.choice import Choice, Question, choose
 from offload.studies.advise.costs import Costs
 from offload.studies.advise.evidence import LOOPS, Evidence, Setup
 from offload.studies.advise.prior import MOST_CANDIDATES, MOST_USERS, Prior
-from offload.studies.advise.result import ALONE, case_of, evidence
+from offload.studies.advise.result import ALONE, SWITCHES, case_of, evidence, is_raced, switched
 from offload.suites import Case
 from offload.upstream import Upstream
 
@@ -37,6 +39,11 @@ DESIGN = WindowDesign(has_one=True, beside_s=1.2)  # memory is read after 1 s
 FEWEST, MOST_ROUNDS = 2, 7  # rounds; in the time that was told there are usually three
 SLOW = 0.6  # share of the best rate in the first round, below which a set-up leaves
 NEIGHBOURS = 2
+# Switches of causes are measured in rounds of a block of their own, with new servers.
+SWITCH_DESIGN = WindowDesign(beside_s=1.2, reads_idle=True)
+SWITCH_ROUNDS, SWITCH_S = 3, 30.0  # rounds, and s after which no further one starts
+MOST_SWITCHES = 2  # beside the set-up as it is
+MOST_MEMORY = 0.8  # share of the memory that these servers may need
 SHARES = (0.5, 0.8)  # of the smaller capacity of the best two
 LOAD_S, WARM_S, PASSES = 2.0, 0.3, 3  # of an open loop
 MOST_CHOICES = 3  # set-ups that become the choice while response times are measured
@@ -51,7 +58,8 @@ class Race:
     """A race in progress; `case` has the work, and `ends` is in s of time.monotonic().
 
     `costs` are known before the race: of a function, or from `measure_alone`. With `overloads` the
-    choice is loaded beyond its capacity at the end.
+    choice is loaded beyond its capacity at the end. With `measures_switches` there is time for what
+    may remove the causes of an application's limit.
     """
 
     question: Question
@@ -61,6 +69,7 @@ class Race:
     ends: float
     costs: Costs | None = None
     overloads: bool = False
+    measures_switches: bool = True
     seed: int = field(default_factory=plans.new_seed)
     cases: list[Case] = field(default_factory=list)
     records: list[Record] = field(default_factory=list)
@@ -91,6 +100,35 @@ class Race:
         self._keep(found)
         return found
 
+    def measure_switches(self, records: Sequence[Record]) -> None:
+        """Measure a case with and without what may remove the causes that its records show."""
+        place = records[-1].trial.place or 0
+        changed: dict[str, Case] = {}
+        for switch in diagnosis.switches(records).values():
+            case = switched(self.cases[place], switch)
+            if case is not None and case not in self.cases and len(changed) < MOST_SWITCHES:
+                changed[switch.text] = case
+        if not changed or not self._has_memory_for(records, 1 + len(changed)):
+            return
+        first = len(self.cases)
+        self.cases += changed.values()
+        journal.save_plan(self.plan, self.folder)
+        cases = {each: self.cases[each] for each in (place, *range(first, len(self.cases)))}
+        name, how = self.cases[place].name, " and ".join(changed)
+        self.report(f"{name} without and with {how}: about {SWITCH_S:.0f} s")
+        ends = time.monotonic() + SWITCH_S
+        for number in range(1, SWITCH_ROUNDS + 1):
+            self._show_progress("remedies", cases)
+            trial = replace(self._trial(number), block=SWITCHES)
+            self._keep(measure_round(cases, trial, None, lambda *_: None, False, SWITCH_DESIGN))
+            if time.monotonic() > ends:
+                break
+
+    def _has_memory_for(self, records: Sequence[Record], servers: int) -> bool:
+        """Whether several servers as that of the records fit into the memory at once."""
+        used = [each.resources.memory.whole_mib or 0.0 for each in records]
+        return servers * max(used) < MOST_MEMORY * resource_limits.memory_mib()
+
     def run(self, candidates: Sequence[Setup]) -> None:
         """Measure until the answer is known; raise UserError if no upstream can be started."""
         try:
@@ -106,6 +144,7 @@ class Race:
                 self._measure_required_rate(upstream)
                 self._measure_kept(upstream)
                 self._measure_preloaded()
+                self._measure_remaining_causes()
                 self._measure_overload(upstream)
         finally:
             remove_progress(self.folder)
@@ -278,6 +317,18 @@ class Race:
             journal.save_plan(self.plan, self.folder)
             with closing(self._loads(len(self.cases) - 1, arrivals, LOAD_S, None)) as loads:
                 self._keep([*loads])
+
+    def _measure_remaining_causes(self) -> None:
+        """Measure what may remove the causes that limit the choice, if one process had others."""
+        found = self.choice()
+        if found is None or not is_application(self.case.task) or not self.measures_switches:
+            return
+        place = self._place(found.best.setup)
+        windows = [each for each in self.records if each.trial.place == place and is_raced(each)]
+        known = diagnosis.switches([each for each in self.records if each.trial.round == ALONE])
+        windows = [each for each in windows if each.trial.kind == WINDOW]
+        if diagnosis.switches(windows).keys() - known.keys():
+            self.measure_switches(windows)
 
     def _measure_overload(self, upstream: Upstream | None) -> None:
         """Load the choice beyond its capacity, as it is and with other settings."""

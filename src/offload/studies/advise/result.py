@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
+from offload.causes.gains import Gain, Switch
+from offload.causes.gains import measured as gain_of
 from offload.engine.record import LONG, WINDOW, Memory, Record
 from offload.loads.engine import figures
 from offload.registry import catalog
@@ -14,6 +16,7 @@ from offload.studies.advise.evidence import LOOPS, Evidence, Kept, Latency, Setu
 from offload.suites import Case
 
 ALONE = 0  # the round in which one process of one server is measured, for its costs
+SWITCHES = 1  # the block in which a set-up is measured with and without switches
 BEYOND = 10  # responses that a percentile needs beyond it
 QUANTILES = (0.99, 0.95, 0.9, 0.5)
 LEAST_LEAK, LEAST_LEAK_MIB = 0.1, 16.0  # growth by a leak: more than both; guesses
@@ -47,6 +50,42 @@ def is_variant(case: Case) -> bool:
     return case.keep_alive or bool(case.settings.keys() & {"preload", "backlog"})
 
 
+def is_raced(record: Record) -> bool:
+    """Whether a record is of the race, or of a load after it."""
+    return record.trial.round != ALONE and record.trial.block != SWITCHES
+
+
+def switched(case: Case, switch: Switch) -> Case | None:
+    """Return a case with a switch; None if it has that already, or its server lacks a setting."""
+    if switch.settings.keys() - catalog.find_server(case.server).settings.keys():
+        return None
+    changed = replace(
+        case,
+        variables={**case.variables, **switch.variables},
+        settings={**case.settings, **switch.settings},
+        keep_alive=case.keep_alive if switch.keep_alive is None else switch.keep_alive,
+    )
+    return None if changed == case else changed
+
+
+def gains(
+    causes: Mapping[str, Switch], case: Case, cases: Sequence[Case], records: Sequence[Record]
+) -> dict[str, Gain]:
+    """Return the measured gains of the switches of a case, by kind of cause."""
+    own = [each for each in records if each.trial.block == SWITCHES]
+
+    def windows(of: Case | None) -> list[Record]:
+        place = cases.index(of) if of in cases else None
+        return [each for each in own if each.trial.place == place]
+
+    plain = windows(case)
+    return {
+        kind: gain
+        for kind, switch in causes.items()
+        if (gain := gain_of(switch.text, plain, windows(switched(case, switch)))) is not None
+    }
+
+
 def kept(setup: Setup, cases: Sequence[Case], records: Sequence[Record]) -> Kept | None:
     """Return what a set-up showed with kept connections; None if that was not measured."""
     own = {place for place, each in enumerate(cases) if each.keep_alive and setup_of(each) == setup}
@@ -73,12 +112,16 @@ def evidence(cases: Sequence[Case], records: Sequence[Record], leaks: bool) -> l
     and one process alone are left out.
     """
     newest: dict[Setup, int] = {}
-    raced = {each.trial.place for each in records if each.trial.round != ALONE}
+    raced = {each.trial.place for each in records if is_raced(each)}
     for index, case in enumerate(cases):
         if index in raced and not is_variant(case):
             newest[setup_of(case)] = index
     found = [
-        _evidence(setup, cases[index], [each for each in records if each.trial.place == index])
+        _evidence(
+            setup,
+            cases[index],
+            [each for each in records if each.trial.place == index and is_raced(each)],
+        )
         for setup, index in newest.items()
     ]
     has_leak = leaks or leak_mib(records) is not None
@@ -117,7 +160,7 @@ def _requests(loads: Sequence[Record]) -> float:
 
 
 def _evidence(setup: Setup, case: Case, records: Sequence[Record]) -> Evidence:
-    windows = [each for each in records if each.trial.kind == WINDOW and each.trial.round != ALONE]
+    windows = [each for each in records if each.trial.kind == WINDOW]
     works = [each for each in windows if each.problem is None and each.result.rate]
     failed = next((each.problem for each in windows if each.problem is not None), None)
     if failed is None and any(_failed_share(each) > MOST_FAILED for each in works):

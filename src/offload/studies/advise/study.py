@@ -33,6 +33,7 @@ from offload.units import percent, seconds
 
 FAST_S = 0.05  # time of a call up to which the answer takes BUDGET_S, else SLOW_BUDGET_S
 BUDGET_S, SLOW_BUDGET_S = 90.0, 180.0
+LEAST_BUDGET_S = 60.0  # budget of an answer below which no remedy is measured
 PROBES = 3  # servers of an application that are tried until one starts
 REPEAT = "repeat offload advise"
 FIX_OR_LIMIT = "fix that first, or limit the calls in progress by connections="
@@ -79,6 +80,8 @@ def advise(
         alone_s = _subject(saved, race.cases, race.records).alone_s
         usual_s = BUDGET_S if alone_s <= FAST_S else SLOW_BUDGET_S
         race.ends += usual_s if budget_s is None else budget_s
+        if is_application(case.task):
+            _measure_switches(race, budget_s)
         names = ", ".join(each.name for each in candidates)
         left_s = race.ends - time.monotonic()
         report(f"the answer takes about {left_s:.0f} s more: {names}")
@@ -88,6 +91,17 @@ def advise(
             raise
         is_interrupted = True
     return answer(saved, case, race.plan, race.records, is_interrupted)
+
+
+def _measure_switches(race: Race, budget_s: float | None) -> None:
+    """Measure the remedies of one process; this is not part of the usual time of an answer."""
+    race.measures_switches = budget_s is None or budget_s >= LEAST_BUDGET_S
+    if not race.measures_switches:
+        return
+    began = time.monotonic()
+    race.measure_switches([each for each in race.records if each.result.rate])
+    if budget_s is None:
+        race.ends += time.monotonic() - began
 
 
 def _warn_of_others(report: Report) -> None:
