@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 
-from offload.causes import execution, who
+from offload.causes import execution, memory, who
 from offload.causes.execution import GIL_IMPORT
 from offload.causes.figures import Figures, figures, signs_of_case
 from offload.causes.gains import Gain, Switch
@@ -28,7 +28,7 @@ def _describe_nothing(_: Cause, __: int) -> str:
 
 _NOTHING = Rule(NOTHING, lambda _: Cause(NOTHING), _describe_nothing, "")
 # In the order in which to fix them.
-RULES = execution.RULES
+RULES = (*memory.RULES, *execution.RULES)
 _BY_KIND = {rule.kind: rule for rule in (*RULES, _NOTHING)}
 # Notes below a table omit them: no limit, and one that notes report for all servers.
 NOT_NOTED = {NOTHING, GIL_IMPORT}

@@ -19,6 +19,7 @@ GIL_HELD_S = 0.005  # s per request: CPython's switch interval, sys.getswitchint
 ONE_CORE = (0.85, 1.25)  # cores used by a process whose threads wait for one GIL
 IDLE = 0.5  # cores per process, below which it mostly waits
 WAITS = 0.5  # share of the time inside the application that is not CPU time
+COLLECTED = 0.5  # share of the time that the garbage collector takes
 STRETCHED = 2.0  # time under load over the time alone, above which a resource is too small
 
 GIL_IMPORT = "gil_import"
@@ -80,9 +81,12 @@ def find_gil_saturated(of: Figures) -> Cause | None:
     """The GIL is nearly always held, and each request holds it for longer than GIL_HELD_S.
 
     If the sampler had no free core, use the CPU time instead: a process that uses just one of
-    several cores. Short requests also saturate the GIL, but only at a high rate.
+    several cores. Short requests also saturate the GIL, but only at a high rate. If the garbage
+    collector, which holds the GIL, takes most of the time, it is the cause.
     """
     if of.gil_enabled is False or of.gil_s is None or of.gil_s < GIL_HELD_S:
+        return None
+    if (of.collector.share or 0.0) >= COLLECTED:
         return None
     used = of.signs.gil_utilisation
     if used is not None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
-from offload.engine.record import HotLine, Record, Route
+from offload.engine.record import Collector, HotLine, Record, Route
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ class Figures:
     maximum number of anyio's threads in use, and `loop_lag_s` the median lag of the event loop.
     `cores` is the number of cores of the machine, and `hottest` the line of the application in
     which its threads or its loop spend most of their time. `records` are those without a problem,
-    for a rule that needs more of them.
+    for a rule that needs more of them. `collector` has the medians of the garbage collector.
     """
 
     signs: Signs
@@ -143,6 +143,7 @@ class Figures:
     cores: int | None
     hottest: HotLine | None = None
     records: Sequence[Record] = ()
+    collector: Collector = field(default_factory=Collector)
 
     @property
     def cores_each(self) -> float | None:
@@ -186,7 +187,14 @@ def figures(records: Sequence[Record]) -> Figures | None:
         cores=cores if isinstance(cores, int) else None,
         hottest=next((r.who.lines[0] for r in reversed(known) if r.who and r.who.lines), None),
         records=known,
+        collector=_collector(known),
     )
+
+
+def _collector(records: Sequence[Record]) -> Collector:
+    seen = [record.application.collector for record in records]
+    names = [each.name for each in fields(Collector)]
+    return Collector(**{name: median([getattr(each, name) for each in seen]) for name in names})
 
 
 def _busy_cores(record: Record) -> float | None:

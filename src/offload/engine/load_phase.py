@@ -563,6 +563,9 @@ def merge_reports(reports: Sequence[Facts]) -> Facts:
             "worker_pss_mib": _worst(reports, lambda r: r["memory"]["pss_mib"]),
             "worker_private_mib": _worst(reports, lambda r: r["memory"]["private_mib"]),
             "error": next((report["error"] for report in reports if report["error"]), None),
+            "collector": max(
+                (report["collector"] for report in reports), key=lambda each: each["share"] or 0.0
+            ),
         },
     }
 

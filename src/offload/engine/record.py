@@ -348,6 +348,19 @@ class ThreadLimit:
 
 
 @dataclass(frozen=True)
+class Collector:
+    """The garbage collector of the process in which it took most of the time.
+
+    `share` is the share of the window that its collections took, `longest_s` the longest one, and
+    `full` the number of collections of all objects.
+    """
+
+    share: float | None = None
+    longest_s: float | None = None
+    full: int | None = None
+
+
+@dataclass(frozen=True)
 class Application:
     """The reports of the `processes` that serve a user's application of a `kind`: asgi or wsgi.
 
@@ -372,6 +385,7 @@ class Application:
     worker_pss_mib: float | None = None
     worker_private_mib: float | None = None
     error: str | None = None
+    collector: Collector = Collector()
 
 
 @dataclass(frozen=True)

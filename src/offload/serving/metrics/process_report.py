@@ -20,6 +20,7 @@ from time import sleep  # as above
 from typing import Any
 
 from offload.serving.metrics import (
+    garbage,
     loop_lag,
     own_gil,
     probe,
@@ -57,6 +58,8 @@ def start(kind: str | None = None, application: object = None) -> None:
     """
     global _application, _listening
     _facts["kind"], _application = kind, application
+    garbage.freeze()
+    garbage.watch()
     if sys.platform != "linux" or os.getpid() in (_listening, _parent):
         return
     _listening = os.getpid()
@@ -78,6 +81,7 @@ def name(pid: int) -> str:
 
 def report(start: float, end: float, with_each: bool = False) -> dict[str, Any]:
     """Return this process's figures in a window, in seconds of CLOCK_MONOTONIC."""
+    garbage.freeze()
     probe.note_gil(own_gil.enabled_by())
     state = {key: probe.facts.get(key) for key in ("gil_enabled", "gil_enabled_by")}
     found = {**_facts, **state, **loop_lag.between(start, end)}
@@ -89,6 +93,7 @@ def report(start: float, end: float, with_each: bool = False) -> dict[str, Any]:
         **thread_limiter.threads(),
         "limiter": thread_limiter.between(start, end),
         "memory": probe.memory_of(os.getpid()),
+        "collector": garbage.between(start, end),
     }
     if with_each:
         found["each"] = request_clock.each(start, end)
