@@ -8,6 +8,7 @@ import math
 import os
 import resource
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from offload.errors import MachineError
@@ -24,7 +25,7 @@ def cpu_count() -> int:
 def cpu_capacity() -> float:
     """Return how many CPUs can be used on average: those of the affinity, at most the quota."""
     affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    quota = cpu_quota(OWN, ROOT)
+    quota = own_cpu_quota()
     return float(affinity or 1) if quota is None else min(float(affinity or 1), quota)
 
 
@@ -53,6 +54,11 @@ def restrict_to_cpus(count: int | None) -> None:
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:count])
 
 
+def own_cpu_quota() -> float | None:
+    """Return the smallest CPU quota of this process, in CPUs; None without one."""
+    return cpu_quota(OWN, ROOT)
+
+
 def cpu_quota(own: Path, root: Path) -> float | None:
     """Return the smallest quota, in CPUs, of this process's groups and their parents, or None.
 
@@ -75,6 +81,49 @@ def _group_quota(group: Path) -> float | None:
     return None if quota in ("max", "-1") else int(quota) / int(period)
 
 
+@dataclass(frozen=True)
+class QuotaCounts:
+    """The counters of a control group that has a CPU quota, in CPUs, since it was created.
+
+    `periods` are those in which it ran, `throttled` those in which its threads were stopped
+    because they had used up the quota. `stopped_s` is for how long, as a sum over all CPUs.
+    """
+
+    quota: float
+    periods: int
+    throttled: int
+    stopped_s: float
+
+
+def quota_counts(pid: int) -> dict[str, QuotaCounts]:
+    """Return the counters of all groups of a process with a CPU quota, and their parents.
+
+    Each group counts only what its own quota stopped, so a group that is stopped by the quota of a
+    parent shows nothing. The keys are the folders. Empty if the process has ended.
+    """
+    found = {}
+    for group in control_groups("cpu", PROC / str(pid) / "cgroup", ROOT):
+        quota = _group_quota(group)
+        counts = None if quota is None else _quota_counts(group, quota)
+        if counts is not None:
+            found[str(group)] = counts
+    return found
+
+
+def _quota_counts(group: Path, quota: float) -> QuotaCounts | None:
+    try:
+        lines = (group / "cpu.stat").read_text().splitlines()
+        counts = {name: int(number) for name, number in (line.split() for line in lines)}
+        stopped_s = (
+            counts["throttled_usec"] / 1e6  # of version 2
+            if "throttled_usec" in counts
+            else counts["throttled_time"] / 1e9
+        )
+        return QuotaCounts(quota, counts["nr_periods"], counts["nr_throttled"], stopped_s)
+    except (OSError, ValueError, KeyError):
+        return None
+
+
 def memory_mib() -> float:
     """Return how much memory this process and its children may use: the machine's, or a limit."""
     machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
@@ -83,7 +132,8 @@ def memory_mib() -> float:
 
 # Control groups, of version 1 and 2
 ROOT = Path("/sys/fs/cgroup")
-OWN = Path("/proc/self/cgroup")
+PROC = Path("/proc")
+OWN = PROC / "self" / "cgroup"
 MIB = 1 << 20
 
 

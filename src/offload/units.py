@@ -57,6 +57,15 @@ def counted(count: int, noun: str) -> str:
     return f"{count} {noun}{ending}"
 
 
+def cpus(quota: float) -> str:
+    """Render a CPU quota.
+
+    >>> cpus(1.0), cpus(0.5), cpus(2)
+    ('1 CPU', '0.5 CPUs', '2 CPUs')
+    """
+    return f"{quota:.3g} CPU{'' if quota == 1 else 's'}"
+
+
 def number(rate: float) -> str:
     """Render a rate with up to two decimal places.
 

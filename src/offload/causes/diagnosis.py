@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 
-from offload.causes import execution, memory, who
+from offload.causes import execution, machine, memory, who
 from offload.causes.execution import GIL_IMPORT
 from offload.causes.figures import Figures, figures, signs_of_case
 from offload.causes.gains import Gain, Switch
+from offload.causes.machine import CPU_QUOTA
 from offload.causes.rules import Cause, Rule
 from offload.engine.record import Record, Who
 
@@ -28,10 +29,10 @@ def _describe_nothing(_: Cause, __: int) -> str:
 
 _NOTHING = Rule(NOTHING, lambda _: Cause(NOTHING), _describe_nothing, "")
 # In the order in which to fix them.
-RULES = (*memory.RULES, *execution.RULES)
+RULES = (*machine.RULES, *memory.RULES, *execution.RULES)
 _BY_KIND = {rule.kind: rule for rule in (*RULES, _NOTHING)}
-# Notes below a table omit them: no limit, and one that notes report for all servers.
-NOT_NOTED = {NOTHING, GIL_IMPORT}
+# Notes below a table omit them: no limit, and those that notes report for all servers.
+NOT_NOTED = {NOTHING, GIL_IMPORT, CPU_QUOTA}
 
 
 def diagnose(records: Sequence[Record], gains: Mapping[str, Gain] = {}) -> list[Cause]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from offload.causes import who
 from offload.causes.figures import Figures
+from offload.causes.machine import CPU_QUOTA
 from offload.causes.rules import Cause, Rule
 from offload.engine.who import BLOCKS
 from offload.errors import escaped
@@ -201,6 +202,8 @@ def _describe_cpu_saturated(cause: Cause, _: int) -> str:
     return f"the server uses {percent(cause.value or 0.0)} of the machine's CPU"
 
 
+# A thread that a quota stops looks like one that runs, waits, or holds the GIL for long.
+STOPPED = frozenset({CPU_QUOTA})
 RULES = (
     Rule(
         GIL_IMPORT,
@@ -214,12 +217,14 @@ RULES = (
         _describe_loop_blocked,
         "await what it waits for, or run it in a thread (a def route, or asyncio.to_thread)",
         is_per_process=True,
+        is_symptom_of=STOPPED,
     ),
     Rule(
         GIL_SATURATED,
         find_gil_saturated,
         _describe_gil_saturated,
         "more threads gain nothing, more processes do while cores are free",
+        is_symptom_of=STOPPED,
     ),
     Rule(
         THREAD_LIMIT,
@@ -228,6 +233,7 @@ RULES = (
         "raise total_tokens of anyio.to_thread.current_default_thread_limiter(), use more "
         "processes, or await",
         is_per_process=True,
+        is_symptom_of=STOPPED,
     ),
     Rule(
         WAITS_ELSEWHERE,
@@ -235,11 +241,13 @@ RULES = (
         _describe_waits_elsewhere,
         "enlarge that pool (each process has its own)",
         is_per_process=True,
+        is_symptom_of=STOPPED,
     ),
     Rule(
         CPU_SATURATED,
         find_cpu_saturated,
         _describe_cpu_saturated,
         "only more cores or less work per request increase the rate",
+        is_symptom_of=STOPPED,
     ),
 )

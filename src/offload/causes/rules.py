@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from offload.causes.figures import Figures
 from offload.causes.gains import Gain, Switch
-from offload.engine.record import HotLine
+from offload.engine.record import HotLine, Throttling
 
 
 @dataclass(frozen=True)
@@ -19,8 +19,9 @@ class Cause:
     loop's lag. `module` is the module that switched the GIL on. `limit` is the number of threads,
     or about how many requests the unknown resource handles at once. `gil_s` is the time for which a
     request holds the GIL, `longest_s` that of the longest pause. `line` is the line that blocks the
-    loop, if the stacks of the server were sampled. `gain` is what its remedy changed, if that was
-    measured. A cause that `needs_gain` is only a suspicion until the gain is clear.
+    loop, if the stacks of the server were sampled. `facts` is the part of the records by which it
+    was found. `gain` is what its remedy changed, if that was measured. A cause that `needs_gain` is
+    only a suspicion until the gain is clear.
     """
 
     kind: str
@@ -32,6 +33,7 @@ class Cause:
     gil_s: float | None = None
     longest_s: float | None = None
     line: HotLine | None = None
+    facts: Throttling | None = None
     gain: Gain | None = None
     needs_gain: bool = False
 

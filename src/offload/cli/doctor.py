@@ -13,14 +13,14 @@ from pathlib import Path
 
 import psutil
 
-from offload import loads
+from offload import loads, resource_limits
 from offload.engine import host, journal, running_servers
 from offload.engine.figures import LONG_OTHERS, LONG_STEAL
 from offload.engine.host import environment
 from offload.engine.server import create_temporary_file, find_interpreter, user_paths
 from offload.errors import UserError
 from offload.registry import catalog
-from offload.units import percent
+from offload.units import cpus, percent
 
 OK, WARNING, WRONG = "ok", "warning", "wrong"
 LEVELS = (WRONG, WARNING, OK)
@@ -103,10 +103,14 @@ def _limits() -> Iterator[Finding]:
         enough = int(queue[0]) >= QUEUE
         fix = "" if enough else f": below the backlog: sudo sysctl net.core.somaxconn={QUEUE}"
         yield Finding("listen queue", OK if enough else WARNING, queue[0] + fix)
-    cores = environment()["cores"]
-    enough = isinstance(cores, int) and cores > 1
-    fix = "" if enough else ": load tool and server share one: comparisons are not valid"
-    yield Finding("cores", OK if enough else WRONG, f"{cores}{fix}")
+    cores = len(resource_limits.cpu_numbers()) or os.cpu_count() or 1
+    fix = "" if cores > 1 else ": load tool and server share one: comparisons are not valid"
+    yield Finding("cores", OK if cores > 1 else WRONG, f"{cores}{fix}")
+    quota = resource_limits.own_cpu_quota()
+    if quota is not None and quota < cores:
+        fix = "servers are stopped when it is used up: raise it, or reserve cores instead of it"
+        level = WARNING if quota > 1 else WRONG
+        yield Finding("CPU quota", level, f"{cpus(quota)} of {cores} cores: {fix}")
     try:
         journal.check_writable()
         yield Finding("results", OK, str(journal.RESULTS))

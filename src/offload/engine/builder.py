@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from offload.engine import server, workload
-from offload.engine.figures import LONG_OTHERS, LONG_STEAL, MAX_OTHERS, MAX_STEAL
+from offload.engine.figures import LONG_OTHERS, LONG_STEAL, MAX_OTHERS, MAX_STEAL, THROTTLED
 from offload.engine.host import environment
 from offload.engine.load_phase import GIL, LoadOutcome, SingleRequest
 from offload.engine.record import (
@@ -257,16 +257,7 @@ def _detect(record: Record) -> Iterator[Flag]:
     if _breaks_littles_law(record):
         ratio = record.result.little_ratio
         yield Flag("little", f"rate x mean / users is {ratio}, not 1", "users waited elsewhere")
-    host = record.resources.host
-    is_window = record.trial.kind == WINDOW
-    most_others = MAX_OTHERS if is_window else LONG_OTHERS
-    if host.others_cpu is not None and host.others_cpu > most_others:
-        share = f"{percent(host.others_cpu)} of the machine's CPU went to other processes"
-        yield Flag("others", share, "end them and measure again")
-    most_steal = MAX_STEAL if is_window else LONG_STEAL
-    if host.steal is not None and host.steal > most_steal:
-        stolen = f"the hypervisor used {percent(host.steal, 1)} of the CPU"
-        yield Flag("steal", stolen, "measure at a quieter time")
+    yield from _detect_machine(record)
     if record.resources.listen_overflows:
         dropped = f"the listen queue dropped {record.resources.listen_overflows} connections"
         remedy = (
@@ -296,6 +287,23 @@ def _detect(record: Record) -> Iterator[Flag]:
         shares = ", ".join(str(count) for count in record.resources.connections or ())
         had = f"the server's processes had {shares} connections"
         yield Flag("uneven", had, BALANCE)
+
+
+def _detect_machine(record: Record) -> Iterator[Flag]:
+    """Yield the flags about the CPU that the load did not get."""
+    host = record.resources.host
+    is_window = record.trial.kind == WINDOW
+    most_others = MAX_OTHERS if is_window else LONG_OTHERS
+    if host.others_cpu is not None and host.others_cpu > most_others:
+        share = f"{percent(host.others_cpu)} of the machine's CPU went to other processes"
+        yield Flag("others", share, "end them and measure again")
+    most_steal = MAX_STEAL if is_window else LONG_STEAL
+    if host.steal is not None and host.steal > most_steal:
+        stolen = f"the hypervisor used {percent(host.steal, 1)} of the CPU"
+        yield Flag("steal", stolen, "measure at a quieter time")
+    if (record.resources.throttling.share or 0.0) >= THROTTLED:
+        fix = "raise the quota, or reserve cores (docker: --cpuset-cpus=, systemd: AllowedCPUs=)"
+        yield Flag("throttled", record.resources.throttling.text, fix)
 
 
 def _breaks_littles_law(record: Record) -> bool:

@@ -30,6 +30,9 @@ from offload.loads.engine.figures import GROWTH, histogram_quantile, merge_histo
 from offload.suites import Case
 from offload.units import percent
 
+# Share of periods in which a quota stops a server, from which it is named. Alerts for containers
+# use 25 %: CPUThrottlingHigh of github.com/kubernetes-monitoring/kubernetes-mixin
+THROTTLED = 0.25
 HOPELESS = 2  # rounds without a rate after which a case is not measured again
 
 

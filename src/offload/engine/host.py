@@ -29,6 +29,7 @@ from offload import resource_limits
 from offload.engine import server
 from offload.engine.speed_work import SAMPLE
 from offload.errors import escaped
+from offload.units import cpus
 
 PACKAGES = ("tornado", "fabric", "requests", "lxml", "feedparser", "psutil", "httptools", "uvloop")
 
@@ -39,6 +40,7 @@ def environment() -> dict[str, object]:
     return {
         "cpu": _cpu(),
         "cores": resource_limits.cpu_count(),
+        "cpu_quota": resource_limits.own_cpu_quota(),
         "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
         "kernel": f"{platform.system()} {platform.release()}",
         "virtualisation": _virtualisation(),
@@ -53,7 +55,9 @@ def sentence(facts: dict[str, object]) -> str:
     cpu, kernel = facts.get("cpu") or "unknown CPU", facts.get("kernel") or "unknown kernel"
     cores, python = (facts.get(name) or "unknown" for name in ("cores", "python"))
     guest = f", {facts['virtualisation']} guest" if facts.get("virtualisation") else ""
-    return f"{cpu}, {cores} cores{guest}, {kernel}, Python {python}"
+    quota = facts.get("cpu_quota")
+    usable = f"a quota of {cpus(quota)}" if isinstance(quota, int | float) else f"{cores} cores"
+    return f"{cpu}, {usable}{guest}, {kernel}, Python {python}"
 
 
 def load_average() -> tuple[float, float, float]:

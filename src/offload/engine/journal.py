@@ -365,7 +365,7 @@ def is_identified_machine(machine: Mapping[str, object]) -> bool:
 def _is_plausible(key: str, value: object) -> bool:
     if key == "packages":
         return isinstance(value, dict) and all(isinstance(each, str) for each in value.values())
-    if key in ("cores", "memory_gib"):
+    if key in ("cores", "memory_gib") or (key == "cpu_quota" and value is not None):
         if not isinstance(value, int | float) or isinstance(value, bool):
             return False
         return 0 < value <= LARGEST_FACT

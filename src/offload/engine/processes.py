@@ -21,9 +21,10 @@ from typing import Any
 
 import psutil
 
+from offload import resource_limits
 from offload.engine import host
 from offload.engine.host import CounterSeries
-from offload.engine.record import HostUse, Memory, Resources
+from offload.engine.record import HostUse, Memory, Resources, Throttling
 from offload.errors import MachineError, StartError
 
 EVERY = 0.1  # s between two readings of the counters
@@ -58,6 +59,7 @@ class ResourceSampler:
         self._counts = counts
         self._processes = 0  # that have counts
         self._connections: tuple[int, ...] = ()
+        self._quotas: dict[str, float] = {}  # CPUs, by the folder of a control group
         self._series = CounterSeries()
         self._peaks: dict[str, float] = {}
         self._stopped = threading.Event()
@@ -100,12 +102,26 @@ class ResourceSampler:
             connections=self._connections or None,
             requests=self._requests(window),
             listen_overflows=_whole(increases["overflows"]),
+            throttling=self._throttling(window),
             host=HostUse(
                 busy_s=_rounded(increases["busy_s"]),
                 own_cpu_s=_rounded(increases["own_s"]),
                 steal=_share(increases["steal_s"], seconds * host.cpu_count()),
                 cpu_pressure=_share(increases["pressure_s"], seconds),
             ),
+        )
+
+    def _throttling(self, window: tuple[float, float] | None) -> Throttling:
+        """Return the counts of the group whose quota stopped the server most often."""
+        found = []
+        for group, quota in self._quotas.items():
+            counts = [self._series.increase(f"{each} {group}", window) for each in QUOTA_COUNTS]
+            periods, throttled, stopped_s = counts
+            found.append(Throttling(quota, _whole(periods), _whole(throttled), _rounded(stopped_s)))
+        return max(
+            found,
+            key=lambda each: (each.throttled or 0, -(each.quota or 0.0)),
+            default=Throttling(),
         )
 
     def _requests(self, window: tuple[float, float] | None) -> tuple[int, ...] | None:
@@ -140,6 +156,9 @@ class ResourceSampler:
         if self._tree is not None:
             reading |= self._tree.counters()
             self._update_peaks(self._tree.sizes())
+            for group, quota in resource_limits.quota_counts(self._tree.root.pid).items():
+                self._quotas[group] = quota.quota
+                reading |= {f"{each} {group}": getattr(quota, each) for each in QUOTA_COUNTS}
         self._series.add(time.monotonic(), reading)
 
     def _read_memory(self) -> None:
@@ -161,6 +180,7 @@ class ResourceSampler:
                 self._peaks[key] = max(value, self._peaks.get(key, value))
 
 
+QUOTA_COUNTS = ("periods", "throttled", "stopped_s")  # of resource_limits.QuotaCounts
 _COUNTERS = (
     "cpu_s",
     "queued_s",

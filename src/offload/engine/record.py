@@ -22,6 +22,7 @@ from typing import Any
 from offload import files
 from offload.errors import LOAD, Flag, Problem
 from offload.loads import Figures, HostRun
+from offload.units import cpus
 
 SCHEMA = 3
 WINDOW, LONG, TEST = "window", "long", "test"
@@ -234,6 +235,37 @@ class HostUse:
 
 
 @dataclass(frozen=True)
+class Throttling:
+    """How often a CPU quota stopped the server: that of its control group or of a parent of it.
+
+    `quota` is in CPUs. In `throttled` of `periods` the quota was used up, and the kernel stopped
+    all threads until the next period. `stopped_s` is for how long, as a sum over all CPUs. None: no
+    quota, or unknown.
+    """
+
+    quota: float | None = None
+    periods: int | None = None
+    throttled: int | None = None
+    stopped_s: float | None = None
+
+    @property
+    def share(self) -> float | None:
+        """The share of periods in which the threads were stopped."""
+        return (
+            self.throttled / self.periods if self.periods and self.throttled is not None else None
+        )
+
+    @property
+    def text(self) -> str:
+        """How often, in words."""
+        quota = "unknown size" if self.quota is None else cpus(self.quota)
+        return (
+            f"{self.throttled} of {self.periods} periods were throttled: the quota of {quota} was "
+            "used up, and all threads stopped until the next period"
+        )
+
+
+@dataclass(frozen=True)
 class Resources:
     """The resources that a server's process tree used in the window, and their peaks.
 
@@ -257,6 +289,7 @@ class Resources:
     connections: tuple[int, ...] | None = None
     requests: tuple[int, ...] | None = None
     listen_overflows: int | None = None
+    throttling: Throttling = Throttling()
     memory: Memory = Memory()
     host: HostUse = HostUse()
 

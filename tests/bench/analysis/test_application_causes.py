@@ -18,14 +18,16 @@ from offload.causes.execution import (
     WAITS_ELSEWHERE,
 )
 from offload.causes.figures import Figures, Signs, figures
+from offload.causes.machine import CPU_QUOTA
 from offload.causes.rules import Cause
-from offload.engine.record import HotLine
+from offload.engine.record import HotLine, Throttling
 from offload.suites import Case, Request
 from tests.applications.seeded import ADVISED, FOLDER, Seeded
 from tests.installed import lacks, require
 from tests.rounds import measure_window
 
 KINDS = [*(rule.kind for rule in diagnosis.RULES), NOTHING]
+FACTS = {CPU_QUOTA: Throttling(1.0, 102, 86, 9.5)}
 IDLE = Figures(
     Signs(gil_utilisation=0.05, wait_share=0.9, stretch=1.0, limiter_full=0.0, limiter_total=40),
     processes=1,
@@ -157,7 +159,9 @@ def test_an_import_that_enabled_the_gil_comes_first() -> None:
 
 
 def test_every_kind_has_a_sentence_that_ends_in_what_to_do() -> None:
-    every = [Cause(kind, 0.5, 0.1, "GET /a", "numpy", 40, 0.02) for kind in KINDS]
+    every = [
+        Cause(kind, 0.5, 0.1, "GET /a", "numpy", 40, 0.02, facts=FACTS.get(kind)) for kind in KINDS
+    ]
     said = [diagnosis.sentence(cause, 100) for cause in every]
     assert all(text.endswith(".") for text in said)
     remedied = [cause.kind for cause, text in zip(every, said, strict=True) if "; " in text]
