@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from offload import resource_limits
 from offload.cli import doctor
 from offload.cli.doctor import OK, WARNING, WRONG
 from offload.engine import host
@@ -175,3 +176,22 @@ def test_no_folder_for_temporary_files_is_wrong_and_all_else_is_checked(
     assert level == WRONG
     assert message.endswith("or set TMPDIR to a folder with free space")
     assert {*catalog.drivers()} <= found().keys()
+
+
+@pytest.mark.parametrize(("quota", "words"), [("50000", "0.5 CPUs"), ("100000", "1 CPU")])
+def test_a_cpu_quota_is_named_beside_the_cores(
+    quota: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cores = len(os.sched_getaffinity(0))
+    assert "CPU quota" not in found() or resource_limits.own_cpu_quota() is not None
+    (tmp_path / "cpu.max").write_text(f"{quota} 100000\n")
+    (tmp_path / "own").write_text("0::/\n")
+    monkeypatch.setattr(resource_limits, "ROOT", tmp_path)
+    monkeypatch.setattr(resource_limits, "OWN", tmp_path / "own")
+    if cores > 1:
+        level, message = found()["CPU quota"]
+        assert (level, message.startswith(f"{words} of {cores} cores: ")) == (WRONG, True)
+    assert found()["cores"][1].startswith(str(cores))
+    assert host.sentence({"cores": 1, "cpu_quota": 0.5}).startswith(
+        "unknown CPU, a quota of 0.5 CPUs,"
+    )
