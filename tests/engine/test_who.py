@@ -67,7 +67,11 @@ def test_lines_of_py_spy_have_the_last_process_and_all_frames() -> None:
     )
     assert who.parse_py_spy(text, 1) == [
         Stack(
-            8, "9", frames("_run_code@<frozen runpy>:88", "view@/home/me/my shop/views.py:31"), 12
+            8,
+            "9",
+            frames("_run_code@<frozen runpy>:88", "view@/home/me/my shop/views.py:31"),
+            12,
+            "MainThread",
         ),
         Stack(7, "9", frames("<module>@/home/me/a.py:-1"), 1),
     ]

@@ -15,6 +15,7 @@ A sample belongs to the innermost of them, and the frames around it tell what ca
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -66,12 +67,16 @@ class Frame:
 
 @dataclass(frozen=True)
 class Stack:
-    """The frames of a thread, the outermost first, in `count` samples."""
+    """The frames of a thread, the outermost first, in `count` samples.
+
+    `thread` is its number in the system; `name` is empty if the sampler does not report it.
+    """
 
     pid: int
     thread: str
     frames: tuple[Frame, ...]
     count: int
+    name: str = ""
 
 
 @dataclass(frozen=True)
@@ -91,7 +96,7 @@ class Samples:
 
 
 PROCESS = re.compile(r'(?:^|;)process (\d+):"')
-THREAD = re.compile(r"(?:^|;)thread \((\w+)\)(?:: [^;]*)?;")
+THREAD = re.compile(r"(?:^|;)thread \((\w+)\)(?:: ([^;]*))?;")
 FRAME = re.compile(r"(?P<function>[^;]*?) \((?P<file>.*?):(?P<line>-?\d+)\)(?:;|$)")
 
 
@@ -111,7 +116,7 @@ def parse_py_spy(text: str, pid: int) -> list[Stack]:
             for found in FRAME.finditer(stack, thread.end())
         )
         own_pid = int(named[-1]) if named else pid
-        stacks.append(Stack(own_pid, thread[1], frames, int(count)))
+        stacks.append(Stack(own_pid, thread[1], frames, int(count), thread[2] or ""))
     return stacks
 
 
@@ -301,7 +306,7 @@ def find_lines(
         [(context, _)] = counts.contexts.most_common(1)
         if context == THREAD_POOL:
             context = endpoints.get((frame.file, frame.function), context)
-        file = _shortened(frame.file, folder)
+        file = shortened(frame.file, folder)
         found.append(HotLine(frame.function, file, frame.line, round(share, 3), doing, context))
     found.sort(key=lambda line: -line.share)
     return tuple(line for line in found[:MOST] if line.share >= LEAST)
@@ -348,7 +353,7 @@ def merge_small_lines(lines: Mapping[Frame, Counts]) -> dict[Frame, Counts]:
     return merged
 
 
-def _shortened(file: str, folder: Path | None) -> str:
+def shortened(file: str, folder: Path | None) -> str:
     """Return the path of a file relative to the user's folder, if it is inside it."""
     for each in (folder, folder and folder.resolve(), Path.cwd()):
         if each is not None and Path(file).is_relative_to(each):
@@ -386,16 +391,20 @@ def sample(
 
     `folder` and `endpoints` are those of `find_lines`.
     """
-    if (python := find_python(pid)) is not None and has_sampler(python):
-        found = run_own_sampler(python, pid)
-    elif (program := find_py_spy()) is None:
-        return Who(why=NOT_INSTALLED)
-    else:
-        with tempfile.TemporaryDirectory(prefix="who-", ignore_cleanup_errors=True) as into:
-            found = run_py_spy(program, pid, Path(into))
+    found = sample_stacks(pid)
     if isinstance(found, str):
         return Who(why=found)
     return Who(find_lines(found, folder, endpoints))
+
+
+def sample_stacks(pid: int) -> Samples | str:
+    """Sample the stacks of a process and its children, or return why they cannot be sampled."""
+    if (python := find_python(pid)) is not None and has_sampler(python):
+        return run_own_sampler(python, pid)
+    if (program := find_py_spy()) is None:
+        return NOT_INSTALLED
+    with tempfile.TemporaryDirectory(prefix="who-", ignore_cleanup_errors=True) as into:
+        return run_py_spy(program, pid, Path(into))
 
 
 def sample_server(facts: Mapping[str, object], load: Load, folder: Path) -> Who:
@@ -497,22 +506,39 @@ def _request_update(facts: Mapping[str, object]) -> None:
 
 
 class BackgroundSample(threading.Thread):
-    """Sample a process in a thread of its own, while this one does other things."""
+    """Sample a process now and again, in a thread of its own, until `result`.
+
+    `samples` are the last ones in which a line of the user was seen, or else the last ones.
+    """
 
     def __init__(self, pid: int) -> None:
         super().__init__(daemon=True)
         self._pid = pid
         self._found: Who | None = None
+        self._stopped = threading.Event()
+        self.samples: Samples | None = None
+        self.folder: Path | None = None  # the one in which the process works
+        with suppress(psutil.Error):
+            self.folder = Path(psutil.Process(pid).cwd())
 
     def run(self) -> None:
-        """Sample once."""
-        folder = None
-        with suppress(psutil.Error):
-            folder = Path(psutil.Process(self._pid).cwd())
-        self._found = sample(self._pid, folder)
+        """Sample until `result`, or until the stacks cannot be sampled."""
+        while True:
+            found = sample_stacks(self._pid)
+            if isinstance(found, str):
+                self._found = self._found or Who(why=found)
+                if found != TOO_BUSY.format(pid=self._pid):
+                    return
+            else:
+                lines = find_lines(found, self.folder)
+                if lines or self._found is None or not self._found.lines:
+                    self.samples, self._found = found, Who(lines)
+            if self._stopped.wait(AGAIN_S):
+                return
 
     def result(self) -> Who | None:
         """Wait for the end, at most as long as sampling takes; None if it was not started."""
+        self._stopped.set()
         if self.ident is not None:
             self.join(OWN_LATEST_S)
         return self._found
@@ -572,6 +598,7 @@ if len(errors) == len(pids):
     sys.exit(f"Error: {errors[0]}")
 """
 OWN_SECONDS, INTERVAL_US = "1.5", str(round(1e6 / RATE))
+AGAIN_S = 30.0  # s between two samples of BackgroundSample
 OWN_LATEST_S = 5.0  # s with the import of the modules, which take long on a busy machine
 HAS_SAMPLER = """
 from importlib.util import find_spec
@@ -668,6 +695,35 @@ def run_py_spy(program: str, pid: int, into: Path) -> Samples | str:
     seen = max(threads.values())  # a thread that lives in the whole window is in every round
     rounds = {kind: seen if run in were_late else RATE * SECONDS for kind, run in runs.items()}
     return Samples(rounds, holding, running, every)
+
+
+def dump_stacks(pid: int) -> list[Stack]:
+    """Return the stack of each thread of a process now; none if that is not possible."""
+    if (program := find_py_spy()) is None:
+        return []
+    try:
+        done = subprocess.run(
+            [program, "dump", "--pid", str(pid), "--nonblocking", "--json"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=LATEST_S,
+        )
+        threads = json.loads(done.stdout) if done.returncode == 0 else []
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        return []
+    return [
+        Stack(
+            pid,
+            str(each["os_thread_id"]),
+            tuple(
+                Frame(call["name"].rpartition(".")[2], call["filename"], call["line"])
+                for call in reversed(each["frames"])
+            ),
+            1,
+            each["thread_name"] or "",
+        )
+        for each in threads
+    ]
 
 
 def _start(command: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
