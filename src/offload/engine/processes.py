@@ -479,7 +479,7 @@ def count_connections(processes: Sequence[psutil.Process], port: int) -> tuple[i
     the system does not report connections.
     """
     inodes = _inodes(port)
-    sockets = {p.pid: _open_sockets(p.pid) for p in processes}
+    sockets = {p.pid: open_sockets(p.pid) for p in processes}
     counts = {pid: len(own & inodes[ESTABLISHED]) for pid, own in sockets.items()}
     listening = accepting_pids(processes, port)
     accepting = [n for pid, n in counts.items() if n or pid in listening]
@@ -489,7 +489,7 @@ def count_connections(processes: Sequence[psutil.Process], port: int) -> tuple[i
 def accepting_pids(processes: Sequence[psutil.Process], port: int) -> tuple[int, ...]:
     """Return the pids of those processes that listen on a port and have no child that listens."""
     inodes = _inodes(port)[LISTENING]
-    listening = [process for process in processes if _open_sockets(process.pid) & inodes]
+    listening = [process for process in processes if open_sockets(process.pid) & inodes]
     parents = _parents(listening)
     return tuple(process.pid for process in listening if process.pid not in parents)
 
@@ -501,7 +501,7 @@ def listening_roots(port: int) -> tuple[int, ...]:
     """
     if not (inodes := _inodes(port)[LISTENING]):
         return ()
-    listening = [p for p in psutil.process_iter() if _open_sockets(p.pid) & inodes]
+    listening = [p for p in psutil.process_iter() if open_sockets(p.pid) & inodes]
     pids = {process.pid for process in listening}
     return tuple(p.pid for p in listening if not _parents([p]) & pids)
 
@@ -520,7 +520,11 @@ def _inodes(port: int) -> dict[str, set[str]]:
     return found
 
 
-def _open_sockets(pid: int) -> set[str]:
+def open_sockets(pid: int) -> set[str]:
+    """Return the links of the open files of a process, "socket:[INODE]" of a socket.
+
+    Empty if it has ended, or belongs to another user.
+    """
     found = set()
     with suppress(OSError):  # the process ended, or belongs to another user
         for entry in Path(f"/proc/{pid}/fd").iterdir():
@@ -561,7 +565,20 @@ def dropped_connections(port: int) -> int | None:
 
 
 def _drops(family: int, port: int) -> Iterator[int]:
-    request = struct.pack("=BBBxI", family, socket.IPPROTO_TCP, 1 << (MEMORY - 1), LISTEN)
+    for body in socket_messages(family, LISTEN, MEMORY, port):
+        if struct.unpack_from(">H", body, 4)[0] == port:
+            for attribute in socket_attributes(body, MEMORY):
+                yield struct.unpack_from("=I", attribute, 4 * DROPS)[0]
+
+
+def socket_messages(family: int, states: int, attribute: int = 0, port: int = 0) -> Iterator[bytes]:
+    """Yield an inet_diag_msg with its attributes for each TCP socket in one of the `states`.
+
+    The port is a hint only: some kernels ignore it. Raise OSError or AttributeError if the system
+    does not report sockets.
+    """
+    extensions = 1 << (attribute - 1) if attribute else 0
+    request = struct.pack("=BBBxI", family, socket.IPPROTO_TCP, extensions, states)
     request += struct.pack(">H46x", port)  # of inet_diag_sockid only the source port
     size = HEADER.size + len(request)
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, SOCK_DIAG) as netlink:
@@ -571,8 +588,7 @@ def _drops(family: int, port: int) -> Iterator[int]:
             for kind, body in _messages(netlink.recv(65536)):
                 if kind in (ERROR, DONE):
                     return
-                if struct.unpack_from(">H", body, 4)[0] == port:
-                    yield from _drops_of_socket(body[SOCKET:])
+                yield body
 
 
 def _messages(response: bytes) -> Iterator[tuple[int, bytes]]:
@@ -583,13 +599,14 @@ def _messages(response: bytes) -> Iterator[tuple[int, bytes]]:
         response = response[_aligned(length) :]
 
 
-def _drops_of_socket(attributes: bytes) -> Iterator[int]:
-    """Yield the number of dropped connections of a socket, if its attributes have it."""
-    while len(attributes) >= ATTRIBUTE.size:
-        length, kind = ATTRIBUTE.unpack_from(attributes)
-        if kind == MEMORY:
-            yield struct.unpack_from("=I", attributes, ATTRIBUTE.size + 4 * DROPS)[0]
-        attributes = attributes[_aligned(length) :]
+def socket_attributes(message: bytes, kind: int) -> Iterator[bytes]:
+    """Yield the values of the attributes of one kind in an inet_diag_msg."""
+    rest = message[SOCKET:]
+    while len(rest) >= ATTRIBUTE.size:
+        length, found = ATTRIBUTE.unpack_from(rest)
+        if found == kind:
+            yield rest[ATTRIBUTE.size : length]
+        rest = rest[_aligned(length) :]
 
 
 def _aligned(length: int) -> int:
