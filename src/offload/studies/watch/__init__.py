@@ -22,8 +22,8 @@ class Options:
 
     The process is neither stopped nor changed. Each line has the CPU in cores, the memory (PSS),
     threads, voluntary and involuntary context switches per second, and rho, the share of the time
-    in which the GIL is held: the largest of all processes. The end names the lines that held the
-    GIL, blocked the event loop or waited in the first two seconds. The exit code is 2 if the pid is
+    in which the GIL is held: the largest of all processes. The end names what limits the processes,
+    and the lines that hold the GIL, block the event loop or wait. The exit code is 2 if the pid is
     not a running Python, 3 if its memory may not be read, and 5 if it ends while it is watched.
 
     Examples:
@@ -47,10 +47,8 @@ class Watch(Command[Options]):
     options = Options
 
     def run(self, options: Options, runner: Runner) -> None:
-        from offload.causes import who
         from offload.engine import running_servers
-        from offload.engine.who import BackgroundSample
-        from offload.studies.watch import document, readings, response_time
+        from offload.studies.watch import diagnosis, document, readings, response_time
         from offload.studies.watch.summary import Summary
 
         runner.page(options.open)  # raises before anything starts
@@ -62,7 +60,7 @@ class Watch(Command[Options]):
         else:
             number = int(str(running_servers.find_server()["pid"]))
         is_text = options.format == "text"
-        summary, sampled = Summary(), BackgroundSample(number)
+        summary = Summary()
         watching = readings.Watch(number, url or None, options.without_gil)
         runner.report(document.description(watching))
         if is_text:
@@ -71,7 +69,7 @@ class Watch(Command[Options]):
         rows = runner.rows(title, document.names(bool(url)), options.open)
         try:
             with watching:
-                sampled.start()
+                watching.sampled.start()
                 for reading in watching.readings(options.time):
                     summary.add(reading)
                     rows.send(document.cells(reading, bool(url)))
@@ -88,9 +86,13 @@ class Watch(Command[Options]):
             if not summary.readings:
                 raise
         if summary.readings:
+            signs = diagnosis.read_signs(watching, summary)
             end = document.text if is_text else document.json_summary
-            print(end(summary, watching.own_cpu, sampled.result()))
-        rows.close((*document.conclusion(summary), *who.sentences(sampled.result())))
+            print(end(summary, watching.own_cpu, signs))
+            count = f"{summary.readings} readings in {summary.seconds:.0f} s."
+            rows.close((count, *document.conclusion(summary, signs)))
+        else:
+            rows.close(())
         if watching.has_ended:
             what = f"pid {number} ended after {summary.seconds:.0f} s"
             raise RunError(what, "start it again, and watch its new pid")

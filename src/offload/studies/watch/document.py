@@ -9,7 +9,8 @@ from dataclasses import asdict
 from offload.causes import who
 from offload.documents.text import WIDTH, TableLine, render_table, wrapped
 from offload.engine import gil_sampler
-from offload.engine.record import Who
+from offload.studies.watch import diagnosis
+from offload.studies.watch.diagnosis import Signs
 from offload.studies.watch.gil_meter import OFF, ON, GilUse
 from offload.studies.watch.readings import ProcessReading, Reading, Watch
 from offload.studies.watch.response_time import Response
@@ -25,6 +26,7 @@ from offload.studies.watch.summary import (
     Statistics,
     Summary,
 )
+from offload.studies.watch.threads import LoopUse
 from offload.units import percent
 
 UNKNOWN = "-"
@@ -107,8 +109,8 @@ def line(reading: Reading, has_url: bool) -> str:
     return _line(cells(reading, has_url)).rstrip()[:WIDTH]
 
 
-def text(summary: Summary, own_cpu: float | None, found_who: Who | None = None) -> str:
-    """Return the summary: the mean and maximum of each figure, the finding and the hot lines."""
+def text(summary: Summary, own_cpu: float | None, signs: Signs) -> str:
+    """Return the summary: the mean and maximum of each figure, the causes and the hot lines."""
     figures = {"all": summary.tree} if len(summary.processes) > 1 else {}
     longest = sorted(
         summary.processes.items(), key=lambda each: each[1].figures["threads"].count, reverse=True
@@ -134,17 +136,36 @@ def text(summary: Summary, own_cpu: float | None, found_who: Who | None = None) 
         )
     if own_cpu is not None:
         lines.append(f"watch itself used {own_cpu:.3f} cores")
-    if (found := summary.finding()) is not None:
-        lines.append(wrapped(sentence(found)))
-    lines += [wrapped(each) for each in who.sentences(found_who)]
+    lines += [wrapped(each) for each in conclusion(summary, signs)]
     return "\n".join(lines)
 
 
-def conclusion(summary: Summary) -> tuple[str, ...]:
-    """Return the number of readings, and the finding as a sentence if there is one."""
-    found = summary.finding()
-    count = f"{summary.readings} readings in {summary.seconds:.0f} s."
-    return (count,) if found is None else (count, sentence(found))
+def conclusion(summary: Summary, signs: Signs) -> list[str]:
+    """Return the causes, the finding, what the loops do, and the hot lines, as sentences."""
+    causes, finding = diagnosis.find(signs), summary.finding()
+    lines = [cause.sentence for cause in causes]
+    if not causes and finding is not None:
+        lines.append(sentence(finding))
+    lines += [describe_loop(loop) for loop in signs.loops[:MOST_PROCESSES]]
+    lines += [
+        f"GIL of pid {each.pid}: held {_percent(each.share)} of the time by "
+        f"{diagnosis.describe_holder(each)}."
+        for each in signs.holders
+    ]
+    lines += [f"Not seen: {why}." for why in signs.unknown]
+    return [*lines, *who.sentences(signs.who, {cause.cause.line for cause in causes})]
+
+
+def describe_loop(loop: LoopUse) -> str:
+    """Return what the thread of an event loop does, as a sentence."""
+    parts = {
+        "waits for events": loop.idle,
+        "runs": loop.running,
+        "waits for a lock or the GIL": loop.locked,
+        "is blocked": loop.blocked,
+    }
+    shares = ", ".join(f"{what} {_percent(share)}" for what, share in parts.items() if share)
+    return f"Event loop of pid {loop.pid}: {shares}."
 
 
 def sentence(found: Finding) -> str:
@@ -167,7 +188,7 @@ def json_line(reading: Reading) -> str:
     )
 
 
-def json_summary(summary: Summary, own_cpu: float | None, found_who: Who | None = None) -> str:
+def json_summary(summary: Summary, own_cpu: float | None, signs: Signs) -> str:
     """Return the summary as one line of JSON."""
     found = summary.finding()
     return json.dumps(
@@ -190,7 +211,12 @@ def json_summary(summary: Summary, own_cpu: float | None, found_who: Who | None 
             "responses_failed": summary.failed,
             "own_cpu": None if own_cpu is None else round(own_cpu, 4),
             "finding": None if found is None else found.kind,
-            **who.values(found_who),
+            "causes": [cause.values for cause in diagnosis.find(signs)],
+            "loops": [_rounded(asdict(loop)) for loop in signs.loops],
+            "pools": [_rounded(asdict(pool)) for pool in signs.pools],
+            "gil_holders": [_rounded(asdict(holder)) for holder in signs.holders],
+            "not_seen": list(signs.unknown),
+            **who.values(signs.who),
             "sentence": None if found is None else sentence(found),
         }
     )

@@ -2,9 +2,10 @@
 
 ::
 
-    /proc  ----> TreeUse   -> ProcessUse ---+
-    memory ----> GilMeter  -> GilUse  ------+--> Reading --> Summary
-    HTTP   <---> Requester -> Response -----+
+    /proc  ----> TreeUse     -> ProcessUse --+
+    memory ----> GilMeter    -> GilUse  -----+--> Reading --> Summary --+
+    HTTP   <---> Requester   -> Response ----+                          +--> causes
+    /proc, py-spy, netlink --> ThreadMeter, BackgroundSample, SocketMeter
 """
 
 from __future__ import annotations
@@ -19,9 +20,12 @@ from pathlib import Path
 import psutil
 
 from offload.engine.gil_location import NOT_PYTHON, STARTING, Unreadable
+from offload.engine.who import BackgroundSample, Samples
 from offload.errors import MachineError, UsageError, UserError
 from offload.studies.watch.gil_meter import ON, UNREADABLE, GilMeter, GilUse
 from offload.studies.watch.response_time import Requester, Response
+from offload.studies.watch.sockets import SocketMeter
+from offload.studies.watch.threads import ThreadMeter
 from offload.studies.watch.usage import ProcessUse, TreeUse, is_alive, program_name
 
 EVERY = 1.0  # s between two readings
@@ -80,7 +84,8 @@ class Watch:
 
     With `without_gil` a tree is watched even if none of its GILs can be read. No process is
     stopped, signalled or changed. Use `readings` within a `with` statement. `name` is that of the
-    root process's program, and `gils` are the states of all GILs at the start.
+    root process's program, and `gils` are the states of all GILs at the start. `threads`, `sockets`
+    and `sampled` have what causes are found by.
     """
 
     def __init__(self, pid: int, url: str | None = None, without_gil: bool = False) -> None:
@@ -101,6 +106,8 @@ class Watch:
         self._use = TreeUse(root)
         self._use.refresh()
         self._meter = GilMeter()
+        self.threads, self.sockets = ThreadMeter(), SocketMeter(pid)
+        self.sampled = BackgroundSample(pid)
         self._requester = None if url is None else Requester(url)
         self._stack = ExitStack()
         self._meter.update(process.pid for process in self._use.members)
@@ -110,6 +117,7 @@ class Watch:
 
     def __enter__(self) -> Watch:
         self._stack.enter_context(self._meter)
+        self._stack.enter_context(self.threads)
         if self._requester is not None:
             self._stack.enter_context(self._requester)
         return self
@@ -124,6 +132,8 @@ class Watch:
         """
         self._use.read()
         self._meter.take()
+        self._read_causes(0.0)
+        named: Samples | None = None
         start, cpu_start, count = time.monotonic(), time.process_time(), 0
         while seconds is None or count < seconds:
             count = max(count + 1, int((time.monotonic() - start) / EVERY))
@@ -132,6 +142,10 @@ class Watch:
             processes, cpu = self._use.read()
             gils = self._meter.take()
             elapsed = time.monotonic() - start
+            self._read_causes(elapsed)
+            if (samples := self.sampled.samples) is not None and samples is not named:
+                self.threads.add(samples.every)
+                named = samples
             self.own_cpu = (time.process_time() - cpu_start) / elapsed
             if not is_alive(self._use.root):
                 self.has_ended = True
@@ -141,6 +155,11 @@ class Watch:
             found = tuple(ProcessReading(use, gils.get(use.pid, unknown)) for use in processes)
             responses = () if self._requester is None else self._requester.take()
             yield Reading(time.time(), elapsed, _tree(found, cpu), found, responses)
+
+    def _read_causes(self, elapsed: float) -> None:
+        pids = [process.pid for process in self._use.members]
+        self.threads.update(pids)
+        self.sockets.read(pids, elapsed)
 
 
 def _process_of(thread: int) -> int:

@@ -65,6 +65,16 @@ class ProcessSummary:
     why: str | None = None
     unreliable: int = 0  # readings of rho with too many late samples
 
+    @property
+    def has_enough(self) -> bool:
+        """Whether it has enough readings for a finding."""
+        return self.figures["cpu"].count >= MIN_READINGS
+
+    @property
+    def is_reliable(self) -> bool:
+        """Whether at most half of the readings of rho have too many late samples."""
+        return self.unreliable * 2 <= self.figures["rho"].count
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -124,9 +134,7 @@ class Summary:
         usable = [
             (pid, process)
             for pid, process in self.processes.items()
-            if process.gil in (ON, OFF)
-            and process.figures["cpu"].count >= MIN_READINGS
-            and process.unreliable * 2 <= process.figures["rho"].count
+            if process.gil in (ON, OFF) and process.has_enough and process.is_reliable
         ]
         if not usable or (tree_cpu := self.tree["cpu"].mean) is None:
             return None

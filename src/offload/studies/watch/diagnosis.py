@@ -1,0 +1,239 @@
+"""Find what limits a process that runs already, from what is seen of it from outside.
+
+The kinds of causes, their thresholds and remedies are those of `offload.causes`. Less is seen than
+of a server that this program starts: a cause whose figures are unknown is not named.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+
+from offload import resource_limits
+from offload.causes import diagnosis, who
+from offload.causes.execution import (
+    BLOCKED_S,
+    BLOCKED_SHARE,
+    CPU_SATURATED,
+    GIL_SATURATED,
+    LOOP_BLOCKED,
+    SATURATED,
+    THREAD_LIMIT,
+)
+from offload.causes.rules import Cause
+from offload.engine.record import HotLine, Who
+from offload.engine.who import BLOCKS
+from offload.errors import escaped
+from offload.studies.watch.readings import Watch
+from offload.studies.watch.sockets import SocketUse
+from offload.studies.watch.summary import MIN_READINGS, Summary
+from offload.studies.watch.threads import (
+    ANYIO,
+    DEFAULT_EXECUTOR,
+    Holder,
+    LoopUse,
+    PoolUse,
+    find_holders,
+)
+from offload.units import percent, seconds
+
+ANYIO_TOKENS = 40  # CapacityLimiter of anyio's to_thread; an application can change it
+MOST_WORKERS, SPARE_WORKERS = 32, 4  # asyncio's executor has at most min(32, CPUs + 4) threads
+MORE = 1.1  # requests in progress per thread of a pool, from which some wait for a thread; a guess
+LOCKED = 0.5  # share of a full pool's threads that wait for a lock, such as the GIL; a guess
+
+REMEDIES = {rule.kind: rule.remedy for rule in diagnosis.RULES}
+SYMPTOMS = {rule.kind: rule.is_symptom_of for rule in diagnosis.RULES}
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A cause of the process `pid`, or of all processes if it is None, as a clause."""
+
+    cause: Cause
+    pid: int | None
+    clause: str
+
+    @property
+    def sentence(self) -> str:
+        """The clause and the remedy."""
+        remedy = REMEDIES.get(self.cause.kind)
+        text = f"{self.clause}; {remedy}." if remedy else f"{self.clause}."
+        return f"{text[0].upper()}{text[1:]}"
+
+    @property
+    def values(self) -> dict[str, object]:
+        """The values for JSON."""
+        return {**asdict(self.cause), "pid": self.pid, "sentence": self.sentence}
+
+
+@dataclass(frozen=True)
+class Signs:
+    """What was seen of the processes; empty or None is unknown.
+
+    `cpu` is the use of all processes in cores. `rho` is the share of time in which the GIL of a
+    process is held, and `cores` its CPU use, by pid. `holders` are the threads that hold the GIL
+    most. `unknown` are reasons why something is not seen.
+    """
+
+    cpu: float | None = None
+    rho: Mapping[int, float] = field(default_factory=dict)
+    cores: Mapping[int, float] = field(default_factory=dict)
+    loops: Sequence[LoopUse] = ()
+    pools: Sequence[PoolUse] = ()
+    sockets: SocketUse = field(default_factory=SocketUse)
+    holders: Sequence[Holder] = ()
+    who: Who | None = None
+    unknown: Sequence[str] = ()
+
+
+def read_signs(watch: Watch, summary: Summary) -> Signs:
+    """Return what was seen of a watched process so far."""
+    found_who, samples = watch.sampled.result(), watch.sampled.samples
+    processes = [(pid, each) for pid, each in summary.processes.items() if each.has_enough]
+    rho = {pid: each.figures["rho"].mean for pid, each in processes if each.is_reliable}
+    cores = {pid: each.figures["cpu"].mean for pid, each in processes}
+    return Signs(
+        cpu=summary.tree["cpu"].mean if summary.readings >= MIN_READINGS else None,
+        rho={pid: mean for pid, mean in rho.items() if mean is not None},
+        cores={pid: mean for pid, mean in cores.items() if mean is not None},
+        loops=watch.threads.loops(),
+        pools=watch.threads.pools(),
+        sockets=watch.sockets.use(),
+        holders=find_holders(samples, watch.sampled.folder) if samples else (),
+        who=found_who,
+        unknown=[why for why in (watch.threads.why, watch.sockets.use().why) if why],
+    )
+
+
+def find(of: Signs) -> list[Seen]:
+    """Return the causes in the order in which to fix them."""
+    found = [seen for rule in RULES for seen in rule(of)]
+    kinds = {seen.cause.kind for seen in found}
+    return [seen for seen in found if not kinds & SYMPTOMS.get(seen.cause.kind, frozenset())]
+
+
+def find_loop_blocked(of: Signs) -> Iterator[Seen]:
+    """A loop waits for something else than events, or computes, for long and most of the time."""
+    found = [(value_s, loop) for loop in of.loops if (value_s := _blocked_s(of, loop)) is not None]
+    if not found:
+        return
+    value_s, loop = max(found, key=lambda each: 1 - each[1].idle)
+    line = _blocking_line(of.who)
+    cause = Cause(LOOP_BLOCKED, round(value_s, 4), BLOCKED_S, line=line)
+    if line is None:
+        clause = (
+            f"the event loop of pid {loop.pid} is blocked for {percent(1 - loop.idle)} of the time,"
+            f" {seconds(value_s)} at a time, and all other requests of the process wait"
+        )
+    else:
+        clause = f"{who.clause(line)}, and all other requests of pid {loop.pid} wait"
+    more = len(found) - 1
+    others = f" (and so of {more} other process{'es' if more > 1 else ''})" if more else ""
+    yield Seen(cause, loop.pid, clause + others)
+
+
+def _blocked_s(of: Signs, loop: LoopUse) -> float | None:
+    """Return for how long a loop is blocked at a time; None if it is not, or not clearly.
+
+    A loop that waits for the GIL is late because of other threads, which is another cause. One that
+    computes is blocked only if each request takes long: with many short ones it is just busy.
+    """
+    if loop.blocked >= BLOCKED_SHARE and (loop.wait_s or 0.0) >= BLOCKED_S:
+        return loop.wait_s
+    line, rate = _blocking_line(of.who), of.sockets.most_requests_per_s(loop.pid)
+    if loop.blocked + loop.running < BLOCKED_SHARE or rate is None or not rate:
+        return None
+    if line is None or line.share < BLOCKED_SHARE:
+        return None
+    run_s = (loop.blocked + loop.running) / rate
+    return run_s if run_s >= BLOCKED_S else None
+
+
+def _blocking_line(found: Who | None) -> HotLine | None:
+    lines = found.lines if found else ()
+    return next((line for line in lines if line.doing == BLOCKS), None)
+
+
+def find_pool_full(of: Signs) -> Iterator[Seen]:
+    """All threads of a pool run a call nearly all the time, and none can be added.
+
+    If they wait for a lock, or the GIL is saturated, more threads would wait for it, too.
+    """
+    for pool in of.pools:
+        if pool.busy is None or pool.busy < SATURATED or (pool.locked or 0.0) >= LOCKED:
+            continue
+        if of.rho.get(pool.pid, 0.0) >= SATURATED or not _is_at_limit(of, pool):
+            continue
+        busy, count = percent(pool.busy), pool.threads
+        if pool.pool == ANYIO:
+            cause = Cause(THREAD_LIMIT, round(pool.busy, 4), SATURATED, limit=count)
+            clause = (
+                f"all {count} threads of anyio in pid {pool.pid}, in which def routes run, are in "
+                f"use for {busy} of the time"
+            )
+        else:
+            cause = Cause(DEFAULT_EXECUTOR, round(pool.busy, 4), SATURATED, limit=count)
+            clause = (
+                f"all {count} threads of asyncio's default executor in pid {pool.pid} are in use "
+                f"for {busy} of the time"
+            )
+        yield Seen(cause, pool.pid, clause)
+
+
+def _is_at_limit(of: Signs, pool: PoolUse) -> bool:
+    """Whether a pool has as many threads as it can have.
+
+    A pool starts threads on demand, so that one whose limit is higher has as many as requests.
+    """
+    if pool.pool == ANYIO and pool.threads == ANYIO_TOKENS:
+        return True
+    if pool.pool == DEFAULT_EXECUTOR and pool.threads in _default_workers(pool.pid):
+        return True
+    readings = of.sockets.readings
+    in_progress = of.sockets.in_progress[pool.pid] / readings if readings else 0.0
+    return in_progress >= MORE * pool.threads
+
+
+def _default_workers(pid: int) -> set[int]:
+    """Return the sizes of asyncio's default executor: from Python 3.13 on by the affinity."""
+    counts = {os.cpu_count() or 1}
+    with suppress(OSError, AttributeError):
+        counts.add(len(os.sched_getaffinity(pid)))
+    return {min(MOST_WORKERS, count + SPARE_WORKERS) for count in counts}
+
+
+def find_gil_saturated(of: Signs) -> Iterator[Seen]:
+    """The GIL of a process is nearly always held."""
+    known = [(rho, pid) for pid, rho in of.rho.items() if rho >= SATURATED]
+    if not known:
+        return
+    rho, pid = max(known)
+    clause = f"the GIL of pid {pid} is held {percent(rho)} of the time"
+    holders = [holder for holder in of.holders if holder.pid == pid]
+    if holders and holders[0].frame is not None:
+        clause += f", mostly by {describe_holder(holders[0])}"
+    yield Seen(Cause(GIL_SATURATED, round(rho, 4), SATURATED), pid, clause)
+
+
+def describe_holder(holder: Holder) -> str:
+    """Return a thread and its line in words."""
+    threads = "thread" if holder.threads == 1 else f"{holder.threads} threads"
+    at = ""
+    if holder.frame is not None:
+        frame = holder.frame
+        at = f" at {frame.function} ({frame.file}:{frame.line})"
+    return escaped(f"{threads} {holder.name}{at}")
+
+
+def find_cpu_saturated(of: Signs) -> Iterator[Seen]:
+    """The processes use nearly all CPUs that they can use."""
+    count = resource_limits.cpu_count()
+    if of.cpu is not None and of.cpu >= SATURATED * count:
+        clause = f"the processes use {of.cpu:.1f} of {count} cores"
+        yield Seen(Cause(CPU_SATURATED, round(of.cpu / count, 4), SATURATED), None, clause)
+
+
+RULES = (find_loop_blocked, find_gil_saturated, find_pool_full, find_cpu_saturated)

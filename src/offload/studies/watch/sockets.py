@@ -1,0 +1,185 @@
+"""The sockets of watched processes: listen queues, connections, and requests in progress (Linux).
+
+Netlink's sock_diag reports the sockets of this network namespace, to every user. Which process has
+a socket is in /proc/PID/fd, which its user and root may read.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from offload.engine.processes import LISTEN, open_sockets, socket_attributes, socket_messages
+from offload.studies.watch.usage import Pace
+
+LISTENING, ESTABLISHED, CLOSE_WAIT = 10, 1, 8  # states
+INFO = 2  # the attribute with struct tcp_info
+# In an inet_diag_msg: the state, and the queues, the user and the inode.
+STATE, QUEUES = 1, struct.Struct("=56xIIII")
+# Offsets in tcp_info: ms since the last data was sent, and received; segments with data.
+LAST_SENT, LAST_RECEIVED, SEGMENTS = 44, 52, struct.Struct("=152xII")
+OTHER_NETWORK = (
+    "pid {pid} has a network of its own, as in a container, so its connections are unknown: run "
+    "watch in it"
+)
+OTHER_USER = "only its user and root may see the connections of pid {pid}"
+
+
+@dataclass(frozen=True)
+class Socket:
+    """A TCP socket. Of one that listens, `waiting` of at most `most` connections are queued.
+
+    `received` and `sent` are segments with data; a request is usually one. `is_in_progress`: a
+    request was received, and no part of its response has been sent since.
+    """
+
+    port: int
+    inode: int
+    listens: bool
+    waiting: int
+    most: int
+    received: int = 0
+    sent: int = 0
+    is_in_progress: bool = False
+
+
+@dataclass
+class SocketUse:
+    """The sockets of a process tree while it was watched.
+
+    By port: the readings in which the listen queue was `full`, and the largest number of `waiting`
+    connections and of `places`. By process, over the `readings`: the sums of its connections and of
+    its requests `in_progress`, and the number of `requests` in connections that remained open.
+    `opened` is the number of connections that were opened to any port of the machine. `why` is the
+    reason if the sockets are unknown.
+    """
+
+    readings: int = 0
+    seconds: float = 0.0
+    full: Counter[int] = field(default_factory=Counter)
+    waiting: dict[int, int] = field(default_factory=dict)
+    places: dict[int, int] = field(default_factory=dict)
+    connections: Counter[int] = field(default_factory=Counter)
+    in_progress: Counter[int] = field(default_factory=Counter)
+    requests: Counter[int] = field(default_factory=Counter)
+    opened: int | None = None
+    why: str | None = None
+
+    def most_requests_per_s(self, pid: int) -> float | None:
+        """Return an upper limit of the rate of requests to a process; None if it is unknown.
+
+        Each connection that was opened may have been a request to this process.
+        """
+        if not self.waiting or not self.seconds or self.opened is None:
+            return None
+        return (self.requests[pid] + self.opened) / self.seconds
+
+
+class SocketMeter:
+    """Read the sockets of a process tree; `root` is its first process."""
+
+    def __init__(self, root: int) -> None:
+        self._use = SocketUse()
+        self._pace = Pace()
+        self._received: dict[int, int] = {}  # by inode
+        self._opened: int | None = None
+        if not os.access(f"/proc/{root}/fd", os.R_OK):
+            self._use.why = OTHER_USER.format(pid=root)
+        elif _network(root) != _network("self"):
+            self._use.why = OTHER_NETWORK.format(pid=root)
+
+    def read(self, pids: Iterable[int], seconds: float) -> None:
+        """Read the sockets if that is due; `seconds` is the time since the start."""
+        if self._use.why is not None or not self._pace.is_due():
+            return
+        owners: dict[int, set[int]] = {}
+        for pid in pids:
+            for link in open_sockets(pid):
+                if link.startswith("socket:["):
+                    owners.setdefault(int(link[8:-1]), set()).add(pid)
+        try:
+            found = [each for each in read_sockets() if each.inode in owners]
+        except (OSError, AttributeError, struct.error):
+            self._use.why = "this system does not report sockets"
+            return
+        opened = passive_opens()
+        self._add(found, owners, seconds, opened)
+        self._received = {each.inode: each.received for each in found}
+        self._pace.finish()
+
+    def use(self) -> SocketUse:
+        """Return the use so far."""
+        return self._use
+
+    def _add(
+        self,
+        found: Iterable[Socket],
+        owners: dict[int, set[int]],
+        seconds: float,
+        opened: int | None,
+    ) -> None:
+        use = self._use
+        is_first = self._opened is None and not use.readings
+        if opened is not None:
+            self._opened = opened if self._opened is None else self._opened
+            use.opened = opened - self._opened
+        use.readings += 1
+        use.seconds = seconds
+        ports = {each.port for each in found if each.listens}
+        for each in found:
+            port = each.port
+            if each.listens:
+                use.waiting[port] = max(use.waiting.get(port, 0), each.waiting)
+                use.places[port] = max(use.places.get(port, 0), each.most)
+                use.full[port] += each.waiting > each.most
+                continue
+            if port not in ports:  # a connection to another server, such as a database
+                continue
+            # Of a socket that several processes have, the last one that was started accepted it.
+            pid = max(owners[each.inode])
+            use.connections[pid] += 1
+            use.in_progress[pid] += each.is_in_progress
+            before = self._received.get(each.inode, each.received if is_first else 0)
+            use.requests[pid] += max(0, each.received - before)
+
+
+def read_sockets() -> Iterator[Socket]:
+    """Yield the TCP sockets that listen or are connected. Raise OSError, AttributeError."""
+    states = LISTEN | 1 << ESTABLISHED | 1 << CLOSE_WAIT
+    for family in (socket.AF_INET, socket.AF_INET6):
+        for message in socket_messages(family, states, INFO):
+            waiting, most, _, inode = QUEUES.unpack_from(message)
+            port = struct.unpack_from(">H", message, 4)[0]
+            listens = message[STATE] == LISTENING
+            info = next(socket_attributes(message, INFO), b"")
+            if listens or len(info) < SEGMENTS.size:
+                yield Socket(port, inode, listens, waiting, most)
+                continue
+            received, sent = SEGMENTS.unpack_from(info)
+            sent_ms, received_ms = (
+                struct.unpack_from("=I", info, at)[0] for at in (LAST_SENT, LAST_RECEIVED)
+            )
+            is_in_progress = received > 0 and (sent == 0 or received_ms < sent_ms)
+            yield Socket(port, inode, False, waiting, most, received, sent, is_in_progress)
+
+
+def passive_opens() -> int | None:
+    """Return how many connections were opened to this machine since it was started."""
+    try:
+        lines = Path("/proc/net/snmp").read_text().splitlines()
+    except OSError:
+        return None
+    names, values = ([*line.split()] for line in lines if line.startswith("Tcp:"))
+    return int(dict(zip(names, values, strict=True))["PassiveOpens"])
+
+
+def _network(pid: int | str) -> str | None:
+    try:
+        return str(Path(f"/proc/{pid}/ns/net").readlink())
+    except OSError:  # that of another user; it is most likely the same
+        return str(Path("/proc/self/ns/net").readlink())

@@ -1,0 +1,154 @@
+"""`offload watch` names what limits gunicorn, uvicorn and granian, started as their users do."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from offload.causes.execution import GIL_SATURATED, LOOP_BLOCKED, THREAD_LIMIT
+from offload.engine import who
+from tests.commands import fab_here, free_port
+from tests.installed import lacks
+from tests.waiting import wait_until
+
+pytest.importorskip("elftools", reason="make setup installs pyelftools")
+pytest.importorskip("fastapi", reason=lacks("fastapi"))
+pytest.importorskip("flask", reason=lacks("flask"))
+
+SITES = Path(__file__).with_name("sites")
+UVICORN = ("uvicorn", "shop:app", "--log-level", "warning", "--port")
+GRANIAN = ("granian", "--interface", "asgi", "shop:app", "--no-ws", "--port")
+GUNICORN = ("gunicorn", "desk:app", "--threads", "4", "--bind")
+GUNICORN_ASGI = ("gunicorn", "shop:app", "-k", "uvicorn_worker.UvicornWorker", "--bind")
+SECONDS = 5
+SEEN = ("causes", "loops", "pools", "gil_holders", "not_seen", "who", "who_unavailable", "tree")
+pytestmark = [
+    pytest.mark.server,
+    pytest.mark.suites,
+    pytest.mark.skipif(who.find_py_spy() is None, reason=lacks("py_spy")),
+]
+
+
+@contextmanager
+def serving(argv: Sequence[str], user: Sequence[str] = ()) -> Iterator[tuple[int, int]]:
+    """Start a server as its user does; yield its pid and its port."""
+    name, *options = argv
+    pytest.importorskip(name, reason=lacks(name))
+    port = free_port()
+    options.append(f"127.0.0.1:{port}" if options[-1] == "--bind" else str(port))
+    program = str(Path(sys.executable).with_name(name))
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
+    server = subprocess.Popen(
+        [*user, program, *options],
+        cwd=SITES,
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        assert wait_until(lambda: _answers(port)), f"{argv} did not start"
+        yield server.pid, port
+    finally:
+        server.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            server.wait(10)
+        with suppress(ProcessLookupError):
+            os.killpg(server.pid, 9)
+        server.wait(20)
+
+
+def _answers(port: int) -> bool:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    with suppress(OSError, http.client.HTTPException), closing(connection):
+        connection.request("GET", "/nothing")
+        return connection.getresponse().read() != b""
+    return False
+
+
+class Users:
+    """Users who each send a request after another, from `__enter__` to `__exit__`."""
+
+    def __init__(self, port: int, path: str, count: int) -> None:
+        self._port, self._path, self.answers = port, path, 0
+        self._stopped = threading.Event()
+        self._threads = [threading.Thread(target=self._send) for _ in range(count)]
+
+    def __enter__(self) -> Users:
+        for thread in self._threads:
+            thread.start()
+        assert wait_until(lambda: self.answers), "no answer"
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _send(self) -> None:
+        while not self._stopped.is_set():
+            connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=20)
+            with suppress(OSError, http.client.HTTPException):
+                connection.request("GET", self._path)
+                connection.getresponse().read()
+                self.answers += 1
+            connection.close()
+
+
+def watch(pid: int, seconds: int = SECONDS) -> dict[str, Any]:
+    """Return the summary of `offload watch`."""
+    said = fab_here(f"watch:{pid},seconds={seconds},format=json")
+    assert said.returncode == 0, said.stderr
+    summary: dict[str, Any] = json.loads(said.stdout.splitlines()[-1])
+    return summary
+
+
+def kinds(summary: dict[str, Any]) -> list[str]:
+    return [cause["kind"] for cause in summary["causes"]]
+
+
+@pytest.mark.parametrize(
+    ("argv", "path", "users", "kind", "says"),
+    [
+        (UVICORN, "/receipt", 8, LOOP_BLOCKED, "print_receipt (shop.py:15, route) blocks the "),
+        (GRANIAN, "/receipt", 8, LOOP_BLOCKED, "print_receipt (shop.py:15, route) blocks the "),
+        (GUNICORN_ASGI, "/receipt", 8, LOOP_BLOCKED, "print_receipt (shop.py:15, route) blocks"),
+        (UVICORN, "/invoice", 60, THREAD_LIMIT, "all 40 threads of anyio in pid "),
+        (GRANIAN, "/invoice", 60, THREAD_LIMIT, "all 40 threads of anyio in pid "),
+        (GUNICORN, "/score", 4, GIL_SATURATED, " at rank (desk.py:"),
+    ],
+)
+def test_the_cause_is_named(
+    argv: Sequence[str], path: str, users: int, kind: str, says: str
+) -> None:
+    with serving(argv) as (pid, port), Users(port, path, users):
+        summary = watch(pid)
+    assert kind in kinds(summary), {key: summary[key] for key in SEEN}
+    [cause] = [each for each in summary["causes"] if each["kind"] == kind]
+    assert says in cause["sentence"][0].lower() + cause["sentence"][1:]
+
+
+@pytest.mark.parametrize(
+    ("argv", "path", "users"),
+    [
+        (UVICORN, "/receipt/awaited", 8),
+        (GRANIAN, "/receipt/awaited", 8),
+        (UVICORN, "/invoice", 10),
+        (UVICORN, "/label", 1),
+        (GUNICORN, "/wait", 2),
+    ],
+)
+def test_a_healthy_server_is_not_accused(argv: Sequence[str], path: str, users: int) -> None:
+    with serving(argv) as (pid, port), Users(port, path, users):
+        summary = watch(pid)
+    assert not {LOOP_BLOCKED, THREAD_LIMIT} & {*kinds(summary)}, summary["causes"]

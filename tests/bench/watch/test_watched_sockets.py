@@ -1,0 +1,85 @@
+"""The sockets of a process are seen from outside: its listen queue, and requests in progress."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import pytest
+
+from offload.studies.watch import sockets
+from offload.studies.watch.sockets import SocketMeter, SocketUse
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux reports sockets")
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sockets.Pace, "is_due", lambda _: True)
+
+
+def read(meter: SocketMeter, seconds: float = 1.0) -> SocketUse:
+    meter.read([os.getpid()], seconds)
+    return meter.use()
+
+
+@contextmanager
+def connected(count: int, backlog: int) -> Iterator[tuple[socket.socket, list[socket.socket]]]:
+    with ExitStack() as stack:
+        listening = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=backlog))
+        clients = []
+        for _ in range(count):
+            client = stack.enter_context(socket.socket())
+            client.setblocking(False)
+            client.connect_ex(listening.getsockname())
+            clients.append(client)
+        time.sleep(0.1)
+        yield listening, clients
+
+
+def test_a_listen_queue_that_is_full_is_told_from_one_with_free_places() -> None:
+    with connected(6, backlog=2) as (listening, _):
+        port = listening.getsockname()[1]
+        found = read(SocketMeter(os.getpid()))
+        assert (found.waiting[port], found.places[port], found.full[port]) == (3, 2, 1)
+    with connected(2, backlog=8) as (listening, _):
+        port = listening.getsockname()[1]
+        found = read(SocketMeter(os.getpid()))
+        assert (found.waiting[port], found.places[port], found.full[port]) == (2, 8, 0)
+
+
+def test_a_request_is_in_progress_until_its_response_is_sent() -> None:
+    meter, own = SocketMeter(os.getpid()), os.getpid()
+    assert read(meter).requests[own] == 0
+    with connected(1, backlog=8) as (listening, [client]):
+        accepted, _ = listening.accept()
+        with accepted:
+            client.setblocking(True)
+            client.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            accepted.recv(100)
+            time.sleep(0.02)  # the kernel has the times in ms
+            found = read(meter)
+            assert (found.in_progress[own], found.requests[own]) == (1, 1)
+            accepted.sendall(b"HTTP/1.1 204 No Content\r\n\r\n")
+            client.recv(100)
+            client.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            accepted.recv(100)
+            time.sleep(0.02)
+            accepted.sendall(b"HTTP/1.1 204 No Content\r\n\r\n")
+            time.sleep(0.02)
+            found = read(meter)
+            assert (found.in_progress[own], found.requests[own]) == (1, 2)
+    assert found.opened is not None
+    assert found.opened >= 1
+    assert (found.most_requests_per_s(own) or 0.0) >= 2.0
+
+
+def test_a_process_of_another_user_has_unknown_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sockets.os, "access", lambda *_: False)
+    found = read(SocketMeter(os.getpid()))
+    assert found.why == f"only its user and root may see the connections of pid {os.getpid()}"
+    assert found.most_requests_per_s(os.getpid()) is None
