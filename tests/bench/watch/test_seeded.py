@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from offload.causes.execution import GIL_SATURATED, LOOP_BLOCKED, THREAD_LIMIT
+from offload.causes.machine import CPU_QUOTA
 from offload.engine import who
 from tests.commands import fab_here, free_port
 from tests.installed import lacks
@@ -111,6 +112,41 @@ def watch(pid: int, seconds: int = SECONDS) -> dict[str, Any]:
     assert said.returncode == 0, said.stderr
     summary: dict[str, Any] = json.loads(said.stdout.splitlines()[-1])
     return summary
+
+
+@contextmanager
+def quota(cores: float) -> Iterator[Sequence[str]]:
+    """Make a control group with a CPU quota (version 1 or 2); yield a command that enters it."""
+    root = Path("/sys/fs/cgroup")
+    is_v2 = (root / "cgroup.controllers").exists()
+    group = root / ("" if is_v2 else "cpu") / f"watch-test-{os.getpid()}"
+    try:
+        group.mkdir()
+    except OSError as error:
+        pytest.skip(f"no control group can be made here: {error}")
+    try:
+        if is_v2:
+            (group / "cpu.max").write_text(f"{round(cores * 1e5)} 100000")
+        else:
+            (group / "cpu.cfs_period_us").write_text("100000")
+            (group / "cpu.cfs_quota_us").write_text(str(round(cores * 1e5)))
+        yield ("sh", "-c", f'echo $$ > {group}/cgroup.procs; exec "$@"', "sh")
+    except OSError as error:
+        pytest.skip(f"a control group has no CPU quota here: {error}")
+    finally:
+        wait_until(lambda: not (group / "cgroup.procs").read_text())
+        group.rmdir()
+
+
+@pytest.mark.parametrize(("cores", "is_named"), [(0.1, True), (4.0, False)])
+def test_a_cpu_quota_that_stops_the_server_is_named(cores: float, is_named: bool) -> None:
+    with (
+        quota(cores) as enter,
+        serving(GUNICORN, enter) as (pid, port),
+        Users(port, "/pid", 2),
+    ):
+        summary = watch(pid)
+    assert (CPU_QUOTA in kinds(summary)) is is_named, summary["causes"]
 
 
 def kinds(summary: dict[str, Any]) -> list[str]:

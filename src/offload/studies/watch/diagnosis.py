@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 from offload import resource_limits
-from offload.causes import diagnosis, who
+from offload.causes import diagnosis, machine, who
+from offload.causes import figures as causes_figures
 from offload.causes.execution import (
     BLOCKED_S,
     BLOCKED_SHARE,
@@ -22,8 +23,9 @@ from offload.causes.execution import (
     SATURATED,
     THREAD_LIMIT,
 )
+from offload.causes.figures import Figures
 from offload.causes.rules import Cause
-from offload.engine.record import HotLine, Who
+from offload.engine.record import CaseFacts, HotLine, Record, Resources, Trial, Who
 from offload.engine.who import BLOCKS
 from offload.errors import escaped
 from offload.studies.watch.readings import Watch
@@ -44,6 +46,7 @@ MOST_WORKERS, SPARE_WORKERS = 32, 4  # asyncio's executor has at most min(32, CP
 MORE = 1.1  # requests in progress per thread of a pool, from which some wait for a thread; a guess
 LOCKED = 0.5  # share of a full pool's threads that wait for a lock, such as the GIL; a guess
 
+WATCHED = Record(Trial("watch", ""), CaseFacts("watch", "watch", "", "", 0))
 REMEDIES = {rule.kind: rule.remedy for rule in diagnosis.RULES}
 SYMPTOMS = {rule.kind: rule.is_symptom_of for rule in diagnosis.RULES}
 
@@ -75,7 +78,8 @@ class Signs:
 
     `cpu` is the use of all processes in cores. `rho` is the share of time in which the GIL of a
     process is held, and `cores` its CPU use, by pid. `holders` are the threads that hold the GIL
-    most. `unknown` are reasons why something is not seen.
+    most. `record` has what the machine allows the processes. `unknown` are reasons why something is
+    not seen.
     """
 
     cpu: float | None = None
@@ -86,6 +90,7 @@ class Signs:
     sockets: SocketUse = field(default_factory=SocketUse)
     holders: Sequence[Holder] = ()
     who: Who | None = None
+    record: Record = WATCHED
     unknown: Sequence[str] = ()
 
 
@@ -104,6 +109,7 @@ def read_signs(watch: Watch, summary: Summary) -> Signs:
         sockets=watch.sockets.use(),
         holders=find_holders(samples, watch.sampled.folder) if samples else (),
         who=found_who,
+        record=replace(WATCHED, resources=Resources(throttling=watch.limits.throttling())),
         unknown=[why for why in (watch.threads.why, watch.sockets.use().why) if why],
     )
 
@@ -236,4 +242,26 @@ def find_cpu_saturated(of: Signs) -> Iterator[Seen]:
         yield Seen(Cause(CPU_SATURATED, round(of.cpu / count, 4), SATURATED), None, clause)
 
 
-RULES = (find_loop_blocked, find_gil_saturated, find_pool_full, find_cpu_saturated)
+def find_by_records(of: Signs) -> Iterator[Seen]:
+    """Apply the rules for what the machine allows to a record of what was seen."""
+    figures = Figures(
+        signs=causes_figures.Signs(),
+        processes=len(of.cores) or 1,
+        rate=None,
+        alone_s=None,
+        cores_used=of.cpu,
+        busy_cores=None,
+        threads_used=None,
+        loop_lag_s=None,
+        gil_enabled=None,
+        is_asgi=False,
+        cores=resource_limits.cpu_count(),
+        records=[of.record],
+    )
+    for rule in RECORD_RULES:
+        if (cause := rule.find(figures)) is not None:
+            yield Seen(cause, None, rule.clause(cause, 0))
+
+
+RECORD_RULES = machine.RULES
+RULES = (find_by_records, find_loop_blocked, find_gil_saturated, find_pool_full, find_cpu_saturated)

@@ -37,6 +37,7 @@ RESPONSE, RESPONSE_WIDTH = "response", 11
 BY_PID = "rho by pid"
 LEGEND = "vol/s, invol/s: context switches; rho: the share of the time in which the GIL is held"
 NAME_WIDTH, MOST_PROCESSES = 24, 20  # of the summary
+IDLE = 0.95  # share of the time in which a loop waits for events, from which it is not shown
 LATE = "~"  # prefix of a rho with many late samples
 
 SENTENCES = {
@@ -146,7 +147,8 @@ def conclusion(summary: Summary, signs: Signs) -> list[str]:
     lines = [cause.sentence for cause in causes]
     if not causes and finding is not None:
         lines.append(sentence(finding))
-    lines += [describe_loop(loop) for loop in signs.loops[:MOST_PROCESSES]]
+    active = [loop for loop in signs.loops if loop.idle < IDLE]
+    lines += [describe_loop(loop) for loop in active[:MOST_PROCESSES]]
     lines += [
         f"GIL of pid {each.pid}: held {_percent(each.share)} of the time by "
         f"{diagnosis.describe_holder(each)}."

@@ -23,6 +23,7 @@ from offload.engine.gil_location import NOT_PYTHON, STARTING, Unreadable
 from offload.engine.who import BackgroundSample, Samples
 from offload.errors import MachineError, UsageError, UserError
 from offload.studies.watch.gil_meter import ON, UNREADABLE, GilMeter, GilUse
+from offload.studies.watch.limits import LimitMeter
 from offload.studies.watch.response_time import Requester, Response
 from offload.studies.watch.sockets import SocketMeter
 from offload.studies.watch.threads import ThreadMeter
@@ -84,8 +85,8 @@ class Watch:
 
     With `without_gil` a tree is watched even if none of its GILs can be read. No process is
     stopped, signalled or changed. Use `readings` within a `with` statement. `name` is that of the
-    root process's program, and `gils` are the states of all GILs at the start. `threads`, `sockets`
-    and `sampled` have what causes are found by.
+    root process's program, and `gils` are the states of all GILs at the start. `threads`,
+    `sockets`, `limits` and `sampled` have what causes are found by.
     """
 
     def __init__(self, pid: int, url: str | None = None, without_gil: bool = False) -> None:
@@ -107,7 +108,7 @@ class Watch:
         self._use.refresh()
         self._meter = GilMeter()
         self.threads, self.sockets = ThreadMeter(), SocketMeter(pid)
-        self.sampled = BackgroundSample(pid)
+        self.sampled, self.limits = BackgroundSample(pid), LimitMeter(pid)
         self._requester = None if url is None else Requester(url)
         self._stack = ExitStack()
         self._meter.update(process.pid for process in self._use.members)
@@ -133,6 +134,7 @@ class Watch:
         self._use.read()
         self._meter.take()
         self._read_causes(0.0)
+        self.limits.start()
         named: Samples | None = None
         start, cpu_start, count = time.monotonic(), time.process_time(), 0
         while seconds is None or count < seconds:
