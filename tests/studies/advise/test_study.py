@@ -223,6 +223,17 @@ def test_a_requirement_that_is_missed_is_an_error_after_the_answer(
 
 
 @pytest.mark.server
+def test_two_rounds_show_their_number_and_no_interval(answered: Answered) -> None:
+    def table(rates: dict[int, float]) -> str:
+        best = replace(answered[0].best, rates=rates)
+        choice = replace(answered[0].choice, rows=(best,))
+        return answer.text(replace(answered[0], choice=choice))
+
+    assert "1187/s (2 rounds)" in table({1: 1000.0, 2: 1408.0})
+    assert "1000/s (1000 to 1000)" in table({1: 1000.0, 2: 1000.0, 3: 1000.0})
+
+
+@pytest.mark.server
 def test_a_rate_that_nothing_here_carries_needs_so_many_machines(answered: Answered) -> None:
     missed = replace(answered[0].choice, missed="rate")
     prior = replace(answered[0].prior, question=Question(rate=1e6))

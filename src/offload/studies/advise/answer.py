@@ -40,6 +40,7 @@ UNEVEN = 1.5  # times its share of requests, from which a process has too many
 MEMORY_GAIN = 0.9  # a setting is advised if it reduces the memory below this share
 GARBAGE = 1.1  # factor of the memory from which the effect of a garbage collection is shown
 CLIENT_SHARE = 0.1  # of the CPU, above which the load tool limits what was measured
+LEAST_ROUNDS = 3  # that show an interval: Student's t of two rounds is 12.7, of three 4.3
 REACHED = 0.85  # of what the users allow, from which the users are the limit
 P_NAMES = {0.99: "p99", 0.95: "p95", 0.9: "p90", 0.5: "p50"}
 
@@ -211,11 +212,20 @@ def _charts(answer: Answer) -> Iterator[Chart]:
     known = [each for each in answer.choice.rows if each.capacity and each.memory_mib]
     if len(known) > 1:
         spots = [
-            Spot(each.memory_mib or 0.0, capacity, f"{number(capacity)}/s", low, high, name)
+            Spot(
+                each.memory_mib or 0.0,
+                capacity,
+                f"{number(capacity)}/s",
+                *((low, high) if len(each.rates) >= LEAST_ROUNDS else (None, None)),
+                each.setup.name,
+            )
             for each in known
-            for (capacity, low, high), name in [(each.interval or (0.0, 0.0, 0.0), each.setup.name)]
+            for capacity, low, high in [each.interval or (0.0, 0.0, 0.0)]
         ]
-        about = "The lines are 95 % intervals. Up and to the left is better."
+        about = (
+            f"The lines are 95 % intervals, of set-ups with {LEAST_ROUNDS} rounds or more. Up and to "
+            "the left is better."
+        )
         title = "Capacity against memory"
         yield Chart(title, "memory in MiB", "requests/s", tuple(spots), about=about)
     loaded = [each for each in answer.choice.rows if len(each.latencies) > 1][:2]
@@ -253,8 +263,10 @@ def _cells(found: Evidence, rate: float | None) -> list[str]:
     interval = found.interval
     capacity = "-"
     if interval is not None:
-        ends = f" ({number(interval[1])} to {number(interval[2])})" if len(found.rates) > 1 else ""
-        capacity = f"{number(interval[0])}/s{ends}"
+        rounds = len(found.rates)
+        ends = f"{number(interval[1])} to {number(interval[2])}"
+        shown = ends if rounds >= LEAST_ROUNDS else counted(rounds, "round")
+        capacity = f"{number(interval[0])}/s ({shown})"
     latency = next((each for each in found.latencies if each.rate == rate), None)
     response = "-"
     if latency is not None:
