@@ -9,13 +9,12 @@ import sys
 import time
 from pathlib import Path
 
-import psutil
 import pytest
 
 from tests.commands import FAB, free_port
 from tests.http_clients import get
 from tests.servers.lifecycle.command_line import begin, wait_for_end
-from tests.waiting import read_line, wait_until
+from tests.waiting import is_running, read_line, wait_until
 
 pytestmark = pytest.mark.server
 SERVERS = ("sync", "loop", "threads", "processes", "pipes", "prefork")
@@ -178,7 +177,7 @@ def test_a_process_that_an_import_forks_does_not_serve(server: str, tmp_path: Pa
     imported = [int(line.removeprefix("imported in ")) for line in lines if line[0] == "i"]
     assert code == 0
     assert [line for line in lines if line[0] != "i"] == []
-    assert wait_until(lambda: not any(map(psutil.pid_exists, imported)))
+    assert wait_until(lambda: not any(map(is_running, imported)))
 
 
 @pytest.mark.parametrize("server", SERVERS)
