@@ -230,7 +230,7 @@ def test_two_rounds_show_their_number_and_no_interval(answered: Answered) -> Non
         return answer.text(replace(answered[0], choice=choice))
 
     assert "1187/s (2 rounds)" in table({1: 1000.0, 2: 1408.0})
-    assert "1000/s (1000 to 1000)" in table({1: 1000.0, 2: 1000.0, 3: 1000.0})
+    assert "1187/s (1089 to 1294)" in table({1: 1180.0, 2: 1150.0, 3: 1232.0})
 
 
 @pytest.mark.server

@@ -223,8 +223,8 @@ def _charts(answer: Answer) -> Iterator[Chart]:
             for capacity, low, high in [each.interval or (0.0, 0.0, 0.0)]
         ]
         about = (
-            f"The lines are 95 % intervals, of set-ups with {LEAST_ROUNDS} rounds or more. Up and to "
-            "the left is better."
+            f"The lines are 95 % intervals, of set-ups with {LEAST_ROUNDS} rounds or more. "
+            "Up and to the left is better."
         )
         title = "Capacity against memory"
         yield Chart(title, "memory in MiB", "requests/s", tuple(spots), about=about)
