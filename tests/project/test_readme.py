@@ -19,7 +19,7 @@ from lab import corpus
 from lab.__main__ import experiments
 from lab.commands import PROGRAM as LAB_PROGRAM
 from offload import errors
-from offload.causes import diagnosis, rules
+from offload.causes import diagnosis, gains, rules
 from offload.causes.figures import Signs
 from offload.cli.fab import commands_of
 from offload.cli.program import OFFLOAD, Parameters
@@ -54,6 +54,7 @@ ADVICE = {
     *(rule.kind for rule in diagnosis.RULES),
     diagnosis.NOTHING,
     *(each.name for each in dataclasses.fields(rules.Cause)),
+    *(each.name for each in dataclasses.fields(gains.Gain)),
 }
 GATE = {"p99", *FORMATS}  # of compare_runs
 RECORD = set(re.findall(r"^``(\w+)`` ", (ROOT / "docs" / "record.rst").read_text(), re.M))
@@ -65,6 +66,7 @@ OTHERS = {  # single words that are code, and none of ours
     *("def", "fab", "serve", "x16", "ulimit"),
     *("process", "forkserver", "process_vm_readv", "ptrace_scope"),
     "allow_failure",
+    "gc",  # Python's module
     "slowhttptest",  # in the fault lab
     "goodput",  # of an overload
     "who_unavailable",  # in the JSON of gil, advise and watch

@@ -50,7 +50,7 @@ def find(of: Figures, gains: Mapping[str, Gain] = {}) -> list[Cause]:
     Empty if no cause is found, but figures that a rule needs are unknown.
     """
     found = [cause for cause in _candidates(of, gains) if not _is_unconfirmed(cause)]
-    kinds = {cause.kind for cause in found}
+    kinds = {cause.kind for cause in found if cause.gain is None or cause.gain.raises_rate}
     found = [cause for cause in found if not kinds & _BY_KIND[cause.kind].is_symptom_of]
     known = of.rate, of.alone_s, of.busy_cores, of.signs.wait_share
     if not found and (None in known or execution.is_gil_unknown(of)):

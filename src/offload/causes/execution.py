@@ -224,7 +224,7 @@ RULES = (
         find_gil_saturated,
         _describe_gil_saturated,
         "more threads gain nothing, more processes do while cores are free",
-        is_symptom_of=STOPPED,
+        is_symptom_of=STOPPED | {"arenas"},
     ),
     Rule(
         THREAD_LIMIT,

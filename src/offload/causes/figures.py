@@ -5,9 +5,11 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, TypeVar
 
-from offload.engine.record import Collector, HotLine, Record, Route
+from offload.engine.record import Collector, HotLine, Malloc, Record, Route
+
+Part = TypeVar("Part", Collector, Malloc)
 
 
 @dataclass(frozen=True)
@@ -127,7 +129,8 @@ class Figures:
     maximum number of anyio's threads in use, and `loop_lag_s` the median lag of the event loop.
     `cores` is the number of cores of the machine, and `hottest` the line of the application in
     which its threads or its loop spend most of their time. `records` are those without a problem,
-    for a rule that needs more of them. `collector` has the medians of the garbage collector.
+    for a rule that needs more of them; `collector` and `malloc` have their medians. `page_faults`
+    are those per second.
     """
 
     signs: Signs
@@ -144,6 +147,8 @@ class Figures:
     hottest: HotLine | None = None
     records: Sequence[Record] = ()
     collector: Collector = field(default_factory=Collector)
+    malloc: Malloc = field(default_factory=Malloc)
+    page_faults: float | None = None
 
     @property
     def cores_each(self) -> float | None:
@@ -187,14 +192,21 @@ def figures(records: Sequence[Record]) -> Figures | None:
         cores=cores if isinstance(cores, int) else None,
         hottest=next((r.who.lines[0] for r in reversed(known) if r.who and r.who.lines), None),
         records=known,
-        collector=_collector(known),
+        collector=_medians(Collector, [r.application.collector for r in known]),
+        malloc=_medians(Malloc, [r.application.malloc for r in known]),
+        page_faults=median([_page_faults(r) for r in known]),
     )
 
 
-def _collector(records: Sequence[Record]) -> Collector:
-    seen = [record.application.collector for record in records]
-    names = [each.name for each in fields(Collector)]
-    return Collector(**{name: median([getattr(each, name) for each in seen]) for name in names})
+def _medians(kind: type[Part], parts: Sequence[Part]) -> Part:
+    """Return the low medians of the fields of a part of a record."""
+    names = [each.name for each in fields(kind)]
+    return kind(**{name: median([getattr(part, name) for part in parts]) for name in names})
+
+
+def _page_faults(record: Record) -> float | None:
+    faults, elapsed_s = record.resources.page_faults, record.result.elapsed_s
+    return None if faults is None or not elapsed_s else faults / elapsed_s
 
 
 def _busy_cores(record: Record) -> float | None:

@@ -61,7 +61,12 @@ class Gain:
     @property
     def is_clear(self) -> bool:
         """Whether it certainly raises the rate, or saves memory, considerably."""
-        return self.low >= CLEAR_RATIO or self.saves_memory
+        return self.raises_rate or self.saves_memory
+
+    @property
+    def raises_rate(self) -> bool:
+        """Whether it certainly raises the rate considerably."""
+        return self.low >= CLEAR_RATIO
 
     @property
     def text(self) -> str:

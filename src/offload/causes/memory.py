@@ -5,13 +5,24 @@ from __future__ import annotations
 from offload.causes.figures import Figures
 from offload.causes.gains import Switch
 from offload.causes.rules import Cause, Rule
+from offload.engine.record import MemoryLimit, Record
 from offload.units import percent, seconds
 
 # Guesses, unless a source is named.
 COLLECTED = 0.15  # share of the time in collections: without them the rate is 18 % higher
 REPEATED = 2  # full collections; a first one always follows the import of many objects
+FEW_ARENAS = 2  # what MALLOC_ARENA_MAX=2 leaves
+FAULTS = 50_000  # page faults a second in each process: each takes 0.5 to 2 us, so 2.5 to 10 %
+FREE_SHARE, FREE_MIB = 0.3, 64.0  # of a process's private memory, that its arenas keep free
+REACHED = 0.95  # share of a limit: malloc may need more than the rest for its next block
+SWAPPED_MIB = 16.0
+COPIED_MIB = 16.0  # by collections in each process
 
 COLLECTOR = "collector"
+ARENAS = "arenas"
+PRELOAD_LOST = "preload_lost"
+MEMORY_LIMIT = "memory_limit"
+
 FREEZE = Switch({"SERVER_FREEZE": "yes"}, how="gc.freeze() after the import")
 
 
@@ -28,12 +39,84 @@ def find_collector(of: Figures) -> Cause | None:
     return Cause(COLLECTOR, found.share, COLLECTED, longest_s=found.longest_s, needs_gain=is_single)
 
 
+def find_arenas(of: Figures) -> Cause | None:
+    """Threads take pages from the kernel all the time, or keep memory in their arenas.
+
+    Other programs also do that, with large blocks: only the measured gain shows the cause.
+    """
+    found, private_mib = of.malloc, of.signs.worker_private_mib
+    if found.arenas is None or found.arenas <= FEW_ARENAS:
+        return None
+    faults = None if of.page_faults is None else of.page_faults / of.processes
+    free_mib = found.free_mib or 0.0
+    keeps = free_mib >= max(FREE_MIB, FREE_SHARE * (private_mib or 0.0))
+    if (faults or 0.0) < FAULTS and not keeps:
+        return None
+    return Cause(ARENAS, faults, FAULTS, facts=found, needs_gain=True)
+
+
+def find_preload_lost(of: Figures) -> Cause | None:
+    """Full collections copied memory that forked workers shared with their parent."""
+    copied_mib = of.collector.copied_mib
+    if copied_mib is None or copied_mib < COPIED_MIB:
+        return None
+    return Cause(PRELOAD_LOST, copied_mib, COPIED_MIB)
+
+
+def find_memory_limit(of: Figures) -> Cause | None:
+    """The kernel killed processes, the memory reached a limit, or parts of it were swapped out."""
+    found = max((each.resources.memory_limit for each in of.records), key=_severity, default=None)
+    if found is None:
+        return None
+    failed = next((each for each in of.records if _is_out_of_memory(each)), None)
+    share = _share(found)
+    is_reached = share >= REACHED or bool(found.kills)
+    is_swapped = (found.swap_mib or 0.0) >= SWAPPED_MIB
+    if not is_reached and not is_swapped and (failed is None or found.by is None):
+        return None
+    return Cause(MEMORY_LIMIT, round(share, 4), REACHED, facts=found)
+
+
+def _severity(limit: MemoryLimit) -> tuple[int, float, float]:
+    return limit.kills or 0, _share(limit), limit.swap_mib or 0.0
+
+
+def _share(limit: MemoryLimit) -> float:
+    return (limit.used_mib or 0.0) / limit.limit_mib if limit.limit_mib else 0.0
+
+
+def _is_out_of_memory(record: Record) -> bool:
+    return (record.application.error or "").startswith("MemoryError")
+
+
 def _describe_collector(cause: Cause, _: int) -> str:
     longest = "" if cause.longest_s is None else f", up to {seconds(cause.longest_s)} at a time"
     return f"the garbage collector takes {percent(cause.value or 0.0)} of the time{longest}"
 
 
+def _describe_preload_lost(cause: Cause, _: int) -> str:
+    return (
+        f"the garbage collector has copied {cause.value or 0.0:.0f} MiB in each worker, which they "
+        "shared since the application was loaded before the fork"
+    )
+
+
+def _describe_arenas(cause: Cause, _: int) -> str:
+    kept = cause.facts.text if cause.facts else "threads allocate from several arenas of malloc"
+    return f"{kept}, with {cause.value or 0.0:,.0f} page faults a second"
+
+
+def _describe_memory_limit(cause: Cause, _: int) -> str:
+    return cause.facts.text if cause.facts else "the memory is limited"
+
+
 RULES = (
+    Rule(
+        MEMORY_LIMIT,
+        find_memory_limit,
+        _describe_memory_limit,
+        "raise that limit, or use fewer processes, threads or calls in progress",
+    ),
     Rule(
         COLLECTOR,
         find_collector,
@@ -42,5 +125,20 @@ RULES = (
         "skip its objects from then on",
         is_per_process=True,
         switch=lambda _: FREEZE,
+    ),
+    Rule(
+        ARENAS,
+        find_arenas,
+        _describe_arenas,
+        "set MALLOC_ARENA_MAX=2 in the server's environment",
+        is_per_process=True,
+        switch=lambda _: Switch({"MALLOC_ARENA_MAX": "2"}),
+    ),
+    Rule(
+        PRELOAD_LOST,
+        find_preload_lost,
+        _describe_preload_lost,
+        "call gc.freeze() before the fork (preload=freeze, or pre_fork in gunicorn.conf.py)",
+        switch=lambda _: Switch(settings={"preload": "freeze"}),
     ),
 )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from offload.causes.figures import Figures
 from offload.causes.gains import Gain, Switch
-from offload.engine.record import HotLine, Throttling
+from offload.engine.record import HotLine, Malloc, MemoryLimit, Throttling
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Cause:
     gil_s: float | None = None
     longest_s: float | None = None
     line: HotLine | None = None
-    facts: Throttling | None = None
+    facts: Throttling | Malloc | MemoryLimit | None = None
     gain: Gain | None = None
     needs_gain: bool = False
 

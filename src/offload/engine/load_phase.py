@@ -540,6 +540,7 @@ def merge_reports(reports: Sequence[Facts]) -> Facts:
     if not reports:
         return {}
     routes = _merge_routes([route for report in reports for route in report["routes"]])
+    mallocs = [report["malloc"] for report in reports if report.get("malloc")]
     limiters = [report["limiter"] for report in reports if report["limiter"]]
     each = [span for report in reports for span in report.get("each", ())]
     inside_s, cpu_s = (_mean(routes, key) for key in ("inside_s", "cpu_s"))
@@ -566,6 +567,7 @@ def merge_reports(reports: Sequence[Facts]) -> Facts:
             "collector": max(
                 (report["collector"] for report in reports), key=lambda each: each["share"] or 0.0
             ),
+            "malloc": max(mallocs, key=lambda each: each["free_mib"], default={}),
         },
     }
 

@@ -12,6 +12,7 @@ import os
 import signal
 import socket
 import struct
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,7 +25,8 @@ import psutil
 from offload import resource_limits
 from offload.engine import host
 from offload.engine.host import CounterSeries
-from offload.engine.record import HostUse, Memory, Resources, Throttling
+from offload.engine.memory_limits import MemoryLimits
+from offload.engine.record import HostUse, Memory, MemoryLimit, Resources, Throttling
 from offload.errors import MachineError, StartError
 
 EVERY = 0.1  # s between two readings of the counters
@@ -53,6 +55,7 @@ class ResourceSampler:
         counts: ResponseCounts | None = None,
     ) -> None:
         self._tree = None if pid is None else ProcessTree(pid)
+        self._limits = None if pid is None else MemoryLimits(pid)
         self._ours = [tree for each in ours if (tree := _tree_of(each)) is not None]
         self._port, self._keep_alive = port, keep_alive
         self._queue = None if port is None or dropped_connections(port) is None else port
@@ -92,6 +95,7 @@ class ResourceSampler:
                 rss_mib=self._peaks.get("memory_rss_mib"),
                 whole_mib=self._peaks.get("memory_whole_mib"),
             ),
+            memory_limit=MemoryLimit() if self._limits is None else self._limits.found(),
             processes=_whole(self._peaks.get("processes")),
             threads=_whole(self._peaks.get("threads")),
             fds=_whole(self._peaks.get("fds")),
@@ -103,6 +107,7 @@ class ResourceSampler:
             requests=self._requests(window),
             listen_overflows=_whole(increases["overflows"]),
             throttling=self._throttling(window),
+            page_faults=_whole(increases["page_faults"]),
             host=HostUse(
                 busy_s=_rounded(increases["busy_s"]),
                 own_cpu_s=_rounded(increases["own_s"]),
@@ -167,6 +172,8 @@ class ResourceSampler:
         if self._tree is not None:
             self._tree.refresh()
             self._update_peaks(self._tree.memory())
+            if self._limits is not None:
+                self._limits.update(self._tree.members)
             self._update_peaks({"fds": self._tree.open_files()})
 
     def _count_connections(self) -> None:
@@ -191,7 +198,19 @@ _COUNTERS = (
     "steal_s",
     "pressure_s",
     "overflows",
+    "page_faults",
 )
+
+
+def _page_faults(process: psutil.Process) -> float | None:
+    """Return the page faults of a process and of its reaped children that needed no disk."""
+    try:
+        words = Path(f"/proc/{process.pid}/stat").read_bytes().rpartition(b")")[2].split()
+    except FileNotFoundError:
+        if sys.platform == "linux":
+            raise psutil.NoSuchProcess(process.pid) from None
+        return None
+    return float(words[7]) + float(words[8])
 
 
 def _tree_of(pid: int) -> ProcessTree | None:
@@ -255,6 +274,7 @@ class ProcessTree:
             "switches_voluntary": voluntary,
             "switches_involuntary": involuntary,
             "queued_s": None if queued_ns is None else queued_ns / 1e9,
+            "page_faults": self._total(_page_faults),
         }
 
     def cpu_s(self) -> float | None:

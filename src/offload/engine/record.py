@@ -22,7 +22,7 @@ from typing import Any
 from offload import files
 from offload.errors import LOAD, Flag, Problem
 from offload.loads import Figures, HostRun
-from offload.units import cpus
+from offload.units import counted, cpus
 
 SCHEMA = 3
 WINDOW, LONG, TEST = "window", "long", "test"
@@ -266,6 +266,34 @@ class Throttling:
 
 
 @dataclass(frozen=True)
+class MemoryLimit:
+    """The limit of the server's memory that its use came nearest to, in MiB.
+
+    `by` is what limits it: its control group, ulimit -v or ulimit -d. `used_mib` is the peak of the
+    memory for which the limit holds; that of cached files is not counted. `kills` is the number of
+    processes that the kernel killed at the limit, `swap_mib` the peak of the server's memory that
+    was swapped out.
+    """
+
+    by: str | None = None
+    limit_mib: float | None = None
+    used_mib: float | None = None
+    kills: int | None = None
+    swap_mib: float | None = None
+
+    @property
+    def text(self) -> str:
+        """What was reached, in words."""
+        if self.by is None or self.limit_mib is None:
+            return f"{self.swap_mib or 0.0:.0f} MiB of the server's memory were swapped out"
+        limit = f"{self.limit_mib:.0f} MiB of {self.by}"
+        if self.kills:
+            killed = counted(self.kills, "process")
+            return f"the kernel killed {killed} at the memory limit, {limit}"
+        return f"the server uses {self.used_mib or 0.0:.0f} of the {limit}"
+
+
+@dataclass(frozen=True)
 class Resources:
     """The resources that a server's process tree used in the window, and their peaks.
 
@@ -273,6 +301,7 @@ class Resources:
     Context switches are those of all threads, except threads that started and ended within 0.1 s.
     `connections` has the number of kept connections of each accepting process, in descending order,
     `requests` the number of requests that each process answered: None if only one can.
+    `page_faults` is the number of pages that its processes got from the kernel, or copied.
     `listen_overflows` is the number of connections that the server's listen queue dropped; if this
     is unknown, that of all listen queues of the machine.
     """
@@ -289,8 +318,10 @@ class Resources:
     connections: tuple[int, ...] | None = None
     requests: tuple[int, ...] | None = None
     listen_overflows: int | None = None
+    page_faults: int | None = None
     throttling: Throttling = Throttling()
     memory: Memory = Memory()
+    memory_limit: MemoryLimit = MemoryLimit()
     host: HostUse = HostUse()
 
 
@@ -384,13 +415,35 @@ class ThreadLimit:
 class Collector:
     """The garbage collector of the process in which it took most of the time.
 
-    `share` is the share of the window that its collections took, `longest_s` the longest one, and
-    `full` the number of collections of all objects.
+    `share` is the CPU time of its collections as a share of the window, `longest_s` that of the
+    longest one, and `full` the number of collections of all objects. `copied_mib` is the memory
+    that the first full collections since the fork copied from pages shared with the parent; None if
+    the process itself created the application.
     """
 
     share: float | None = None
     longest_s: float | None = None
     full: int | None = None
+    copied_mib: float | None = None
+
+
+@dataclass(frozen=True)
+class Malloc:
+    """The arenas of glibc's malloc, in the process whose threads keep most memory free in them.
+
+    `free_mib` is the memory that the `arenas` beside the main one keep without use after the load,
+    and `peak_mib` the sum of their largest sizes.
+    """
+
+    arenas: int | None = None
+    free_mib: float | None = None
+    peak_mib: float | None = None
+
+    @property
+    def text(self) -> str:
+        """The arenas, in words."""
+        kept = f"which keep {self.free_mib or 0.0:.0f} MiB free"
+        return f"threads allocate from {self.arenas} arenas of glibc's malloc, {kept}"
 
 
 @dataclass(frozen=True)
@@ -419,6 +472,7 @@ class Application:
     worker_private_mib: float | None = None
     error: str | None = None
     collector: Collector = Collector()
+    malloc: Malloc = Malloc()
 
 
 @dataclass(frozen=True)

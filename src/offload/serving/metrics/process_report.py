@@ -22,6 +22,7 @@ from typing import Any
 from offload.serving.metrics import (
     garbage,
     loop_lag,
+    malloc,
     own_gil,
     probe,
     request_clock,
@@ -58,8 +59,9 @@ def start(kind: str | None = None, application: object = None) -> None:
     """
     global _application, _listening
     _facts["kind"], _application = kind, application
-    garbage.freeze()
-    garbage.watch()
+    if kind is not None:
+        garbage.freeze()
+        garbage.watch()
     if sys.platform != "linux" or os.getpid() in (_listening, _parent):
         return
     _listening = os.getpid()
@@ -94,6 +96,7 @@ def report(start: float, end: float, with_each: bool = False) -> dict[str, Any]:
         "limiter": thread_limiter.between(start, end),
         "memory": probe.memory_of(os.getpid()),
         "collector": garbage.between(start, end),
+        "malloc": malloc.figures(),
     }
     if with_each:
         found["each"] = request_clock.each(start, end)

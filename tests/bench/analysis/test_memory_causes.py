@@ -1,0 +1,145 @@
+"""Causes in the memory: each rule on figures, its threshold, and figures that it must reject."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from offload.causes import diagnosis
+from offload.causes.diagnosis import NOTHING
+from offload.causes.execution import GIL_SATURATED
+from offload.causes.figures import Figures
+from offload.causes.gains import Gain
+from offload.causes.memory import ARENAS, COLLECTOR, MEMORY_LIMIT, PRELOAD_LOST
+from offload.engine.record import Collector, Malloc, MemoryLimit, Record
+from tests.bench.analysis.test_application_causes import IDLE
+from tests.records import record_of
+
+BUSY = replace(
+    IDLE, signs=replace(IDLE.signs, gil_utilisation=0.97, wait_share=0.1), rate=50.0, cores_used=1.0
+)
+RECORD = record_of("run", "hypercorn", "app=shop:app", 25, "run_server", "2026-01-01")
+
+
+def kinds(of: Figures, **gains: Gain) -> list[str]:
+    return [cause.kind for cause in diagnosis.find(of, gains)]
+
+
+def collected(share: float | None, full: int | None = 5, of: Figures = BUSY) -> Figures:
+    return replace(of, collector=Collector(share, 0.07, full))
+
+
+def test_the_collector_is_the_cause_from_a_share_of_the_time_on() -> None:
+    [cause] = diagnosis.find(collected(0.72))
+    assert (cause.kind, cause.value, cause.longest_s) == (COLLECTOR, 0.72, 0.07)
+    assert kinds(collected(0.14)) == kinds(collected(None)) == [GIL_SATURATED]
+    assert kinds(collected(0.3)) == [COLLECTOR, GIL_SATURATED]  # the GIL is full without it, too
+    assert kinds(collected(0.3, of=IDLE)) == [COLLECTOR]
+
+
+def test_a_single_full_collection_may_be_the_first_one_after_the_import() -> None:
+    assert kinds(collected(0.3, full=1)) == [GIL_SATURATED]
+    gain = Gain("gc.freeze()", 1.9, 1.7, 2.1)
+    assert kinds(collected(0.3, full=1), collector=gain) == [COLLECTOR, GIL_SATURATED]
+    assert kinds(collected(0.3, full=0)) == [COLLECTOR, GIL_SATURATED]  # young objects
+
+
+def allocates(
+    faults: float | None = 390_000.0, arenas: int = 14, free_mib: float = 9.0, **values: Any
+) -> Figures:
+    of = replace(BUSY, malloc=Malloc(arenas, free_mib, 700.0), page_faults=faults)
+    return replace(of, **values)
+
+
+FASTER = Gain("MALLOC_ARENA_MAX=2", 3.6, 3.3, 3.9)
+SMALLER = Gain("MALLOC_ARENA_MAX=2", 1.0, 0.97, 1.03, 955.0, 643.0, 600.0)
+
+
+def test_arenas_are_a_cause_only_if_the_measured_gain_is_clear() -> None:
+    assert kinds(allocates()) == [GIL_SATURATED]
+    assert kinds(allocates(), arenas=replace(FASTER, low=0.9)) == [GIL_SATURATED]
+    assert kinds(allocates(), arenas=FASTER) == [ARENAS]
+    assert kinds(allocates(), arenas=SMALLER) == [ARENAS, GIL_SATURATED]
+
+
+@pytest.mark.parametrize(
+    ("of", "is_suspected"),
+    [
+        (allocates(), True),
+        (allocates(49_000.0), False),
+        (allocates(90_000.0, processes=2), False),  # of both processes
+        (allocates(arenas=2), False),
+        (allocates(None), False),
+        (allocates(1000.0, free_mib=70.0), True),
+        (allocates(1000.0, free_mib=60.0), False),
+        (
+            allocates(1000.0, free_mib=70.0, signs=replace(BUSY.signs, worker_private_mib=900)),
+            False,
+        ),
+        (replace(BUSY, malloc=Malloc()), False),
+    ],
+)
+def test_arenas_are_suspected_by_page_faults_or_by_what_they_keep(
+    of: Figures, is_suspected: bool
+) -> None:
+    assert (kinds(of, arenas=FASTER) == [ARENAS]) is is_suspected
+
+
+def limited(*limits: MemoryLimit, error: str | None = None) -> Figures:
+    """Return figures of records with these limits."""
+    records: list[Record] = [
+        replace(
+            RECORD,
+            resources=replace(RECORD.resources, memory_limit=each),
+            application=replace(RECORD.application, error=error),
+        )
+        for each in limits
+    ]
+    return replace(IDLE, records=records)
+
+
+GROUP = MemoryLimit("its control group", 512.0, 300.0, 0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("of", "text"),
+    [
+        (limited(GROUP), None),
+        (limited(MemoryLimit(swap_mib=0.0)), None),
+        (limited(MemoryLimit(swap_mib=15.0)), None),
+        (limited(MemoryLimit(swap_mib=48.0)), "48 MiB of the server's memory were swapped out"),
+        (
+            limited(GROUP, replace(GROUP, kills=2)),
+            "the kernel killed 2 processes at the memory limit, 512 MiB of its control group",
+        ),
+        (
+            limited(replace(GROUP, used_mib=490.0)),
+            "the server uses 490 of the 512 MiB of its control group",
+        ),
+        (limited(replace(GROUP, used_mib=480.0)), None),
+        (
+            limited(MemoryLimit("ulimit -v", 800.0, 700.0), error="MemoryError:  (shop.py:3)"),
+            "the server uses 700 of the 800 MiB of ulimit -v",
+        ),
+        (limited(MemoryLimit("ulimit -v", 800.0, 700.0), error="ValueError: no"), None),
+        (limited(MemoryLimit(), error="MemoryError: "), None),  # a huge allocation
+    ],
+)
+def test_a_limit_of_memory_that_is_reached_is_named_with_its_numbers(
+    of: Figures, text: str | None
+) -> None:
+    found = diagnosis.find(of)
+    assert [each.kind for each in found] == [NOTHING if text is None else MEMORY_LIMIT]
+    if text is not None:
+        assert diagnosis.clause(found[0], 8) == text
+
+
+def test_preload_is_lost_if_collections_copied_what_workers_shared() -> None:
+    lost = replace(IDLE, collector=Collector(0.01, 0.05, 1, 120.0))
+    [cause] = diagnosis.find(lost)
+    assert (cause.kind, cause.value) == (PRELOAD_LOST, 120.0)
+    assert "preload=freeze" in diagnosis.sentence(cause, 8)
+    assert kinds(replace(IDLE, collector=Collector(0.01, 0.05, 1, 4.0))) == [NOTHING]
+    assert kinds(replace(IDLE, collector=Collector(0.01, 0.05, 1))) == [NOTHING]  # not forked
