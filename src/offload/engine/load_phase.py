@@ -559,6 +559,8 @@ def merge_reports(reports: Sequence[Facts]) -> Facts:
             "inside_most": _worst(reports, lambda r: r["inside_most"]),
             "routes": routes,
             "limiter": max(limiters, key=lambda each: each["full"], default={}),
+            "pools": _merge_pools(reports),
+            "thread_switches": _total(report.get("thread_switches") for report in reports),
             "anyio_threads": _worst(reports, lambda r: r["anyio_threads"]),
             "asyncio_threads": _worst(reports, lambda r: r["asyncio_threads"]),
             "worker_pss_mib": _worst(reports, lambda r: r["memory"]["pss_mib"]),
@@ -637,10 +639,32 @@ def _merge_routes(found: Iterable[Facts]) -> list[dict[str, Any]]:
             "cpu_s": _mean(parts, "cpu_s"),
             "run_s": _mean(parts, "run_s"),
             "longest_s": max(each["longest_s"] for each in parts),
+            "steps": _merge_steps(parts),
         }
         for name, parts in own.items()
     ]
     return sorted(merged, key=lambda each: -each["requests"] * (each["inside_s"] or 0.0))
+
+
+def _merge_steps(parts: Sequence[Facts]) -> dict[str, float | None]:
+    """Return the means of what requests of one route do."""
+    each = [{**part["steps"], "requests": part["requests"]} for part in parts]
+    return {name: _mean(each, name) for name in each[0] if name != "requests"}
+
+
+def _merge_pools(reports: Sequence[Facts]) -> list[Facts]:
+    """Return each pool in the state of the process in which it was full most often."""
+    found: dict[tuple[str, str | None], Facts] = {}
+    for pool in (pool for report in reports for pool in report.get("pools") or ()):
+        key = (pool["kind"], pool["name"])
+        if key not in found or found[key]["full"] < pool["full"]:
+            found[key] = pool
+    return sorted(found.values(), key=lambda pool: -pool["full"])
+
+
+def _total(counts: Iterable[int | None]) -> int | None:
+    known = [*counts]
+    return None if None in known else sum(count or 0 for count in known)
 
 
 def _mean(parts: Sequence[Facts], key: str, counted: str = "requests") -> float | None:

@@ -378,6 +378,25 @@ class GilFacts:
 
 
 @dataclass(frozen=True)
+class Steps:
+    """What a request does, as means of those of a route that were clocked.
+
+    `parts` is the number of parts of its body. The others are of an ASGI application: `pauses` is
+    how often its task waited, `blocks` how often it ran for 20 ms or more on the event loop without
+    a pause, and `blocked_s` the total of these runs; `body_blocks` and `body_blocked_s` are those
+    between two messages of its response, and `after_s` is its longest run after the response.
+    """
+
+    parts: float | None = None
+    pauses: float | None = None
+    blocks: float | None = None
+    blocked_s: float | None = None
+    body_blocks: float | None = None
+    body_blocked_s: float | None = None
+    after_s: float | None = None
+
+
+@dataclass(frozen=True)
 class Route:
     """The requests of one route whose times were measured: means in s.
 
@@ -393,6 +412,30 @@ class Route:
     cpu_s: float | None = None
     run_s: float | None = None
     longest_s: float | None = None
+    steps: Steps = Steps()
+
+
+@dataclass(frozen=True)
+class PoolUse:
+    """A pool of the application, such as an executor, a semaphore, or one of connections.
+
+    `kind` is its class, `name` its variable. `full` is the share of samples in which all of its
+    `limit` parts were in use, `waiting` the mean number of calls that waited for one, and `inside`
+    that of requests in the application. `grows`: far more calls waited at the end of the window
+    than at its start. `dns` is the share of its busy threads that resolved host names;
+    `shares_dns`: the event loop resolves host names in it, too. The values are those of the process
+    with the highest `full`.
+    """
+
+    kind: str
+    name: str | None = None
+    limit: int | None = None
+    full: float | None = None
+    waiting: float | None = None
+    inside: float | None = None
+    grows: bool = False
+    dns: float | None = None
+    shares_dns: bool = False
 
 
 @dataclass(frozen=True)
@@ -452,7 +495,9 @@ class Application:
 
     `requests` is the number of requests whose times were measured, at most about 1,000 per second
     and process; `inside_s` and `cpu_s` are their means as in `routes`. `inside_most` is the maximum
-    number of concurrent requests in one process. `asyncio_threads` are those of
+    number of concurrent requests in one process. `pools` are the pools that were full at some time,
+    `thread_switches` is how often threads other than those of event loops stopped to wait.
+    `asyncio_threads` are those of
     `asyncio.to_thread`. `worker_pss_mib` is the memory of the largest process, and
     `worker_private_mib` the largest memory that a process does not share. `error` is the last
     unhandled exception of the application, with its file and line. None is unknown.
@@ -466,6 +511,8 @@ class Application:
     inside_most: int | None = None
     routes: tuple[Route, ...] = ()
     limiter: ThreadLimit = ThreadLimit()
+    pools: tuple[PoolUse, ...] = ()
+    thread_switches: int | None = None
     anyio_threads: int | None = None
     asyncio_threads: int | None = None
     worker_pss_mib: float | None = None

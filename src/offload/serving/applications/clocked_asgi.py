@@ -1,8 +1,8 @@
 """Clocks around a user's ASGI application, invisible to the application and to the server.
 
-Scopes, messages, exceptions and cancellation pass through unchanged. Four things are observed: the
-lifespan's startup, the lag of the event loop, the use of anyio's threads, and the time and CPU time
-of requests.
+Scopes, messages, exceptions and cancellation pass through unchanged. Five things are observed: the
+lifespan's startup, the lag of the event loop, the use of threads and pools, the parts of responses,
+and the time and CPU time of requests.
 """
 
 from __future__ import annotations
@@ -11,13 +11,21 @@ import asyncio
 import os
 import sys
 from collections.abc import Awaitable, Callable, Generator, MutableMapping
+from time import monotonic
 from typing import Any
 
 from offload.errors import StartError, UsageError
 from offload.serving.applications import user_application
 from offload.serving.lifecycle import worker_ready
-from offload.serving.metrics import loop_lag, process_report, request_clock, thread_limiter
-from offload.serving.metrics.request_clock import Cell, Request, Run
+from offload.serving.metrics import (
+    loop_lag,
+    pool_use,
+    process_report,
+    request_clock,
+    thread_limiter,
+    thread_switches,
+)
+from offload.serving.metrics.request_clock import BLOCK, Cell, Request, Run
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Any]]
@@ -50,9 +58,9 @@ class ClockedApplication:
             if request is None:
                 await self._application(scope, receive, send)
                 return
-            (cell.limiter or _watch(cell)).find()
-            noting = _noting(send, request)
-            await _Clocked(self._application(scope, receive, noting), request)
+            (cell.limiter or _watch(cell, self._application)).find()
+            response = _Response(send, request)
+            await _Clocked(self._application(scope, receive, response.send), request)
             route = _route(scope)
         except Exception as error:
             request_clock.note_error(error)
@@ -102,6 +110,7 @@ class _Clocked:
 
     def __init__(self, awaitable: Awaitable[None], request: Request) -> None:
         self._awaitable = awaitable
+        self._request = request
         self._run = Run(request)
 
     def __await__(self) -> Generator[Any, Any, None]:
@@ -113,6 +122,7 @@ class _Clocked:
                     waits_for = step(value)
             except StopIteration:
                 return
+            self._request.pauses += 1
             try:
                 value = yield waits_for
                 step = steps.send
@@ -123,20 +133,62 @@ class _Clocked:
                 step, value = steps.throw, error
 
 
-def _watch(cell: Cell) -> thread_limiter.Watch:
-    """Sample the lag of this thread's event loop, and anyio's threads, from now on."""
-    cell.limiter = thread_limiter.Watch()
-    loop_lag.watch(asyncio.get_running_loop(), on_sample=cell.limiter.sample)
-    return cell.limiter
+def _watch(cell: Cell, application: Any) -> thread_limiter.Watch:
+    """Sample the lag of this thread's event loop, and the use of threads and pools, from now on."""
+    limiter = cell.limiter = thread_limiter.Watch()
+    loop = asyncio.get_running_loop()
+
+    def sample() -> None:
+        limiter.sample()
+        thread_switches.sample()
+        pool_use.sample(request_clock.count_inside(), loop, application)
+
+    sample()
+    loop_lag.watch(loop, on_sample=sample)
+    return limiter
 
 
-def _noting(send: Send, request: Request) -> Send:
-    async def noting(message: Any) -> None:
-        await send(message)
-        if message["type"] == "http.response.body" and not message.get("more_body"):
-            request.note_response()
+TIMED_PARTS = 64  # of a body; further ones only if it blocked the loop before
 
-    return noting
+
+class _Response:
+    """Counts the parts of a response, and times what blocks the loop between two of them.
+
+    The application may send them from another task than the one that the server started. If the
+    loop has not turned since the last message, the time between the two is the application's.
+    """
+
+    def __init__(self, send: Send, request: Request) -> None:
+        self._send = send
+        self._request = request
+        self._loop = asyncio.get_running_loop()
+        self._begun = self._last = 0.0
+        self._is_same_turn = False
+
+    async def send(self, message: Any) -> None:
+        """Pass a message on."""
+        is_body = message["type"] == "http.response.body"
+        if is_body and message.get("body"):
+            self._request.parts += 1
+        if self._is_same_turn and (gap := monotonic() - self._last) >= BLOCK:
+            self._request.body_blocks += 1
+            self._request.body_blocked += gap
+        await self._send(message)
+        self._last = monotonic()
+        if is_body and not message.get("more_body"):
+            self._end_run()
+            self._request.note_response()
+        elif not self._is_same_turn and (
+            self._request.parts < TIMED_PARTS or self._request.body_blocks
+        ):
+            self._begun, self._is_same_turn = self._last, True
+            self._loop.call_soon(self._end_run)
+
+    def _end_run(self) -> None:
+        """The loop turns: note how long it could not. A run of the clocked task notes itself."""
+        if self._is_same_turn and not self._request.is_running:
+            self._request.note_run(self._last - self._begun)
+        self._is_same_turn = False
 
 
 def _route(scope: Scope) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from offload.serving.applications import user_application
-from offload.serving.metrics import process_report, request_clock
+from offload.serving.metrics import pool_use, process_report, request_clock
 from offload.serving.metrics.request_clock import Cell, Request, Run
 
 Environ = dict[str, Any]
@@ -30,6 +30,8 @@ class ClockedApplication:
         """Pass a request on to the application."""
         cell, request = request_clock.enter()
         try:
+            if request is not None:
+                pool_use.sample(request.inside, application=self._application)
             if request is None:
                 body: Iterable[bytes] = self._application(environ, start_response)
             else:
@@ -48,6 +50,8 @@ class ClockedApplication:
             request_clock.note_error(TypeError(what))
         is_complete = not is_iterable or isinstance(body, list | tuple) or _is_file(body, environ)
         if request is None or is_complete:
+            if request is not None and isinstance(body, list | tuple):
+                request.parts = len(body)
             _leave(cell, request, environ)
             return body
         return _ClockedBody(body, cell, request, environ)
@@ -72,7 +76,10 @@ class _ClockedBody:
             with self._run:
                 if self._parts is None:
                     self._parts = iter(self._body)
-                return next(self._parts)
+                part = next(self._parts)
+            if self._request is not None:
+                self._request.parts += 1
+            return part
         except StopIteration:
             raise
         except Exception as error:

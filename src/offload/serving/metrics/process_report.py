@@ -24,10 +24,12 @@ from offload.serving.metrics import (
     loop_lag,
     malloc,
     own_gil,
+    pool_use,
     probe,
     request_clock,
     task_clock,
     thread_limiter,
+    thread_switches,
     tracer,
 )
 
@@ -94,6 +96,8 @@ def report(start: float, end: float, with_each: bool = False) -> dict[str, Any]:
         **request_clock.between(start, end),
         **thread_limiter.threads(),
         "limiter": thread_limiter.between(start, end),
+        "pools": pool_use.between(start, end),
+        "thread_switches": thread_switches.between(start, end),
         "memory": probe.memory_of(os.getpid()),
         "collector": garbage.between(start, end),
         "malloc": malloc.figures(),

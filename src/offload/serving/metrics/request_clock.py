@@ -23,8 +23,12 @@ PERIOD = 0.1  # s: the requests of a period determine the share that is clocked 
 MOST = 100  # clocked requests in a period, on average
 MOST_ROUTES = 64  # further ones are counted together
 OTHER = "(other routes)"
+STEPS = (  # what is stored of a request, from the seventh column on; means are reported
+    *("parts", "pauses", "blocks", "blocked_s", "body_blocks", "body_blocked_s", "after_s"),
+)
+BLOCK = 0.02  # s without a pause from which a run counts as a block: twice the loop's timer
 
-_samples = Samples(6)
+_samples = Samples(13)
 _routes: dict[str, int] = {}
 _cells: list[ReferenceType[Cell]] = []  # replaced as a whole, so that readers need no lock
 _adding = Lock()
@@ -56,16 +60,33 @@ _local = _Local()
 
 
 class Request:
-    """A clocked request: its CPU time and its `longest` uninterrupted run, both in s."""
+    """A clocked request: its CPU time and its `longest` uninterrupted run, both in s.
 
-    __slots__ = ("cpu", "ended", "inside", "longest", "number", "started")
+    `blocks` and `blocked` are the number of runs of at least BLOCK and their total; `body_blocks`
+    and `body_blocked` those between two messages of the response. `after` is the longest run after
+    the response. `parts` is the number of parts of the body, `pauses` how often it waited.
+    """
+
+    __slots__ = (
+        *("after", "blocked", "blocks", "body_blocked", "body_blocks", "cpu", "ended", "inside"),
+        *("is_running", "longest", "number", "parts", "pauses", "started"),
+    )
 
     def __init__(self, inside: int, number: int) -> None:
         self.started = monotonic()
         self.ended: float | None = None
         self.inside = inside
         self.number = number
-        self.cpu = self.longest = 0.0
+        self.cpu = self.longest = self.blocked = self.body_blocked = self.after = 0.0
+        self.parts = self.pauses = self.blocks = self.body_blocks = 0
+        self.is_running = False
+
+    def note_run(self, run_s: float) -> None:
+        """Note an uninterrupted run before the end of the response."""
+        self.longest = max(self.longest, run_s)
+        if run_s >= BLOCK:
+            self.blocks += 1
+            self.blocked += run_s
 
     def note_response(self) -> None:
         """Note that the response is complete: background work after it does not count."""
@@ -81,12 +102,20 @@ class Run:
         self._request = request
 
     def __enter__(self) -> None:
+        self._request.is_running = True
         self._start, self._cpu = monotonic(), thread_time()
 
     def __exit__(self, *_: object) -> None:
         request = self._request
         request.cpu += thread_time() - self._cpu
-        request.longest = max(request.longest, monotonic() - self._start)
+        end, ended = monotonic(), request.ended
+        if ended is None:
+            request.note_run(end - self._start)
+        else:
+            if ended > self._start:
+                request.note_run(ended - self._start)
+            request.after = max(request.after, end - max(ended, self._start))
+        request.is_running = False
 
 
 def enter() -> tuple[Cell, Request | None]:
@@ -103,8 +132,12 @@ def enter() -> tuple[Cell, Request | None]:
         _begin_period(now)
     if _share < 1.0 and _random() >= _share:
         return cell, None
-    inside = sum(other.inside for each in _cells if (other := each()) is not None)
-    return cell, Request(inside, cell.started)
+    return cell, Request(count_inside(), cell.started)
+
+
+def count_inside() -> int:
+    """Return the number of requests in the application."""
+    return sum(cell.inside for each in _cells if (cell := each()) is not None)
 
 
 def _begin_period(now: float) -> None:
@@ -124,7 +157,9 @@ def leave(cell: Cell, request: Request | None, route: str | None = None) -> None
         index = _add_route(route)
     end = request.ended or monotonic()
     inside_s = end - request.started
-    _samples.add(end, inside_s, request.cpu, request.longest, request.inside, index)
+    times = (request.cpu, request.longest, request.inside, index, request.parts, request.pauses)
+    blocks = (request.blocks, request.blocked, request.body_blocks, request.body_blocked)
+    _samples.add(end, inside_s, *times, *blocks, request.after)
 
 
 def _add_route(route: str) -> int:
@@ -184,4 +219,8 @@ def _summary(route: str, rows: Sequence[Sequence[float]]) -> dict[str, Any]:
         "cpu_s": None if math.isnan(cpu_s) else round(cpu_s, 9),
         "run_s": round(math.fsum(row[3] for row in rows) / count, 9),
         "longest_s": round(max(row[3] for row in rows), 9),
+        "steps": {
+            name: round(math.fsum(row[number] for row in rows) / count, 6)
+            for number, name in enumerate(STEPS, start=6)
+        },
     }

@@ -1,0 +1,395 @@
+"""The use of an application's pools: executors, semaphores and connections. Standard library only.
+
+Executors are found by their threads, everything else from the global variables of the user's
+modules and from the application object. Nothing is imported, created or replaced, and no property
+or method of the user is called. What is found is sampled while requests come: how much of it is in
+use, and how many wait for it. Only samples in which a pool is full are stored.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from time import monotonic
+from types import CellType, FunctionType, MethodType, ModuleType
+from typing import Any
+from weakref import ref
+
+from offload.serving.metrics.samples import Samples
+
+INTERVAL = 0.009  # s between two samples: just below that of the loop's timer
+FIRST_SEARCH, LAST_SEARCH = 0.1, 3.0  # s until the second search, and at most between two
+MOST_OBJECTS = 3000  # that a search looks at: about 3 ms
+MOST_POOLS = 32
+DEEPEST = 7  # attributes and items inside each other: app.router.routes[0].endpoint
+MOST_ITEMS = 64  # of a container
+MOST_REPORTED = 5
+GROWTH = 2.0  # times as many wait in the last third of a window; a guess
+DNS_EVERY = 0.1  # s between two looks at what the threads of a full executor do
+LOCK = type(threading.Lock())  # libraries have many: only those of the user count
+PLAIN = (str, int, float, bytes, ModuleType, type(None))
+RESOLVE = {"getaddrinfo", "gethostbyname", "getnameinfo", "gethostbyaddr"}
+DEFAULT, THREADS, PROCESSES = "default executor", "ThreadPoolExecutor", "ProcessPoolExecutor"
+# Parts of the paths of modules that are not the user's.
+FOREIGN = ("/site-packages/", "/dist-packages/", "/lib/python3", "/offload/serving/", "<frozen")
+
+Use = tuple[float, float, float]  # limit, in use, waiting; NaN is unknown
+_passed = Samples(2)  # the time of each sample, and the requests inside
+_full = Samples(4)  # time, number of the pool, limit, waiting
+_resolving = Samples(3)  # time, number of the pool, share of its busy threads that resolve names
+_pools: list[Pool] = []  # grows only, so that a number remains that of its pool
+_sampling = threading.Lock()
+_due = _search_due = _dns_due = -math.inf
+_pause = FIRST_SEARCH
+_own_modules: dict[str, bool] = {}  # whether a module is the user's
+
+
+class Pool:
+    """A pool of a kind, `title`; `read` returns its use. Its name is that of its variable."""
+
+    def __init__(self, thing: Any, title: str, read: Callable[[Any], Use]) -> None:
+        self.thing = _reference(thing)
+        self.title = title
+        self.name: str | None = None
+        self.is_servers = self.shares_dns = False
+        self._read = read
+        self._most = 0.0
+
+    def use(self) -> Use | None:
+        """Return its use now; None if it no longer exists."""
+        thing = self.thing()
+        if thing is None:
+            return None
+        limit, used, waiting = self._read(thing)
+        if math.isnan(limit):  # only the free parts are known: at most as many as ever were free
+            free = -used
+            limit = self._most = max(self._most, free)
+            used = limit - free
+        return limit, used, waiting
+
+
+def _reference(thing: Any) -> Callable[[], Any]:
+    try:
+        return ref(thing)
+    except TypeError:  # a class with slots only
+        return lambda: thing
+
+
+# How the use of each kind is read. Kinds without a known limit return their free parts, negative.
+
+
+def _read_threads(executor: Any) -> Use:
+    idle = executor._idle_semaphore._value
+    used = len(executor._threads) - idle
+    return executor._max_workers, used, executor._work_queue.qsize()
+
+
+def _read_processes(executor: Any) -> Use:
+    pending = len(executor._pending_work_items or ())
+    most = executor._max_workers
+    return most, min(pending, most), max(0, pending - most)
+
+
+def _read_semaphore(semaphore: Any) -> Use:
+    return math.nan, -semaphore._value, len(semaphore._waiters or ())
+
+
+def _read_thread_semaphore(semaphore: Any) -> Use:
+    return math.nan, -semaphore._value, len(semaphore._cond._waiters)
+
+
+def _read_lock(lock: Any) -> Use:
+    return 1, lock._locked, len(lock._waiters or ())
+
+
+def _read_limiter(limiter: Any) -> Use:
+    seen = limiter.statistics()
+    return float(seen.total_tokens), seen.borrowed_tokens, seen.tasks_waiting
+
+
+def _read_anyio_semaphore(semaphore: Any) -> Use:
+    return math.nan, -semaphore.value, semaphore.statistics().tasks_waiting
+
+
+def _read_thread_lock(lock: Any) -> Use:
+    return 1, lock.locked(), math.nan
+
+
+def _read_queue(queue: Any) -> Use:
+    return math.nan, -queue.qsize(), len(queue.not_empty._waiters)
+
+
+def _read_async_queue(queue: Any) -> Use:
+    return math.nan, -queue.qsize(), len(queue._getters)
+
+
+def _read_sqlalchemy(pool: Any) -> Use:
+    more, queue = pool._max_overflow, pool._pool
+    limit = math.inf if more == -1 else pool.size() + more
+    if (condition := getattr(queue, "not_empty", None)) is not None:
+        return limit, pool.checkedout(), len(condition._waiters)
+    return limit, pool.checkedout(), math.nan
+
+
+def _read_httpcore(pool: Any) -> Use:
+    waiting = sum(1 for each in list(pool._requests) if each.connection is None)
+    return pool._max_connections, len(pool._connections), waiting
+
+
+def _read_psycopg(pool: Any) -> Use:
+    return pool.max_size, pool._nconns - len(pool._pool), len(pool._waiting)
+
+
+def _read_asyncpg(pool: Any) -> Use:
+    waiting = len(pool._queue._getters)
+    return pool.get_max_size(), pool.get_max_size() - pool._queue.qsize(), waiting
+
+
+def _read_aiohttp(connector: Any) -> Use:
+    waiting = sum(len(each) for each in connector._waiters.values())
+    return connector._limit or math.inf, len(connector._acquired), waiting
+
+
+# By module and name of the class, or of one that it inherits from.
+READERS: dict[tuple[str, str], tuple[str, Callable[[Any], Use]]] = {
+    ("concurrent.futures.thread", THREADS): (THREADS, _read_threads),
+    ("concurrent.futures.process", PROCESSES): (PROCESSES, _read_processes),
+    ("asyncio.locks", "Semaphore"): ("asyncio.Semaphore", _read_semaphore),
+    ("asyncio.locks", "Lock"): ("asyncio.Lock", _read_lock),
+    ("asyncio.queues", "Queue"): ("asyncio.Queue", _read_async_queue),
+    ("threading", "Semaphore"): ("threading.Semaphore", _read_thread_semaphore),
+    ("_thread", "lock"): ("threading.Lock", _read_thread_lock),
+    ("queue", "Queue"): ("queue.Queue", _read_queue),
+    ("anyio", "CapacityLimiter"): ("anyio.CapacityLimiter", _read_limiter),
+    ("anyio", "Semaphore"): ("anyio.Semaphore", _read_anyio_semaphore),
+    ("sqlalchemy.pool.impl", "QueuePool"): ("pool of SQLAlchemy", _read_sqlalchemy),
+    ("httpcore", "ConnectionPool"): ("pool of httpx", _read_httpcore),
+    ("httpcore", "AsyncConnectionPool"): ("pool of httpx", _read_httpcore),
+    ("psycopg_pool.base", "BasePool"): ("pool of psycopg", _read_psycopg),
+    ("asyncpg.pool", "Pool"): ("pool of asyncpg", _read_asyncpg),
+    ("aiohttp.connector", "BaseConnector"): ("connector of aiohttp", _read_aiohttp),
+}
+_readers: dict[type, tuple[str, Callable[[Any], Use]] | None] = {}
+
+
+def _reader(kind: type) -> tuple[str, Callable[[Any], Use]] | None:
+    if kind not in _readers:
+        names = [(each.__module__, each.__name__) for each in kind.__mro__]
+        _readers[kind] = next((READERS[name] for name in names if name in READERS), None)
+    return _readers[kind]
+
+
+# Find them
+
+
+def _add(thing: Any, name: str | None = None) -> Pool | None:
+    """Add a pool if it is one and not yet known; return it if it is new."""
+    if (found := _reader(type(thing))) is None:
+        return None
+    known = next((pool for pool in _pools if pool.thing() is thing), None)
+    if known is not None:
+        known.name = known.name or name
+        return None
+    if len(_pools) >= MOST_POOLS:
+        return None
+    pool = Pool(thing, *found)
+    pool.name = name
+    _pools.append(pool)
+    return pool
+
+
+def _add_executors(loop: Any) -> None:
+    """Add the executors of all threads; the default one of the loop has a title of its own."""
+    threads = sys.modules.get("concurrent.futures.thread")
+    known = [pool.thing() for pool in _pools if pool.title in (THREADS, DEFAULT)]
+    for thread in [*getattr(threads, "_threads_queues", ())]:
+        arguments = getattr(thread, "_args", None)  # deleted when the thread ends
+        executor = arguments[0]() if arguments and isinstance(arguments[0], ref) else None
+        if executor is not None and not any(each is executor for each in known):
+            known.append(executor)
+            _add(executor)
+    if loop is None:
+        return
+    default = getattr(loop, "_default_executor", None)
+    inner = gc.get_referents(loop) if default is None else [default]  # those of uvloop are in C
+    for pool in _pools:
+        if pool.title == THREADS and any(pool.thing() is each for each in inner):
+            pool.title = DEFAULT
+            pool.shares_dns = default is not None and type(loop).__module__.startswith("asyncio")
+
+
+def _search(application: object) -> None:
+    """Search the global variables of the user's modules, and the application, for pools."""
+    queue: deque[tuple[str, Any, int]] = deque()
+    for module_name, module in [*sys.modules.items()]:
+        if module_name not in _own_modules:
+            _own_modules[module_name] = _is_own(module)
+        if _own_modules[module_name]:
+            variables = [*vars(module).items()]
+            queue.extend((f"{module_name}.{name}", value, 0) for name, value in variables)
+    for name, value, _ in queue:
+        _add(value, name)
+    queue.append(("app", application, 0))
+    seen: set[int] = set()
+    for _ in range(MOST_OBJECTS):
+        if not queue:
+            break
+        name, value, depth = queue.popleft()
+        if id(value) in seen or isinstance(value, PLAIN):
+            continue
+        seen.add(id(value))
+        is_pool = _reader(type(value)) is not None
+        if is_pool and depth and (depth <= 1 or not isinstance(value, LOCK)):
+            _add(value, name)
+        if depth < DEEPEST and not is_pool:
+            queue.extend((inner, each, depth + 1) for inner, each in _parts(name, value))
+
+
+def _is_own(module: Any) -> bool:
+    file = getattr(module, "__dict__", {}).get("__file__")
+    return isinstance(file, str) and not any(part in file for part in FOREIGN)
+
+
+def _parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the attributes or items of an object, without calling anything of it."""
+    if isinstance(value, dict):
+        items = [*value.items()][:MOST_ITEMS]
+        yield from ((f"{name}[{key!r}]", each) for key, each in items if isinstance(key, str))
+    elif isinstance(value, list | tuple | set | frozenset):
+        yield from ((f"{name}[{n}]", each) for n, each in enumerate([*value][:MOST_ITEMS]))
+    elif isinstance(value, MethodType):
+        yield name, value.__self__
+    elif isinstance(value, FunctionType):
+        inner = zip(value.__code__.co_freevars, value.__closure__ or (), strict=False)
+        yield from ((f"{name}.{key}", _content(cell)) for key, cell in inner)
+    elif isinstance(value, type):
+        if _own_modules.get(value.__module__):
+            yield from ((f"{name}.{key}", each) for key, each in [*vars(value).items()])
+    else:
+        try:
+            attributes = object.__getattribute__(value, "__dict__")
+        except AttributeError:
+            return
+        for key, each in [*attributes.items()][:MOST_ITEMS]:
+            # Starlette keeps what is set on app.state in this dictionary.
+            if key == "_state" and isinstance(each, dict):
+                yield from ((f"{name}.{k}", part) for k, part in [*each.items()][:MOST_ITEMS])
+            else:
+                yield f"{name}.{key}", each
+
+
+def _content(cell: CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # empty
+        return None
+
+
+# Sample them
+
+
+def sample(inside: int, loop: Any = None, application: object = None) -> None:
+    """Store the use of the pools, if the last sample is old enough. Any thread may call this.
+
+    `inside` is the number of requests in the application, `loop` the running event loop.
+    """
+    global _due, _search_due, _pause
+    now = monotonic()
+    if now < _due or not _sampling.acquire(blocking=False):
+        return
+    try:
+        _due = now + INTERVAL
+        if now >= _search_due:
+            _search(application)
+            _search_due, _pause = now + _pause, min(LAST_SEARCH, 2 * _pause)
+        _add_executors(loop)
+        _store(now, inside)
+    except Exception:  # noqa: BLE001 - objects of the user may do anything; this is only a sample
+        _search_due = now + LAST_SEARCH
+    finally:
+        _sampling.release()
+
+
+def _store(now: float, inside: int) -> None:
+    global _dns_due
+    _passed.add(now, inside)
+    me = threading.current_thread()
+    for number, pool in enumerate(_pools):
+        if pool.is_servers or (use := pool.use()) is None:
+            continue
+        limit, used, waiting = use
+        if limit < 1 or (used < limit and not waiting > 0):
+            continue
+        is_executor = pool.title in (THREADS, DEFAULT)
+        if is_executor and me in pool.thing()._threads:  # it runs this request
+            pool.is_servers = True
+            continue
+        _full.add(now, number, limit, waiting)
+        if is_executor and now >= _dns_due:
+            _dns_due = now + DNS_EVERY
+            _resolving.add(now, number, _resolving_share(pool.thing()._threads))
+
+
+def _resolving_share(threads: Any) -> float:
+    """Return the share of threads that resolve a host name."""
+    frames = sys._current_frames()
+    found = [frames.get(thread.ident) for thread in [*threads]]
+    return sum(_resolves(frame) for frame in found) / max(1, len(found))
+
+
+def _resolves(frame: Any) -> bool:
+    for _ in range(3):  # a function of the user may replace socket.getaddrinfo
+        if frame is None:
+            return False
+        if frame.f_code.co_name in RESOLVE:
+            return True
+        frame = frame.f_back
+    return False
+
+
+def between(start: float, end: float) -> list[dict[str, Any]] | None:
+    """Return the pools that were full in a window, the most often full first; None if unknown.
+
+    `full` is the share of samples in which all of a pool was in use, `waiting` the mean number of
+    calls that waited for it, `inside` that of requests in the application. `grows`: far more waited
+    in the last third of the window than in the first. `dns` is the share of its threads that
+    resolved host names.
+    """
+    passed, full = _passed.between(start, end), _full.between(start, end)
+    if not passed or full is None:
+        return None
+    resolving = _resolving.between(start, end) or []
+    inside = math.fsum(row[1] for row in passed) / len(passed)
+    found = []
+    for number in {int(row[1]) for row in full}:
+        rows = [row for row in full if row[1] == number]
+        waiting = [row[3] for row in rows]
+        shares = [row[2] for row in resolving if row[1] == number]
+        pool = _pools[number]
+        found.append(
+            {
+                "kind": pool.title,
+                "name": pool.name,
+                "limit": int(rows[-1][2]),
+                "full": round(len(rows) / len(passed), 4),
+                "waiting": None
+                if math.isnan(waiting[-1])
+                else round(math.fsum(waiting) / len(passed), 2),
+                "inside": round(inside, 2),
+                "grows": _grows(waiting),
+                "dns": round(math.fsum(shares) / len(shares), 3) if shares else None,
+                "shares_dns": pool.shares_dns,
+            }
+        )
+    return sorted(found, key=lambda each: -each["full"])[:MOST_REPORTED]
+
+
+def _grows(waiting: list[float]) -> bool:
+    third = len(waiting) // 3
+    if third < 3 or math.isnan(waiting[-1]):
+        return False
+    return sum(waiting[-third:]) > GROWTH * sum(waiting[:third]) + third
