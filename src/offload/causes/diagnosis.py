@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 
-from offload.causes import execution, machine, memory, who
+from offload.causes import execution, machine, memory, pools, who
 from offload.causes.execution import GIL_IMPORT
 from offload.causes.figures import Figures, figures, signs_of_case
 from offload.causes.gains import Gain, Switch
@@ -29,7 +29,7 @@ def _describe_nothing(_: Cause, __: int) -> str:
 
 _NOTHING = Rule(NOTHING, lambda _: Cause(NOTHING), _describe_nothing, "")
 # In the order in which to fix them.
-RULES = (*machine.RULES, *memory.RULES, *execution.RULES)
+RULES = (*machine.RULES, *memory.RULES, *pools.RULES, *execution.RULES)
 _BY_KIND = {rule.kind: rule for rule in (*RULES, _NOTHING)}
 # Notes below a table omit them: no limit, and those that notes report for all servers.
 NOT_NOTED = {NOTHING, GIL_IMPORT, CPU_QUOTA}
@@ -90,6 +90,8 @@ def clause(cause: Cause, users: int) -> str:
 def sentence(cause: Cause, users: int) -> str:
     """Return a cause as a sentence, with its figure and a remedy."""
     remedy = _BY_KIND[cause.kind].remedy
+    if callable(remedy):
+        remedy = remedy(cause)
     text = clause(cause, users) + (f"; {remedy}." if remedy else ".")
     measured = "" if cause.gain is None else f" {cause.gain.text}."
     return f"{text[0].upper()}{text[1:]}{measured}"

@@ -18,16 +18,19 @@ FULL = 0.1  # share of time with all threads in use
 SATURATED = 0.9  # utilisation of the GIL, or of the CPUs: queueing grows without bound near 1
 GIL_HELD_S = 0.005  # s per request: CPython's switch interval, sys.getswitchinterval()
 ONE_CORE = (0.85, 1.25)  # cores used by a process whose threads wait for one GIL
+BODY = 0.5  # part of the time on the loop from which it is called that of the response body
+SEVERAL = 1.5  # blocks of a request, from which their number is reported
 IDLE = 0.5  # cores per process, below which it mostly waits
-WAITS = 0.5  # share of the time inside the application that is not CPU time
 COLLECTED = 0.5  # share of the time that the garbage collector takes
 STRETCHED = 2.0  # time under load over the time alone, above which a resource is too small
 
+BODY_TITLE, BACKGROUND = "response body", "background task"  # as in engine/who.py
 GIL_IMPORT = "gil_import"
 LOOP_BLOCKED = "loop_blocked"
 GIL_SATURATED = "gil_saturated"
 THREAD_LIMIT = "thread_limit"
 WAITS_ELSEWHERE = "waits_elsewhere"
+THREAD_HOPS = "thread_hops"  # of the chapter pools
 CPU_SATURATED = "cpu_saturated"
 
 
@@ -45,11 +48,29 @@ def find_loop_blocked(of: Figures) -> Cause | None:
     """
     if not of.is_asgi or (of.threads_used or 0) > 1:
         return None
-    run_s = of.signs.loop_blocked_by_s or 0.0
-    share = (of.rate or 0.0) / of.processes * run_s
-    if run_s >= BLOCKED_S and share >= BLOCKED_SHARE:
-        return Cause(LOOP_BLOCKED, run_s, BLOCKED_S, route=of.signs.loop_blocked_by)
-    return _loop_blocked_elsewhere(of)
+    steps, route = of.blocking_steps, of.signs.loop_blocked_by
+    run_s, after_s = of.signs.loop_blocked_by_s or 0.0, steps.after_s or 0.0
+    if after_s >= BLOCKED_S and _share_of_time(of, after_s) >= BLOCKED_SHARE:
+        return Cause(LOOP_BLOCKED, after_s, BLOCKED_S, route, context=BACKGROUND)
+    is_long = run_s >= BLOCKED_S or (is_idle(of) and (of.loop_lag_s or 0.0) >= LATE_S)
+    if not is_long or _share_of_time(of, max(run_s, steps.blocked_s or 0.0)) < BLOCKED_SHARE:
+        return _loop_blocked_elsewhere(of)
+    if (steps.body_blocked_s or 0.0) >= BODY * max(run_s, steps.blocked_s or 0.0):
+        blocks, value_s = steps.body_blocks or 0.0, steps.body_blocked_s or 0.0
+        return Cause(
+            LOOP_BLOCKED, value_s / blocks, BLOCKED_S, route, context=BODY_TITLE, blocks=blocks
+        )
+    line = of.hottest
+    context = line.context if line is not None and line.doing == BLOCKS else None
+    blocks = steps.blocks or 0.0
+    if blocks >= SEVERAL:
+        run_s = (steps.blocked_s or 0.0) / blocks
+    return Cause(LOOP_BLOCKED, run_s, BLOCKED_S, route, context=context, blocks=blocks or None)
+
+
+def _share_of_time(of: Figures, each_s: float) -> float:
+    """Return the share of the time that a time of each request takes in its process."""
+    return (of.rate or 0.0) / of.processes * each_s
 
 
 def _loop_blocked_elsewhere(of: Figures) -> Cause | None:
@@ -63,14 +84,14 @@ def _loop_blocked_elsewhere(of: Figures) -> Cause | None:
     median_s, longest_s = of.loop_lag_s, of.signs.loop_blocked_s
     line = of.hottest
     if line is not None and line.doing == BLOCKS and line.share >= BLOCKED_SHARE:
-        return Cause(LOOP_BLOCKED, longest_s, line=line) if _is_idle(of) else None
+        return Cause(LOOP_BLOCKED, longest_s, line=line) if is_idle(of) else None
     if median_s is None or median_s < LATE_S or longest_s is None or longest_s < BLOCKED_S:
         return None
-    return Cause(LOOP_BLOCKED, longest_s, BLOCKED_S) if _is_idle(of) else None
+    return Cause(LOOP_BLOCKED, longest_s, BLOCKED_S) if is_idle(of) else None
 
 
-def _is_idle(of: Figures) -> bool:
-    """Whether each process hardly uses or waits for a CPU, and its GIL is not saturated.
+def is_idle(of: Figures) -> bool:
+    """Return whether each process hardly uses or waits for a CPU, and its GIL is not saturated.
 
     False if its use of the CPU is unknown.
     """
@@ -124,23 +145,6 @@ def find_thread_limit(of: Figures) -> Cause | None:
     return Cause(THREAD_LIMIT, full, FULL, limit=total)
 
 
-def find_waits_elsewhere(of: Figures) -> Cause | None:
-    """Requests take longer than a single one, while the process and its GIL are idle.
-
-    The number of requests that are served at once is the rate times the time of a single request
-    (Little's law).
-    """
-    wait_share, stretch = of.signs.wait_share, of.signs.stretch
-    if wait_share is None or stretch is None or not of.rate or not of.alone_s:
-        return None
-    if find_loop_blocked(of) is not None or find_thread_limit(of) is not None:
-        return None
-    if not _is_idle(of) or wait_share < WAITS or stretch < STRETCHED:
-        return None
-    at_once = max(1, round(of.rate * of.alone_s))
-    return Cause(WAITS_ELSEWHERE, stretch, STRETCHED, limit=at_once)
-
-
 def find_cpu_saturated(of: Figures) -> Cause | None:
     """The server uses nearly all of the machine's CPU."""
     used = of.signs.cpu_utilisation
@@ -152,6 +156,15 @@ def find_cpu_saturated(of: Figures) -> Cause | None:
 def is_gil_full(utilisation: float | None) -> bool:
     """Whether the GIL is held for so much of the time that threads wait for it."""
     return utilisation is not None and utilisation >= SATURATED
+
+
+# An application can choose any path: it is escaped.
+PARTS_OF_ROUTE = {
+    BODY_TITLE: "the response body of {}",
+    BACKGROUND: "a background task of {}",
+    "middleware": "a middleware around {}",
+    "dependency": "a dependency of {}",
+}
 
 
 def _describe_gil_import(cause: Cause, _: int) -> str:
@@ -170,10 +183,14 @@ def _describe_loop_blocked(cause: Cause, _: int) -> str:
             f"the event loop is blocked for {value_s} at a time, not by a route, but by another "
             "asyncio task, such as that of a middleware"
         )
-    route = escaped(cause.route)  # an application can choose any path
+    route = PARTS_OF_ROUTE.get(cause.context or "", "{}").format(escaped(cause.route))
+    times = ""
+    if cause.blocks is not None and cause.blocks >= SEVERAL:
+        times = f", {cause.blocks:.3g} times a request"
+    after = " after its response" if cause.context == BACKGROUND else ""
     return (
-        f"the event loop is blocked: {route} runs on it for {value_s} without a pause, and all "
-        "other requests of the process wait"
+        f"the event loop is blocked: {route} runs on it for {value_s} without a pause{after}"
+        f"{times}, and all other requests of the process wait"
     )
 
 
@@ -188,14 +205,6 @@ def _describe_gil_saturated(cause: Cause, _: int) -> str:
     held = "" if cause.gil_s is None else f", {seconds(cause.gil_s)} in each request"
     share = percent(cause.value or 0.0)
     return f"the GIL is saturated: one process holds it for {share} of the time{held}"
-
-
-def _describe_waits_elsewhere(cause: Cause, users: int) -> str:
-    return (
-        "requests wait for neither the CPU nor the GIL, but for another resource, such as a pool "
-        f"of about {cause.limit} connections: with {counted(users, 'user')} a request takes "
-        f"{cause.value or 0.0:.3g} times as long as alone"
-    )
 
 
 def _describe_cpu_saturated(cause: Cause, _: int) -> str:
@@ -224,7 +233,7 @@ RULES = (
         find_gil_saturated,
         _describe_gil_saturated,
         "more threads gain nothing, more processes do while cores are free",
-        is_symptom_of=STOPPED | {"arenas"},
+        is_symptom_of=STOPPED | {"arenas", THREAD_HOPS},
     ),
     Rule(
         THREAD_LIMIT,
@@ -232,14 +241,6 @@ RULES = (
         _describe_thread_limit,
         "raise total_tokens of anyio.to_thread.current_default_thread_limiter(), use more "
         "processes, or await",
-        is_per_process=True,
-        is_symptom_of=STOPPED,
-    ),
-    Rule(
-        WAITS_ELSEWHERE,
-        find_waits_elsewhere,
-        _describe_waits_elsewhere,
-        "enlarge that pool (each process has its own)",
         is_per_process=True,
         is_symptom_of=STOPPED,
     ),

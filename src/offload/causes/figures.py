@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
-from offload.engine.record import Collector, HotLine, Malloc, Record, Route
+from offload.engine.record import Collector, HotLine, Malloc, Record, Route, Steps
 
 Part = TypeVar("Part", Collector, Malloc)
 
@@ -50,7 +50,7 @@ def signs(record: Record) -> Signs | None:
         return None
     is_loop = found.kind == "asgi"
     known = [route for route in found.routes if is_loop and route.run_s is not None]
-    blocking = max(known, key=lambda route: route.run_s or 0.0, default=None)
+    blocking = max(known, key=_longest_s, default=None)
     limiter, cores = found.limiter, record.environment.get("cores")
     used = record.resources.cores_used
     importer = record.server.interpreter.get("gil_enabled_by")
@@ -71,6 +71,12 @@ def signs(record: Record) -> Signs | None:
         worker_pss_mib=found.worker_pss_mib,
         worker_private_mib=found.worker_private_mib,
     )
+
+
+def _longest_s(route: Route) -> float:
+    """Return how long a request of a route occupies the event loop, in runs without a pause."""
+    steps = route.steps
+    return max(route.run_s or 0.0, steps.blocked_s or 0.0, steps.after_s or 0.0)
 
 
 def signs_of_case(records: Sequence[Record]) -> Signs | None:
@@ -149,6 +155,14 @@ class Figures:
     collector: Collector = field(default_factory=Collector)
     malloc: Malloc = field(default_factory=Malloc)
     page_faults: float | None = None
+
+    @property
+    def blocking_steps(self) -> Steps:
+        """What requests of the route do that blocks the event loop longest, as medians."""
+        name = self.signs.loop_blocked_by
+        own = [route for r in self.records for route in r.application.routes if route.route == name]
+        names = [each.name for each in fields(Steps)]
+        return Steps(**{key: median([getattr(route.steps, key) for route in own]) for key in names})
 
     @property
     def cores_each(self) -> float | None:

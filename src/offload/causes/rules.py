@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from offload.causes.figures import Figures
 from offload.causes.gains import Gain, Switch
-from offload.engine.record import HotLine, Malloc, MemoryLimit, Throttling
+from offload.engine.record import HotLine, Malloc, MemoryLimit, PoolUse, Throttling
 
 
 @dataclass(frozen=True)
@@ -19,9 +19,11 @@ class Cause:
     loop's lag. `module` is the module that switched the GIL on. `limit` is the number of threads,
     or about how many requests the unknown resource handles at once. `gil_s` is the time for which a
     request holds the GIL, `longest_s` that of the longest pause. `line` is the line that blocks the
-    loop, if the stacks of the server were sampled. `facts` is the part of the records by which it
-    was found. `gain` is what its remedy changed, if that was measured. A cause that `needs_gain` is
-    only a suspicion until the gain is clear.
+    loop, if the stacks of the server were sampled. `context` is the part of the route that blocks
+    it, such as its response body, and `blocks` how often it does so in a request. `parts` is the
+    number of parts of a body, `pool` the pool that is full, if it is known. `facts` is the part of
+    the records by which another cause was found. `gain` is what its remedy changed, if that was
+    measured. A cause that `needs_gain` is only a suspicion until the gain is clear.
     """
 
     kind: str
@@ -33,6 +35,10 @@ class Cause:
     gil_s: float | None = None
     longest_s: float | None = None
     line: HotLine | None = None
+    context: str | None = None
+    blocks: float | None = None
+    parts: float | None = None
+    pool: PoolUse | None = None
     facts: Throttling | Malloc | MemoryLimit | None = None
     gain: Gain | None = None
     needs_gain: bool = False
@@ -56,7 +62,7 @@ class Rule:
     kind: str
     find: Callable[[Figures], Cause | None]
     clause: Callable[[Cause, int], str]
-    remedy: str
+    remedy: str | Callable[[Cause], str]
     is_per_process: bool = False
     is_symptom_of: frozenset[str] = frozenset()
     switch: Callable[[Cause], Switch | None] = _has_no_switch

@@ -1,0 +1,238 @@
+"""Causes in the pools of an application: executors, connections and semaphores; and thread hops.
+
+A pool that is always in use is the limit only if a call takes as long in it as alone. If it takes
+longer, the calls in the pool wait for something else, and a larger pool gains nothing.
+"""
+
+from __future__ import annotations
+
+import statistics
+
+from offload.causes import execution
+from offload.causes.execution import STRETCHED, THREAD_HOPS
+from offload.causes.figures import Figures
+from offload.causes.rules import Cause, Rule
+from offload.engine.record import PoolUse, Record
+from offload.errors import escaped
+from offload.units import counted, percent
+
+# Guesses, unless a source is named.
+POOL_FULL = 0.5  # share of the time in which all of a pool is in use
+HELD = 0.9  # the same for a pool or a lock whose waiting calls cannot be counted
+WAITING = 0.1  # calls that wait for a pool, for each request in the application
+WAITING_QUEUE = 0.5  # the same for a queue: one that feeds a background task is empty, too
+DELAYED = 1.2  # times as long as alone: else nobody waits for the calls in the pool
+RESOLVES = 0.5  # share of busy threads that resolve host names
+WAITS = 0.5  # share of the time inside the application that is not CPU time
+HOPS = 10  # for each request
+HOP_S = 30e-6  # s of CPU for a hop; measured with 25 users on Python 3.11: about 50 us
+HOPS_SHARE = 0.5  # of the CPU time of a request
+
+DEFAULT_EXECUTOR = "default_executor"
+WAITS_ELSEWHERE = execution.WAITS_ELSEWHERE
+# Titles of pools, as serving/metrics/pool_use.py reports them.
+DEFAULT, THREADS, PROCESSES = "default executor", "ThreadPoolExecutor", "ProcessPoolExecutor"
+LOCKS = ("asyncio.Lock", "threading.Lock")
+QUEUES = ("queue.Queue", "asyncio.Queue")
+PARTS = {THREADS: " threads", PROCESSES: " processes"}
+
+
+def find_default_executor(of: Figures) -> Cause | None:
+    """All threads of asyncio's default executor are in use, and calls wait for one."""
+    pool = _limiting_pool(of)
+    return None if pool is None or pool.kind != DEFAULT else _cause(DEFAULT_EXECUTOR, pool)
+
+
+def find_waits_elsewhere(of: Figures) -> Cause | None:
+    """Requests wait for a pool that is known, or else for something that is not.
+
+    In the latter case requests take longer than a single one, while the process and its GIL are
+    idle. Then the number of requests that are served at once is the rate times the time of a single
+    request (Little's law).
+    """
+    pool = _limiting_pool(of)
+    if pool is not None:
+        return None if pool.kind == DEFAULT else _cause(WAITS_ELSEWHERE, pool)
+    wait_share, stretch = of.signs.wait_share, of.signs.stretch
+    if wait_share is None or stretch is None or not of.rate or not of.alone_s:
+        return None
+    if execution.find_loop_blocked(of) is not None or execution.find_thread_limit(of) is not None:
+        return None
+    if not execution.is_idle(of) or wait_share < WAITS or stretch < STRETCHED:
+        return None
+    at_once = max(1, round(of.rate * of.alone_s))
+    return Cause(WAITS_ELSEWHERE, stretch, STRETCHED, limit=at_once)
+
+
+def _cause(kind: str, pool: PoolUse) -> Cause:
+    return Cause(kind, pool.full, POOL_FULL, limit=pool.limit, pool=pool)
+
+
+def _limiting_pool(of: Figures) -> PoolUse | None:
+    """Return the smallest pool that limits the application; None if there is none."""
+    if not of.records or not of.rate or not of.alone_s or (of.signs.stretch or 0.0) < DELAYED:
+        return None
+    if (
+        execution.find_loop_blocked(of) is not None
+        or (of.signs.cpu_utilisation or 0.0) >= execution.SATURATED
+    ):
+        return None
+    found = [pool for pool in of.records[-1].application.pools if _is_limit(pool, of)]
+    return min(found, key=lambda pool: pool.limit or 0, default=None)
+
+
+def _is_limit(pool: PoolUse, of: Figures) -> bool:
+    full, inside = pool.full or 0.0, pool.inside or 0.0
+    if not pool.limit or pool.grows or full < POOL_FULL or not of.rate or not of.alone_s:
+        return False
+    if pool.waiting is None:
+        waits = full >= HELD
+    else:
+        least = WAITING_QUEUE if pool.kind in QUEUES else WAITING
+        waits = pool.waiting >= least * inside
+    if not waits or (pool.kind != PROCESSES and _computes(of)):
+        return False
+    # A request may make several calls at once, so that more calls than requests are in the pool.
+    calls = max(1.0, (pool.limit + (pool.waiting or 0.0)) / inside) if inside else 1.0
+    in_pool_s = pool.limit * of.processes / of.rate
+    return in_pool_s < STRETCHED * of.alone_s * calls
+
+
+def _computes(of: Figures) -> bool:
+    """Whether the GIL is the limit, or may be: a process whose GIL is unknown uses a core."""
+    if of.signs.gil_utilisation is not None:
+        return execution.is_gil_full(of.signs.gil_utilisation)
+    return of.busy_each is None or of.busy_each >= execution.ONE_CORE[0]
+
+
+def find_thread_hops(of: Figures) -> Cause | None:
+    """A request hands over to a thread so often that this takes most of its CPU time.
+
+    Each hop makes the request's task wait, or is a part of its body, and makes a thread wait for
+    its next call. Threads that compute also wait often, for the GIL, but their requests do not.
+    """
+    if not of.is_asgi or (
+        execution.is_idle(of) and not execution.is_gil_full(of.signs.gil_utilisation)
+    ):
+        return None
+    known = [each for record in of.records if (each := _hops(record)) is not None]
+    if not known:
+        return None
+    hops, parts, cpu_s = (statistics.median(values) for values in zip(*known, strict=True))
+    share = hops * HOP_S / cpu_s if cpu_s else 0.0
+    if hops < HOPS or share < HOPS_SHARE:
+        return None
+    return Cause(THREAD_HOPS, round(hops, 1), HOPS, parts=round(parts, 1))
+
+
+def _hops(record: Record) -> tuple[float, float, float] | None:
+    """Return the hops, the parts of the body and the CPU time in s of a request, if known."""
+    own, completed = record.application, record.result.completed
+    cpu_ms = record.resources.cpu_ms_per_request
+    if not own.routes or own.thread_switches is None or not completed or cpu_ms is None:
+        return None
+    steps = own.routes[0].steps
+    parts = steps.parts or 0.0
+    switches = own.thread_switches / completed
+    return min(max(parts, steps.pauses or 0.0), switches), parts, cpu_ms / 1000
+
+
+def _describe_default_executor(cause: Cause, _: int) -> str:
+    text = (
+        f"all {cause.limit} threads of asyncio's default executor, which asyncio.to_thread and "
+        f"run_in_executor(None, ...) share, are in use for {percent(cause.value or 0.0)} of the "
+        f"time{_waiting(cause)}"
+    )
+    if cause.pool is not None and _resolves(cause.pool):
+        return f"{text}; they resolve host names (DNS, getaddrinfo)"
+    if cause.pool is not None and cause.pool.shares_dns:
+        return f"{text}; DNS (getaddrinfo) waits in the same queue"
+    return text
+
+
+def _remedy_default_executor(cause: Cause) -> str:
+    if cause.pool is not None and _resolves(cause.pool):
+        return (
+            "cache the addresses or keep connections, use uvloop, which resolves in threads of its "
+            "own, or set a default executor with more max_workers"
+        )
+    return (
+        "give slow calls a ThreadPoolExecutor of their own, or set one with more max_workers by "
+        "loop.set_default_executor()"
+    )
+
+
+def _resolves(pool: PoolUse) -> bool:
+    return pool.dns is not None and pool.dns >= RESOLVES
+
+
+def _describe_waits_elsewhere(cause: Cause, users: int) -> str:
+    pool = cause.pool
+    if pool is None:
+        return (
+            "requests wait for neither the CPU nor the GIL, but for another resource, such as a "
+            f"pool of about {cause.limit} connections: with {counted(users, 'user')} a request "
+            f"takes {cause.value or 0.0:.3g} times as long as alone"
+        )
+    name = "" if pool.name is None else f"{escaped(pool.name)}, "
+    article = "an" if pool.kind[0] in "aeiou" else "a"
+    share = percent(cause.value or 0.0)
+    if pool.kind in LOCKS:
+        return f"requests wait for {name}{article} {pool.kind}: it is held for {share} of the time"
+    what = f"{name}{article} {pool.kind} of {pool.limit}{PARTS.get(pool.kind, '')}"
+    return f"requests wait for {what}: all are in use for {share} of the time{_waiting(cause)}"
+
+
+def _remedy_waits_elsewhere(cause: Cause) -> str:
+    if cause.pool is not None and cause.pool.kind in LOCKS:
+        return "hold it for less of a request, or use several (each process has its own)"
+    return "enlarge that pool (each process has its own)"
+
+
+def _waiting(cause: Cause) -> str:
+    waiting = None if cause.pool is None else cause.pool.waiting
+    return (
+        f", and {counted(round(waiting), 'call')} wait for one" if waiting and waiting >= 2 else ""
+    )
+
+
+def _describe_thread_hops(cause: Cause, _: int) -> str:
+    hops = f"{cause.value or 0.0:,.0f} times"
+    if cause.parts is not None and cause.parts >= HOPS and cause.parts >= (cause.value or 0.0) / 2:
+        return (
+            f"each request hands over to a thread {hops}: its body has {cause.parts:,.0f} parts, "
+            "and a def generator or a file is read in a thread for each part"
+        )
+    return f"each request hands over to a thread {hops}, which takes most of its CPU time"
+
+
+def _remedy_thread_hops(cause: Cause) -> str:
+    if cause.parts is not None and cause.parts >= HOPS and cause.parts >= (cause.value or 0.0) / 2:
+        return "yield parts of 64 KiB, use an async generator, or return the body as a whole"
+    return "do the short calls in one thread call, or make them async def"
+
+
+RULES = (
+    Rule(
+        THREAD_HOPS,
+        find_thread_hops,
+        _describe_thread_hops,
+        _remedy_thread_hops,
+    ),
+    Rule(
+        DEFAULT_EXECUTOR,
+        find_default_executor,
+        _describe_default_executor,
+        _remedy_default_executor,
+        is_per_process=True,
+        is_symptom_of=execution.STOPPED,
+    ),
+    Rule(
+        WAITS_ELSEWHERE,
+        find_waits_elsewhere,
+        _describe_waits_elsewhere,
+        _remedy_waits_elsewhere,
+        is_per_process=True,
+        is_symptom_of=execution.STOPPED | {DEFAULT_EXECUTOR, THREAD_HOPS},
+    ),
+)
