@@ -76,6 +76,58 @@ def test_a_request_is_timed_by_route_until_its_response_is_complete(clocked: Clo
     assert 0 < route["cpu_s"] < 0.1
 
 
+START = {"type": "http.response.start", "status": 200, "headers": []}
+
+
+async def stream(send: Any, awaits: bool = False) -> None:
+    await send(START)
+    for _ in range(3):
+        if awaits:
+            await asyncio.sleep(0.04)
+        else:
+            time.sleep(0.04)
+        await send({"type": "http.response.body", "body": b"part", "more_body": True})
+    await send({"type": "http.response.body", "body": b""})
+
+
+@pytest.mark.parametrize("in_task", [False, True])
+def test_a_body_that_blocks_the_loop_is_the_routes_in_whichever_task(
+    clocked: Clocked, in_task: bool
+) -> None:
+    async def application(scope: Any, receive: Any, send: Any) -> None:
+        await (asyncio.create_task(stream(send)) if in_task else stream(send))
+
+    _, clocks = request(clocked(application))
+    [route] = clocks["routes"]
+    steps = route["steps"]
+    assert (steps["parts"], steps["blocks"], steps["body_blocks"]) == (3, 1, 3)
+    assert 0.12 <= steps["body_blocked_s"] < 0.36
+    assert 0.12 <= steps["blocked_s"] < 0.36
+    assert 0.12 <= route["run_s"] < 0.36
+
+
+@pytest.mark.parametrize("in_task", [False, True])
+def test_a_body_that_awaits_blocks_nothing(clocked: Clocked, in_task: bool) -> None:
+    async def application(scope: Any, receive: Any, send: Any) -> None:
+        await (asyncio.create_task(stream(send, True)) if in_task else stream(send, True))
+
+    _, clocks = request(clocked(application))
+    steps = clocks["routes"][0]["steps"]
+    assert (steps["parts"], steps["body_blocks"], steps["body_blocked_s"]) == (3, 0, 0)
+    assert steps["pauses"] == (1 if in_task else 3)
+
+
+def test_a_block_after_the_response_is_no_part_of_it(clocked: Clocked) -> None:
+    async def application(scope: Any, receive: Any, send: Any) -> None:
+        await respond(send)
+        time.sleep(0.1)
+
+    _, clocks = request(clocked(application))
+    [route] = clocks["routes"]
+    assert 0.1 <= route["steps"]["after_s"] < 0.3
+    assert route["run_s"] < 0.05 and route["steps"]["blocks"] == 0
+
+
 def test_concurrent_requests_have_their_own_cpu_time_each(clocked: Clocked) -> None:
     async def application(scope: Any, receive: Any, send: Any) -> None:
         await asyncio.sleep(0.01)

@@ -83,6 +83,8 @@ def _reference(thing: Any) -> Callable[[], Any]:
 
 
 def _read_threads(executor: Any) -> Use:
+    if executor._shutdown:
+        return 0, 0, 0
     idle = executor._idle_semaphore._value
     used = len(executor._threads) - idle
     return executor._max_workers, used, executor._work_queue.qsize()
@@ -363,29 +365,36 @@ def between(start: float, end: float) -> list[dict[str, Any]] | None:
     if not passed or full is None:
         return None
     resolving = _resolving.between(start, end) or []
-    inside = math.fsum(row[1] for row in passed) / len(passed)
     found = []
     for number in {int(row[1]) for row in full}:
-        rows = [row for row in full if row[1] == number]
-        waiting = [row[3] for row in rows]
+        own = [row for row in full if row[1] == number]
         shares = [row[2] for row in resolving if row[1] == number]
-        pool = _pools[number]
         found.append(
             {
-                "kind": pool.title,
-                "name": pool.name,
-                "limit": int(rows[-1][2]),
-                "full": round(len(rows) / len(passed), 4),
-                "waiting": None
-                if math.isnan(waiting[-1])
-                else round(math.fsum(waiting) / len(passed), 2),
-                "inside": round(inside, 2),
-                "grows": _grows(waiting),
-                "dns": round(math.fsum(shares) / len(shares), 3) if shares else None,
-                "shares_dns": pool.shares_dns,
+                **_describe(_pools[number]),
+                "limit": int(own[-1][2]),
+                "full": round(len(own) / len(passed), 4),
+                "waiting": _mean([row[3] for row in own], len(passed)),
+                "inside": _mean([row[1] for row in passed], len(passed)),
+                "grows": _grows([row[3] for row in own]),
+                "dns": _mean(shares, len(shares)),
             }
         )
-    return sorted(found, key=lambda each: -each["full"])[:MOST_REPORTED]
+    found.sort(key=lambda each: each["full"], reverse=True)
+    return found[:MOST_REPORTED]
+
+
+def _describe(pool: Pool) -> dict[str, Any]:
+    name, executor = pool.name, pool.thing()
+    if name is None and pool.title == THREADS:  # the user may have chosen the prefix
+        prefix = str(getattr(executor, "_thread_name_prefix", ""))
+        name = None if prefix.startswith(THREADS) else prefix or None
+    return {"kind": pool.title, "name": name, "shares_dns": pool.shares_dns}
+
+
+def _mean(values: list[float], count: int) -> float | None:
+    total = math.fsum(values)
+    return None if not count or math.isnan(total) else round(total / count, 3)
 
 
 def _grows(waiting: list[float]) -> bool:

@@ -5,21 +5,20 @@ Standard library only. A thread that waits for its next call, or for the GIL, is
 
 from __future__ import annotations
 
+import sys
 from time import monotonic
 
 from offload.serving.metrics.samples import Samples
 
-try:
+if sys.platform == "linux":
     from resource import RUSAGE_SELF, RUSAGE_THREAD, getrusage
-except ImportError:  # another system
-    RUSAGE_THREAD = None
 
 _samples = Samples(2)
 
 
 def sample() -> None:
     """Store the count; call it on the loop's timer."""
-    if RUSAGE_THREAD is not None:
+    if sys.platform == "linux":
         others = getrusage(RUSAGE_SELF).ru_nvcsw - getrusage(RUSAGE_THREAD).ru_nvcsw
         _samples.add(monotonic(), others)
 

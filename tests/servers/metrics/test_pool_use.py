@@ -1,0 +1,224 @@
+"""The sensor of pools finds those of an application, with their names, and counts who waits."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from offload.serving.metrics import pool_use
+from offload.serving.metrics.samples import Samples
+from tests.installed import lacks
+
+USERS = 9
+
+
+@pytest.fixture
+def module(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    """An empty module of the user; the sensor knows no pool yet."""
+    made = ModuleType("shop")
+    made.__file__ = "/home/user/shop.py"
+    monkeypatch.setitem(sys.modules, "shop", made)
+    monkeypatch.setattr(pool_use, "_pools", [])
+    monkeypatch.setattr(pool_use, "_own_modules", dict.fromkeys(sys.modules, False))
+    monkeypatch.setitem(pool_use._own_modules, "shop", True)
+    for name, columns in (("_passed", 2), ("_full", 4), ("_resolving", 3)):
+        monkeypatch.setattr(pool_use, name, Samples(columns))
+    _forget(monkeypatch)
+    yield made
+
+
+def _forget(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("_due", "_search_due", "_dns_due"):
+        monkeypatch.setattr(pool_use, name, 0.0)
+
+
+def sample(inside: int = USERS, loop: Any = None, application: Any = None) -> list[dict[str, Any]]:
+    """Take 12 samples; return the pools that were full in them."""
+    started = time.monotonic()
+    for _ in range(12):
+        time.sleep(pool_use.INTERVAL)
+        pool_use.sample(inside, loop, application)
+    found = pool_use.between(started, time.monotonic())
+    assert found is not None
+    return found
+
+
+def test_an_executor_is_found_by_its_threads_and_named_by_its_variable(module: ModuleType) -> None:
+    module.PRINTERS = ThreadPoolExecutor(2)  # type: ignore[attr-defined]
+    ends = threading.Event()
+    for _ in range(USERS):
+        module.PRINTERS.submit(ends.wait, 20)
+    local = ThreadPoolExecutor(3, thread_name_prefix="mails")
+    for _ in range(4):
+        local.submit(ends.wait, 20)
+    try:
+        found = sample()
+    finally:
+        ends.set()
+        module.PRINTERS.shutdown()
+        local.shutdown()
+    seen = {each["name"]: (each["kind"], each["limit"], each["waiting"]) for each in found}
+    assert seen["shop.PRINTERS"] == ("ThreadPoolExecutor", 2, 7)
+    assert seen["mails"] == ("ThreadPoolExecutor", 3, 1)
+    assert all(each["full"] == 1 and not each["grows"] for each in found)
+    assert sample() == []
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_the_default_executor_of_a_loop_has_a_title_of_its_own(
+    module: ModuleType, loop: str
+) -> None:
+    make: Callable[[], Any] = asyncio.new_event_loop
+    if loop == "uvloop":
+        make = pytest.importorskip("uvloop", reason=lacks("uvloop")).new_event_loop
+    ends = threading.Event()
+
+    async def main() -> list[dict[str, Any]]:
+        running = asyncio.get_running_loop()
+        running.set_default_executor(ThreadPoolExecutor(2, thread_name_prefix="asyncio"))
+        calls = [asyncio.create_task(asyncio.to_thread(ends.wait, 20)) for _ in range(5)]
+        await asyncio.sleep(0.05)
+        found = sample(5, running)
+        ends.set()
+        await asyncio.gather(*calls)
+        return found
+
+    with asyncio.Runner(loop_factory=make) as runner:
+        [pool] = runner.run(main())
+    assert (pool["kind"], pool["limit"], pool["waiting"]) == ("default executor", 2, 3)
+    assert pool["shares_dns"] is (loop == "asyncio")
+    assert pool["dns"] == 0
+
+
+def test_names_that_are_resolved_are_seen_in_the_threads(module: ModuleType) -> None:
+    ends = threading.Event()
+
+    def getaddrinfo() -> None:
+        ends.wait(20)
+
+    with ThreadPoolExecutor(2) as executor:
+        for _ in range(3):
+            executor.submit(getaddrinfo)
+        [pool] = sample()
+        ends.set()
+    assert pool["dns"] == 1
+
+
+def test_semaphores_locks_and_queues_are_full_while_calls_wait(module: ModuleType) -> None:
+    class Store:
+        pass
+
+    Store.__module__ = "shop"
+    store: Any = Store()
+    store.slots = threading.Semaphore(3)
+    store.connections = queue.Queue()
+    for number in range(2):
+        store.connections.put(number)
+    store.lock = threading.Lock()
+    module.store = store  # type: ignore[attr-defined]
+    assert sample() == []
+    threads = [
+        *(threading.Thread(target=store.slots.acquire) for _ in range(5)),
+        *(threading.Thread(target=store.connections.get) for _ in range(6)),
+    ]
+    for thread in threads:
+        thread.start()
+    with store.lock:
+        found = {each["name"]: each for each in sample()}
+    store.slots.release(2)
+    for number in range(4):
+        store.connections.put(number)
+    for thread in threads:
+        thread.join(20)
+    names = {"shop.store.slots": 3, "shop.store.connections": 2, "shop.store.lock": 1}
+    assert {name: each["limit"] for name, each in found.items()} == names
+    waiting = {name: each["waiting"] for name, each in found.items()}
+    assert waiting == {
+        "shop.store.slots": 2,
+        "shop.store.connections": 4,
+        "shop.store.lock": None,
+    }
+
+
+def test_what_a_factory_keeps_in_its_application_is_found(module: ModuleType) -> None:
+    anyio = pytest.importorskip("anyio", reason=lacks("anyio"))
+
+    async def main() -> list[dict[str, Any]]:
+        limiter, semaphore = anyio.CapacityLimiter(2), asyncio.Semaphore(1)
+
+        async def endpoint() -> None:
+            async with semaphore, limiter:
+                await asyncio.sleep(0)
+
+        application = SimpleNamespace(routes=[SimpleNamespace(endpoint=endpoint)])
+        pool_use.sample(0, None, application)
+        await semaphore.acquire()
+        for number in range(2):
+            await limiter.acquire_on_behalf_of(number)
+        waiting = [asyncio.create_task(endpoint()) for _ in range(3)]
+        await asyncio.sleep(0.01)
+        found = sample(3, None, application)
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        return found
+
+    found = asyncio.run(main())
+    seen = {each["kind"]: (each["name"], each["limit"], each["waiting"]) for each in found}
+    assert seen == {
+        "asyncio.Semaphore": ("app.routes[0].endpoint.semaphore", 1, 3),
+        "anyio.CapacityLimiter": ("app.routes[0].endpoint.limiter", 2, 0),
+    }
+
+
+def test_a_pool_of_processes_is_found_by_its_variable(module: ModuleType) -> None:
+    with ProcessPoolExecutor(1) as module.POOL:  # type: ignore[attr-defined]
+        calls = [module.POOL.submit(time.sleep, 0.5) for _ in range(4)]
+        [pool] = sample()
+        for call in calls:
+            call.result(20)
+    assert (pool["kind"], pool["name"], pool["limit"]) == ("ProcessPoolExecutor", "shop.POOL", 1)
+    assert pool["waiting"] >= 2
+
+
+def test_the_executor_that_runs_the_request_is_the_servers(module: ModuleType) -> None:
+    with ThreadPoolExecutor(1) as server:
+        waiting = server.submit(sample)
+        server.submit(time.sleep, 0)
+        assert waiting.result(20) == []
+
+
+def test_objects_that_fail_when_they_are_looked_at_do_no_harm(module: ModuleType) -> None:
+    class Bad:
+        def __getattribute__(self, name: str) -> Any:
+            raise RuntimeError(name)
+
+        def __eq__(self, _: object) -> bool:
+            raise RuntimeError
+
+        __hash__ = None  # type: ignore[assignment]
+
+    module.bad = [Bad(), {"bad": Bad()}]  # type: ignore[attr-defined]
+    module.slots = threading.Semaphore(1)  # type: ignore[attr-defined]
+    sample()
+    with module.slots:
+        [pool] = sample()
+    assert pool["name"] == "shop.slots"
+
+
+def test_a_search_of_a_large_application_is_short(module: ModuleType) -> None:
+    module.rows = [{str(n): [SimpleNamespace(x=n)] for n in range(500)} for _ in range(500)]
+    pool_use.sample(1)
+    pool_use._search_due = pool_use._due = 0.0
+    started = time.thread_time()
+    pool_use.sample(1)
+    assert time.thread_time() - started < 0.1
