@@ -26,6 +26,7 @@ RESOLVES = 0.5  # share of busy threads that resolve host names
 WAITS = 0.5  # share of the time inside the application that is not CPU time
 HOPS = 10  # for each request
 HOP_S = 30e-6  # s of CPU for a hop; measured with 25 users on Python 3.11: about 50 us
+LONGEST_HOP_S = 500e-6  # s of a hop with its call, alone: else the calls take the time
 HOPS_SHARE = 0.5  # of the CPU time of a request
 
 DEFAULT_EXECUTOR = "default_executor"
@@ -34,7 +35,7 @@ WAITS_ELSEWHERE = execution.WAITS_ELSEWHERE
 DEFAULT, THREADS, PROCESSES = "default executor", "ThreadPoolExecutor", "ProcessPoolExecutor"
 LOCKS = ("asyncio.Lock", "threading.Lock")
 QUEUES = ("queue.Queue", "asyncio.Queue")
-PARTS = {THREADS: " threads", PROCESSES: " processes"}
+UNITS = {THREADS: "thread", PROCESSES: "process"}
 
 
 def find_default_executor(of: Figures) -> Cause | None:
@@ -109,18 +110,15 @@ def find_thread_hops(of: Figures) -> Cause | None:
     """A request hands over to a thread so often that this takes most of its CPU time.
 
     Each hop makes the request's task wait, or is a part of its body, and makes a thread wait for
-    its next call. Threads that compute also wait often, for the GIL, but their requests do not.
+    its next call. Threads that compute also wait often, for the GIL, but their requests do not. A
+    single request shows that the calls in the threads are short.
     """
-    if not of.is_asgi or (
-        execution.is_idle(of) and not execution.is_gil_full(of.signs.gil_utilisation)
-    ):
-        return None
     known = [each for record in of.records if (each := _hops(record)) is not None]
-    if not known:
+    if not of.is_asgi or not of.alone_s or not known:
         return None
     hops, parts, cpu_s = (statistics.median(values) for values in zip(*known, strict=True))
-    share = hops * HOP_S / cpu_s if cpu_s else 0.0
-    if hops < HOPS or share < HOPS_SHARE:
+    is_most = cpu_s > 0 and hops * HOP_S >= HOPS_SHARE * cpu_s
+    if hops < HOPS or not is_most or of.alone_s / hops > LONGEST_HOP_S:
         return None
     return Cause(THREAD_HOPS, round(hops, 1), HOPS, parts=round(parts, 1))
 
@@ -179,7 +177,9 @@ def _describe_waits_elsewhere(cause: Cause, users: int) -> str:
     share = percent(cause.value or 0.0)
     if pool.kind in LOCKS:
         return f"requests wait for {name}{article} {pool.kind}: it is held for {share} of the time"
-    what = f"{name}{article} {pool.kind} of {pool.limit}{PARTS.get(pool.kind, '')}"
+    unit = UNITS.get(pool.kind)
+    size = str(pool.limit) if unit is None else counted(pool.limit or 0, unit)
+    what = f"{name}{article} {pool.kind} of {size}"
     return f"requests wait for {what}: all are in use for {share} of the time{_waiting(cause)}"
 
 

@@ -16,6 +16,7 @@ class Seeded:
     """An application, its request, and the cause that is seeded in it.
 
     `packages` are what it imports. `python` is the kind of interpreter that it needs: None is any.
+    `named` are words with which the cause is reported.
     """
 
     app: str
@@ -24,6 +25,7 @@ class Seeded:
     request: str = "/quote/7"
     users: int = 25
     python: str | None = None
+    named: str = ""
 
 
 ADVISED = (
@@ -33,8 +35,21 @@ ADVISED = (
     Seeded("fastapi_forty:app", "thread_limit", ("fastapi",), users=100),
     Seeded("fastapi_gil:app", "gil_saturated", ("fastapi",)),
     Seeded("flask_gil:app", "gil_saturated", ("flask",)),
-    Seeded("fastapi_pool:app", "waits_elsewhere", ("fastapi",)),
-    Seeded("plain_pool:app", "waits_elsewhere"),
+    Seeded("starlette_body:app", "loop_blocked", ("starlette",), named="the response body of GET"),
+    Seeded("starlette_background:app", "loop_blocked", ("starlette",), named="a background task"),
+    Seeded("fastapi_pool:app", "waits_elsewhere", ("fastapi",), named="POOL, a queue.Queue of 2"),
+    Seeded("plain_pool:app", "waits_elsewhere", named="connections.POOL, a queue.Queue of 2"),
+    Seeded("flask_executor:app", "waits_elsewhere", ("flask",), named="PRINTERS"),
+    Seeded(
+        "starlette_semaphore:create()", "waits_elsewhere", ("starlette",), named="Semaphore of 4"
+    ),
+    Seeded("fastapi_to_thread:app", "default_executor", ("fastapi",), named="default executor"),
+    Seeded("plain_resolves:app", "default_executor", named="getaddrinfo"),
+    Seeded("fastapi_rows:app", "thread_hops", ("fastapi",), named="its body has 400 parts"),
+    Seeded("fastapi_rows_async:app", "nothing", ("fastapi",)),
+    Seeded("fastapi_own_threads:app", "nothing", ("fastapi",)),
+    Seeded("fastapi_forgets:app", "nothing", ("fastapi",)),
+    Seeded("starlette_body_awaits:app", "nothing", ("starlette",)),
     Seeded("plain_import:app", "gil_import", python="free-threaded"),
     Seeded("seeded_site.asgi:application", "nothing", ("django",), request="/awaits/7"),
     Seeded("seeded_site.wsgi:application", "nothing", ("django",), request="/waits/7"),

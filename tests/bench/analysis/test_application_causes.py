@@ -173,7 +173,7 @@ def test_every_kind_has_a_sentence_that_ends_in_what_to_do() -> None:
 
 
 SERVER = {"asgi": "uvicorn_httptools", "wsgi": "gunicorn_gthread"}
-WSGI = ("flask_gil", "plain_pool", "seeded_site.wsgi")
+WSGI = ("flask_gil", "flask_executor", "plain_pool", "seeded_site.wsgi")
 # The GIL is the limit only of a process that has the CPU for it, and a process that waits for a CPU
 # is not idle: then nothing else may run.
 TIMING = ("gil_saturated", "waits_elsewhere")
@@ -201,5 +201,6 @@ def test_the_seeded_cause_is_found_in_a_short_measurement(seeded: Seeded) -> Non
     case = Case(server, work, seeded.users, settings=settings, path=path, request=request)
     record = measure_window(case, with_gil=True)
     assert record.problem is None, record.problem
-    named = [str(cause.kind) for cause in diagnosis.diagnose([record])]
-    assert named[:1] == [seeded.cause], figures([record])
+    found_ = diagnosis.diagnose([record])
+    assert [str(cause.kind) for cause in found_][:1] == [seeded.cause], figures([record])
+    assert seeded.named in diagnosis.sentence(found_[0], seeded.users)

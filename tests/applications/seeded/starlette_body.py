@@ -1,0 +1,22 @@
+"""Starlette: an async generator blocks the loop before each of its parts. Seeded: loop_blocked."""
+
+import time
+from collections.abc import AsyncIterator
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import StreamingResponse
+from starlette.routing import Route
+
+
+async def pages() -> AsyncIterator[bytes]:
+    for _ in range(4):
+        time.sleep(0.03)
+        yield b"page"
+
+
+async def quote(request: Request) -> StreamingResponse:
+    return StreamingResponse(pages(), media_type="text/plain")
+
+
+app = Starlette(routes=[Route("/quote/{number}", quote)])

@@ -1,0 +1,206 @@
+"""Causes in pools are decided from figures: each rule, and similar causes that it must reject."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from offload.causes import diagnosis, pools
+from offload.causes.diagnosis import NOTHING
+from offload.causes.execution import CPU_SATURATED, GIL_SATURATED, LOOP_BLOCKED, THREAD_HOPS
+from offload.causes.pools import DEFAULT_EXECUTOR, WAITS_ELSEWHERE
+from offload.causes.rules import Cause
+from offload.engine.record import Application, PoolUse, Record, Route, Steps, from_line, to_line
+from tests.records import changed, record_of
+
+RECORD = record_of("run", "uvicorn_httptools", "app=shop:app", 25, "run_server", "2026-01-01")
+FULL = PoolUse("default executor", None, 6, 0.99, 18.0, 25.0)
+# 6 threads of 100 ms serve 60 requests/s, so that 25 users wait for 0.42 s.
+NO_STEPS = Steps()
+VALUES = {
+    "cpu_ms_per_request": 1.0,
+    "completed": 600,
+    "elapsed_s": 10.0,
+    "cores_used": 0.06,
+    "rate": 60.0,
+    "alone_s": 0.1,
+    "gil_utilisation": 0.1,
+}
+
+
+def record(
+    *found: PoolUse, steps: Steps = NO_STEPS, switches: int | None = 0, **values: Any
+) -> Record:
+    inside_s = values.pop("inside_s", 0.42)
+    routes = (Route("GET /a", 600, inside_s, 0.0, values.pop("run_s", 0.0), 0.0, steps),)
+    own = Application(
+        "asgi", inside_s=inside_s, routes=routes, pools=found, thread_switches=switches
+    )
+    made = replace(changed(RECORD, **VALUES | values), application=own)
+    return replace(made, environment={"cores": 2})
+
+
+def causes(*found: PoolUse, **values: Any) -> list[Cause]:
+    return diagnosis.diagnose([record(*found, **values)])
+
+
+def kinds(*found: PoolUse, **values: Any) -> list[str]:
+    return [cause.kind for cause in causes(*found, **values)]
+
+
+def test_a_record_keeps_pools_and_steps_and_older_ones_have_none() -> None:
+    one = record(FULL, steps=Steps(4.0, 2.0))
+    assert from_line(to_line(one)).application == one.application
+    old = to_line(one).replace('"pools"', '"unknown"').replace('"steps"', '"unknown"')
+    assert from_line(old).application.pools == ()
+    assert from_line(old).application.routes[0].steps == Steps()
+
+
+def test_the_default_executor_is_named_and_explains_the_wait() -> None:
+    [cause] = causes(FULL)
+    assert (cause.kind, cause.limit, cause.value) == (DEFAULT_EXECUTOR, 6, 0.99)
+    said = diagnosis.sentence(cause, 25)
+    assert said.startswith("All 6 threads of asyncio's default executor")
+    assert "18 calls wait for one" in said and "getaddrinfo" not in said
+    shared = diagnosis.sentence(causes(replace(FULL, shares_dns=True))[0], 25)
+    assert "DNS (getaddrinfo) waits in the same queue" in shared
+    dns = diagnosis.sentence(causes(replace(FULL, dns=0.9))[0], 25)
+    assert "they resolve host names" in dns and "cache the addresses" in dns
+
+
+POOL = PoolUse("ThreadPoolExecutor", "shop.PRINTERS", 6, 0.99, 18.0, 25.0)
+
+
+def test_a_pool_is_named_with_its_variable_and_number() -> None:
+    [cause] = causes(POOL)
+    assert (cause.kind, cause.limit, cause.pool) == (WAITS_ELSEWHERE, 6, POOL)
+    said = diagnosis.clause(cause, 25)
+    assert said.startswith("requests wait for shop.PRINTERS, a ThreadPoolExecutor of 6 threads: ")
+    unnamed = replace(POOL, kind="asyncio.Semaphore", name=None)
+    assert "wait for an asyncio.Semaphore of 6: " in diagnosis.clause(causes(unnamed)[0], 25)
+    lock = PoolUse("threading.Lock", "shop.LOCK", 1, 0.97, None, 25.0)
+    [cause] = causes(lock, rate=10.0)
+    assert "a threading.Lock: it is held for 97 % of the time; hold it" in diagnosis.sentence(
+        cause, 25
+    )
+
+
+def test_without_a_known_pool_the_number_is_that_of_littles_law() -> None:
+    [cause] = causes()
+    assert (cause.kind, cause.limit, cause.pool) == (WAITS_ELSEWHERE, 6, None)
+    assert "a pool of about 6 connections" in diagnosis.clause(cause, 25)
+
+
+@pytest.mark.parametrize(
+    "pool",
+    [
+        replace(POOL, full=0.4),
+        replace(POOL, waiting=1.0),
+        replace(POOL, grows=True),  # calls that no request waits for
+        PoolUse("asyncio.Queue", "shop.JOBS", 9, 1.0, 3.0, 25.0),  # consumers wait for jobs
+        PoolUse("threading.Lock", "shop.LOCK", 1, 0.8, None, 25.0),
+        replace(POOL, limit=25),  # a call takes four times as long in it as alone
+    ],
+)
+def test_a_pool_that_looks_like_the_limit_is_not_named(pool: PoolUse) -> None:
+    [cause] = causes(pool)
+    assert (cause.kind, cause.pool) == (WAITS_ELSEWHERE, None)
+
+
+def test_a_full_pool_is_no_limit_if_nobody_waits_or_something_else_is_the_limit() -> None:
+    assert kinds(FULL, inside_s=0.11) == [NOTHING]
+    assert kinds(FULL, gil_utilisation=0.97, cpu_ms_per_request=16.0) == [GIL_SATURATED]
+    assert kinds(FULL, cores_used=1.9, cpu_ms_per_request=31.0) == [CPU_SATURATED]
+    assert kinds(FULL, run_s=0.016, rate=60.0, inside_s=0.4, alone_s=0.02) == [WAITS_ELSEWHERE]
+    assert kinds(FULL, run_s=0.03, rate=30.0) == [LOOP_BLOCKED]
+
+
+def test_the_smallest_of_several_full_pools_is_the_limit() -> None:
+    [cause] = causes(replace(FULL, limit=8), replace(POOL, limit=7))
+    assert (cause.kind, cause.limit) == (WAITS_ELSEWHERE, 7)
+
+
+def test_a_request_with_many_calls_fills_a_pool_for_longer_than_it_takes_alone() -> None:
+    many = replace(FULL, waiting=119.0)  # 25 requests have 125 calls in it
+    assert kinds(many, rate=10.0, alone_s=0.2) == [DEFAULT_EXECUTOR]
+    assert kinds(FULL, rate=10.0, alone_s=0.2) == [WAITS_ELSEWHERE]
+
+
+HOPS = {
+    "steps": Steps(parts=1000.0, pauses=2.0),
+    "switches": 240_000,
+    "completed": 200,
+    "rate": 20.0,
+    "alone_s": 0.06,
+    "inside_s": 1.2,
+    "cpu_ms_per_request": 50.0,
+    "cores_used": 1.0,
+    "gil_utilisation": 0.95,
+}
+
+
+def test_many_hops_are_named_with_the_parts_of_the_body() -> None:
+    [cause] = causes(**HOPS)
+    assert (cause.kind, cause.value, cause.parts) == (THREAD_HOPS, 1000.0, 1000.0)
+    said = diagnosis.sentence(cause, 25)
+    assert "hands over to a thread 1,000 times: its body has 1,000 parts" in said
+    assert "parts of 64 KiB" in said
+    [cause] = causes(**HOPS | {"steps": Steps(parts=1.0, pauses=1000.0)})
+    assert "its body" not in diagnosis.sentence(cause, 25)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"switches": 1000},  # an async generator
+        {"steps": Steps(parts=1.0, pauses=2.0)},  # threads that wait for the GIL
+        {"cpu_ms_per_request": 90.0},  # most of the CPU time is spent on something else
+        {"alone_s": 0.8},  # long calls
+        {"steps": Steps(parts=9.0, pauses=2.0), "cpu_ms_per_request": 0.4, "alone_s": 0.001},
+        {"switches": None},
+    ],
+)
+def test_what_looks_like_many_hops_is_not_named(values: dict[str, Any]) -> None:
+    assert THREAD_HOPS not in kinds(**HOPS | values)
+
+
+def test_a_pool_of_processes_may_use_the_cpu() -> None:
+    one = PoolUse("ProcessPoolExecutor", "shop.POOL", 1, 1.0, 20.0, 25.0)
+    values = {"rate": 10.0, "cores_used": 1.0, "cpu_ms_per_request": 100.0}
+    [cause] = causes(one, **values)
+    assert (cause.kind, cause.pool) == (WAITS_ELSEWHERE, one)
+    assert "a ProcessPoolExecutor of 1 process: all" in diagnosis.clause(cause, 25)
+    assert kinds(replace(one, limit=2), **values | {"cores_used": 1.9}) == [CPU_SATURATED]
+
+
+def test_rules_of_pools_are_per_process_except_hops() -> None:
+    assert [rule.kind for rule in pools.RULES if not rule.is_per_process] == [THREAD_HOPS]
+
+
+BODY = Steps(parts=5.0, blocks=1.0, blocked_s=0.12, body_blocks=4.0, body_blocked_s=0.12)
+
+
+def blocked(steps: Steps, run_s: float) -> list[Cause]:
+    return causes(steps=steps, run_s=run_s, rate=8.0, alone_s=0.12, inside_s=3.0)
+
+
+def test_a_response_body_and_a_background_task_are_told_from_their_route() -> None:
+    [cause] = blocked(BODY, 0.12)
+    assert (cause.kind, cause.context, cause.blocks) == (LOOP_BLOCKED, "response body", 4.0)
+    assert cause.value == pytest.approx(0.03)
+    said = diagnosis.clause(cause, 25)
+    assert "the response body of GET /a runs on it for 30 ms" in said
+    assert ", 4 times a request" in said
+    [cause] = blocked(Steps(after_s=0.11), 0.001)
+    assert "a background task of GET /a runs on it for 110 ms" in diagnosis.clause(cause, 25)
+    assert "after its response" in diagnosis.clause(cause, 25)
+    [cause] = blocked(Steps(blocks=1.0, blocked_s=0.12), 0.12)
+    assert (cause.context, cause.route) == (None, "GET /a")
+
+
+def test_many_blocks_of_a_route_block_the_loop_together() -> None:
+    [cause] = blocked(Steps(blocks=4.0, blocked_s=0.12), 0.03)
+    assert cause.kind == LOOP_BLOCKED and cause.value == pytest.approx(0.03)
+    assert "GET /a runs on it for 30 ms without a pause, 4 times" in diagnosis.clause(cause, 25)
