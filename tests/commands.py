@@ -16,7 +16,7 @@ from pathlib import Path
 import fabric.main
 import pytest
 
-from offload.cli import program as cli
+from offload import cli
 from tests import ROOT
 from tests.waiting import read_line
 

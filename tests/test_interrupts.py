@@ -35,12 +35,12 @@ def test_a_command_converts_an_interrupt_to_its_exit_code() -> None:
         'print("it goes on")',
         """
 import sys
-from offload.cli import program
+from offload import cli
 def interrupted(*_): os.kill(os.getpid(), signal.SIGINT)
 from offload.cli import doctor
 doctor.findings = interrupted
 sys.argv[:] = ["offload", "doctor"]
-program.main()
+cli.main()
 """,
     )
     ended = python(interrupting)

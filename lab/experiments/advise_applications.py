@@ -111,7 +111,7 @@ def _command(
     options = [f"app={seeded.app}", f"path={folder}", f"request={seeded.request}"]
     options += [f"users={seeded.users}", f"budget={budget_s:.0f}", "format=json"]
     options += [] if python is None else [f"python={python}"]
-    code = "import sys; from offload.cli.program import main; sys.exit(main())"
+    code = "import sys; from offload.cli import main; sys.exit(main())"
     argv = [sys.executable, "-c", code, f"advise:{','.join(options)}"]
     try:
         ended = subprocess.run(

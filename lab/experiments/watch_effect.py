@@ -35,7 +35,7 @@ SECONDS = 8.0  # s of load of each server
 WITHIN = 0.05
 PAIRS, SLICE, WARM = 60, 0.8, 0.2  # s of each slice, and of the warm-up before it
 LEAST = 0.98
-WATCH = "import sys; sys.argv[0] = 'offload'; from offload.cli.program import main; main()"
+WATCH = "import sys; sys.argv[0] = 'offload'; from offload.cli import main; main()"
 
 
 def main(arguments: list[str]) -> int:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from offload import interrupts
+from offload import cli, interrupts
 
 
 def main() -> None:
     """Run the command line."""
     interrupts.end_on_interrupt()
-    from offload.cli import program  # slow: it imports all commands
-
-    program.main()
+    cli.main()
 
 
 if __name__ == "__main__":

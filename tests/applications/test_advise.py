@@ -115,7 +115,7 @@ def test_an_advice_is_one_object_that_names_the_cause_and_is_shown_live(
 @pytest.mark.timeout(120)
 def test_an_interrupted_advice_answers_by_what_is_known() -> None:
     require("gunicorn_gthread")
-    code = "import sys; from offload.cli.program import main; sys.exit(main())"
+    code = "import sys; from offload.cli import main; sys.exit(main())"
     argv = [sys.executable, "-c", code, f"advise:app=plain_pool:app,path={FOLDER},budget=60"]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT) as begun:
         assert begun.stderr is not None and begun.stdout is not None
@@ -135,7 +135,7 @@ def test_an_advice_that_is_interrupted_before_its_first_record_leaves_no_folder(
     mark: Callable[[], list[psutil.Process]],
 ) -> None:
     require("gunicorn_gthread")
-    code = "import sys; from offload.cli.program import main; sys.exit(main())"
+    code = "import sys; from offload.cli import main; sys.exit(main())"
     argv = [sys.executable, "-c", code, f"advise:app=plain_pool:app,path={FOLDER},budget=60"]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT) as begun:
         while " alone: 5 s" not in (line := read_line(begun.stderr)):

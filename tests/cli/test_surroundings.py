@@ -21,7 +21,7 @@ from tests.commands import FAB, CompletedCommand, free_port
 from tests.http_clients import get
 from tests.waiting import read_line
 
-OFFLOAD = "import sys; from offload.cli.program import main; sys.argv[0] = 'offload'; main()"
+OFFLOAD = "import sys; from offload.cli import main; sys.argv[0] = 'offload'; main()"
 
 
 def shell(command: str, folder: Path, **variables: str) -> CompletedCommand:

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-PROGRAM = "from offload.cli.program import main; main()"
+PROGRAM = "from offload.cli import main; main()"
 LIMIT_FILES = """
 import os, resource, sys
 limit = int(sys.argv[1])

@@ -20,7 +20,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import cyclopts
 from cyclopts import exceptions
@@ -318,22 +318,6 @@ OFFLOAD = Program(
     },
 )
 command = OFFLOAD.command
-
-
-def run(words: Sequence[str]) -> int:
-    """Run a command line of `offload`, whose words may also be those of `fab`."""
-    from offload.cli import commands  # noqa: F401 - they register themselves
-
-    if not (words and ":" in words[0]):
-        return OFFLOAD.run(words)
-    from offload.cli import fab
-
-    return fab.run_all(words)
-
-
-def main() -> NoReturn:
-    """Run the command `offload`."""
-    sys.exit(run(sys.argv[1:]))
 
 
 # Standard output and error, whose reader may end early, such as `head`: the rest is discarded
