@@ -35,7 +35,7 @@ from offload.studies.advise import answer as deployment
 from offload.studies.advise import application
 from offload.studies.advise.evidence import Latency
 from offload.studies.gate.formats import FORMATS
-from offload.suites import _module
+from offload.suites import load_suite
 from tests import ROOT
 
 BUILT = ROOT / "docs" / "_build"  # the site of make docs
@@ -199,7 +199,7 @@ def test_every_suite_group_and_run_of_a_command_exists() -> None:
         if is_placeholder(suite):
             continue
         for each in catalog.suites() if suite == "all" else [suite]:
-            groups = {"all", *_module.load(each).GROUPS}
+            groups = {"all", *load_suite(each).GROUPS}
             assert named.get("rows", "all") in groups
     shown = arguments("report", "claims")
     runs = [run for _, named, others in shown for run in (named.get("run"), *others) if run]

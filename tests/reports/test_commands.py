@@ -13,7 +13,7 @@ from offload.engine import journal
 from offload.engine.plan import Plan
 from offload.engine.record import Record
 from offload.registry import catalog
-from offload.suites import _module
+from offload.suites import load_suite
 from tests.commands import fab_here
 from tests.records import changed
 from tests.reports.test_tables import AWAY, PROCESSES, RECORD, windows
@@ -56,7 +56,7 @@ def test_json_of_all_suites_is_a_list_of_objects() -> None:
     completed = fab_here("run_suite:all,format=json")
     assert completed.returncode == 0, completed.stderr
     found = json.loads(completed.stdout)
-    names = [name for name in catalog.suites() if getattr(_module.load(name), "IN_ALL", True)]
+    names = [name for name in catalog.suites() if getattr(load_suite(name), "IN_ALL", True)]
     assert len(found) == len(names) >= 5
     for each in found:
         jsonschema.validate(each, SCHEMA)

@@ -22,7 +22,7 @@ import pytest
 from offload.engine import server
 from offload.engine.processes import ResponseCounts
 from offload.studies.scale import sweep
-from offload.suites import Case, _case_syntax
+from offload.suites import Case, _case
 from tests import ROOT
 from tests.commands import fab_here
 from tests.http_clients import background_requests, get
@@ -91,14 +91,14 @@ def test_without_tokens_a_task_runs_on_the_loop_of_uvicorns_workers(start: Any) 
 
 @pytest.mark.parametrize("text", ["uvicorn_workersx2x8/noop_sync", "3x2x8/noop_sync"])
 def test_a_case_has_both_sizes(text: str) -> None:
-    found = _case_syntax.case(text)
+    found = _case.parse_case(text)
     assert (found.settings, found.name) == ({"processes": 2, "workers": 8}, text)
-    assert _case_syntax.find(text, [found], "cases") == 0
+    assert _case.find_case(text, [found], "cases") == 0
     assert f"{found.command}".endswith("noop_sync,processes=2,workers=8")
 
 
 def test_a_grid_of_uvicorns_workers_varies_processes_and_tokens() -> None:
-    one = _case_syntax.case("uvicorn_workers/noop_sync")
+    one = _case.parse_case("uvicorn_workers/noop_sync")
     found = sweep.grid_cases(one, [1, 2], [8, 16])
     assert [each.settings["workers"] for each in found] == [8, 16, 8, 16]
     assert sweep.varied(found) == sweep.SIZES

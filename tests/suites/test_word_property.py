@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from offload.errors import UsageError
 from offload.registry import catalog, entries
-from offload.suites._case_syntax import case
+from offload.suites._case import parse_case
 from tests.properties import examples
 
 SERVERS = catalog.servers()
@@ -41,19 +41,19 @@ def test_a_word_names_what_it_is_made_of_and_reads_back(data: st.DataObject) -> 
     p = "" if processes is None else f"x{processes}"
     x = "" if workers is None else f"x{workers}"
     at = "" if python is None else f"@{python}"
-    found = case(f"{spelling}{p}{x}{at}/{task}")
+    found = parse_case(f"{spelling}{p}{x}{at}/{task}")
     assert (found.server, found.task, found.python) == (name, task, python)
     last = server.size if processes is None else "workers"
     sizes = {"processes": processes, last: workers}
     assert found.settings == {key: size for key, size in sizes.items() if size is not None}
-    assert case(found.name) == found
+    assert parse_case(found.name) == found
 
 
 @examples(25)
 @given(word=st.lists(PIECES | st.text(max_size=2), max_size=6).map("".join))
 def test_any_word_is_a_case_or_one_line(word: str) -> None:
     try:
-        found = case(word)
+        found = parse_case(word)
     except UsageError as error:
         assert "\n" not in str(error)
         assert str(error)
@@ -64,9 +64,9 @@ def test_any_word_is_a_case_or_one_line(word: str) -> None:
 
 @pytest.mark.parametrize("workers", [0, MAX_WORKERS + 1, 999])
 def test_workers_beyond_the_bounds_are_refused(workers: int) -> None:
-    assert case(f"3x{MAX_WORKERS}/sleep_sync").settings == {"workers": MAX_WORKERS}
+    assert parse_case(f"3x{MAX_WORKERS}/sleep_sync").settings == {"workers": MAX_WORKERS}
     with pytest.raises(UsageError, match=f"from 1 to {MAX_WORKERS}"):
-        case(f"3x{workers}/sleep_sync")
+        parse_case(f"3x{workers}/sleep_sync")
 
 
 @pytest.mark.parametrize(
@@ -89,12 +89,12 @@ def test_workers_beyond_the_bounds_are_refused(workers: int) -> None:
 )
 def test_sizes_that_a_server_cannot_have_are_refused(word: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        case(word)
+        parse_case(word)
 
 
 def test_a_word_has_both_sizes() -> None:
-    one = case("gunicorn_gthreadx2x32/sleep_sync")
+    one = parse_case("gunicorn_gthreadx2x32/sleep_sync")
     assert one.settings == {"processes": 2, "workers": 32}
-    assert case("3x2x8-protected@3.14/sleep_sync").name == "3x2x8-protected@3.14/sleep_sync"
-    assert case("preforkx2/sleep_sync").settings == {"processes": 2}
-    assert case("4x8/sleep_sync").settings == {"workers": 8}
+    assert parse_case("3x2x8-protected@3.14/sleep_sync").name == "3x2x8-protected@3.14/sleep_sync"
+    assert parse_case("preforkx2/sleep_sync").settings == {"processes": 2}
+    assert parse_case("4x8/sleep_sync").settings == {"workers": 8}

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from offload.engine.figures import Ceiling, ceilings, median_of
 from offload.engine.record import Record
 from offload.registry import catalog
-from offload.suites import _module
+from offload.suites import load_suite
 
 ABOVE = 1.02  # rate over ceiling, above which the ceiling is exceeded
 SHORT = 0.01  # s: a shorter request consists mostly of hops and wake-ups, which overlap under load
@@ -120,7 +120,7 @@ def _stated_slots(suite: str) -> Mapping[tuple[object, ...], int]:
         return {}
     return {
         (each.server, each.task, *(each.request.key if each.request else ())): case.slots
-        for case in _module.load(suite).CASES
+        for case in load_suite(suite).CASES
         if case.slots is not None
         for each in (case, case.quick())
     }

@@ -21,8 +21,7 @@ from offload.engine.figures import (
 from offload.engine.record import LONG, WINDOW, Record, RunRecords
 from offload.errors import UserError
 from offload.registry import catalog
-from offload.suites import Audit, Availability, Case, Claim, Figure, _module
-from offload.suites._claim import FIGURES, RATE
+from offload.suites import FIGURES, RATE, Audit, Availability, Case, Claim, Figure, load_suite
 
 KINDS = ("CLAIMS", "AVAILABILITIES", "AUDITS")
 
@@ -45,7 +44,7 @@ def published_claims(suites: Sequence[str]) -> list[tuple[str, Any]]:
 
 def items(suite: str, what: str) -> Sequence[Any]:
     """Return a suite's CASES or one of KINDS; empty if it has none."""
-    found: Sequence[Any] = getattr(_module.load(suite), what, ())
+    found: Sequence[Any] = getattr(load_suite(suite), what, ())
     return found
 
 

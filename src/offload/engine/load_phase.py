@@ -53,7 +53,7 @@ from offload.engine.workload import (
 from offload.errors import LOAD, Flag, MachineError, Problem, StartError
 from offload.loads import HERE, Figures, Load, LoadRun, Sender, mask_query
 from offload.registry import catalog
-from offload.suites import Case, Request, _module
+from offload.suites import Case, Request, load_suite
 from offload.upstream import Upstream
 
 FIRST_REQUESTS_LATER = 2  # in later rounds of a block; the first round has FIRST_REQUESTS
@@ -125,7 +125,7 @@ def comparable_content(suite: str | None, body: bytes) -> str | None:
     """
     if suite is None or suite not in catalog.suites():
         return None
-    extract = getattr(_module.load(suite), "extract", None)
+    extract = getattr(load_suite(suite), "extract", None)
     if extract is None:
         return None
     try:

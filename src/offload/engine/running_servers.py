@@ -30,7 +30,7 @@ from offload.errors import MachineError, StartError, StorageError, UsageError, e
 from offload.loads import HERE, Load, Sender, mask_query
 from offload.registry import addresses, catalog
 from offload.suites import Case, Placement, Request
-from offload.suites._load import ANYWHERE
+from offload.suites._case import ANYWHERE
 from offload.upstream import Upstream
 
 

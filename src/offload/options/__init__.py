@@ -486,17 +486,17 @@ class Settings:
 
 def parse_case(text: str, app: str, which: str = "case") -> Case:
     """Parse a case; with `app` its text is only the server: `gunicorn_gthreadx16@3.14`."""
-    from offload.suites import _case_syntax
+    from offload.suites import _case
 
     if not app:
-        return _case_syntax.case(text, which)
+        return _case.parse_case(text, which)
     if not text:
         known = ", ".join(catalog.servers_of())
         raise UsageError("no server given for app=", f"use one of {known}")
     if "/" in text:
         what = f"{text!r} has a task, and app= replaces the task"
         raise UsageError(what, "write the server alone before app=")
-    return _case_syntax.case(f"{text}/{application_task(app)}", which)
+    return _case.parse_case(f"{text}/{application_task(app)}", which)
 
 
 def application_task(app: str) -> str:
@@ -513,7 +513,7 @@ def parse_placement(hosts: str, pin: str, processes: int = 1) -> Placement:
     """Return where a load is sent from, and the CPUs of both sides; raise UsageError."""
     from offload import resource_limits
     from offload.suites import Placement
-    from offload.suites._load import parse_pin
+    from offload.suites._case import parse_pin
 
     names = parse_hosts(hosts)
     if names and pin:

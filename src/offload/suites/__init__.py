@@ -1,138 +1,153 @@
-"""Suites: one data file per benchmark, with the cases to measure and the claims about them."""
+"""Suites: one data file per benchmark, with the cases to measure and the claims about them.
+
+A claim is data, too: a ratio, a share of requests, or figures to audit.
+"""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any
+import importlib
+import math
+import traceback
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
 
+from offload.errors import UsageError
 from offload.registry import catalog, places
-from offload.suites._claim import Audit, Availability, Claim, Figure, cases_of_claims
-from offload.suites._load import ANYWHERE, Placement, Request
-from offload.suites._origin import Origin
+from offload.suites._case import Case, Origin, Placement, Request
 
-__all__ = [
-    "Audit",
-    "Availability",
-    "Case",
-    "Claim",
-    "Figure",
-    "Origin",
-    "Placement",
-    "Request",
-    "cases_of_claims",
-]
+__all__ = ["Audit", "Availability", "Case", "Claim", "Figure", "Origin", "Placement", "Request"]
 
-QUICK_S = 4.0  # duration of the long run with quick; the short runs give the interval
+REQUIRED = ("CASES", "GROUPS")
+NO_DATA = {"__init__.py", "_case.py"}  # classes and functions only
+RATE, P50, MEMORY = "rate", "response_p50_s", "memory_pss_mib"
+# Record fields that claims may compare, and the noun for their ratio in reports.
+FIGURES = {
+    RATE: "",
+    "response_mean_s": "time",
+    P50: "time",
+    "response_p99_s": "time",
+    MEMORY: "memory",
+}
+
+
+def load_suite(name: str) -> ModuleType:
+    """Import a suite by its name; raise UsageError with the line if its file is invalid."""
+    path = catalog.find_suite(name).path
+    try:
+        module = importlib.import_module(f"offload.suites.{path.stem}")
+    except Exception as error:  # noqa: BLE001 - an import may raise anything
+        message = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        where = f"{_place(path, error)} cannot be read ({message})"
+        raise UsageError(where, "fix or remove the file") from None
+    if missing := [what for what in REQUIRED if not hasattr(module, what)]:
+        lacks = f"{places.display_path(path)} has no {' and no '.join(missing)}"
+        raise UsageError(lacks, "define it, or start the file's name with _")
+    return module
+
+
+def _place(path: Path, error: Exception) -> str:
+    """Return file and line of an error: the last frame in a file with data of a suite."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{places.display_path(Path(error.filename))}:{error.lineno}"
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [(Path(frame.filename).resolve(), frame.lineno) for frame in frames]
+    own = [p for p in lines if p[0].parent == path.parent and p[0].name not in NO_DATA]
+    file, line = own[-1] if own else (path, 1)
+    return f"{places.display_path(file)}:{line}"
 
 
 @dataclass(frozen=True)
-class Case:
-    """A server, a task and a load; `settings` are keyword arguments of the server's `serve`.
+class Claim:
+    """`other` has `ratio` times the `figure` of `one`, as claimed by `who` in `where`.
 
-    `task` may also be a user's application: `app=shop.web:app`. `users` is the number of concurrent
-    users and `seconds` the duration of the long run; with `keep_alive` each user keeps its
-    connection. `python` is the server's interpreter, a name or a path (None: this one). `path` is
-    a folder from which a user's task or application imports. Users send `request` (default:
-    `GET /`). With `requests` the long run has that number of requests instead of a duration.
-    `clients` is the number of load processes. `in_quick` contains the fields that `quick` changes
-    besides the duration of the long run (None: see `quick`). `slots` is the number of requests
-    that each server process handles concurrently (None: unlimited, or reported by the server).
-    `origin` is where the server starts from (None: this checkout and environment). `placement` is
-    where the load is sent from, and the CPUs of both sides. `variables` are environment variables
-    of the server's processes, such as MALLOC_ARENA_MAX.
+    `statement` is the claim in one sentence. Without a `ratio` it claims only that the figure is
+    larger. With `alike` it claims that there is no relevant difference, and `ratio` is the
+    published ratio. `figure` is one of FIGURES. The responses of both cases must have the same
+    content; `differs` explains an exception. `work` is set if the published work differed between
+    the two cases, or from the work here: then the ratios are not comparable. `conditions` describes
+    how the published ratio was measured.
     """
 
-    server: str
-    task: str
-    users: int = 25
-    seconds: float = 20.0
-    keep_alive: bool = False
-    settings: Mapping[str, object] = field(default_factory=dict)
-    python: str | None = None
-    path: str | None = None
-    request: Request | None = None
-    requests: int | None = None
-    clients: int = 1
-    in_quick: Mapping[str, object] | None = None
+    name: str
+    who: str
+    where: str
+    statement: str
+    one: Case
+    other: Case
+    ratio: float | None
+    figure: str = RATE
+    alike: bool = False
+    differs: str | None = None
+    work: str | None = None
+    conditions: str = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        ratio = 1.0 if self.ratio is None else self.ratio
+        if not isinstance(ratio, int | float) or not 0 < ratio < math.inf:
+            raise ValueError(f"ratio={self.ratio!r} of {self.name!r} is not a number above 0")
+        if self.figure not in FIGURES:
+            few = ", ".join(FIGURES)
+            raise ValueError(f"figure={self.figure!r} of {self.name!r} is not one of {few}")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A published rate in requests per second, and its limits.
+
+    A request occupies one of `slots` per process (None: one per user) for `service_s` seconds
+    (None: unknown). `mean_s` is the published mean response time in s, `body_bytes` the published
+    length of a response.
+    """
+
+    name: str
+    rate: float
+    service_s: float | None = None
     slots: int | None = None
-    origin: Origin | None = None
-    placement: Placement = ANYWHERE
-    variables: Mapping[str, str] = field(default_factory=dict)
+    mean_s: float | None = None
+    body_bytes: int | None = None
 
-    @property
-    def key(self) -> tuple[object, ...]:
-        """The identity of this case: its id and its load, which is always a closed loop."""
-        request = () if self.request is None else self.request.key
-        return (self.id, self.users, self.keep_alive, None, *request)
 
-    @cached_property
-    def id(self) -> str:
-        """Server, settings, interpreter, task and origin: `threads(workers=16)/sleep_sync`.
+@dataclass(frozen=True)
+class Audit:
+    """Published figures to check against the limits that `users` and `processes` set.
 
-        It does not depend on the server's alias on the command line.
-        """
-        pairs = ",".join(f"{key}={self.settings[key]}" for key in sorted(self.settings))
-        settings = f"({pairs})" if pairs else ""
-        python = f"@{self.python}" if self.python else ""
-        path = f" path={self.path}" if self.path else ""
-        place = self.placement.label
-        more = f"{self._from}{place}{self._variables}"
-        return f"{self.server}{settings}{python}/{self.task}{path}{more}"
+    Impossible figures are refuted. Figures with different response lengths are not comparable.
+    """
 
-    @property
-    def name(self) -> str:
-        """The short form: `3/sleep_sync`, `3x2x16-protected@3.14/sleep_sync` with settings."""
-        server = catalog.find_server(self.server)
-        spelling = server.spelling(self.task)
-        size = self.settings.get(server.size or "")
-        workers = "" if size is None else f"x{size}"
-        if {"workers", "processes"} <= self.settings.keys():
-            workers = f"x{self.settings['processes']}x{self.settings['workers']}"
-        protect = "-protected" if self.settings.get("protect") == "yes" else ""
-        python = f"@{self.python}" if self.python else ""
-        request = f" {self.request.short_form}" if self.request else ""
-        task = places.display_name(self.task)
-        if self.origin is not None and self.origin.folder is not None:
-            task = task.replace(f"{self.origin.folder}{os.sep}", "")
-        place = self.placement.label
-        more = f"{self._from}{place}{self._variables}"
-        return f"{spelling}{workers}{protect}{python}/{task}{request}{more}"
+    name: str
+    who: str
+    where: str
+    statement: str
+    figures: tuple[Figure, ...]
+    users: int
+    processes: int = 1
 
-    @property
-    def _from(self) -> str:
-        return f" from {self.origin.label}" if self.origin else ""
 
-    @property
-    def _variables(self) -> str:
-        return "".join(f" {name}={text}" for name, text in sorted(self.variables.items()))
+@dataclass(frozen=True)
+class Availability:
+    """`case` completes at most the `share` of its requests, as claimed by `who` in `where`.
 
-    @cached_property  # reads the files of all servers, and a run uses it thousands of times
-    def words(self) -> tuple[str, ...]:
-        """The words of the command that starts this server: `run_server`, `3`, `sleep_sync`."""
-        server = catalog.find_server(self.server)
-        spelling = server.spelling(self.task)
-        arguments = [spelling] if spelling in server.also else [spelling, self.task]
-        arguments += [f"{key}={value}" for key, value in self.settings.items()]
-        arguments += [f"python={self.python}"] if self.python else []
-        arguments += [f"path={self.path}"] if self.path else []
-        return ("run_server", *arguments)
+    The share is above 0 and below 1. `work` is set if the published work differs from the work
+    here, and describes how.
+    """
 
-    @property
-    def command(self) -> str:
-        """The words in the spelling of labels: `run_server:3,sleep_sync`."""
-        return f"{self.words[0]}:{','.join(self.words[1:])}"
+    name: str
+    who: str
+    where: str
+    statement: str
+    case: Case
+    share: float
+    conditions: str
+    work: str | None = None
 
-    def quick(self) -> Case:
-        """Shorten the long run to 4 s, and reduce the users to 2 on a server without workers.
+    def __post_init__(self) -> None:
+        if not 0 < self.share < 1:
+            raise ValueError(f"share={self.share!r} of {self.name!r} is not between 0 and 1")
 
-        A server without workers handles requests sequentially: the warm-up of 25 users would take
-        most of the time. A case with `in_quick` keeps its users unless `in_quick` changes them.
-        """
-        if self.in_quick is not None:
-            changed: dict[str, Any] = {"seconds": QUICK_S, **self.in_quick}
-            return replace(self, **changed)
-        has_workers = catalog.find_server(self.server).size == "workers"
-        return replace(self, seconds=QUICK_S, users=self.users if has_workers else 2)
+
+def cases_of_claims(cases: Iterable[Case], claims: Sequence[Claim]) -> tuple[Case, ...]:
+    """Return the cases that at least one claim compares."""
+    about = [case for claim in claims for case in (claim.one, claim.other)]
+    return tuple(case for case in cases if case in about)

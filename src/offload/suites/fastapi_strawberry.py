@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 
-from offload.suites import Case, Claim, Request
-from offload.suites._claim import P50
+from offload.suites import P50, Case, Claim, Request
 
 TOOL = "ab"  # ab -c 10 -n 100
 THREADS = 40  # in the framework's thread pool

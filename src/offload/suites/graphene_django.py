@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 
-from offload.suites import Audit, Case, Claim, Figure, Request
-from offload.suites._claim import MEMORY
+from offload.suites import MEMORY, Audit, Case, Claim, Figure, Request
 
 TOOL = "ab"
 WHO = "dima-kov/django-graphene-benchmarks"

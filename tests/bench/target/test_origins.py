@@ -17,7 +17,7 @@ from offload.engine.server import PYTHON_NAME
 from offload.errors import StartError, UsageError
 from offload.registry import catalog
 from offload.studies.gate import origins
-from offload.suites import Case, Origin, _case_syntax
+from offload.suites import Case, Origin, _case
 from tests import ROOT
 from tests.http_clients import get
 from tests.rounds import measure_cases
@@ -59,7 +59,7 @@ def body(case: Case) -> str:
 
 
 def other_side(text: str, against: str) -> tuple[Case, Case]:
-    case = _case_syntax.case(text)
+    case = _case.parse_case(text)
     [other] = origins.counterparts([case], against)
     return case, other
 

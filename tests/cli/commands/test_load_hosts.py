@@ -10,7 +10,7 @@ from offload import resource_limits
 from offload.cli.fab import commands_of
 from offload.errors import MachineError, UsageError
 from offload.suites import Placement
-from offload.suites._load import parse_pin, ranges
+from offload.suites._case import parse_pin, ranges
 from tests.commands import fab, fab_here
 
 URL = "run_load_test:url=http://127.0.0.1:1/"

@@ -8,7 +8,7 @@ from offload.errors import UsageError
 from offload.registry import catalog
 from offload.registry.entries import PROTECTION_DEFAULTS
 from offload.serving import main
-from offload.suites import _case_syntax, tornado
+from offload.suites import _case, tornado
 from tests.commands import fab_here
 from tests.http_clients import get
 from tests.servers.protection.conftest import Protected, facts
@@ -55,12 +55,12 @@ def test_a_wrong_setting_is_one_line(words: str, message: str) -> None:
 
 
 def test_a_case_names_the_protection() -> None:
-    case = _case_syntax.case("3x16-protected/sleep_sync")
+    case = _case.parse_case("3x16-protected/sleep_sync")
     assert case.settings == {"workers": 16, "protect": "yes"}
     assert case.name == "3x16-protected/sleep_sync"
     assert case.command == "run_server:3,sleep_sync,workers=16,protect=yes"
     with pytest.raises(UsageError, match="sync has no protection"):
-        _case_syntax.case("1-protected/sleep_sync")
+        _case.parse_case("1-protected/sleep_sync")
 
 
 def test_each_case_of_the_group_protection_has_a_pair() -> None:
@@ -68,7 +68,7 @@ def test_each_case_of_the_group_protection_has_a_pair() -> None:
     names = [case.name for case in cases]
     assert len({*names}) == len(names) == 14
     for case in cases:
-        index = _case_syntax.find(case.name, cases, "the group")
+        index = _case.find_case(case.name, cases, "the group")
         assert cases[index] is case
 
 

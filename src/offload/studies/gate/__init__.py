@@ -170,7 +170,7 @@ def _budget_s(options: Options) -> float:
 def _cases(options: Options) -> Sequence[Case]:
     """Return the cases to measure: those of a kept run, those that are named, or those in both."""
     from offload.engine import journal
-    from offload.suites import Case, _case_syntax
+    from offload.suites import Case, _case
 
     chosen = options.chosen
     if not options.name:
@@ -178,7 +178,7 @@ def _cases(options: Options) -> Sequence[Case]:
             fix = "use offload compare_runs NAME, or cases=3/sleep_sync"
             raise UsageError("no cases given", fix)
         users = arguments.whole_number("users", options.users or str(Case.users), 1, 20_000)
-        named = {each.key: each for each in map(_case_syntax.case, chosen)}
+        named = {each.key: each for each in map(_case.parse_case, chosen)}
         return [replace(case, users=users) for case in named.values()]
     if options.users:
         what = f"users= excludes {options.name}, whose cases have their users"
@@ -191,7 +191,7 @@ def _cases(options: Options) -> Sequence[Case]:
         raise UsageError(what, "name cases without it by cases=")
     if not chosen:
         return kept
-    places = {_case_syntax.find(word, kept, f"the cases of {options.name}") for word in chosen}
+    places = {_case.find_case(word, kept, f"the cases of {options.name}") for word in chosen}
     return [kept[place] for place in sorted(places)]
 
 

@@ -32,7 +32,7 @@ from offload.studies.gate.rule import (
     cases_now,
     sides_of,
 )
-from offload.suites import Case, _case_syntax
+from offload.suites import Case, _case
 
 PASSED, RED = "no loss", "loss"  # verdicts of a whole gate, in addition to UNDECIDED
 
@@ -160,7 +160,7 @@ def gated_cases(
     cases: Sequence[Case], sides: Sequence[Sides], verdicts: Sequence[CaseVerdict]
 ) -> list[GatedCase]:
     """Return the cases of a gate with their rates."""
-    names = _case_syntax.unique_names(cases)
+    names = _case.unique_names(cases)
     return [
         GatedCase(
             name, verdict, figures.estimate_rate(own.now), figures.estimate_rate(own.baseline), own
@@ -202,7 +202,7 @@ def compare_kept(
         what = f"{baseline.name} and {run.name} have no case in common"
         raise RunError(what, f"{baseline.name} has {_listed(old)}; {run.name} has {_listed(new)}")
     if names:
-        chosen = {_case_syntax.find(name, common, "the cases of both runs") for name in names}
+        chosen = {_case.find_case(name, common, "the cases of both runs") for name in names}
         common = [common[index] for index in sorted(chosen)]
     moved = figures.speed_change(before, now)
     sides = [Sides(_windows(before, case), _windows(now, case)) for case in common]

@@ -24,7 +24,7 @@ from offload.engine.intervals import GATE
 from offload.engine.plan import BlockState, Plan, Records, Round, StoppingRule
 from offload.engine.record import Record, RunRecords, by_round, of_rate
 from offload.errors import TOO_SLOW, Flag
-from offload.suites import Case, _case_syntax
+from offload.suites import Case, _case
 
 FAILS = "fails"  # the case works in the baseline, but not now
 DISTURBED = decisions.DISTURBED
@@ -230,7 +230,7 @@ def judge_condition(
     )
     shown = {
         f"{name}({case})": value
-        for case, own in zip(_case_syntax.unique_names(cases), found, strict=True)
+        for case, own in zip(_case.unique_names(cases), found, strict=True)
         for name, value in own.items()
     }
     return ConditionVerdict(terms.condition, verdicts, shown)

@@ -19,7 +19,7 @@ from offload.errors import RunError, UsageError, printable
 from offload.registry import catalog
 from offload.studies import Command, Run, Runner, Study
 from offload.studies.suite import claims
-from offload.suites._claim import MEMORY
+from offload.suites import MEMORY
 
 if TYPE_CHECKING:
     from offload.engine.plan import Block, Plan
@@ -140,9 +140,9 @@ def check_figures(records: Sequence[Record]) -> None:
 
 def _suites_of_all() -> list[str]:
     """Return the suites that `all` runs: those without IN_ALL = False, which need rare Pythons."""
-    from offload.suites import _module
+    from offload.suites import load_suite
 
-    return [name for name in catalog.suites() if getattr(_module.load(name), "IN_ALL", True)]
+    return [name for name in catalog.suites() if getattr(load_suite(name), "IN_ALL", True)]
 
 
 # Its plan
@@ -154,9 +154,9 @@ def suite_plan(suite: str, rows: str, driver: str, is_quick: bool, target: float
     By default the group is `all`, or with quick the rows that its claims use.
     """
     from offload.engine import plan
-    from offload.suites import _module
+    from offload.suites import load_suite
 
-    module = _module.load(suite)
+    module = load_suite(suite)
     groups = {"all": module.CASES, **module.GROUPS}
     rows = rows or ("claimed" if is_quick and "claimed" in groups else "all")
     if rows not in groups:
