@@ -6,16 +6,20 @@ plan -> start_run -> continue_run, results.txt after each round -> answer, repor
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from offload import loads
-from offload.cli import live_page, program
+from offload.cli import program
 from offload.cli.program import Exit
 from offload.errors import StorageError, UsageError, UserError
+from offload.options import arguments
 from offload.registry import addresses, catalog, places
 from offload.studies import Rows, Run, Study, find_study
 
@@ -25,6 +29,11 @@ if TYPE_CHECKING:
     from offload.engine.record import Record
 
 R = TypeVar("R")
+IDLE_VARIABLE, DEFAULT_MINUTES = "LIVE_MINUTES", "3"
+LONGEST_MINUTES = 24 * 60.0
+BROWSER_S = 2.0  # s until a browser that was found has started or failed; a guess
+OPEN = "import sys, webbrowser; sys.exit(not webbrowser.open(sys.argv[1]))"
+GRAPHICAL = ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")  # without one it would use the terminal
 
 
 class TerminalRunner:
@@ -60,12 +69,12 @@ class TerminalRunner:
         """Return what opens the live page of a run if `is_opened`; raise UsageError."""
         if not is_opened:
             return lambda _: None
-        live_page.idle_s()
-        return live_page.start_for_run
+        page_idle_s()
+        return start_page
 
     def rows(self, title: str, head: Sequence[str], is_opened: bool) -> Rows:
         """Return a live page of rows; one that shows nothing unless `is_opened`."""
-        return live_page.start_for_rows(title, head, is_opened)
+        return start_rows_page(title, head, is_opened)
 
     @property
     def has_reader(self) -> bool:
@@ -97,7 +106,7 @@ def start_run(plan: Plan, is_opened: bool = False) -> tuple[Path, list[Record]]:
     from offload.engine.progress import duration
 
     if is_opened:
-        live_page.idle_s()  # raises UsageError before anything is written
+        page_idle_s()  # raises UsageError before anything is written
     folder = journal.new_run(plan.suite)
     journal.save_plan(plan, folder)
     rows = f"{len(plan.cases)} rows" if len(plan.cases) > 1 else plan.cases[0].name
@@ -109,7 +118,7 @@ def start_run(plan: Plan, is_opened: bool = False) -> tuple[Path, list[Record]]:
         f"{rows}: {plan.rule.LOADS} by builtin{long}: {time}; results in {folder}", file=sys.stderr
     )
     if is_opened:
-        live_page.start_for_run(folder)
+        start_page(folder)
     return folder, continue_run(plan, folder)
 
 
@@ -179,7 +188,7 @@ def _resume_hint(folder: Path) -> str:
 # Reports on runs
 
 
-def find(names: Sequence[str]) -> list[Path]:
+def find_runs(names: Sequence[str]) -> list[Path]:
     """Return the folders of runs by their names; an empty name is the newest. Raise UserError."""
     from offload.documents.pictures import PALETTE
     from offload.engine import journal
@@ -193,7 +202,7 @@ def find(names: Sequence[str]) -> list[Path]:
     return found
 
 
-def show(found: Sequence[Path], form: str, wide: bool) -> None:
+def print_runs(found: Sequence[Path], form: str, wide: bool) -> None:
     """Print the results of runs; raise UserError."""
     from offload.documents import effects, effects_svg, results_files
     from offload.documents.rows import rows
@@ -208,7 +217,7 @@ def show(found: Sequence[Path], form: str, wide: bool) -> None:
         records = journal.read_planned(folder)
         if not records:
             what = f"{folder} has no readable record"
-            raise StorageError(what, "choose another run by report:RUN")
+            raise StorageError(what, "choose another run by offload report RUN")
         plan = journal.find_plan(folder)
         answered = None if plan is None else answer(Run(folder, plan, records))
         if form == "json":
@@ -259,7 +268,7 @@ def open_report(folders: Sequence[Path], is_opened: bool) -> None:
 
     written = html_report.write_report(folders, documents(folders))
     print(written)
-    if is_opened and not live_page.open_in_browser(written.absolute().as_uri()):
+    if is_opened and not open_in_browser(written.absolute().as_uri()):
         print(f"warning: no browser was found: open {written} in one", file=sys.stderr)
 
 
@@ -277,3 +286,84 @@ def _document(folder: Path) -> Document | None:
         return None
     found = answer(Run(folder, plan, journal.read_planned(folder, plan)))
     return None if found is None else found[0]
+
+
+# The live page of a command: start it, print its address, and open it in a browser
+
+
+def page_idle_s() -> float:
+    """Return how long a page is served without a browser, in s; raise UsageError."""
+    text = os.environ.get(IDLE_VARIABLE) or DEFAULT_MINUTES
+    return 60 * arguments.number(IDLE_VARIABLE, text, 0.01, LONGEST_MINUTES)
+
+
+def start_page(folder: Path) -> None:
+    """Serve the page of a run that starts now, and open it; a failure is a warning in one line."""
+    from offload.documents import live
+    from offload.engine.progress import announce_run
+
+    seconds = page_idle_s()
+    announce_run(folder)
+    try:
+        page = live.of_run(folder, seconds)
+    except (UserError, OSError) as error:
+        print(f"warning: {error}", file=sys.stderr)
+        return
+    show_page(page.url)
+
+
+class NoRows:
+    """Shows nothing: there is no page."""
+
+    def send(self, row: Sequence[str]) -> None:
+        pass
+
+    def close(self, lines: Sequence[str] = ()) -> None:
+        pass
+
+
+def start_rows_page(title: str, head: Sequence[str], is_opened: bool) -> Rows:
+    """Serve the page of rows, and open it; a failure is a warning in one line."""
+    from offload.documents.live import RowsPipe
+
+    if not is_opened:
+        return NoRows()
+    try:
+        rows = RowsPipe(title, head, page_idle_s())
+    except (UserError, OSError) as error:
+        print(f"warning: {error}", file=sys.stderr)
+        return NoRows()
+    show_page(rows.url)
+    return rows
+
+
+def show_page(url: str) -> None:
+    """Print the address of a page, and open it in a browser if this session has one."""
+    print(f"live page: {url}", file=sys.stderr, flush=True)
+    if not open_in_browser(url):
+        print("warning: no browser was found: open the address in one", file=sys.stderr)
+
+
+def open_in_browser(url: str) -> bool:
+    """Open an address in a browser; return whether one was found that needs no terminal.
+
+    `webbrowser` waits for the end of some browsers, such as BROWSER='chromium %s', and a browser
+    inherits its streams: it would keep a pipe of this command open. So a process of its own, in
+    another session, opens it.
+    """
+    if sys.platform != "darwin" and not any(map(os.environ.get, GRAPHICAL)):
+        return False
+    try:
+        opening = subprocess.Popen(
+            [sys.executable, "-c", OPEN, url],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    except OSError:
+        return False
+    waiting = threading.Thread(target=opening.wait, daemon=True)  # reaps it whenever it ends
+    waiting.start()
+    waiting.join(BROWSER_S)
+    return waiting.is_alive() or opening.returncode == 0

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from offload.cli import live_page, runner
+from offload.cli import runner
 from offload.documents import html_report
 from offload.engine import journal
 from offload.engine import run as experiment
@@ -73,11 +73,11 @@ def test_the_newest_run_is_reported_unless_another_is_named() -> None:
 
 def test_open_opens_the_file_in_a_browser(monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
-    monkeypatch.setattr(live_page, "open_in_browser", lambda url: opened.append(url) or True)
+    monkeypatch.setattr(runner, "open_in_browser", lambda url: opened.append(url) or True)
     folder = written("run", *RECORDS)
     assert fab_here("report:run,format=html,open=yes").returncode == 0
     assert opened == [(folder / "report.html").as_uri()]
-    monkeypatch.setattr(live_page, "open_in_browser", lambda _: False)
+    monkeypatch.setattr(runner, "open_in_browser", lambda _: False)
     done = fab_here("report:run,format=html,open=yes")
     assert (done.returncode, done.stderr.count("\n")) == (0, 1)
     assert "no browser was found" in done.stderr

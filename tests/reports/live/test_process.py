@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from offload.cli import live_page, runner
+from offload.cli import runner
 from offload.documents import live
 from offload.documents.live import RowsPipe
 from offload.documents.live.view import MOST_ROWS, PipeView
@@ -209,9 +209,9 @@ def test_a_page_that_does_not_start_is_a_warning_and_the_run_goes_on(
 def test_without_a_browser_the_address_is_printed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name in live_page.GRAPHICAL:
+    for name in runner.GRAPHICAL:
         monkeypatch.delenv(name, raising=False)
-    live_page.show("http://127.0.0.1:1/x/")
+    runner.show_page("http://127.0.0.1:1/x/")
     assert capsys.readouterr().err.splitlines() == [
         "live page: http://127.0.0.1:1/x/",
         "warning: no browser was found: open the address in one",
@@ -228,8 +228,8 @@ def test_a_browser_that_stays_in_the_foreground_delays_nothing(
     script.write_text(f"#!/bin/sh\n{line}\n")
     script.chmod(0o755)
     monkeypatch.setenv("BROWSER", f"{script} %s")
-    monkeypatch.setattr(live_page, "BROWSER_S", 0.1)
-    live_page.show("http://127.0.0.1:1/x/")
+    monkeypatch.setattr(runner, "BROWSER_S", 0.1)
+    runner.show_page("http://127.0.0.1:1/x/")
     assert capsys.readouterr().err == "live page: http://127.0.0.1:1/x/\n"
     wait_until(opened.exists, 20)
     pid, url, *files = opened.read_text().split()
