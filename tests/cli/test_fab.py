@@ -65,7 +65,7 @@ def test_a_run_without_a_record_that_can_be_read_has_no_report() -> None:
     said = fab_here("report:torn")
     assert (said.returncode, said.stdout) == (6, "")
     assert said.stderr.splitlines()[-1].endswith(
-        "has no readable record: choose another run by report:RUN"
+        "has no readable record: choose another run by offload report RUN"
     )
 
 

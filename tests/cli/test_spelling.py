@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 
 import pytest
@@ -197,7 +198,20 @@ def test_the_program_lists_its_commands_and_its_version() -> None:
     for words in ([], ["--list"], ["help"]):
         assert offload_here(*words).stdout == listed
     assert [name for name in OFFLOAD.commands if f"  {name} " not in listed] == []
+    assert [*re.findall(r"^  (\w+) ", listed.partition("\n\n")[2], re.M)] == OFFLOAD.commands
     assert offload_here("--version").stdout == f"offload {program.__version__}\n"
+
+
+def test_a_newcomer_finds_the_main_command_of_each_group_first() -> None:
+    assert {group: names[0] for group, names in OFFLOAD.groups.items()} == {
+        "Start here": "doctor",
+        "Measure": "measure",
+        "Understand": "advise",
+        "Serve": "run_server",
+        "Maintain": "baseline",
+    }
+    understand = OFFLOAD.groups["Understand"]
+    assert understand.index("report") < min(map(understand.index, ("claims", "watch")))
 
 
 @pytest.mark.server

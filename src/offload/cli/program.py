@@ -16,7 +16,7 @@ import re
 import signal
 import sys
 import textwrap
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,11 +66,16 @@ class Ended:
 
 
 class Program:
-    """A program `name`; `first` are commands to start with, each with the question it answers."""
+    """A program `name`; `first` are commands to start with, each with the question it answers.
 
-    def __init__(self, name: str, groups: Sequence[str] = (), **first: str) -> None:
-        self.name, self.first = name, first
-        self.groups: dict[str, list[str]] = {group: [] for group in groups}
+    `order` names the groups in the order of the list, and in each group the commands to list first.
+    """
+
+    def __init__(
+        self, name: str, order: Mapping[str, Sequence[str]] | None = None, **first: str
+    ) -> None:
+        self.name, self.first, self._order = name, first, order or {}
+        self._groups: dict[str, list[str]] = {group: [] for group in self._order}
         self._app = cyclopts.App(
             name=name,
             help_flags=(),
@@ -82,11 +87,19 @@ class Program:
         """Return a decorator that registers a function as a command of a group."""
 
         def decorate(function: Callable[..., None]) -> Callable[..., None]:
-            self.groups.setdefault(group, []).append(function.__name__)
+            self._groups.setdefault(group, []).append(function.__name__)
             self._app.command(function, name=function.__name__)
             return function
 
         return decorate
+
+    @property
+    def groups(self) -> Mapping[str, Sequence[str]]:
+        """The commands of each group, in the order of the list."""
+        return {
+            group: sorted(names, key=[*self._order.get(group, ()), *names].index)
+            for group, names in self._groups.items()
+        }
 
     @property
     def commands(self) -> list[str]:
@@ -310,7 +323,13 @@ def option(name: str, value: str, parameters: Parameters) -> list[str]:
 
 OFFLOAD = Program(
     "offload",
-    ("Start here", "Serve", "Measure", "Understand", "Maintain"),
+    {
+        "Start here": ("doctor", "quick", "list"),
+        "Measure": ("measure", "compare", "scale", "capacity", "resume", "run_suite"),
+        "Understand": ("advise", "gil", "report", "live", "watch"),
+        "Serve": ("run_server", "run_load_test"),
+        "Maintain": ("baseline", "compare_runs"),
+    },
     **{
         "doctor": "can this machine measure now?",
         "advise path/to/shop.py:quote": "what to deploy for this function? In 90 s",

@@ -146,7 +146,7 @@ def read_run(folder: Path, document: Document | None = None) -> MeasuredRun:
     records = journal.read_planned(folder)
     if not records:
         raise StorageError(
-            f"{folder.name} has no readable record", "choose another run by report:RUN"
+            f"{folder.name} has no readable record", "choose another run by offload report RUN"
         )
     plan = journal.find_plan(folder)
     return MeasuredRun(folder, records, plan, document)
