@@ -16,6 +16,7 @@ UNAVAILABLE = "unavailable"  # the case could not be started
 CANNOT_LOAD = "cannot load"  # its Python lacks a package, or the import of its task failed
 FAILED_REQUEST = "failed request"  # one of the first requests failed, or had no response in time
 LOAD = "load"  # the load tool failed
+STALLED = "stalled"  # under load, hardly any request succeeded any more
 TOO_SLOW = "too slow"  # its users would wait for longer than the timeout of a request
 
 
@@ -47,7 +48,7 @@ class Problem:
 
     def __str__(self) -> str:
         """Return one line for a report."""
-        return self.text if self.kind == LOAD else f"not available: {self.text}"
+        return self.text if self.kind in (LOAD, STALLED) else f"not available: {self.text}"
 
 
 # Errors

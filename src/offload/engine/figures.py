@@ -25,7 +25,7 @@ from offload.engine.record import (
     of_rate,
     pairs_by_round,
 )
-from offload.errors import TOO_SLOW, Flag, RunError
+from offload.errors import STALLED, TOO_SLOW, Flag, RunError
 from offload.loads.engine.figures import GROWTH, histogram_quantile, merge_histograms
 from offload.suites import Case
 from offload.units import percent
@@ -53,16 +53,20 @@ def estimate_rate(windows: Sequence[Record]) -> Estimate:
 
 
 def is_hopeless(windows: Sequence[Record]) -> bool:
-    """Whether a case had no rate in each of its last HOPELESS rounds, or is too slow."""
-    if any(record.problem and record.problem.kind == TOO_SLOW for record in windows):
+    """Whether a case had no rate in each of its last HOPELESS rounds, is too slow, or stalls."""
+    problems = {record.problem.kind for record in windows if record.problem}
+    if TOO_SLOW in problems or (STALLED in problems and not any(map(_has_rate, windows))):
         return True
     rounds: dict[tuple[int | None, int | None], bool] = {}
     for record in windows:
         which = record.trial.block, record.trial.round
-        has_rate = record.problem is None and bool(record.result.rate)
-        rounds[which] = rounds.get(which, False) or has_rate
+        rounds[which] = rounds.get(which, False) or _has_rate(record)
     last = [*rounds.values()][-HOPELESS:]
     return len(last) == HOPELESS and not any(last)
+
+
+def _has_rate(record: Record) -> bool:
+    return record.problem is None and bool(record.result.rate)
 
 
 def median_of(records: Sequence[Record], value_of: Value) -> float | None:

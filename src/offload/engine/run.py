@@ -45,7 +45,7 @@ from offload.engine.record import (
     without_repeated_argv,
 )
 from offload.engine.server import Server, hold_for, needs_upstream
-from offload.errors import TOO_SLOW, Flag, Problem, RunError, UserError
+from offload.errors import STALLED, TOO_SLOW, Flag, Problem, RunError, UserError
 from offload.loads import Arrivals, Load, Window
 from offload.registry import places
 from offload.suites import Case, Request
@@ -253,13 +253,15 @@ class WindowDesign:
 
     `beside_s` is the minimum length in s of a window in a block of several servers. `sampled` are
     the places of the cases whose stacks are sampled after all windows. With `reads_idle` the memory
-    of each server is read after all windows, before and after a garbage collection.
+    of each server is read after all windows, before and after a garbage collection. `is_probe`: a
+    load without responses stops soon, because fewer users are tried after it.
     """
 
     has_one: bool = False
     beside_s: float = workload.SHORT_WINDOW
     sampled: tuple[int, ...] = ()
     reads_idle: bool = False
+    is_probe: bool = False
 
 
 MANY_ROUNDS = WindowDesign(has_one=True)  # if the time budget is too short for second windows
@@ -298,15 +300,16 @@ class ReadyServer:
     alone: SingleRequest
     flags: tuple[Flag, ...]
 
-    def window(self, trial: Trial, neighbours: Sequence[int], window_s: float) -> Record:
-        """Load the server once; with other servers in the block, for at least `window_s`.
+    def window(self, trial: Trial, neighbours: Sequence[int], design: WindowDesign) -> Record:
+        """Load the server once; with other servers in the block, for at least `design.beside_s`.
 
         `neighbours` are the pids of the other servers.
         """
         speed = measure_speed()
         case, running = self.started.facts, self.started.running
-        sent, beside_s = self.started.request, window_s if neighbours else None
-        load = workload.window(self.url, case, self.facts, self.before, sent, running, beside_s)
+        sent, beside_s = self.started.request, design.beside_s if neighbours else None
+        known = (self.url, case, self.facts, self.before, sent, running)
+        load = workload.window(*known, beside_s, design.is_probe)
         placement = self.started.case.placement
         if placement.hosts:
             load = workload.of_fixed_length(load, workload.cycle_s(case, self.facts, self.before))
@@ -383,7 +386,7 @@ def measure_round(
                 continue
             pids = [m.started.running.process.pid for p, m in members.items() if p != place]
             with phases.of("load", workload.WINDOW, place):
-                record = members[place].window(replace(trial, order=number), pids, design.beside_s)
+                record = members[place].window(replace(trial, order=number), pids, design)
             records.setdefault(place, []).append(record)
         for place in members.keys() & {*design.sampled}:
             with phases.of("who", who.SECONDS, place):
@@ -476,8 +479,8 @@ def _order(members: Mapping[int, ReadyServer], trial: Trial, has_one: bool) -> l
 
 
 def _is_too_slow(windows: Sequence[Record]) -> bool:
-    """Whether the first window was too slow for the users, so that a second one would fail, too."""
-    return any(record.problem and record.problem.kind == TOO_SLOW for record in windows)
+    """Whether the first window was too slow or stalled, so that a second one would fail, too."""
+    return any(record.problem and record.problem.kind in (TOO_SLOW, STALLED) for record in windows)
 
 
 def _complete(record: Record, stopped: Server | None, phases: Phases) -> Record:

@@ -11,10 +11,11 @@ import statistics
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 from urllib.parse import urlsplit
 
 from offload.engine.intervals import SLOW
-from offload.engine.record import Baseline, CaseFacts, ServerFacts
+from offload.engine.record import Application, Baseline, CaseFacts, ServerFacts
 from offload.engine.server import Server
 from offload.errors import FAILED_REQUEST, StartError, TooSlowError
 from offload.loads import Load, Window, mask_query, request_target
@@ -30,6 +31,9 @@ CYCLES = 2.0  # responses per user
 # usual: one longer window takes less time than short windows in two rounds, and is as precise.
 # SHORT_WINDOW is for runs with little time (`StoppingRule.has_short_rounds`).
 SHORT_WARM, SHORT_WINDOW, LONGER_WINDOW = 0.15, 0.5, 1.0
+# s without a successful request, after which a load stops; guesses
+PATIENCE, PROBE_PATIENCE, MOST_PATIENCE = 10.0, 20.0, 45.0
+LATE, SLOWER = 1.5, 3.0  # times the response time alone
 MANY, FEW = 20, 5  # responses in a window; FEW if a block has several cases, or below SLOW
 
 
@@ -46,6 +50,7 @@ def window(
     sent: Request,
     running: Server,
     beside_s: float | None,
+    is_probe: bool = False,
 ) -> Load:
     """Return a load with a warm-up and a window.
 
@@ -53,13 +58,14 @@ def window(
     the server. `beside_s` is None for a server that is measured alone: its window has at least
     CYCLES responses per user. With other servers in the block the window is shorter, because only
     the ratio of the rates matters: it lasts at least `beside_s` seconds and has at least FEW
-    responses in total. On a serial server each user stops after its response, so that no backlog
-    remains.
+    responses in total. `is_probe`: stop a load early that hardly has a response. On a serial server
+    each user stops after its response, so that no backlog remains.
     """
     is_slow = case.users / max(cycle_s(case, server, before), TINY) < SLOW
-    options = {
+    options: dict[str, Any] = {
         "waits": not is_crowded(case, server),
         "refills": not running.facts.get("serial"),
+        "patience": patience_s(case.users, before.alone_s or 0.0, is_probe),
     }
     if beside_s is not None:
         short = Window(warm=SHORT_WARM, completions=FEW, **options)
@@ -67,6 +73,17 @@ def window(
     completions = FEW if is_slow else MANY
     full = Window(warm=WARM, cycles=CYCLES, completions=completions, **options)
     return replace(load(url, case, before, sent), seconds=WINDOW, window=full)
+
+
+def patience_s(users: int, alone_s: float, is_probe: bool = False) -> float:
+    """Return how long a load goes on in s without a successful request.
+
+    Threads that share the GIL may all respond at the end of the work of all `users`. A probe does
+    not wait for that: fewer users are tried after it.
+    """
+    if is_probe:
+        return max(PATIENCE, min(PROBE_PATIENCE, SLOWER * alone_s), LATE * alone_s)
+    return max(PATIENCE, min(MOST_PATIENCE, LATE * alone_s * users), LATE * alone_s)
 
 
 def of_fixed_length(load: Load, cycle_s: float) -> Load:
@@ -183,14 +200,19 @@ FIRST_REQUESTS = 5  # requests
 ENOUGH_S = 1.0  # s after which no further request is sent to a slow task
 TIMEOUT_S = 30.0  # s, of a whole response
 LARGEST_BODY = 256 << 20  # bytes of a body
+SERVER_ERROR = 500  # status, from which a failure is the server's
 TITLE = re.compile(r"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
 LONGEST_TEXT = 160  # characters of a response that an error shows
 
 
 class FailedRequest(StartError):
-    """A response that is not a success, or none within TIMEOUT_S."""
+    """A response that is not a success, or none within TIMEOUT_S.
+
+    `application` is what it did then, if it did not respond.
+    """
 
     kind = FAILED_REQUEST
+    application: Application | None = None
 
 
 class BadStatus(FailedRequest):
@@ -217,17 +239,28 @@ class FirstResponses:
 def send_first_requests(
     url: str, times: int = FIRST_REQUESTS, request: Request = GET, longest_s: float = math.inf
 ) -> FirstResponses:
-    """Send `times` requests (2 or more), one after another; raise StartError unless all succeed.
+    """Send `times` requests (2 or more), one after another; raise StartError unless they succeed.
 
+    After the first one, the server may fail to respond to one of them: the load counts failures.
     A slow task has fewer requests: two are enough if they take ENOUGH_S, and one if it takes
     longer than `longest_s`.
     """
     taken: list[float] = []
     bodies: list[bytes] = []
+    failed = 0
     began = time.monotonic()
     while len(taken) < 2 or (len(taken) < times and time.monotonic() - began < ENOUGH_S):
         start = time.perf_counter()
-        bodies.append(get(url, request))
+        try:
+            bodies.append(get(url, request))
+        except BadStatus as error:
+            failed += 1
+            if not taken or error.status < SERVER_ERROR:
+                raise
+            if failed > 1:
+                which = f"{failed} of the first {len(taken) + failed} requests failed"
+                raise BadStatus(f"{which}: {error.what}", error.status) from None
+            continue
         taken.append(time.perf_counter() - start)
         if taken[0] > longest_s:
             break
@@ -286,7 +319,7 @@ def _first_line(content: bytes) -> str:
 
 
 def _body(response: http.client.HTTPResponse, url: str) -> bytes:
-    """Return the body of a response; raise TimeoutError or StartError if it does not end.
+    """Return the body of a response; raise StartError if it does not end.
 
     The timeout of a connection is that of each piece, so that an endless stream would never end.
     """
@@ -295,7 +328,8 @@ def _body(response: http.client.HTTPResponse, url: str) -> bytes:
         pieces.append(piece)
         size += len(piece)
         if time.monotonic() > until:
-            raise TimeoutError
+            what = f"{mask_query(url)} sent {size} bytes within {TIMEOUT_S:.0f} s and did not end"
+            raise FailedRequest(what, "measure a request whose response ends")
         if size > LARGEST_BODY:
             what = f"{mask_query(url)} sent more than {LARGEST_BODY >> 20} MiB"
             raise StartError(what, "measure a request with a smaller response")

@@ -159,6 +159,9 @@ class Window:
     Without `refills` each user stops after that response, so that no backlog remains on a serial
     server. Without `waits` the window starts and ends without waiting for users: one whose
     connection was dropped by a full listen queue may need a minute to reconnect.
+
+    With `patience` the load stops before the end of its window if no request succeeds for so many
+    seconds, or if ever fewer do.
     """
 
     warm: float = 0.0
@@ -167,6 +170,7 @@ class Window:
     longest: float = 60.0
     waits: bool = True
     refills: bool = True
+    patience: float | None = None
 
     def responses(self, users: int) -> int:
         """Return the minimum number of responses in the window."""
@@ -424,13 +428,15 @@ class LoadResult:
 
     `driver_busy` is the share of one core that the busiest load process used within the window,
     `driver_cpu_s` the CPU time in s that all its processes used there; None if it reports neither.
-    `notes` report how the tool deviated from the load.
+    `notes` report how the tool deviated from the load. `is_stalled`: it stopped, and `problem` is
+    how, because hardly any request succeeded any more.
     """
 
     figures: Figures = Figures()
     driver_busy: float | None = None
     driver_cpu_s: float | None = None
     problem: str | None = None
+    is_stalled: bool = False
     notes: tuple[Flag, ...] = ()
 
 

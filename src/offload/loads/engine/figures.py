@@ -64,7 +64,8 @@ class Samples:
     `due` has the scheduled starts of requests, `late` the delays of the tool, and `waited` the
     times for which they then waited for a connection. `requests` is the number of all requests,
     which is counted when they start; None if it is unknown. `busy` is the share of one core that
-    the process used within the window. `problem` is the reason of an early end.
+    the process used within the window. `problem` is the reason of an early end, and `is_stalled`:
+    it is that hardly any request succeeded any more.
     """
 
     started: array[float] = field(default_factory=_doubles)
@@ -79,6 +80,7 @@ class Samples:
     over: float = field(default_factory=lambda: monotonic())  # noqa: PLW0108 - not captured
     busy: float | None = None
     problem: str | None = None
+    is_stalled: bool = False
     clock: Clock = REFERENCE
 
     @property
@@ -137,6 +139,7 @@ def summary(load: Load, window: CountedTime, parts: Sequence[Samples]) -> LoadRe
         driver_busy=round(max(busy), 4) if busy else None,
         driver_cpu_s=round(sum(busy) * window.length, 6) if len(busy) == len(parts) else None,
         problem=problem,
+        is_stalled=any(part.is_stalled for part in parts),
         notes=(*_window_flags(load, window, len(times)), *_connection_flags(load, waited)),
     )
 

@@ -182,10 +182,15 @@ class LoadPhases:
         self._since: tuple[float, float] | None = None
         self._busy: float | None = None
         self._wanted = whole.window.responses(whole.users)
+        self._stall: StallDetector | None = None
 
     def update(self, clients: Clients, now: float) -> None:
         """Publish the progress of the clients; process 0 also starts the next phase."""
         state, is_leader = self.state, self.process == 0
+        if self.load.window.patience is not None and not state.time(WINDOW_END):
+            state.post(self.process, SUCCEEDED, len(clients.samples.ended))
+            if is_leader:
+                self._detect_stall(clients, now)
         if not state.time(WINDOW_START):
             state.post(self.process, WARM, clients.is_warm() or not self.load.window.waits)
             if is_leader:
@@ -220,6 +225,15 @@ class LoadPhases:
             self._busy = (process_time() - cpu) / (now - started)
         return self._busy
 
+    def _detect_stall(self, clients: Clients, now: float) -> None:
+        if self._stall is None:
+            patience = self.load.window.patience or 0.0
+            self._stall = StallDetector(patience, self.state.time(LOAD_START))
+        problem = self._stall.update(int(sum(self.state.values(SUCCEEDED))), now)
+        if problem is not None:
+            clients.samples.is_stalled = True
+            clients.stop(problem)
+
     def _end_warmup(self, clients: Clients, now: float) -> None:
         lasted = now - self.state.time(LOAD_START)
         if not self.load.has_window or (self.load.arrivals and not self.load.window.warm):
@@ -240,6 +254,45 @@ class LoadPhases:
             if done >= self._wanted or length >= load.window.longest:
                 exactly = self.load.has_window and not self._wanted
                 self.state.decide(WINDOW_END, now - (length - load.seconds) * exactly)
+
+
+SLICE = 2.0  # s, of a load whose requests are shorter; a guess
+CYCLES = 3.0  # slices and silences last as many times the first response: users respond in bursts
+EXPECTED = 20  # successes in a slice, from which a fall is not chance
+FALL = 0.5  # share of the best slice; in two slices, because other programs may disturb one
+
+
+class StallDetector:
+    """Whether requests no longer succeed, or ever fewer, since a load `started`."""
+
+    def __init__(self, patience: float, started: float) -> None:
+        self._patience, self._slice = patience, SLICE
+        self._started = self._last = self._slice_start = started
+        self._count = self._slice_count = 0
+        self._slices: list[int] = []
+
+    def update(self, count: int, now: float) -> str | None:
+        """Note the number of successes so far; return what is wrong, or None."""
+        if count > self._count:
+            if not self._count:
+                self._slice = max(SLICE, CYCLES * (now - self._started))
+                self._patience = max(self._patience, self._slice)
+            self._count, self._last = count, now
+        if now - self._last >= self._patience:
+            none = "no request succeeded" if not count else f"after {count} requests none succeeded"
+            return f"{none} for {now - self._last:.0f} s"
+        if now - self._slice_start >= self._slice:
+            self._slices.append(count - self._slice_count)
+            self._slice_start, self._slice_count = now, count
+            return self._fall()
+        return None
+
+    def _fall(self) -> str | None:
+        best, last = max(self._slices[:-2], default=0), self._slices[-2:]
+        if best < EXPECTED or max(last) > FALL * best:
+            return None
+        seen = ", ".join(map(str, self._slices))
+        return f"ever fewer requests succeeded: {seen} in {self._slice:.3g} s each"
 
 
 class AgreedPhases(LoadPhases):
@@ -274,7 +327,8 @@ def counted_time(load: Load, state: SharedState, parts: Sequence[Samples]) -> Co
 
 # What the processes share: numbers in shared memory
 LOAD_START, WINDOW_START, WINDOW_END, LOAD_END = range(4)  # times, set once; 0 until then
-READY, WARM, COMPLETED, SETTLED = range(4, 8)  # values that each process publishes
+READY, WARM, COMPLETED, SETTLED, SUCCEEDED = range(4, 9)  # values that each process publishes
+VALUES = 5
 AGREED_START, AGREED_END = range(2)  # of the window, behind these values
 
 
@@ -308,7 +362,7 @@ class SharedState:
         self.processes = processes
         self.first = first or 0
         self.is_agreed = first is not None
-        self._agreed = 4 + 4 * processes
+        self._agreed = 4 + VALUES * processes
         self._numbers = memoryview(mmap.mmap(-1, 8 * (self._agreed + 2))).cast("d")
 
     def time(self, what: int) -> float:
@@ -321,11 +375,11 @@ class SharedState:
 
     def post(self, process: int, what: int, value: float) -> None:
         """Publish a value of one process."""
-        self._numbers[4 * process + what] = value
+        self._numbers[VALUES * process + what] = value
 
     def values(self, what: int) -> list[float]:
         """Return the published value of every process."""
-        return list(self._numbers[what::4][: self.processes])
+        return list(self._numbers[what::VALUES][: self.processes])
 
     def agree(self, times: AgreedTimes) -> None:
         """Set the agreed times; the start last, because the processes wait for it."""
