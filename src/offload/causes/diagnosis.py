@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 
-from offload.causes import execution, machine, memory, pools, who
+from offload.causes import execution, failures, machine, memory, pools, who
 from offload.causes.execution import GIL_IMPORT
 from offload.causes.figures import Figures, figures, signs_of_case
 from offload.causes.gains import Gain, Switch
@@ -29,7 +29,7 @@ def _describe_nothing(_: Cause, __: int) -> str:
 
 _NOTHING = Rule(NOTHING, lambda _: Cause(NOTHING), _describe_nothing, "")
 # In the order in which to fix them.
-RULES = (*machine.RULES, *memory.RULES, *pools.RULES, *execution.RULES)
+RULES = (*failures.RULES, *machine.RULES, *memory.RULES, *pools.RULES, *execution.RULES)
 _BY_KIND = {rule.kind: rule for rule in (*RULES, _NOTHING)}
 # Notes below a table omit them: no limit, and those that notes report for all servers.
 NOT_NOTED = {NOTHING, GIL_IMPORT, CPU_QUOTA}
@@ -80,6 +80,16 @@ def switches(records: Sequence[Record]) -> dict[str, Switch]:
 def is_per_process(cause: Cause) -> bool:
     """Whether it limits each process, so that more processes than cores may increase the rate."""
     return _BY_KIND[cause.kind].is_per_process
+
+
+def is_failure(cause: Cause) -> bool:
+    """Whether requests fail or do not end because of it."""
+    return any(rule.kind == cause.kind for rule in failures.RULES)
+
+
+def remedy(cause: Cause) -> str:
+    """Return what to do about a cause; empty if there is nothing to do."""
+    return _BY_KIND[cause.kind].remedy
 
 
 def clause(cause: Cause, users: int) -> str:

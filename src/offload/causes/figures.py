@@ -135,8 +135,8 @@ class Figures:
     maximum number of anyio's threads in use, and `loop_lag_s` the median lag of the event loop.
     `cores` is the number of cores of the machine, and `hottest` the line of the application in
     which its threads or its loop spend most of their time. `records` are those without a problem,
-    for a rule that needs more of them; `collector` and `malloc` have their medians. `page_faults`
-    are those per second.
+    for a rule that needs more of them; `collector` and `malloc` have their medians. `failed` are
+    those of loads with a problem. `page_faults` are those per second.
     """
 
     signs: Signs
@@ -155,6 +155,7 @@ class Figures:
     collector: Collector = field(default_factory=Collector)
     malloc: Malloc = field(default_factory=Malloc)
     page_faults: float | None = None
+    failed: Sequence[Record] = ()
 
     @property
     def blocking_steps(self) -> Steps:
@@ -186,15 +187,15 @@ class Figures:
 
 def figures(records: Sequence[Record]) -> Figures | None:
     """Return the figures of a case, as medians of its records; None without an application."""
-    known = [r for r in records if r.problem is None and r.application.kind is not None]
-    signs = signs_of_case(known)
-    if signs is None:
+    every = [r for r in records if r.application.kind is not None]
+    known = [r for r in every if r.problem is None]
+    if not every:
         return None
-    last = known[-1]
+    last = every[-1]
     enabled, cores = last.server.interpreter.get("gil_enabled"), last.environment.get("cores")
     return Figures(
-        signs=signs,
-        processes=max(r.application.processes or 1 for r in known),
+        signs=signs_of_case(known) or Signs(),
+        processes=max(r.application.processes or 1 for r in every),
         rate=median([r.result.rate for r in known]),
         alone_s=median([r.baseline.alone_s for r in known]),
         cores_used=median([r.resources.cores_used for r in known]),
@@ -209,6 +210,7 @@ def figures(records: Sequence[Record]) -> Figures | None:
         collector=_medians(Collector, [r.application.collector for r in known]),
         malloc=_medians(Malloc, [r.application.malloc for r in known]),
         page_faults=median([_page_faults(r) for r in known]),
+        failed=[r for r in every if r.problem is not None],
     )
 
 

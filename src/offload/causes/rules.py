@@ -21,9 +21,10 @@ class Cause:
     request holds the GIL, `longest_s` that of the longest pause. `line` is the line that blocks the
     loop, if the stacks of the server were sampled. `context` is the part of the route that blocks
     it, such as its response body, and `blocks` how often it does so in a request. `parts` is the
-    number of parts of a body, `pool` the pool that is full, if it is known. `facts` is the part of
-    the records by which another cause was found. `gain` is what its remedy changed, if that was
-    measured. A cause that `needs_gain` is only a suspicion until the gain is clear.
+    number of parts of a body, `pool` the pool that is full, if it is known, and `pool_name` that of
+    a pool that stalls. `since_s` is since when in the load. `facts` is the part of the records by
+    which another cause was found. `gain` is what its remedy changed, if that was measured. A cause
+    that `needs_gain` is only a suspicion until the gain is clear.
     """
 
     kind: str
@@ -42,6 +43,8 @@ class Cause:
     facts: Throttling | Malloc | MemoryLimit | None = None
     gain: Gain | None = None
     needs_gain: bool = False
+    pool_name: str | None = None
+    since_s: float | None = None
 
 
 def _has_no_switch(_: Cause) -> Switch | None:

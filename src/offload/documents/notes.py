@@ -57,6 +57,9 @@ def _flags(rows: Sequence[Row]) -> Iterator[str]:
 def _row_notes(rows: Sequence[Row]) -> Iterator[str]:
     """Report why rows have no figures, and findings from their records; equal texts only once."""
     yield from _grouped(rows, lambda row: None if row.problem is None else str(row.problem))
+    yield from _grouped(
+        [row for row in rows if row.problem is not None], lambda row: diagnosis.note(row.records)
+    )
     known = [row for row in rows if row.problem is None]
     yield from _grouped(known, lambda row: failed_loads(row.records))
     yield from _grouped(known, _gil)

@@ -15,6 +15,7 @@ from offload.engine.load_phase import GIL, LoadOutcome, SingleRequest
 from offload.engine.record import (
     LONG,
     WINDOW,
+    Application,
     Baseline,
     CaseFacts,
     GilFacts,
@@ -142,6 +143,7 @@ def unavailable(trial: Trial, case: CaseFacts, settings: Facts, error: UserError
         trial,
         case,
         ServerFacts(settings=settings),
+        application=getattr(error, "application", None) or Application(),
         problem=Problem(error.kind, error.what, error.remedy),
         environment=environment(),
     )

@@ -22,7 +22,8 @@ from typing import IO, Any
 
 import psutil
 
-from offload.engine import server
+from offload.engine import journal, server
+from offload.engine.record import Started, dataclass_from
 from offload.engine.server import (
     environment_with_packages,
     find_interpreter,
@@ -240,11 +241,13 @@ class ImportedApplication:
     """The kinds of an application, and its name in its module (None for Django settings).
 
     With `has_tokens` its `def` endpoints run in anyio's threads, as those of Starlette do.
+    `started` are the servers and processes that its import started.
     """
 
     kinds: tuple[str, ...]
     name: str | None
     has_tokens: bool = False
+    started: tuple[Started, ...] = ()
 
 
 def find_application(
@@ -289,7 +292,8 @@ def find_application(
         raise StartError(f"importing {work} ended the process", "start it by python")
     if "error" in found:
         raise server.as_error(found)
-    return ImportedApplication(tuple(map(str, found["kinds"])), found["name"], found["has_tokens"])
+    imported: ImportedApplication = dataclass_from(ImportedApplication, found, "application")
+    return imported
 
 
 def check_imports(cases: Iterable[Case]) -> None:
@@ -301,7 +305,10 @@ def check_imports(cases: Iterable[Case]) -> None:
     own = {(case.task, case.python, case.path) for case in here if catalog.is_own(case.task)}
     for work, python, path in sorted(own, key=str):
         if catalog.is_application(work):
-            find_application(work, python, path)
+            for each in find_application(work, python, path).started:
+                what = "a server" if each.ports else f"{each.count} processes"
+                place = f"{each.file}:{each.line}"
+                journal.warn_once(f"importing {work} starts {what} ({place}) in each process")
             continue
         module = "offload.serving.task_probe"
         with start(module, work, python=python, path=path, environment={}, ready_s=IMPORT_S):

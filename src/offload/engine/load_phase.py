@@ -13,9 +13,10 @@ import operator
 import socket
 import struct
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urljoin, urlsplit
@@ -50,7 +51,7 @@ from offload.engine.workload import (
     get,
     send_first_requests,
 )
-from offload.errors import LOAD, Flag, MachineError, Problem, StartError
+from offload.errors import LOAD, STALLED, Flag, MachineError, Problem, StartError
 from offload.loads import HERE, Figures, Load, LoadRun, Sender, mask_query
 from offload.registry import catalog
 from offload.suites import Case, Request, load_suite
@@ -77,6 +78,12 @@ def measure_baseline(
     except BadStatus as error:
         if serves_application(server_facts):
             raise _application_error(error, request, server_facts) from None
+        raise
+    except FailedRequest as error:
+        if serves_application(server_facts):
+            report = report_window(server_facts, url, 0.0, 0.0, has_stalled=True)
+            known = report.get("application", {})
+            error.application = dataclass_from(Application, known, "application")
         raise
     if not is_again:
         workload.check_timeout(case, server_facts, first.alone_s)
@@ -139,6 +146,7 @@ def comparable_content(suite: str | None, body: bytes) -> str | None:
     return f"{text[:WHOLE_CONTENT]}... {len(text)} characters, sha256 {digest}"
 
 
+MOST_FAILED = 0.25  # share of failed requests from which stacks are read; a guess
 SHORT_S = (
     0.2  # s of load (a guess): for a shorter one, CPU clocks with ticks of 10 ms are too coarse
 )
@@ -183,7 +191,7 @@ def run(
     if sampled[0].hung:  # siege hangs about once in 22 short runs
         sampled = _run_sampled(load, driver, facts, upstream, ours, sender)
         flags = (Flag("hung", f"{driver} was killed and run again"),)
-    ran, sampler, gil_sampler, tries, served = sampled
+    ran, sampler, gil_sampler, tries, served, before = sampled
     problem = ran.result.problem
     if facts is not None:  # requests that a server completed before it ended are not a rate
         problem = server.exit_reason(_pid(facts)) or problem
@@ -191,9 +199,15 @@ def run(
     fix = ""
     if problem is None and load.arrivals is None and measured.completed == 0:
         problem, fix = f"no request was completed ({_failures(measured)})", "check the responses"
+    elif problem is not None and ran.result.is_stalled:
+        problem = f"{problem} under {load.users} users ({_failures(measured)})"
     window = (measured.window_began, measured.window_ended)
-    report = _request_report(facts, load.url, *window)
+    has_stalled = ran.result.is_stalled or failed_share(measured) > MOST_FAILED
+    report = _request_report(facts, load.url, *window, has_stalled)
     application = report.get("application") or {}
+    if application and before:
+        left = {each["pid"] for each in application["failures"]}
+        application["ended"] = sum(pid not in left for pid in before)
     gil = gil_sampler.between(*window)
     tool = LoadFacts(
         mask_query(load.url),
@@ -230,8 +244,16 @@ def run(
         dataclass_from(Application, application, "application"),
         {key: report["facts"][key] for key in GIL if key in report.get("facts", {})},
         flags + ran.result.notes,
-        None if problem is None else Problem(LOAD, problem, fix),
+        None
+        if problem is None
+        else Problem(STALLED if ran.result.is_stalled else LOAD, problem, fix),
     )
+
+
+def failed_share(measured: Figures) -> float:
+    """Return the share of the requests that failed; those that did not end are no failures."""
+    failed = sum(n or 0 for kind, n in measured.failed.items() if kind != "unfinished")
+    return failed / max(1, failed + (measured.completed or 0))
 
 
 def _failures(measured: Figures) -> str:
@@ -282,12 +304,12 @@ def _run_sampled(
     upstream: Upstream | None,
     ours: Sequence[int],
     sender: Sender,
-) -> tuple[LoadRun, ResourceSampler, GilSampler, int | None, int | None]:
-    """Run the load once; return it with both samplers and two counts.
+) -> tuple[LoadRun, ResourceSampler, GilSampler, int | None, int | None, Sequence[int]]:
+    """Run the load once; return it with both samplers, two counts, and the pids before it.
 
     `ours` are the pids of other processes of this tool, besides the upstream.
-    These are the number of tries in the upstream, and of tasks that the server completed: the
-    latter only for a load from several hosts.
+    The counts are the number of tries in the upstream, and of tasks that the server completed: the
+    latter only for a load from several hosts. The pids are those of the processes that report.
     """
     tries = _tries(upstream)
     completed = _completed(load.url, sender)
@@ -295,10 +317,39 @@ def _run_sampled(
     ours = [*ours, *([] if upstream is None else [upstream.pid])]
     counts = processes.open_response_counts(facts or {})
     sampler = ResourceSampler(pid, ours, urlsplit(load.url).port, load.keep_alive, counts)
-    with sampler, GilSampler(with_gils(facts or {})) as gil_sampler:
+    known = with_gils(facts or {})
+    before = [each["pid"] for each in known.get("worker_gil_addresses", ()) if "pid" in each]
+    with sampler, GilSampler(known) as gil_sampler, _watched(facts, before):
         ran = loads.run(load, driver, sender)
     served = None if completed is None else _increase(completed, _completed(load.url, sender))
-    return ran, sampler, gil_sampler, _growth(tries, _tries(upstream)), served
+    return ran, sampler, gil_sampler, _growth(tries, _tries(upstream)), served, before
+
+
+WATCH_AFTER_S, WATCH_EVERY_S = 3.0, 0.5  # s; most loads have ended before
+
+
+@contextmanager
+def _watched(facts: Facts | None, pids: Sequence[int]) -> Iterator[None]:
+    """Let processes note during a long load what they do, in case that it stalls."""
+    if facts is None or not serves_application(facts):
+        yield
+        return
+    ended = threading.Event()
+
+    def watch() -> None:
+        pause = WATCH_AFTER_S
+        while not ended.wait(pause):
+            for pid in pids:
+                _report_of(pid, json.dumps({"note": True}).encode())
+            pause = WATCH_EVERY_S
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 def _output(ran: LoadRun, served: int | None) -> str:
@@ -326,12 +377,16 @@ def _pid(facts: Facts) -> int:
 
 
 def _request_report(
-    facts: Facts | None, url: str, began: float | None, ended: float | None
+    facts: Facts | None,
+    url: str,
+    began: float | None,
+    ended: float | None,
+    has_stalled: bool,
 ) -> Facts:
     """Request a server's report of a window: its facts, its loop's lag and its tasks' times."""
     if facts is None or began is None or ended is None:
         return {}
-    return report_window(facts, url, began, ended)
+    return report_window(facts, url, began, ended, has_stalled=has_stalled)
 
 
 def _others_cpu(used: Resources, elapsed_s: float, tool: LoadFacts) -> float | None:
@@ -391,6 +446,7 @@ def _tries(upstream: Upstream | None) -> int | None:
         return None
 
 
+MOST_PLACES = 3  # of a stall
 SINGLE_S = 0.5  # s of tasks; at least two tasks
 # s between two samples: in 0.5 s 2000 samples, whose standard error is at most 0.011
 SINGLE_EVERY = 0.00025
@@ -473,16 +529,22 @@ def serves_application(facts: Facts) -> bool:
 
 
 def report_window(
-    facts: Facts, url: str, began: float, ended: float, with_each: bool = False
+    facts: Facts,
+    url: str,
+    began: float,
+    ended: float,
+    with_each: bool = False,
+    has_stalled: bool = False,
 ) -> Facts:
     """Return the figures of a window in seconds of CLOCK_MONOTONIC; empty without a response.
 
     The keys are those of /resources/; a user's application adds `application`. `with_each` adds
-    the start and end of each request.
+    the start and end of each request, and `has_stalled` what an application does now.
     """
-    reports = process_reports(facts, began, ended, with_each)
+    reports = process_reports(facts, began, ended, with_each, has_stalled)
     if serves_application(facts):
-        return merge_reports(reports)
+        own_calls = count_own_calls(facts, url) if has_stalled else 0
+        return merge_reports(reports, own_calls)
     if reports:
         return _merge_task_reports(reports)
     more = "&each" if with_each else ""
@@ -512,8 +574,22 @@ def last_error(facts: Facts) -> str | None:
     return next((r["error"] for r in process_reports(facts, 0.0, 0.0) if r.get("error")), None)
 
 
+def count_own_calls(facts: Facts, url: str) -> int:
+    """Return the number of connections of a server's processes to its own port."""
+    port, count = urlsplit(url).port, 0
+    with suppress(StartError, psutil.Error):
+        for process in ProcessTree(_pid(facts)).members:
+            found = process.net_connections("tcp")
+            count += sum(bool(each.raddr) and each.raddr.port == port for each in found)
+    return count
+
+
 def process_reports(
-    facts: Facts, began: float, ended: float, with_each: bool = False
+    facts: Facts,
+    began: float,
+    ended: float,
+    with_each: bool = False,
+    has_stalled: bool = False,
 ) -> list[Facts]:
     """Return the reports of the processes that serve a user's application, or of several processes.
 
@@ -526,12 +602,13 @@ def process_reports(
         pids = [process.pid for process in ProcessTree(int(str(facts["pid"]))).members]
     except StartError:
         return []
-    request = json.dumps({"from": began, "to": ended, "each": with_each}).encode()
+    values = {"from": began, "to": ended, "each": with_each, "stalled": has_stalled}
+    request = json.dumps(values).encode()
     found = [_report_of(pid, request) for pid in pids]
     return [report for report in found if report is not None]
 
 
-def merge_reports(reports: Sequence[Facts]) -> Facts:
+def merge_reports(reports: Sequence[Facts], own_calls: int = 0) -> Facts:
     """Return the figures of a server from those of its processes.
 
     Means are weighted by requests. The lag of the loop, the use of threads and the memory are those
@@ -570,7 +647,22 @@ def merge_reports(reports: Sequence[Facts]) -> Facts:
                 (report["collector"] for report in reports), key=lambda each: each["share"] or 0.0
             ),
             "malloc": max(mallocs, key=lambda each: each["free_mib"], default={}),
+            "failures": [{"pid": report["pid"], **report["failures"]} for report in reports],
+            "stall": _merge_stalls([r["stall"] for r in reports if "stall" in r], own_calls),
         },
+    }
+
+
+def _merge_stalls(found: Sequence[Facts], own_calls: int) -> dict[str, Any] | None:
+    """Return the stalled pools of all processes, those with most calls in their queues first."""
+    if not found:
+        return None
+    pools = [pool for each in found for pool in each["pools"]]
+    places = [place for each in found for place in each["places"]]
+    return {
+        "pools": sorted(pools, key=lambda pool: -pool["queued"]),
+        "places": sorted(places, key=lambda place: -place["count"])[:MOST_PLACES],
+        "own_calls": own_calls,
     }
 
 

@@ -490,6 +490,76 @@ class Malloc:
 
 
 @dataclass(frozen=True)
+class ProcessFailures:
+    """The requests of one process whose times were measured, and how many of them failed.
+
+    A request failed if it raised an exception, or its response was 500 or above. From `failing_s`
+    after the start of the window on, all of them failed; None if the last one did not fail.
+    """
+
+    pid: int
+    requests: int
+    failed: int
+    failing_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Place:
+    """A line of the user, at which `count` threads or asyncio tasks were."""
+
+    function: str
+    file: str
+    line: int
+    count: int
+
+
+@dataclass(frozen=True)
+class StalledPool:
+    """A pool of threads of one process, just after a load that had stalled.
+
+    `name` is the variable that holds it, or "asyncio" or "anyio". `queued` calls waited for one of
+    its threads. `waiting` threads waited for a call in the queue of this pool itself, and `stuck`
+    ones were in the same call for `stuck_s` (their median), as far as that was observed. `place` is
+    where most of them were.
+    """
+
+    name: str | None = None
+    threads: int = 0
+    queued: int = 0
+    waiting: int = 0
+    stuck: int = 0
+    stuck_s: float | None = None
+    place: Place | None = None
+
+
+@dataclass(frozen=True)
+class Stall:
+    """What the processes did just after a load in which hardly any request succeeded any more.
+
+    `own_calls` is the number of connections of the server's processes to its own port.
+    """
+
+    pools: tuple[StalledPool, ...] = ()
+    places: tuple[Place, ...] = ()
+    own_calls: int = 0
+
+
+@dataclass(frozen=True)
+class Started:
+    """What the import of an application has started, and the user's line that does so.
+
+    `what` is "server", which listens on `ports`, or "process"; there are `count` of them.
+    """
+
+    what: str
+    count: int
+    function: str
+    file: str
+    line: int
+    ports: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
 class Application:
     """The reports of the `processes` that serve a user's application of a `kind`: asgi or wsgi.
 
@@ -500,7 +570,9 @@ class Application:
     `asyncio_threads` are those of
     `asyncio.to_thread`. `worker_pss_mib` is the memory of the largest process, and
     `worker_private_mib` the largest memory that a process does not share. `error` is the last
-    unhandled exception of the application, with its file and line. None is unknown.
+    unhandled exception of the application, with its file and line. `failures` has each process, and
+    `ended` is the number of processes that ended during the load. `stall` is None unless hardly any
+    request succeeded any more. None is unknown.
     """
 
     kind: str | None = None
@@ -520,6 +592,9 @@ class Application:
     error: str | None = None
     collector: Collector = Collector()
     malloc: Malloc = Malloc()
+    failures: tuple[ProcessFailures, ...] = ()
+    ended: int | None = None
+    stall: Stall | None = None
 
 
 @dataclass(frozen=True)

@@ -389,6 +389,8 @@ def measure_round(
                 record = members[place].window(replace(trial, order=number), pids, design)
             records.setdefault(place, []).append(record)
         for place in members.keys() & {*design.sampled}:
+            if records[place][-1].problem is not None:
+                continue
             with phases.of("who", who.SECONDS, place):
                 found = members[place].sample_stacks()
             records[place][-1] = replace(records[place][-1], who=found)

@@ -10,8 +10,9 @@ import sys
 from json import dumps  # imported by name: the application may replace it in its module
 
 from offload.errors import UsageError, UserError
+from offload.registry import catalog
 from offload.serving.applications import user_application
-from offload.serving.lifecycle import calling
+from offload.serving.lifecycle import calling, import_watch
 
 
 def main(arguments: list[str]) -> int:
@@ -19,12 +20,20 @@ def main(arguments: list[str]) -> int:
     _, results = calling.begin()
     code = 0
     values: dict[str, object]
+
+    def fail(error: UserError) -> None:
+        results.write(f"{dumps(_error_values(error)[1])}\n")
+        results.flush()
+
+    starts = import_watch.Starts()
     try:
-        kinds = user_application.kinds(arguments[0])
+        with import_watch.watched(arguments[0].removeprefix(catalog.PREFIX), fail):
+            kinds = user_application.kinds(arguments[0])
         values = {
             "kinds": kinds,
             "name": user_application.name(arguments[0]),
             "has_tokens": "anyio.to_thread" in sys.modules,
+            "started": starts.end(),
         }
     except UserError as error:
         code, values = _error_values(error)

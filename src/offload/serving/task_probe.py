@@ -25,7 +25,7 @@ from typing import Any, TextIO
 
 from offload import resource_limits, tasks
 from offload.errors import UserError
-from offload.serving.lifecycle import calling, readiness
+from offload.serving.lifecycle import calling, import_watch, readiness
 from offload.serving.metrics import call_statistics, own_gil, probe
 from offload.serving.metrics.call_statistics import CallStatistics, LoopClock
 from offload.serving.pools import call_pools, pool_workers
@@ -73,7 +73,8 @@ def _facts(task: str) -> dict[str, Any]:
     """Import the task; return its facts before the first call."""
     address = own_gil.address_facts()  # no other thread computes yet
     before = monotonic()
-    tasks.resolve(task)
+    with import_watch.watched(task, readiness.fail):
+        tasks.resolve(task)
     import_s = monotonic() - before
     return {
         **probe.identity(),

@@ -22,6 +22,7 @@ from offload.serving.metrics import (
     pool_use,
     process_report,
     request_clock,
+    stalls,
     thread_limiter,
     thread_switches,
 )
@@ -63,7 +64,7 @@ class ClockedApplication:
             await _Clocked(self._application(scope, receive, response.send), request)
             route = _route(scope)
         except Exception as error:
-            request_clock.note_error(error)
+            request_clock.note_error(error, request)
             route = _route(scope)
             raise
         finally:
@@ -145,6 +146,7 @@ def _watch(cell: Cell, application: Any) -> thread_limiter.Watch:
 
     sample()
     loop_lag.watch(loop, on_sample=sample)
+    stalls.note_loop(loop)
     return limiter
 
 
@@ -173,6 +175,8 @@ class _Response:
         if self._is_same_turn and (gap := monotonic() - self._last) >= BLOCK:
             self._request.body_blocks += 1
             self._request.body_blocked += gap
+        if message["type"] == "http.response.start":
+            self._request.failed = message.get("status", 0) >= request_clock.FAILED
         await self._send(message)
         self._last = monotonic()
         if is_body and not message.get("more_body"):

@@ -36,9 +36,9 @@ class ClockedApplication:
                 body: Iterable[bytes] = self._application(environ, start_response)
             else:
                 with Run(request):
-                    body = self._application(environ, _noting(start_response, environ))
+                    body = self._application(environ, _noting(start_response, environ, request))
         except Exception as error:
-            request_clock.note_error(error)
+            request_clock.note_error(error, request)
             _leave(cell, request, environ)
             raise
         except BaseException:  # the server ends the worker: a timeout
@@ -47,7 +47,7 @@ class ClockedApplication:
         is_iterable = hasattr(body, "__iter__") or hasattr(body, "__getitem__")
         if not is_iterable:  # the server fails with it
             what = f"the application returned {type(body).__name__}, not an iterable of bytes"
-            request_clock.note_error(TypeError(what))
+            request_clock.note_error(TypeError(what), request)
         is_complete = not is_iterable or isinstance(body, list | tuple) or _is_file(body, environ)
         if request is None or is_complete:
             if request is not None and isinstance(body, list | tuple):
@@ -83,7 +83,7 @@ class _ClockedBody:
         except StopIteration:
             raise
         except Exception as error:
-            request_clock.note_error(error)
+            request_clock.note_error(error, self._request)
             raise
 
     def close(self) -> None:
@@ -104,12 +104,19 @@ def _leave(cell: Cell, request: Request | None, environ: Environ) -> None:
     request_clock.leave(cell, request, None if request is None else _route(environ))
 
 
-def _noting(start_response: Callable[..., Any], environ: Environ) -> Callable[..., Any]:
-    """Wrap `start_response` to note the route: Flask forgets it once the response is complete."""
+def _noting(
+    start_response: Callable[..., Any], environ: Environ, request: Request
+) -> Callable[..., Any]:
+    """Wrap `start_response` to note a failure and the route.
+
+    Flask forgets the route once the response is complete.
+    """
 
     def noting(*arguments: Any, **named: Any) -> Any:
-        request = environ.get("werkzeug.request")
-        environ[RULE] = getattr(getattr(request, "url_rule", None), "rule", None)
+        status = arguments[0] if arguments else named.get("status", "")
+        request.failed = str(status)[:1] == "5"
+        own = environ.get("werkzeug.request")
+        environ[RULE] = getattr(getattr(own, "url_rule", None), "rule", None)
         return start_response(*arguments, **named)
 
     return noting

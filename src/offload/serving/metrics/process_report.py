@@ -27,6 +27,7 @@ from offload.serving.metrics import (
     pool_use,
     probe,
     request_clock,
+    stalls,
     task_clock,
     thread_limiter,
     thread_switches,
@@ -83,8 +84,13 @@ def name(pid: int) -> str:
     return f"\0offload-application-{pid}"
 
 
-def report(start: float, end: float, with_each: bool = False) -> dict[str, Any]:
-    """Return this process's figures in a window, in seconds of CLOCK_MONOTONIC."""
+def report(
+    start: float, end: float, with_each: bool = False, has_stalled: bool = False
+) -> dict[str, Any]:
+    """Return this process's figures in a window, in seconds of CLOCK_MONOTONIC.
+
+    If the load `has_stalled`, they include what its threads and tasks do now.
+    """
     garbage.freeze()
     probe.note_gil(own_gil.enabled_by())
     state = {key: probe.facts.get(key) for key in ("gil_enabled", "gil_enabled_by")}
@@ -102,6 +108,9 @@ def report(start: float, end: float, with_each: bool = False) -> dict[str, Any]:
         "collector": garbage.between(start, end),
         "malloc": malloc.figures(),
     }
+    if has_stalled:
+        found["stall"] = stalls.report(end)
+    stalls.forget()
     if with_each:
         found["each"] = request_clock.each(start, end)
         found["endpoints"] = [*list_endpoints(_application)]
@@ -120,7 +129,12 @@ def _answer(server: socket) -> None:
             if _is_same_user(connection):
                 request = loads(connection.recv(1000))
                 tracer.update()
-                values = report(request["from"], request["to"], request["each"])
+                if request.get("note"):
+                    stalls.note()
+                    continue
+                values = report(
+                    request["from"], request["to"], request["each"], request.get("stalled", False)
+                )
                 connection.sendall(dumps(values).encode())
 
 

@@ -20,6 +20,7 @@ from offload.serving.metrics.samples import Samples
 from offload.serving.metrics.thread_limiter import Watch
 
 PERIOD = 0.1  # s: the requests of a period determine the share that is clocked in the next one
+FAILED = 500  # status from which a response is a failure of the application
 MOST = 100  # clocked requests in a period, on average
 MOST_ROUTES = 64  # further ones are counted together
 OTHER = "(other routes)"
@@ -28,7 +29,7 @@ STEPS = (  # what is stored of a request, from the seventh column on; means are 
 )
 BLOCK = 0.02  # s without a pause from which a run counts as a block: twice the loop's timer
 
-_samples = Samples(13)
+_samples = Samples(14)
 _routes: dict[str, int] = {}
 _cells: list[ReferenceType[Cell]] = []  # replaced as a whole, so that readers need no lock
 _adding = Lock()
@@ -65,11 +66,12 @@ class Request:
     `blocks` and `blocked` are the number of runs of at least BLOCK and their total; `body_blocks`
     and `body_blocked` those between two messages of the response. `after` is the longest run after
     the response. `parts` is the number of parts of the body, `pauses` how often it waited.
+    It `failed` if it ended in an exception, or in a response of 500 or above.
     """
 
     __slots__ = (
-        *("after", "blocked", "blocks", "body_blocked", "body_blocks", "cpu", "ended", "inside"),
-        *("is_running", "longest", "number", "parts", "pauses", "started"),
+        *("after", "blocked", "blocks", "body_blocked", "body_blocks", "cpu", "ended", "failed"),
+        *("inside", "is_running", "longest", "number", "parts", "pauses", "started"),
     )
 
     def __init__(self, inside: int, number: int) -> None:
@@ -79,7 +81,7 @@ class Request:
         self.number = number
         self.cpu = self.longest = self.blocked = self.body_blocked = self.after = 0.0
         self.parts = self.pauses = self.blocks = self.body_blocks = 0
-        self.is_running = False
+        self.is_running = self.failed = False
 
     def note_run(self, run_s: float) -> None:
         """Note an uninterrupted run before the end of the response."""
@@ -159,7 +161,7 @@ def leave(cell: Cell, request: Request | None, route: str | None = None) -> None
     inside_s = end - request.started
     times = (request.cpu, request.longest, request.inside, index, request.parts, request.pauses)
     blocks = (request.blocks, request.blocked, request.body_blocks, request.body_blocked)
-    _samples.add(end, inside_s, *times, *blocks, request.after)
+    _samples.add(end, inside_s, *times, *blocks, request.after, request.failed)
 
 
 def _add_route(route: str) -> int:
@@ -170,9 +172,11 @@ def _add_route(route: str) -> int:
         return _routes.setdefault(route, len(_routes))
 
 
-def note_error(error: BaseException) -> None:
+def note_error(error: BaseException, request: Request | None) -> None:
     """Keep the last exception that left the application, with its file and line."""
     global _error
+    if request is not None:
+        request.failed = True
     trace, place = error.__traceback__, ""
     while trace is not None:
         place = f" ({trace.tb_frame.f_code.co_filename}:{trace.tb_lineno})"
@@ -189,7 +193,8 @@ def between(start: float, end: float) -> dict[str, Any]:
 
     `run_s` is the mean of the requests' longest uninterrupted runs in their threads, `longest_s`
     their maximum. The CPU time is None if greenlets shared the thread. Without requests `routes` is
-    empty.
+    empty. `failing_s` is the time in the window from which on all requests failed; None if the last
+    one did not fail.
     """
     rows = _samples.between(start, end) or []
     names = {index: route for route, index in _routes.copy().items()}  # threads add routes
@@ -200,7 +205,21 @@ def between(start: float, end: float) -> dict[str, Any]:
         "routes": [_summary(route, found) for route, found in own.items()],
         "inside_most": int(max((row[4] for row in rows), default=0)) or None,
         "error": _error,
+        "failures": {
+            "requests": len(rows),
+            "failed": sum(row[-1] > 0 for row in rows),
+            "failing_s": _failing_s(rows, start),
+        },
     }
+
+
+def _failing_s(rows: Sequence[Sequence[float]], start: float) -> float | None:
+    first = None
+    for row in reversed(rows):
+        if not row[-1]:
+            break
+        first = row[0]
+    return None if first is None else round(first - start, 3)
 
 
 def each(start: float, end: float) -> list[tuple[float, float]]:

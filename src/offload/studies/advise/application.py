@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from offload.causes import diagnosis
+from offload.causes import diagnosis, failures
 from offload.causes import who as who_in_words
 from offload.causes.gains import Gain
 from offload.causes.rules import Cause
-from offload.engine.calling_process import find_application
-from offload.engine.record import LONG, Record, Who
+from offload.engine.calling_process import ImportedApplication, find_application
+from offload.engine.record import LONG, Record, Started, Who
 from offload.errors import MachineError
 from offload.registry import catalog, places
 from offload.registry.entries import Entry
@@ -121,10 +121,9 @@ class Application:
         }
 
 
-def find(case: Case) -> tuple[tuple[str, ...], str | None]:
+def find(case: Case) -> ImportedApplication:
     """Return the kinds of an application and its name; raise the error of its import."""
-    found = find_application(case.task, case.python, case.path)
-    return found.kinds, found.name
+    return find_application(case.task, case.python, case.path)
 
 
 def servers(kinds: Sequence[str], python: str | None) -> list[str]:
@@ -154,7 +153,11 @@ def probe_setup(server: str, users: int) -> Setup:
 
 
 def of_records(
-    kinds: tuple[str, ...], name: str | None, cases: Sequence[Case], records: Sequence[Record]
+    kinds: tuple[str, ...],
+    name: str | None,
+    started: Sequence[Started],
+    cases: Sequence[Case],
+    records: Sequence[Record],
 ) -> Application:
     """Return the application from the record of one process alone; there is one with a rate."""
     found = next(each for each in records if is_probe(each) and each.result.rate)
@@ -167,7 +170,7 @@ def of_records(
         found.baseline.alone_s or 0.0,
         case.users,
         case.request,
-        tuple(diagnosis.diagnose([found], gains)),
+        (*failures.import_starts(started), *diagnosis.diagnose([found], gains)),
         gains=gains,
         who=found.who,
     )

@@ -87,15 +87,18 @@ class Race:
         assert self.costs is not None
         return Prior(self.costs, self.question)
 
-    def measure_alone(self, setup: Setup, users: int) -> list[Record]:
-        """Measure one set-up of an application alone, for its costs and the causes of its limit."""
+    def measure_alone(self, setup: Setup, users: int, has_gil: bool = True) -> list[Record]:
+        """Measure one set-up of an application alone, for its costs and the causes of its limit.
+
+        With `has_gil` also measure how long a single request holds the GIL.
+        """
         self.users[setup] = users
         trial = self._trial(ALONE)
         place = self._place(setup)
         cases = {place: self.cases[place]}
         self._show_progress("one process", cases)
-        design = replace(DESIGN, sampled=(place,))
-        found = measure_round(cases, trial, None, lambda *_: None, True, design)
+        design = replace(DESIGN, sampled=(place,), is_probe=True)
+        found = measure_round(cases, trial, None, lambda *_: None, has_gil, design)
         del self.users[setup]
         self._keep(found)
         return found

@@ -13,11 +13,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from offload import files
-from offload.engine import host, journal
+from offload.causes import diagnosis, failures
+from offload.engine import host, journal, load_phase, workload
 from offload.engine.figures import LONG_OTHERS, find_disturbance
 from offload.engine.plan import Plan
-from offload.engine.record import LONG, WINDOW, Record, dataclass_from
-from offload.errors import FAILED_REQUEST, LOAD, RunError, StorageError
+from offload.engine.record import LONG, WINDOW, Record, Started, dataclass_from
+from offload.errors import FAILED_REQUEST, LOAD, STALLED, RunError, StorageError
 from offload.registry.catalog import is_application
 from offload.studies.advise import application, costs, function, overload, result
 from offload.studies.advise.answer import Answer
@@ -35,6 +36,7 @@ FAST_S = 0.05  # time of a call up to which the answer takes BUDGET_S, else SLOW
 BUDGET_S, SLOW_BUDGET_S = 90.0, 180.0
 LEAST_BUDGET_S = 60.0  # budget of an answer below which no remedy is measured
 PROBES = 3  # servers of an application that are tried until one starts
+MOST_SLOW_USERS = 4  # after a load of more without a response
 REPEAT = "repeat offload advise"
 FIX_OR_LIMIT = "fix that first, or limit the calls in progress by connections="
 
@@ -50,6 +52,7 @@ class Saved:
     kinds: tuple[str, ...] = ()
     name: str | None = None
     missing: tuple[str, ...] = ()
+    started: tuple[Started, ...] = ()
 
 
 def advise(
@@ -138,9 +141,10 @@ def _start_function(
 def _start_application(
     race: Race, on_start: Callable[[Path], object] | None
 ) -> tuple[Saved, list[Setup]]:
-    kinds, name = application.find(race.case)
-    servers = application.servers(kinds, race.case.python)
-    saved = Saved(race.question, kinds=kinds, name=name)
+    imported = application.find(race.case)
+    servers = application.servers(imported.kinds, race.case.python)
+    kinds, started = imported.kinds, imported.started
+    saved = Saved(race.question, kinds=kinds, name=imported.name, started=started)
     _save(saved, race.folder)
     if on_start is not None:
         on_start(race.folder)
@@ -161,14 +165,68 @@ def _probe_application(race: Race, saved: Saved, servers: Sequence[str]) -> Appl
         setup = application.probe_setup(name, users)
         race.report(f"one process of {name} alone: 5 s")
         [record] = race.measure_alone(setup, users)
-        if record.problem is None and record.result.rate:
-            return application.of_records(saved.kinds, saved.name, race.cases, race.records)
+        if record.problem is None and record.result.rate and not _fails(record):
+            return _application(saved, race.cases, race.records)
+        if _may_be_slow(record):
+            raise _too_slow(race, record, name)
+        if record.problem is None or record.problem.kind in (LOAD, STALLED, FAILED_REQUEST):
+            raise _failed(record)  # another server would get the same response
         problem = problem or record.problem
-        if record.problem is None or record.problem.kind in (LOAD, FAILED_REQUEST):
-            break  # another server would get the same response
-    if problem is None:
-        raise RunError("no request had a response", "send another request by request=")
+    assert problem is not None
     raise RunError(problem.message, problem.remedy)
+
+
+def _application(saved: Saved, cases: Sequence[Case], records: Sequence[Record]) -> Application:
+    return application.of_records(saved.kinds, saved.name, saved.started, cases, records)
+
+
+def _fails(record: Record) -> bool:
+    return load_phase.failed_share(record.result) > load_phase.MOST_FAILED
+
+
+def _failed(record: Record) -> RunError:
+    """Return what was seen in a load that failed, with its causes and what to do."""
+    problem, causes = record.problem, diagnosis.diagnose([record])
+    if problem is None:
+        failed, done = record.result.failures or 0, record.result.completed or 0
+        what = f"{failed} of {failed + done} requests failed under {record.case.users} users"
+        if error := record.application.error:
+            what += f" ({error})"
+    else:
+        what = problem.message
+    known = [cause for cause in causes if diagnosis.is_failure(cause)]
+    remedy = FIX_OR_LIMIT if problem is None else problem.remedy
+    for cause in known[:1]:
+        what = f"{what}: {diagnosis.clause(cause, record.case.users)}"
+        remedy = diagnosis.remedy(cause)
+    return RunError(what, remedy or FIX_OR_LIMIT)
+
+
+def _may_be_slow(record: Record) -> bool:
+    """Whether a load stalled whose users may only have waited for each other."""
+    problem, alone_s = record.problem, record.baseline.alone_s or 0.0
+    if problem is None or problem.kind != STALLED or record.result.completed:
+        return False
+    known = {cause.kind for cause in diagnosis.diagnose([record])} - {failures.NO_PROGRESS}
+    return not known and record.case.users * alone_s > workload.PATIENCE
+
+
+def _too_slow(race: Race, stalled: Record, server: str) -> RunError:
+    """Measure with so few users that they have responses; return what was seen, and why."""
+    alone_s, asked = stalled.baseline.alone_s or 0.0, stalled.case.users
+    users = max(1, min(MOST_SLOW_USERS, int(workload.PATIENCE / 2 / alone_s)))
+    race.report(f"no response for {asked} users: the same with {users}")
+    [record] = race.measure_alone(application.probe_setup(server, users), users, has_gil=False)
+    if record.problem is not None or not record.result.rate:
+        return _failed(record if record.problem else stalled)
+    causes = [c for c in diagnosis.diagnose([record]) if c.kind != diagnosis.NOTHING]
+    what = (
+        f"a request takes {seconds(alone_s)} alone, and none of {asked} users had a response: "
+        f"{users} have {record.result.rate:.3g}/s"
+    )
+    why = "; ".join(diagnosis.sentence(cause, users).rstrip(".") for cause in causes)
+    fewer = f"make it faster, or ask for fewer users (users={users})"
+    return RunError(f"{what}. {why}" if why else what, fewer)
 
 
 def answer(
@@ -244,7 +302,7 @@ def _subject(
         return Function(saved.probe, sampled[-1] if sampled else None)
     if not any(application.is_probe(each) and each.result.rate for each in records):
         raise RunError("the application was not measured", REPEAT)
-    return application.of_records(saved.kinds, saved.name, cases, records)
+    return _application(saved, cases, records)
 
 
 def _check_response_time(question: Question, subject: Function | Application) -> None:

@@ -1,0 +1,237 @@
+"""Causes of failing loads: pools that wait for themselves, stuck threads, processes that fail."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from offload.causes.figures import Figures
+from offload.causes.rules import Cause, Rule
+from offload.engine.record import HotLine, Place, Stall, StalledPool, Started
+from offload.engine.who import WAITS
+from offload.errors import STALLED, escaped
+from offload.units import counted, percent, seconds
+
+# Guesses.
+STUCK = 0.75  # share of a pool's threads: the others are between two calls that will be stuck, too
+OLDER = 3.0  # age of a call over the response time of a single request
+FAILS, WORKS = 0.5, 0.05  # shares of failed requests of one process, and of all others
+ENOUGH = 10  # requests of a process, from which these shares are known
+
+IMPORT_STARTS = "import_starts"
+OWN_POOL_WAIT = "own_pool_wait"
+OWN_SERVER_CALL = "own_server_call"
+STUCK_THREADS = "stuck_threads"
+WORKER_FAILS = "worker_fails"
+WORKER_ENDED = "worker_ended"
+NO_PROGRESS = "no_progress"
+
+
+def find_own_pool_wait(of: Figures) -> Cause | None:
+    """Every thread of a pool waits for a call that is still in the queue of the same pool."""
+    for pool in _pools(of):
+        if pool.queued and pool.threads and pool.waiting >= pool.threads:
+            return Cause(
+                OWN_POOL_WAIT,
+                float(pool.queued),
+                limit=pool.threads,
+                pool_name=pool.name,
+                line=_line(pool.place, 1.0),
+            )
+    return None
+
+
+def find_own_server_call(of: Figures) -> Cause | None:
+    """Requests wait for other requests to the same server, which they keep from being served."""
+    for stall in _stalls(of):
+        if stall.own_calls:
+            place = stall.places[0] if stall.places else None
+            return Cause(OWN_SERVER_CALL, float(stall.own_calls), line=_line(place, 1.0))
+    return None
+
+
+def find_stuck_threads(of: Figures) -> Cause | None:
+    """Most threads of a pool are in calls that take much longer than a request does alone."""
+    if find_own_pool_wait(of) is not None or find_own_server_call(of) is not None:
+        return None
+    alone_s = max((r.baseline.alone_s or 0.0 for r in (*of.records, *of.failed)), default=0.0)
+    for pool in sorted(_pools(of), key=lambda pool: -(pool.stuck_s or 0.0)):
+        age_s = pool.stuck_s or 0.0
+        if pool.place is None or pool.stuck < max(1.0, STUCK * pool.threads):
+            continue
+        if age_s >= OLDER * alone_s:
+            line = _line(pool.place, pool.stuck / pool.threads)
+            return Cause(STUCK_THREADS, age_s, limit=pool.threads, pool_name=pool.name, line=line)
+    return None
+
+
+def find_worker_fails(of: Figures) -> Cause | None:
+    """The requests of one process fail, and those of the others do not."""
+    for record in reversed((*of.failed, *of.records)):
+        found = [each for each in record.application.failures if each.requests >= ENOUGH]
+        if len(found) < 2:
+            continue
+        worst = max(found, key=lambda each: each.failed / each.requests)
+        others = [each for each in found if each is not worst]
+        failed, served = (sum(getattr(e, n) for e in others) for n in ("failed", "requests"))
+        share = worst.failed / worst.requests
+        if share >= FAILS and failed <= WORKS * served:
+            return Cause(WORKER_FAILS, share, FAILS, limit=len(found), since_s=worst.failing_s)
+    return None
+
+
+def find_worker_ended(of: Figures) -> Cause | None:
+    """Processes of the server ended during the load, for example by a crash."""
+    ended = max((r.application.ended or 0 for r in (*of.records, *of.failed)), default=0)
+    return Cause(WORKER_ENDED, float(ended)) if ended else None
+
+
+def find_no_progress(of: Figures) -> Cause | None:
+    """Hardly any request succeeded: where most threads and tasks were."""
+    for record in reversed(of.failed):
+        stall, problem = record.application.stall, record.problem
+        if stall is None or not stall.places or problem is None or problem.kind != STALLED:
+            continue
+        return Cause(NO_PROGRESS, float(stall.places[0].count), line=_line(stall.places[0], 1.0))
+    return None
+
+
+def import_starts(started: Iterable[Started]) -> list[Cause]:
+    """Return a cause for each thing that the import of an application has started."""
+    return [
+        Cause(
+            IMPORT_STARTS,
+            float(each.ports[0]) if each.ports else None,
+            module=each.what,
+            limit=each.count,
+            line=HotLine(each.function, each.file, each.line, 1.0, WAITS),
+        )
+        for each in started
+    ]
+
+
+def _stalls(of: Figures) -> Iterator[Stall]:
+    """Yield the stalls of all records, the newest first."""
+    for record in reversed((*of.records, *of.failed)):
+        if record.application.stall is not None:
+            yield record.application.stall
+
+
+def _pools(of: Figures) -> Iterator[StalledPool]:
+    for stall in _stalls(of):
+        yield from stall.pools
+
+
+def _line(place: Place | None, share: float) -> HotLine | None:
+    if place is None:
+        return None
+    return HotLine(place.function, place.file, place.line, share, WAITS)
+
+
+def _place(cause: Cause) -> str:
+    line = cause.line
+    return "" if line is None else escaped(f" in {line.function} ({line.file}:{line.line})")
+
+
+def _pool(cause: Cause) -> str:
+    known = {None: "a pool", "asyncio": "asyncio's default executor", "anyio": "anyio"}
+    return escaped(known.get(cause.pool_name, f"the pool {cause.pool_name}"))
+
+
+def _describe_import_starts(cause: Cause, _: int) -> str:
+    what = f"a server on port {cause.value or 0.0:.0f}"
+    if cause.module != "server":
+        what = counted(cause.limit or 0, "process")
+    return f"the import of the application starts {what}{_place(cause)}, in each serving process"
+
+
+def _describe_own_pool_wait(cause: Cause, _: int) -> str:
+    threads = counted(cause.limit or 0, "thread")
+    return (
+        f"all {threads} of {_pool(cause)} wait{_place(cause)} for calls that are still in the "
+        f"queue of the same pool ({cause.value or 0.0:.0f} calls)"
+    )
+
+
+def _describe_own_server_call(cause: Cause, _: int) -> str:
+    return (
+        f"the application calls its own server{_place(cause)}: requests wait for other requests, "
+        "which find no free thread or process"
+    )
+
+
+def _describe_stuck_threads(cause: Cause, _: int) -> str:
+    share = cause.line.share if cause.line else 0.0
+    of = "all" if share >= 1.0 else f"{round(share * (cause.limit or 0))} of"
+    return (
+        f"{of} {counted(cause.limit or 0, 'thread')} of {_pool(cause)} run on{_place(cause)} for "
+        f"{seconds(cause.value or 0.0)} or longer, also after their requests have ended"
+    )
+
+
+def _describe_worker_fails(cause: Cause, _: int) -> str:
+    since = "" if cause.since_s is None else f", all of them since {seconds(cause.since_s)}"
+    return (
+        f"one of {cause.limit} processes fails: {percent(cause.value or 0.0)} of its requests"
+        f"{since}, and hardly any of the others"
+    )
+
+
+def _describe_worker_ended(cause: Cause, _: int) -> str:
+    return f"{cause.value or 0.0:.0f} of the server's processes ended during the load"
+
+
+def _describe_no_progress(cause: Cause, _: int) -> str:
+    count = int(cause.value or 0)
+    are = "one thread or asyncio task was" if count == 1 else f"{count} threads or tasks were"
+    return f"no request succeeded while {are}{_place(cause)}"
+
+
+RULES = (
+    Rule(
+        IMPORT_STARTS,
+        lambda _: None,  # it is known from the import, not from figures
+        _describe_import_starts,
+        "start it in the lifespan, or below `if __name__ == '__main__':`",
+    ),
+    Rule(
+        OWN_POOL_WAIT,
+        find_own_pool_wait,
+        _describe_own_pool_wait,
+        "call the inner function directly, or run it in another pool",
+        is_per_process=True,
+    ),
+    Rule(
+        OWN_SERVER_CALL,
+        find_own_server_call,
+        _describe_own_server_call,
+        "call the function of that route instead",
+        is_per_process=True,
+    ),
+    Rule(
+        STUCK_THREADS,
+        find_stuck_threads,
+        _describe_stuck_threads,
+        "a thread cannot be cancelled: set a timeout inside that call, such as that of its socket",
+        is_per_process=True,
+    ),
+    Rule(
+        WORKER_FAILS,
+        find_worker_fails,
+        _describe_worker_fails,
+        "look at what this process keeps between requests, such as a broken connection, and "
+        "replace that after an error",
+    ),
+    Rule(
+        WORKER_ENDED,
+        find_worker_ended,
+        _describe_worker_ended,
+        "start the application by the server's own program and read its log",
+    ),
+    Rule(
+        NO_PROGRESS,
+        find_no_progress,
+        _describe_no_progress,
+        "look at what that line waits for or computes, and limit it by a timeout",
+        is_symptom_of=frozenset({OWN_POOL_WAIT, OWN_SERVER_CALL, STUCK_THREADS, WORKER_ENDED}),
+    ),
+)

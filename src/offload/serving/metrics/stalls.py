@@ -1,0 +1,375 @@
+"""What the threads and the asyncio tasks of a process do while hardly any request succeeds.
+
+Stacks are only read if the engine asks for them, because a load has stalled. Standard library only.
+
+A pool waits for itself if each of its threads waits for a call that is still in the queue of the
+same pool. A queue cannot be read, but the garbage collector knows what it refers to.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+import sysconfig
+import threading
+from asyncio import AbstractEventLoop, Future, Task, all_tasks
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median_low
+from time import monotonic, sleep
+from types import FrameType, ModuleType
+from typing import Any
+
+SAMPLES, PAUSE = 5, 0.2  # s
+STUCK_S = 0.6  # s, from which a thread that is still in the same call is stuck
+DEEPEST = 20  # futures that wait for each other
+MOST = 3  # places
+MOST_TASKS = 1000  # whose places are counted
+RECENT_S, FEW = 5.0, 3  # s before the end of a load whose notes count, and how many are enough
+FUTURES, POOL, ANYIO = "concurrent/futures/_base.py", "concurrent/futures/thread.py", "anyio"
+WAITING = ("result", "exception", "wait", "as_completed")  # functions of FUTURES
+ANYIO_THREAD, ASYNCIO_THREAD = "AnyIO worker thread", "asyncio_"
+# Coroutines that wait for a thread of a pool: a part of their file, their name, and the pool
+TO_THREAD = (
+    ("/asyncio/threads.py", "to_thread", "asyncio"),
+    ("/anyio/", "acquire_on_behalf_of", ANYIO),
+    ("/anyio/", "run_sync_in_worker_thread", ANYIO),
+)
+_LIBRARIES = tuple(
+    f"{sysconfig.get_path(name)}{os.sep}" for name in ("stdlib", "purelib", "platlib")
+)
+_OURS = f"{Path(__file__).parents[2]}{os.sep}"
+_SERVERS = f"{Path(_OURS, 'servers').resolve()}{os.sep}"
+# The locals of a running frame cannot be read without the GIL.
+_HAS_GIL = getattr(sys, "_is_gil_enabled", lambda: True)
+
+Place = tuple[str, str, int]  # function, file, line
+
+
+@dataclass(frozen=True)
+class _Note:
+    """The pools by their keys, and how many threads and tasks were at each line of the user."""
+
+    time: float
+    pools: dict[int, _Pool]
+    places: Counter[Place]
+
+
+_loops: list[AbstractEventLoop] = []
+_calls: dict[int, tuple[FrameType, float]] = {}  # by thread: its call, and since when it is seen
+_notes: deque[_Note] = deque(maxlen=20)
+
+
+def note_loop(loop: AbstractEventLoop) -> None:
+    """Note an event loop, whose tasks are reported."""
+    _loops.append(loop)
+
+
+def note() -> None:
+    """Note the calls of the threads of pools, and where threads and tasks wait."""
+    stacks = _thread_stacks()
+    _note_calls(stacks)
+    pools = {pool.key: pool for pool in _pools(stacks)}
+    _notes.append(_Note(monotonic(), pools, _places(stacks)))
+
+
+def report(end: float) -> dict[str, Any]:
+    """Return the pools, and where threads and tasks waited, from the notes of a load until `end`.
+
+    Without notes, sample the stacks for a second.
+    """
+    notes = [each for each in _notes if end - RECENT_S <= each.time <= end]
+    if len(notes) < FEW:
+        for number in range(SAMPLES):
+            if number:
+                sleep(PAUSE)
+            note()
+        notes = [*_notes][-SAMPLES:]
+    last = notes[-1]
+    samples = ([each.pools[key] for each in notes if key in each.pools] for key in last.pools)
+    forget()
+    return {
+        "pools": [_summary(each) for each in samples],
+        "places": [_values(place, count) for place, count in last.places.most_common(MOST)],
+    }
+
+
+def forget() -> None:
+    """Forget all notes: calls keep the variables of their functions."""
+    _calls.clear()
+    _notes.clear()
+
+
+# Threads
+
+
+class _Stack:
+    """The frames of a thread, the outermost first."""
+
+    def __init__(self, ident: int, name: str, frame: FrameType) -> None:
+        self.ident, self.name = ident, name
+        self.frames: list[FrameType] = []
+        inner: FrameType | None = frame
+        while inner is not None:
+            self.frames.insert(0, inner)
+            inner = inner.f_back
+
+    @property
+    def call(self) -> FrameType | None:
+        """The frame of the call that its pool runs now; None if it waits for one."""
+        for number, frame in enumerate(self.frames[:-1]):
+            code = frame.f_code
+            if code.co_filename.endswith(POOL) and code.co_name == "_worker":
+                inner = self.frames[number + 1]
+                return inner if inner.f_code.co_filename.endswith(POOL) else None
+            if self.name == ANYIO_THREAD and code.co_name == "run" and "/anyio/" in _file(frame):
+                inner = self.frames[number + 1]
+                return None if inner.f_code.co_filename.endswith("/queue.py") else inner
+        return None
+
+    @property
+    def place(self) -> Place | None:
+        """The innermost line of the user."""
+        users = (frame for frame in reversed(self.frames) if is_users(_file(frame)))
+        found = next(users, None)
+        return None if found is None else place_of(found.f_code, found.f_lineno)
+
+    @property
+    def awaited(self) -> list[Any] | None:
+        """The futures that it waits for; None if it does not wait, empty if they are unknown."""
+        for frame in reversed(self.frames):
+            code = frame.f_code
+            if code.co_filename.endswith(FUTURES) and code.co_name in WAITING:
+                if not _HAS_GIL():
+                    return []
+                values = dict(frame.f_locals)
+                several = values.get("pending") or values.get("fs")
+                return [values["self"]] if "self" in values else [*(several or ())]
+        return None
+
+
+def _thread_stacks() -> list[_Stack]:
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    own = threading.get_ident()
+    frames = sys._current_frames()
+    return [_Stack(n, names.get(n, ""), frame) for n, frame in frames.items() if n != own]
+
+
+def _note_calls(stacks: Sequence[_Stack]) -> None:
+    now, before = monotonic(), _calls.copy()
+    _calls.clear()
+    for stack in stacks:
+        if (call := stack.call) is not None:
+            known = before.get(stack.ident)
+            _calls[stack.ident] = known if known and known[0] is call else (call, now)
+
+
+def _age(stack: _Stack) -> float:
+    """Return for how long a thread has been seen in its call, in s; 0 if it waits for another."""
+    call, known = stack.call, _calls.get(stack.ident)
+    is_known = known is not None and known[0] is call and stack.awaited is None
+    return monotonic() - known[1] if known and is_known else 0.0
+
+
+# Pools
+
+
+class _Pool:
+    """A pool of threads in one sample; `waiting` of them wait for calls in its own queue."""
+
+    def __init__(self, key: int, name: str | None, queued: int, stacks: list[_Stack]) -> None:
+        self.key, self.name, self.queued, self.threads = key, name, queued, len(stacks)
+        self.waiting = 0
+        self.calls = [(_age(stack), stack.place) for stack in stacks]
+
+
+def _pools(stacks: Sequence[_Stack]) -> list[_Pool]:
+    """Return the thread pools of this process, with the calls that wait for a thread."""
+    by_ident = {stack.ident: stack for stack in stacks}
+    futures = sys.modules.get("concurrent.futures.thread")
+    queues: dict[int, tuple[Any, list[_Stack]]] = {}
+    for thread, queue in [*getattr(futures, "_threads_queues", {}).items()]:
+        # The identifier of a thread that has ended may be that of another one now.
+        if thread.is_alive() and (stack := by_ident.get(thread.ident)) is not None:
+            queues.setdefault(id(queue), (queue, []))[1].append(stack)
+    found = [
+        _Pool(key, _name(queue, own), queue.qsize(), own) for key, (queue, own) in queues.items()
+    ]
+    members = {key: own for key, (_, own) in queues.items()}
+    if own := [stack for stack in stacks if stack.name == ANYIO_THREAD]:
+        found.append(_Pool(0, ANYIO, _waiting_for_anyio(), own))
+        members[0] = own
+    _find_own_waits(found, members, {key: queue for key, (queue, _) in queues.items()})
+    return found
+
+
+def _name(queue: Any, stacks: Sequence[_Stack]) -> str | None:
+    """Return the name of a pool: the user's variable that holds it."""
+    if stacks[0].name.startswith(ASYNCIO_THREAD):
+        return "asyncio"
+    for module in [*sys.modules.values()]:
+        if isinstance(module, ModuleType) and is_users(getattr(module, "__file__", None) or "<"):
+            for name, value in [*vars(module).items()]:
+                if getattr(value, "_work_queue", None) is queue:
+                    return name
+    return None
+
+
+def _waiting_for_anyio() -> int:
+    return sum(_awaited_pool(task) == ANYIO for task in _tasks())
+
+
+def _find_own_waits(
+    pools: Sequence[_Pool], stacks: dict[int, list[_Stack]], queues: dict[int, Any]
+) -> None:
+    """Count the threads of each pool that wait for a call in the queue of the same pool."""
+    for pool in pools:
+        queued = _queued(queues[pool.key]) if pool.queued and pool.key in queues else set[int]()
+        for stack in stacks[pool.key] if pool.queued else ():
+            awaited = stack.awaited
+            if awaited:
+                sources = [*_sources(awaited)]
+                pool.waiting += any(one == pool.name or id(one) in queued for one in sources)
+            elif awaited is not None:  # it waits, but for which call cannot be read
+                pool.waiting += 1
+
+
+def _sources(awaited: Iterable[Any], depth: int = 0) -> Iterator[Any]:
+    """Yield the futures of pools, and the names of pools, for which futures wait in the end."""
+    for each in awaited if depth < DEEPEST else ():
+        if isinstance(each, Task) and (pool := _awaited_pool(each)) is not None:
+            yield pool
+            continue
+        if not isinstance(each, Future):
+            yield each
+        yield from _sources([*_linked(each), *_inner(each)], depth + 1)
+
+
+def _inner(future: Any) -> Iterator[Any]:
+    """Yield the futures that a task waits for, or that gather has gathered."""
+    yield from getattr(future, "_children", ())
+    if not isinstance(future, Task):
+        return
+    if (waiter := getattr(future, "_fut_waiter", None)) is not None:
+        yield waiter
+    for each in _coroutines(future):
+        frame = _frame(each)
+        if frame is not None and _file(frame).endswith("/asyncio/tasks.py"):
+            inner = frame.f_locals.get("fut")  # of wait_for; wait has a set
+            yield from [inner] if inner is not None else frame.f_locals.get("fs") or ()
+
+
+def _linked(future: Any) -> Iterator[Any]:
+    """Yield the futures whose result a future takes over, found in its callbacks."""
+    name = "_callbacks" if isinstance(future, Future) else "_done_callbacks"
+    for callback in [*(getattr(future, name, None) or ())]:
+        function = callback[0] if isinstance(callback, tuple) else callback
+        names = getattr(getattr(function, "__code__", None), "co_freevars", ())
+        cells = dict(zip(names, getattr(function, "__closure__", None) or (), strict=False))
+        with suppress(ValueError):  # an empty cell
+            if "source" in cells and cells["source"].cell_contents is not future:
+                yield cells["source"].cell_contents
+
+
+def _queued(queue: Any) -> set[int]:
+    """Return the ids of the futures whose calls are in a queue."""
+    inner = gc.get_referents(queue)  # a list of the calls, or from Python 3.13 on the calls
+    calls = [call for each in inner for call in (each if isinstance(each, list) else [each])]
+    return {id(each.future) for each in calls if hasattr(each, "future")}
+
+
+def _summary(samples: Sequence[_Pool]) -> dict[str, Any]:
+    """Return a pool in several samples: its median one."""
+    late = samples[len(samples) // 2 :]  # earlier the age of calls was not known yet
+    old = [[call for call in each.calls if call[0] >= STUCK_S] for each in late]
+    stuck = median_low(len(each) for each in old)
+    ages = sorted(age for age, _ in max(old, key=len))
+    seen = [call for each in old for call in each] if stuck else samples[-1].calls
+    places = Counter(place for _, place in seen if place is not None)
+    return {
+        "name": samples[-1].name,
+        "threads": samples[-1].threads,
+        "queued": median_low(each.queued for each in samples),
+        "waiting": median_low(each.waiting for each in samples),
+        "stuck": stuck,
+        "stuck_s": round(ages[len(ages) // 2], 1) if stuck else None,
+        "place": next((_values(place, count) for place, count in places.most_common(1)), None),
+    }
+
+
+# Tasks, and places of the user
+
+
+def _tasks() -> list[Task[Any]]:
+    found: list[Task[Any]] = []
+    for loop in _loops:
+        with suppress(RuntimeError):  # it changed too often while it was read
+            found += all_tasks(loop)
+    return found
+
+
+def _coroutines(task: Task[Any]) -> Iterator[Any]:
+    """Yield the coroutines of a task, the outermost first."""
+    inner: Any = task.get_coro()
+    for _ in range(200):
+        if inner is None:
+            return
+        yield inner
+        names = ("cr_await", "ag_await", "gi_yieldfrom")
+        following = next((v for name in names if (v := getattr(inner, name, None))), None)
+        if following is None and (frame := getattr(inner, "gi_frame", None)) is not None:
+            following = getattr(frame.f_locals.get("self"), "_awaitable", None)  # ours
+        inner = following
+
+
+def _frame(coroutine: Any) -> FrameType | None:
+    names = ("cr_frame", "ag_frame", "gi_frame")
+    return next((found for name in names if (found := getattr(coroutine, name, None))), None)
+
+
+def _awaited_pool(task: Task[Any]) -> str | None:
+    """Return the pool for a thread of which a task waits."""
+    frames = [frame for each in _coroutines(task) if (frame := _frame(each)) is not None]
+    for frame in frames:
+        for part, name, pool in TO_THREAD:
+            if frame.f_code.co_name == name and part in f"/{_file(frame)}":
+                return pool
+    return None
+
+
+def _places(stacks: Sequence[_Stack]) -> Counter[Place]:
+    """Count the threads and the tasks at each line of the user."""
+    found = Counter(place for stack in stacks if (place := stack.place) is not None)
+    for task in _tasks()[:MOST_TASKS]:
+        frames = [frame for each in _coroutines(task) if (frame := _frame(each)) is not None]
+        inner = next((frame for frame in reversed(frames) if is_users(_file(frame))), None)
+        if inner is not None:
+            found[place_of(inner.f_code, inner.f_lineno)] += 1
+    return found
+
+
+def _values(place: Place, count: int) -> dict[str, Any]:
+    function, file, line = place
+    return {"function": function, "file": file, "line": line, "count": count}
+
+
+def _file(frame: FrameType) -> str:
+    return frame.f_code.co_filename
+
+
+def is_users(file: str) -> bool:
+    """Whether a file is neither of Python, nor an installed package, nor of this package."""
+    if file.startswith(("<", _SERVERS, *_LIBRARIES)) or "-packages/" in file:
+        return False
+    is_ours = file.startswith(_OURS) and not file.startswith(f"{_OURS}tasks{os.sep}")
+    return not is_ours and not file.endswith(("/bin/gunicorn", "/bin/uvicorn"))
+
+
+def place_of(code: Any, line: int) -> Place:
+    """Return a place; its file is relative to the folder of the user's imports."""
+    folder = f"{Path(os.environ.get('TASK_PATH') or '.').resolve()}{os.sep}"
+    return code.co_name, code.co_filename.removeprefix(folder), line

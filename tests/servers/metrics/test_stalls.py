@@ -1,0 +1,242 @@
+"""Stacks show which pool waits for itself, which threads are stuck, and where tasks wait."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed, wait
+from contextlib import contextmanager
+from typing import Any
+
+import anyio
+import anyio.from_thread
+import anyio.to_thread
+import pytest
+
+from offload.serving.metrics import stalls
+
+ENDS_S = 2.0  # of all waits
+
+
+@pytest.fixture(autouse=True)
+def own_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Report a second's worth of samples sooner, and no loops or calls of other tests."""
+    monkeypatch.setattr(stalls, "PAUSE", 0.05)
+    monkeypatch.setattr(stalls, "STUCK_S", 0.15)
+    monkeypatch.setattr(stalls, "_loops", [])
+    monkeypatch.setattr(stalls, "_calls", {})
+    stalls.forget()
+
+
+@contextmanager
+def pool(threads: int, prefix: str = "") -> Iterator[ThreadPoolExecutor]:
+    found = ThreadPoolExecutor(threads, prefix)
+    try:
+        yield found
+    finally:
+        found.shutdown(wait=True, cancel_futures=True)
+
+
+def pools(queued: int = 1) -> list[dict[str, Any]]:
+    """Return the pools that have calls in their queue, once there are some."""
+    return [each for each in stalls.report(time.monotonic())["pools"] if each["queued"] >= queued]
+
+
+def by_result(own: ThreadPoolExecutor) -> object:
+    return own.submit(int).result(ENDS_S)
+
+
+def by_exception(own: ThreadPoolExecutor) -> object:
+    return own.submit(int).exception(ENDS_S)
+
+
+def by_wait(own: ThreadPoolExecutor) -> object:
+    return wait([own.submit(int), own.submit(int)], ENDS_S)
+
+
+def by_as_completed(own: ThreadPoolExecutor) -> object:
+    return [*as_completed([own.submit(int), own.submit(int)], ENDS_S)]
+
+
+def by_map(own: ThreadPoolExecutor) -> object:
+    return [*own.map(abs, [1, 2], timeout=ENDS_S)]
+
+
+@pytest.mark.parametrize("work", [by_result, by_exception, by_wait, by_as_completed, by_map])
+def test_a_pool_waits_for_itself_however_its_tasks_wait(
+    work: Callable[[ThreadPoolExecutor], object],
+) -> None:
+    with pool(3) as own:
+        for _ in range(4):
+            own.submit(work, own)
+        [found] = pools()
+        assert (found["threads"], found["waiting"], found["name"]) == (3, 3, None)
+        assert (found["place"]["function"], found["place"]["count"]) == (work.__name__, 3)
+        assert found["place"]["file"].endswith("test_stalls.py")
+        assert found["stuck"] == 0  # it is not the call that takes long
+
+
+def test_a_pool_that_waits_for_another_one_does_not_wait_for_itself() -> None:
+    is_over = threading.Event()
+    with pool(2) as outer, pool(1) as inner:
+        try:
+            inner.submit(is_over.wait, ENDS_S)
+            for _ in range(4):
+                outer.submit(lambda: inner.submit(int).result(ENDS_S))
+            found = {each["threads"]: each for each in pools()}
+            assert (found[2]["waiting"], found[1]["waiting"]) == (0, 0)
+            assert (found[2]["stuck"], found[1]["stuck"]) == (0, 1)
+        finally:
+            is_over.set()
+
+
+def test_a_pool_with_a_thread_that_works_does_not_wait_for_itself() -> None:
+    is_over = threading.Event()
+    with pool(3) as own:
+        try:
+            own.submit(is_over.wait, ENDS_S)
+            for _ in range(4):
+                own.submit(by_result, own)
+            [found] = pools()
+            assert (found["threads"], found["waiting"], found["stuck"]) == (3, 2, 1)
+        finally:
+            is_over.set()
+
+
+EXECUTOR: ThreadPoolExecutor | None = None
+
+
+def test_a_pool_has_the_name_of_the_variable_that_holds_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pool(1) as own:
+        monkeypatch.setitem(globals(), "EXECUTOR", own)
+        own.submit(by_result, own)
+        assert [each["name"] for each in pools()] == ["EXECUTOR"]
+
+
+@contextmanager
+def loop_in_thread() -> Iterator[asyncio.AbstractEventLoop]:
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    stalls.note_loop(loop)
+    try:
+        yield loop
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.run_until_complete(cancel_others())
+        loop.close()
+
+
+async def cancel_others() -> None:
+    left = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in left:
+        task.cancel()
+    await asyncio.gather(*left, return_exceptions=True)
+
+
+def from_thread(loop: asyncio.AbstractEventLoop, inner: Callable[[], Any]) -> object:
+    return asyncio.run_coroutine_threadsafe(inner(), loop).result(ENDS_S)
+
+
+async def in_default_executor() -> None:
+    await asyncio.to_thread(int)
+
+
+async def in_executor_of_the_loop() -> None:
+    await asyncio.get_running_loop().run_in_executor(None, int)
+
+
+async def with_a_timeout() -> None:
+    await asyncio.wait_for(asyncio.to_thread(int), ENDS_S)
+
+
+async def with_others() -> None:
+    await asyncio.gather(asyncio.to_thread(int), asyncio.sleep(0))
+
+
+async def forever() -> None:
+    await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize(
+    ("inner", "waiting"),
+    [
+        (in_default_executor, 2),
+        (in_executor_of_the_loop, 2),
+        (with_a_timeout, 2),
+        (with_others, 2),
+        (forever, 0),
+    ],
+)
+def test_threads_of_asyncio_that_wait_for_a_coroutine_wait_for_what_it_waits_for(
+    inner: Callable[[], Any], waiting: int
+) -> None:
+    with loop_in_thread() as loop, pool(2, "asyncio") as own:
+        loop.set_default_executor(own)
+        for _ in range(4):
+            calling = asyncio.to_thread(from_thread, loop, inner)
+            asyncio.run_coroutine_threadsafe(calling, loop)
+        threading.Event().wait(0.2)
+        [found] = pools()
+        assert (found["name"], found["threads"], found["waiting"]) == ("asyncio", 2, waiting)
+        assert found["place"]["function"] == "from_thread"
+
+
+def in_anyio() -> int:
+    return anyio.from_thread.run(anyio.to_thread.run_sync, int)
+
+
+def test_threads_of_anyio_wait_for_threads_of_anyio() -> None:
+    found: list[dict[str, Any]] = []
+
+    async def many() -> None:
+        stalls.note_loop(asyncio.get_running_loop())
+        limiter = anyio.to_thread.current_default_thread_limiter()
+        limiter.total_tokens = 2
+        async with anyio.create_task_group() as group:
+            for _ in range(4):
+                group.start_soon(anyio.to_thread.run_sync, in_anyio)
+            await anyio.sleep(0.2)
+            reporting = threading.Thread(target=lambda: found.extend(pools()))
+            reporting.start()
+            await anyio.sleep(1.0)
+            reporting.join()
+            limiter.total_tokens = 8
+
+    anyio.run(many)
+    assert [(e["name"], e["threads"], e["waiting"]) for e in found] == [("anyio", 2, 2)]
+    assert found[0]["place"]["function"] == "in_anyio"
+
+
+def test_a_call_that_runs_on_is_stuck_and_the_newest_calls_are_not() -> None:
+    is_over = threading.Event()
+
+    def hang() -> None:
+        is_over.wait(ENDS_S)
+
+    with pool(4) as own:
+        try:
+            for _ in range(3):
+                own.submit(hang)
+            stalls.note()
+            threading.Event().wait(0.3)
+            found = [each for each in stalls.report(time.monotonic())["pools"] if each["stuck"]]
+            assert [(each["threads"], each["stuck"]) for each in found] == [(3, 3)]
+            assert found[0]["stuck_s"] >= 0.3
+            assert found[0]["place"]["function"] == "hang"
+        finally:
+            is_over.set()
+
+
+def test_the_place_of_most_tasks_is_that_of_the_users_innermost_coroutine() -> None:
+    with loop_in_thread() as loop:
+        for _ in range(5):
+            asyncio.run_coroutine_threadsafe(forever(), loop)
+        threading.Event().wait(0.1)
+        place = stalls.report(time.monotonic())["places"][0]
+        assert (place["function"], place["count"]) == ("forever", 5)
