@@ -206,8 +206,7 @@ def run(
     report = _request_report(facts, load.url, *window, has_stalled)
     application = report.get("application") or {}
     if application and before:
-        left = {each["pid"] for each in application["failures"]}
-        application["ended"] = sum(pid not in left for pid in before)
+        application["ended"] = sum(server.exit_reason(pid) is not None for pid in before)
     gil = gil_sampler.between(*window)
     tool = LoadFacts(
         mask_query(load.url),

@@ -1,0 +1,134 @@
+"""Causes of failing loads are decided from records: each rule, and what looks alike."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from offload.causes import diagnosis
+from offload.causes.failures import (
+    IMPORT_STARTS,
+    NO_PROGRESS,
+    OWN_POOL_WAIT,
+    OWN_SERVER_CALL,
+    STUCK_THREADS,
+    WORKER_ENDED,
+    WORKER_FAILS,
+    import_starts,
+)
+from offload.engine.record import (
+    Application,
+    Place,
+    ProcessFailures,
+    Record,
+    Stall,
+    StalledPool,
+    Started,
+    from_line,
+    to_line,
+)
+from offload.errors import LOAD, STALLED, Problem
+from tests.records import changed, record_of
+
+RECORD = record_of("run", "hypercorn", "app=shop:app", 25, "run_server", "2026-01-01")
+PLACE = Place("price", "shop.py", 12, 4)
+POOL = StalledPool("POOL", threads=4, queued=30, place=PLACE)
+
+
+def stalled(kind: str = STALLED, alone_s: float = 0.02, **values: Any) -> Record:
+    """Return the record of a load that stalled, with the stall's own values."""
+    stall = Stall(**{"pools": (POOL,), "places": (PLACE,), **values})
+    found = changed(RECORD, application=Application("asgi", 1, stall=stall), alone_s=alone_s)
+    return replace(found, problem=Problem(kind, "no request succeeded for 10 s"))
+
+
+def kinds(*records: Record) -> list[str]:
+    return [cause.kind for cause in diagnosis.diagnose(records)]
+
+
+def pool(**values: Any) -> dict[str, Any]:
+    return {"pools": (replace(POOL, **values),)}
+
+
+def test_a_pool_whose_threads_all_wait_for_its_own_queue_waits_for_itself() -> None:
+    [cause] = diagnosis.diagnose([stalled(**pool(waiting=4))])
+    assert (cause.kind, cause.limit, cause.pool_name) == (OWN_POOL_WAIT, 4, "POOL")
+    assert diagnosis.clause(cause, 25) == (
+        "all 4 threads of the pool POOL wait in price (shop.py:12) for calls that are still in the "
+        "queue of the same pool (30 calls)"
+    )
+    assert kinds(stalled(**pool(waiting=3))) == [NO_PROGRESS]  # one works
+    assert kinds(stalled(**pool(waiting=4, queued=0))) == [NO_PROGRESS]
+
+
+def test_threads_in_calls_that_are_much_older_than_a_request_are_stuck() -> None:
+    [cause] = diagnosis.diagnose([stalled(**pool(stuck=3, stuck_s=2.0))])
+    assert (cause.kind, cause.value, cause.limit) == (STUCK_THREADS, 2.0, 4)
+    said = diagnosis.sentence(cause, 25)
+    assert "3 of 4 threads of the pool POOL run on in price (shop.py:12) for 2 s" in said
+    assert "set a timeout inside that call" in said
+    assert kinds(stalled(**pool(stuck=2, stuck_s=2.0))) == [NO_PROGRESS]
+    slow = stalled(alone_s=1.0, **pool(stuck=4, stuck_s=2.0))  # it may just be a slow request
+    assert kinds(slow) == [NO_PROGRESS]
+    assert kinds(stalled(**pool(stuck=4, stuck_s=2.0, waiting=4))) == [OWN_POOL_WAIT]
+
+
+def test_failed_requests_alone_do_not_make_threads_stuck() -> None:
+    failing = replace(stalled(**pool(stuck=0)), problem=None)
+    assert kinds(failing) == []
+    assert kinds(replace(stalled(**pool(stuck=4, stuck_s=2.0)), problem=None)) == [STUCK_THREADS]
+
+
+def test_connections_of_the_server_to_itself_are_calls_of_itself() -> None:
+    [cause] = diagnosis.diagnose([stalled(own_calls=8)])
+    assert cause.kind == OWN_SERVER_CALL
+    assert "calls its own server in price (shop.py:12)" in diagnosis.clause(cause, 25)
+
+
+def test_without_a_known_cause_the_line_of_most_threads_is_named() -> None:
+    [cause] = diagnosis.diagnose([stalled()])
+    assert diagnosis.clause(cause, 25) == (
+        "no request succeeded while 4 threads or tasks were in price (shop.py:12)"
+    )
+    assert kinds(stalled(places=())) == []
+    assert kinds(stalled(kind=LOAD)) == []  # the tool failed, not the application
+
+
+def processes(*failed: int, requests: int = 100) -> Record:
+    found = [ProcessFailures(pid, requests, n, 1.5) for pid, n in enumerate(failed, 1)]
+    return changed(RECORD, application=Application("asgi", len(found), failures=tuple(found)))
+
+
+def test_one_process_whose_requests_fail_is_told_from_failures_everywhere() -> None:
+    [cause] = diagnosis.diagnose([processes(0, 90, 2, 1)])
+    assert (cause.kind, cause.value, cause.limit, cause.since_s) == (WORKER_FAILS, 0.9, 4, 1.5)
+    said = diagnosis.clause(cause, 25)
+    assert "one of 4 processes fails: 90 % of its requests, all of them since 1.5 s" in said
+    assert kinds(processes(50, 55)) == []  # every second request, everywhere
+    assert kinds(processes(0, 40)) == []
+    assert kinds(processes(90)) == []
+    assert kinds(processes(0, 9, requests=9)) == []  # too few
+
+
+def test_processes_that_ended_are_named() -> None:
+    ended = changed(RECORD, application=Application("wsgi", 2, ended=1))
+    assert kinds(ended) == [WORKER_ENDED]
+    assert kinds(changed(RECORD, application=Application("wsgi", 2, ended=0))) == []
+
+
+def test_an_import_that_starts_something_is_a_cause_by_its_line() -> None:
+    server = Started("server", 1, "<module>", "shop.py", 3, (8000,))
+    pool = Started("process", 4, "start", "shop.py", 9)
+    causes = import_starts([server, pool])
+    assert [cause.kind for cause in causes] == [IMPORT_STARTS] * 2
+    assert [diagnosis.clause(cause, 25) for cause in causes] == [
+        "the import of the application starts a server on port 8000 in <module> (shop.py:3), in "
+        "each serving process",
+        "the import of the application starts 4 processes in start (shop.py:9), in each serving "
+        "process",
+    ]
+
+
+def test_a_stall_is_read_back_from_a_file() -> None:
+    record = stalled(own_calls=1)
+    assert from_line(to_line(record)).application == record.application
