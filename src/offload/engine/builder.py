@@ -53,6 +53,7 @@ def build_record(
         tasks=replace(
             loaded.tasks,
             alone_s=alone.task_s,
+            alone_high_s=alone.task_high_s,
             alone_cpu_s=alone.task_cpu_s,
             alone_blocked_s=alone.blocked_s,
         ),

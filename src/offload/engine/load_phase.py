@@ -24,7 +24,7 @@ from urllib.parse import urljoin, urlsplit
 import psutil
 
 from offload import loads
-from offload.engine import gil_location, host, processes, server, workload
+from offload.engine import gil_location, host, intervals, processes, server, workload
 from offload.engine.figures import little_ratio
 from offload.engine.gil_location import Unreadable
 from offload.engine.gil_sampler import NO_SAMPLE, GilSampler, Utilisation
@@ -96,6 +96,7 @@ def measure_baseline(
     found = Baseline(
         alone_s=round(first.alone_s, 6),
         kept_s=None if kept_s is None else round(kept_s, 6),
+        each_s=tuple(round(each_s, 6) for each_s in first.each_s),
         body_sha256=first.body_sha256,
         body_bytes=len(first.body),
         is_stable=is_stable(first, case),
@@ -458,7 +459,8 @@ class SingleRequest:
     """The GIL-hold fraction h of a single task, and the means of its clocks in seconds.
 
     `task_s` is its wall time w_1, `task_cpu_s` the CPU time c_1 of its thread. `blocked_s` is b,
-    the time in which it neither ran nor waited for a CPU. None is unknown.
+    the time in which it neither ran nor waited for a CPU. `task_high_s` is the upper end of the
+    95 % interval of `task_s`. None is unknown.
     """
 
     hold: Utilisation = NO_HOLD
@@ -475,6 +477,7 @@ def measure_single_request(
     The result is unknown for external workers that do not report.
     """
     if facts.get("external_workers") and not process_reports(facts, 0.0, 0.0):
+    task_high_s: float | None = None
         return SingleRequest(Utilisation(why=str(facts["gil_address_error"])))
     return run_single_requests(load, with_gils(facts), before.alone_s or 0.0)
 
@@ -498,7 +501,9 @@ def run_single_requests(load: Load, facts: Mapping[str, object], alone_s: float)
     blocked_s = None
     if task_s is not None and cpu_s is not None and queued_s is not None:
         blocked_s = round(blocked_time(task_s, cpu_s, queued_s), 9)
-    return SingleRequest(hold, task_s, cpu_s, blocked_s)
+    spans = [end - start for start, end in each]
+    high_s = round(intervals.mean_interval(spans)[1], 9) if len(spans) > 1 else None
+    return SingleRequest(hold, task_s, cpu_s, blocked_s, high_s)
 
 
 def blocked_time(task_s: float, cpu_s: float, queued_s: float) -> float:

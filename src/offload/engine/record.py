@@ -126,12 +126,14 @@ class Baseline:
     """The first requests, before the load.
 
     `alone_s` is the median response time of single requests, each on a new connection, and `kept_s`
-    that of requests on one kept connection, without the first one. `body_bytes` is the length of
-    the first response's body, and `content` the part of it that its suite compares. With
-    `is_stable` every response under load must have the same body.
+    that of requests on one kept connection, without the first one. `each_s` are the times of which
+    `alone_s` is the median. `body_bytes` is the length of the first response's body, and `content`
+    the part of it that its suite compares. With `is_stable` every response under load must have the
+    same body.
     """
 
     alone_s: float | None = None
+    each_s: tuple[float, ...] = ()
     kept_s: float | None = None
     body_sha256: str | None = None
     body_bytes: int | None = None
@@ -331,7 +333,8 @@ class Tasks:
 
     `wall_s`, `cpu_s` and `queued_s` are a task's wall time, CPU time and wait for a CPU; for a
     user's application they are those of a request, on the thread that calls the application.
-    `alone_blocked_s` is the wall time of a single task without its CPU time and its wait for a CPU.
+    `alone_high_s` is the upper end of the 95 % interval of `alone_s`, and `alone_blocked_s` the
+    wall time of a single task without its CPU time and its wait for a CPU.
     A slot runs one task at a time, and `slot_s` is the time for which a task occupies a slot.
     `loop_lag_*` is the delay of the event loop.
     """
@@ -342,6 +345,7 @@ class Tasks:
     cpu_s: float | None = None
     queued_s: float | None = None
     alone_s: float | None = None
+    alone_high_s: float | None = None
     alone_cpu_s: float | None = None
     alone_blocked_s: float | None = None
     loop_lag_p50_ms: float | None = None

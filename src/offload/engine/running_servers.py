@@ -194,6 +194,7 @@ def _baseline(url: str, case: Case, sent: Request) -> Baseline:
         alone_s=round(first.alone_s, 6),
         body_sha256=first.body_sha256,
         is_stable=is_stable(first, case),
+        each_s=tuple(round(each_s, 6) for each_s in first.each_s),
     )
 
 

@@ -227,6 +227,7 @@ class BadStatus(FailedRequest):
 class FirstResponses:
     """The median response time of a single request in s, and the first body.
 
+    It is the median of `each_s`: without the first request, which may prepare the task.
     `stable`: all bodies were equal.
     """
 
@@ -234,6 +235,7 @@ class FirstResponses:
     body: bytes
     body_sha256: str
     stable: bool
+    each_s: tuple[float, ...] = ()
 
 
 def send_first_requests(
@@ -265,8 +267,10 @@ def send_first_requests(
         if taken[0] > longest_s:
             break
     first = bodies[0]
-    alone_s = statistics.median(taken[1:] or taken)
-    return FirstResponses(alone_s, first, hashlib.sha256(first).hexdigest(), len(set(bodies)) == 1)
+    each_s = tuple(taken[1:] or taken)
+    alone_s = statistics.median(each_s)
+    digest = hashlib.sha256(first).hexdigest()
+    return FirstResponses(alone_s, first, digest, len(set(bodies)) == 1, each_s)
 
 
 def get(url: str, request: Request = GET) -> bytes:
