@@ -58,8 +58,11 @@ async def app(scope, receive, send): pass
         ("measure:hypercorn,app=shop:app,path=/no/folder", "no folder '/no/folder' in path="),
         ("measure:hypercornx4,app=shop:app", "hypercorn has no workers"),
         ("scale:hypercorn,app=shop:app,workers=1+2", "hypercorn has no workers"),
+        ("measure:hypercorn,app=shop:app,beside=/a b", "encode them: a space is %20"),
+        ("measure:hypercorn,app=shop:app,beside=/", "beside=/ is the route that is loaded"),
+        ("measure:3/noop_sync,beside=/healthz", "beside= needs app=, your application"),
         ("gil:noop_sync,app=shop:app", "a task and app= exclude each other"),
-        ("gil:noop_sync,request=/a", "request=, method=, body= and header= need app="),
+        ("gil:noop_sync,request=/a", "request=, method=, body=, header= and beside= need app="),
     ],
 )
 def test_a_wrong_word_is_one_line_and_exit_code_2(words: str, message: str) -> None:
@@ -75,6 +78,7 @@ def test_a_body_comes_from_a_file_and_makes_the_method_post(tmp_path: Path) -> N
     found = options.parse_request("/quote?x=1", "", f"@{tmp_path}/quote.json", "A: 1; B: 2")
     assert found == Request("/quote?x=1", "POST", '{"a": 1, "b": 2}', "A: 1; B: 2")
     assert found.message.headers == {"A": "1", "B": "2"}
+    assert options.parse_request("", "", "", "", "livez") == Request(beside="/livez")
     assert options.parse_request("", "", "", "") is None
     (tmp_path / "binary").write_bytes(b"\xff\xfe")
     with pytest.raises(UsageError, match="is not text in UTF-8"):

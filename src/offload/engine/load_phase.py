@@ -15,7 +15,7 @@ import struct
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -29,6 +29,7 @@ from offload.engine.figures import little_ratio
 from offload.engine.gil_location import Unreadable
 from offload.engine.gil_sampler import NO_SAMPLE, GilSampler, Utilisation
 from offload.engine.host import SpeedMeter, load_average
+from offload.engine.light_route import NO_PATHS, LightPaths, Prober
 from offload.engine.processes import ProcessTree, ResourceSampler
 from offload.engine.record import (
     Application,
@@ -95,8 +96,8 @@ def measure_baseline(
         baseline_flags = (Flag("bodies", "responses change", remedy),)
     found = Baseline(
         alone_s=round(first.alone_s, 6),
-        kept_s=None if kept_s is None else round(kept_s, 6),
         each_s=tuple(round(each_s, 6) for each_s in first.each_s),
+        kept_s=None if kept_s is None else round(kept_s, 6),
         body_sha256=first.body_sha256,
         body_bytes=len(first.body),
         is_stable=is_stable(first, case),
@@ -179,15 +180,19 @@ def run(
     sender: Sender = HERE,
     speed: SpeedMeter | None = None,
     pin: str | None = None,
+    beside: LightPaths = NO_PATHS,
 ) -> LoadOutcome:
     """Run `load` with `driver`, from `sender`, and sample the resources of the server.
 
     `facts` is the server's ready line; None for an external server, whose resources are unknown.
     `neighbours` are the pids of the idle servers of the same block. `speed` measures the speed of
     the CPUs meanwhile. `pin` are the CPUs of the server and of the load tool, if they are limited.
+    The light routes `beside` are requested sparsely at the same time.
     """
     ours = [*neighbours, *([] if speed is None else speed.pids)]
-    sampled = _run_sampled(load, driver, facts, upstream, ours, sender)
+    prober = Prober(load.url, beside)
+    with prober:
+        sampled = _run_sampled(load, driver, facts, upstream, ours, sender)
     flags: tuple[Flag, ...] = ()
     if sampled[0].hung:  # siege hangs about once in 22 short runs
         sampled = _run_sampled(load, driver, facts, upstream, ours, sender)
@@ -204,10 +209,11 @@ def run(
         problem = f"{problem} under {load.users} users ({_failures(measured)})"
     window = (measured.window_began, measured.window_ended)
     has_stalled = ran.result.is_stalled or failed_share(measured) > MOST_FAILED
-    report = _request_report(facts, load.url, *window, has_stalled)
+    report = _request_report(facts, load.url, *window, has_stalled, beside)
     application = report.get("application") or {}
     if application and before:
         application["ended"] = sum(server.exit_reason(pid) is not None for pid in before)
+    light = prober.between(*window, measured.completed or 0)
     gil = gil_sampler.between(*window)
     tool = LoadFacts(
         mask_query(load.url),
@@ -241,7 +247,7 @@ def run(
             each=gil.each,
             why=gil.why,
         ),
-        dataclass_from(Application, application, "application"),
+        replace(dataclass_from(Application, application, "application"), beside=light),
         {key: report["facts"][key] for key in GIL if key in report.get("facts", {})},
         flags + ran.result.notes,
         None
@@ -382,11 +388,14 @@ def _request_report(
     began: float | None,
     ended: float | None,
     has_stalled: bool,
+    beside: LightPaths = NO_PATHS,
 ) -> Facts:
     """Request a server's report of a window: its facts, its loop's lag and its tasks' times."""
     if facts is None or began is None or ended is None:
         return {}
-    return report_window(facts, url, began, ended, has_stalled=has_stalled)
+    return report_window(
+        facts, url, began, ended, has_stalled=has_stalled, without=beside.routes
+    )
 
 
 def _others_cpu(used: Resources, elapsed_s: float, tool: LoadFacts) -> float | None:
@@ -467,6 +476,7 @@ class SingleRequest:
     task_s: float | None = None
     task_cpu_s: float | None = None
     blocked_s: float | None = None
+    task_high_s: float | None = None
 
 
 def measure_single_request(
@@ -477,7 +487,6 @@ def measure_single_request(
     The result is unknown for external workers that do not report.
     """
     if facts.get("external_workers") and not process_reports(facts, 0.0, 0.0):
-    task_high_s: float | None = None
         return SingleRequest(Utilisation(why=str(facts["gil_address_error"])))
     return run_single_requests(load, with_gils(facts), before.alone_s or 0.0)
 
@@ -539,16 +548,18 @@ def report_window(
     ended: float,
     with_each: bool = False,
     has_stalled: bool = False,
+    without: Collection[str] = (),
 ) -> Facts:
     """Return the figures of a window in seconds of CLOCK_MONOTONIC; empty without a response.
 
-    The keys are those of /resources/; a user's application adds `application`. `with_each` adds
-    the start and end of each request, and `has_stalled` what an application does now.
+    The keys are those of /resources/; a user's application adds `application`, `without` routes
+    that were measured beside the load. `with_each` adds the start and end of each request, and
+    `has_stalled` what an application does now.
     """
     reports = process_reports(facts, began, ended, with_each, has_stalled)
     if serves_application(facts):
         own_calls = count_own_calls(facts, url) if has_stalled else 0
-        return merge_reports(reports, own_calls)
+        return merge_reports(reports, own_calls, without)
     if reports:
         return _merge_task_reports(reports)
     more = "&each" if with_each else ""
@@ -612,8 +623,10 @@ def process_reports(
     return [report for report in found if report is not None]
 
 
-def merge_reports(reports: Sequence[Facts], own_calls: int = 0) -> Facts:
-    """Return the figures of a server from those of its processes.
+def merge_reports(
+    reports: Sequence[Facts], own_calls: int = 0, without: Collection[str] = ()
+) -> Facts:
+    """Return the figures of a server from those of its processes, `without` some routes.
 
     Means are weighted by requests. The lag of the loop, the use of threads and the memory are those
     of the worst process.
@@ -622,6 +635,7 @@ def merge_reports(reports: Sequence[Facts], own_calls: int = 0) -> Facts:
         return {}
     routes = _merge_routes([route for report in reports for route in report["routes"]])
     mallocs = [report["malloc"] for report in reports if report.get("malloc")]
+    routes = [each for each in routes if each["route"] not in without] or routes
     limiters = [report["limiter"] for report in reports if report["limiter"]]
     each = [span for report in reports for span in report.get("each", ())]
     inside_s, cpu_s = (_mean(routes, key) for key in ("inside_s", "cpu_s"))

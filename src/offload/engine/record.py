@@ -564,6 +564,25 @@ class Started:
 
 
 @dataclass(frozen=True)
+class LightRoute:
+    """A light route, such as a health check, that was requested while another one was loaded.
+
+    `alone_s` is its median response time before the load. `taken_s` are the response times in s of
+    the requests that were sent in the window, each on its own connection; one without a response is
+    in it with the time after which it was given up. `failed` is the number of requests whose
+    response was no success. `share` is the time alone of its requests over that of the load's.
+    `is_found`: it was looked for by its name, and not named by beside=.
+    """
+
+    path: str
+    alone_s: float | None = None
+    taken_s: tuple[float, ...] = ()
+    failed: int = 0
+    share: float | None = None
+    is_found: bool = True
+
+
+@dataclass(frozen=True)
 class Application:
     """The reports of the `processes` that serve a user's application of a `kind`: asgi or wsgi.
 
@@ -576,7 +595,8 @@ class Application:
     `worker_private_mib` the largest memory that a process does not share. `error` is the last
     unhandled exception of the application, with its file and line. `failures` has each process, and
     `ended` is the number of processes that ended during the load. `stall` is None unless hardly any
-    request succeeded any more. None is unknown.
+    request succeeded any more. `beside` are light routes that were measured under the same load;
+    the means are without them. None is unknown.
     """
 
     kind: str | None = None
@@ -599,6 +619,7 @@ class Application:
     failures: tuple[ProcessFailures, ...] = ()
     ended: int | None = None
     stall: Stall | None = None
+    beside: tuple[LightRoute, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Protocol
 
 from offload import files, loads, prctl
-from offload.engine import builder, journal, load_phase, server, who, workload
+from offload.engine import builder, journal, light_route, load_phase, server, who, workload
 from offload.engine.builder import body_flags, build_record, retry_reasons, tool_flags
 from offload.engine.host import SpeedMeter, environment, measure_speed
+from offload.engine.light_route import LightPaths
 from offload.engine.load_phase import LoadOutcome, SingleRequest, measure_baseline
 from offload.engine.plan import (
     LongRun,
@@ -299,6 +300,7 @@ class ReadyServer:
     before: Baseline
     alone: SingleRequest
     flags: tuple[Flag, ...]
+    beside: LightPaths
 
     def window(self, trial: Trial, neighbours: Sequence[int], design: WindowDesign) -> Record:
         """Load the server once; with other servers in the block, for at least `design.beside_s`.
@@ -310,6 +312,8 @@ class ReadyServer:
         sent, beside_s = self.started.request, design.beside_s if neighbours else None
         known = (self.url, case, self.facts, self.before, sent, running)
         load = workload.window(*known, beside_s, design.is_probe)
+        if not neighbours and (trial.round or 0) <= 1:  # later rounds add to these requests
+            load = replace(load, seconds=max(load.seconds or 0.0, self.beside.window_s))
         placement = self.started.case.placement
         if placement.hosts:
             load = workload.of_fixed_length(load, workload.cycle_s(case, self.facts, self.before))
@@ -324,6 +328,7 @@ class ReadyServer:
                 placement.sender,
                 speed_meter,
                 placement.pin,
+                self.beside,
             )
         load_s = round(time.monotonic() - started, 3)
         loaded = self._with_explanation(loaded)
@@ -464,7 +469,16 @@ def _make_ready(started: StartedServer, trial: Trial, with_gil: bool) -> ReadySe
         load = workload.alone(url, started.facts, started.request)
         alone = load_phase.measure_single_request(load, reported, before)
     facts = builder.server_facts(reported)
-    return ReadyServer(started, url, facts, before, alone, flags)
+    beside = _find_light_routes(started.case, url, reported, before)
+    return ReadyServer(started, url, facts, before, alone, flags, beside)
+
+
+def _find_light_routes(
+    case: Case, url: str, reported: Mapping[str, object], before: Baseline
+) -> LightPaths:
+    known = builder.server_facts(reported)
+    waits = max(1.0, case.users / known.all_workers) if known.all_workers else 1.0
+    return light_route.find(case, url, reported, before, waits * (before.alone_s or 0.0))
 
 
 def _order(members: Mapping[int, ReadyServer], trial: Trial, has_one: bool) -> list[int]:
@@ -558,7 +572,8 @@ def _measure(
             baseline_flags += (Flag("warm-up", warmed.problem),)
         load = workload.long(url, case_facts, before, sent)
         with phases.of("load", load.seconds or cycle_s * (load.requests or 0) / load.users):
-            loaded = load_phase.run(load, driver, running.facts, upstream)
+            beside = _find_light_routes(case, url, running.facts, before)
+            loaded = load_phase.run(load, driver, running.facts, upstream, beside=beside)
     finally:
         with phases.of("stop", 1.0):
             server.stop(running, server.SHORT_DRAIN)
@@ -612,6 +627,7 @@ def measure_open_loops(
         sent = case.request or Request()
         url = workload.url(running.url, sent)
         before, flags = measure_baseline(trial, facts, url, sent, running.facts)
+        beside = _find_light_routes(case, url, running.facts, before)
         for number, each in enumerate(arrivals):
             lasts_s = open_loop_s(each.rate) if duration_s is None else duration_s
             load = replace(
@@ -631,6 +647,7 @@ def measure_open_loops(
                 upstream,
                 sender=case.placement.sender,
                 pin=case.placement.pin,
+                beside=beside,
             )
             record = build_record(trial, own, known, before, SingleRequest(), loaded, flags)
             is_last = number == len(arrivals) - 1

@@ -19,8 +19,9 @@ from pathlib import Path
 import psutil
 
 from offload import upstream
-from offload.engine import builder, journal, load_phase, server
+from offload.engine import builder, journal, light_route, load_phase, server
 from offload.engine.builder import build_record
+from offload.engine.light_route import NO_PATHS, LightPaths
 from offload.engine.load_phase import SingleRequest, is_stable
 from offload.engine.processes import ProcessTree, thread_ids
 from offload.engine.record import Baseline, CaseFacts, Record, ServerFacts
@@ -173,6 +174,7 @@ def load_server(
             facts,
             known,
             placement.pin,
+            light_route.find(replace(case, request=sent), load.url, facts, before),
         )
 
 
@@ -192,9 +194,9 @@ def _baseline(url: str, case: Case, sent: Request) -> Baseline:
         return Baseline()
     return Baseline(
         alone_s=round(first.alone_s, 6),
+        each_s=tuple(round(each_s, 6) for each_s in first.each_s),
         body_sha256=first.body_sha256,
         is_stable=is_stable(first, case),
-        each_s=tuple(round(each_s, 6) for each_s in first.each_s),
     )
 
 
@@ -220,6 +222,7 @@ def _measure(
     facts: dict[str, object] | None = None,
     known: Upstream | None = None,
     pin: str | None = None,
+    beside: LightPaths = NO_PATHS,
 ) -> Record:
     case = replace(
         case,
@@ -234,7 +237,7 @@ def _measure(
         command = f"{case.command} ({headers})"
         case = replace(case, id=f"{case.id} {headers}", command=command)
     trial = builder.new_trial(journal.LASTING)
-    loaded = load_phase.run(load, driver, facts, known, sender=sender, pin=pin)
+    loaded = load_phase.run(load, driver, facts, known, sender=sender, pin=pin, beside=beside)
     server = builder.with_gil(server, loaded.gil_state)
     return build_record(trial, case, server, before, SingleRequest(), loaded)
 

@@ -350,15 +350,19 @@ class RequestOptions:
     header: Annotated[str, option("header", "'Name: value' to send, several as 'A: 1; B: 2', or "
         "@FILE with one in each line, which hides them from other users of this machine; records "
         "show the values of harmless headers only", REQUEST)] = ""
+    beside: Annotated[str, option("beside", "a light route to measure under this load, such as "
+        "/healthz; default: healthz, livez, readyz, ping or health, if the application has "
+        "it", REQUEST)] = ""
 
     def parse(self) -> Request | None:
         """Return the request; None for the default, `GET /`. Raise UsageError."""
-        return parse_request(self.request, self.method, self.body, self.header)
+        return parse_request(self.request, self.method, self.body, self.header, self.beside)
 
     def check_unused(self, why: str) -> None:
         """Raise UsageError if there is a request."""
         if self.parse() is not None:
-            raise UsageError(f"request=, method=, body= and header= {why}", "leave them out")
+            what = f"request=, method=, body=, header= and beside= {why}"
+            raise UsageError(what, "leave them out")
 
 
 @Parameter(name="*")
@@ -372,6 +376,8 @@ class CaseOptions(RequestOptions):
     def case(self, text: str, which: str = "case") -> Case:
         """Return the case of a text with this application and request; raise UsageError."""
         one = parse_case(text, self.app, which)
+        if self.beside and not self.app:
+            raise UsageError("beside= needs app=, your application", "leave it out, or add app=")
         return replace(one, path=self.path, request=self.parse())
 
 
@@ -535,26 +541,45 @@ def place_case(one: Case, hosts: str, bind: str, pin: str = "") -> Case:
     return replace(one, settings=settings, placement=place)
 
 
-def parse_request(request: str, method: str, body: str, header: str) -> Request | None:
+def parse_request(
+    request: str, method: str, body: str, header: str, beside: str = ""
+) -> Request | None:
     """Return the request that users send; None for the default, `GET /`. Raise UsageError."""
     from offload import loads
     from offload.suites import Request
 
-    if not (request or method or body or header):
+    if not (request or method or body or header or beside):
         return None
-    request = arguments.one_line("request", request)
+    request = _parse_path("request", request)
+    beside = _parse_path("beside", f"/{beside.removeprefix('/')}" if beside else "")
+    if beside and beside == (request or "/"):
+        what = f"beside={loads.mask_query(beside)[:100]} is the route that is loaded"
+        raise UsageError(what, "name another one, such as beside=/healthz")
     header = arguments.header_lines("header", header)
-    shown = loads.mask_query(request)[:100]
-    if request and not request.startswith("/"):
-        raise UsageError(
-            f"request={shown!r} is not a path", "start it with /, such as request=/quote"
-        )
-    if not request.isascii() or not request.isprintable() or " " in request:
-        what = f"request={shown!r} has characters that are not allowed in a URL"
-        raise UsageError(what, "encode them: a space is %20")
     content = arguments.body("body", body)
     verb = method.upper() or ("GET" if content is None else "POST")
-    found = Request(request or "/", verb, content, header or None, private=content is not None)
+    found = Request(
+        request or "/",
+        verb,
+        content,
+        header or None,
+        private=content is not None,
+        beside=beside or None,
+    )
     load = loads.Load("http://127.0.0.1/", message=found.message, keep_alive=True)
     loads.check(load, "builtin")
     return found
+
+
+def _parse_path(name: str, text: str) -> str:
+    """Return a path and its query; raise UsageError unless it is one, or empty."""
+    from offload import loads
+
+    text = arguments.one_line(name, text)
+    shown = loads.mask_query(text)[:100]
+    if text and not text.startswith("/"):
+        raise UsageError(f"{name}={shown!r} is not a path", f"start it with /, as {name}=/quote")
+    if not text.isascii() or not text.isprintable() or " " in text:
+        what = f"{name}={shown!r} has characters that are not allowed in a URL"
+        raise UsageError(what, "encode them: a space is %20")
+    return text
