@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 
-from offload.causes import execution, failures, machine, memory, pools, who
+from offload.causes import execution, failures, machine, memory, pools, victims, who
 from offload.causes.execution import GIL_IMPORT
 from offload.causes.figures import Figures, figures, signs_of_case
 from offload.causes.gains import Gain, Switch
@@ -114,6 +114,8 @@ def note(records: Sequence[Record]) -> str | None:
     sampled = _sampled(records)
     named = {cause.line for cause in causes}
     noted += [who.clause(line) for line in (sampled.lines if sampled else ()) if line not in named]
+    if (light := victims.note(records, {cause.kind for cause in causes})) is not None:
+        noted.append(light)
     return "; ".join(noted) or None
 
 
@@ -123,7 +125,12 @@ def as_dict(records: Sequence[Record]) -> dict[str, object] | None:
     if signs is None:
         return None
     causes = [asdict(cause) for cause in diagnose(records)]
-    return {**asdict(signs), "causes": causes, **who.values(_sampled(records))}
+    return {
+        **asdict(signs),
+        "causes": causes,
+        "beside": victims.values(records),
+        **who.values(_sampled(records)),
+    }
 
 
 def _sampled(records: Sequence[Record]) -> Who | None:

@@ -217,6 +217,7 @@ def run_load_test(
         (("url", url), ("port", port)),
         (("url", url), ("pin", pin)),
         (("url", url), ("request", message.request)),
+        (("url", url), ("beside", message.beside)),
         (("requests", requests), ("time", time)),
     ):
         if one[1] and other[1]:

@@ -24,7 +24,8 @@ class Request:
 
     `header` contains one or more headers: `A: 1; B: 2`. Files contain only the values of harmless
     headers and parameters; other values are masked. The body of a user's request, which is
-    `private`, is replaced by its hash there.
+    `private`, is replaced by its hash there. `beside` is the path of a light route that is also
+    requested, sparsely, while the users send this request.
     """
 
     path: str = "/"
@@ -32,6 +33,7 @@ class Request:
     body: str | None = None
     header: str | None = None
     private: bool = field(default=False, compare=False)
+    beside: str | None = None
 
     @property
     def message(self) -> Message:
@@ -43,13 +45,18 @@ class Request:
         """Whether it was read from a file in which a value or the body is masked."""
         is_hash = (self.body or "").startswith(BODY_MARK)
         values = self.message.headers.values()
-        return is_hash or MASK in values or f"={MASK}" in self.path
+        paths = f"{self.path} {self.beside or ''}"
+        return is_hash or MASK in values or f"={MASK}" in paths
 
     @property
     def masked(self) -> Mapping[str, object]:
-        """The fields as written to files; `header` is absent without headers, as in old records."""
+        """The fields as written to files; `header` and `beside` are absent if there are none."""
         facts = asdict(self)
         del facts["private"]
+        if self.beside is None:
+            del facts["beside"]
+        else:
+            facts["beside"] = mask_query(self.beside)
         facts["path"] = mask_query(self.path)
         if self.private and self.body is not None:
             facts["body"] = body_facts(self.body)

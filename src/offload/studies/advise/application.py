@@ -8,19 +8,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from offload.causes import diagnosis, failures
+from offload.causes import diagnosis, failures, victims
 from offload.causes import who as who_in_words
 from offload.causes.gains import Gain
 from offload.causes.rules import Cause
 from offload.engine.calling_process import ImportedApplication, find_application
 from offload.engine.record import LONG, Record, Started, Who
-from offload.errors import MachineError
+from offload.errors import MachineError, escaped
 from offload.registry import catalog, places
 from offload.registry.entries import Entry
 from offload.studies.advise import costs, result
 from offload.studies.advise.costs import Costs
 from offload.studies.advise.evidence import THREADS, Evidence, Setup, kind_of
 from offload.suites import Case, Request
+from offload.units import seconds
 
 # The usual choice of each kind first; servers that are not named here follow.
 ORDER = (
@@ -61,7 +62,8 @@ class Application:
     `alone_s` is the response time of a single request. `causes` were found for one process, and
     `remaining` for the chosen set-up. `worker` is the memory of one of its processes, `preloaded`
     the same with the application imported before the fork. `who` are the lines of one process.
-    `gains` are those of switches that were measured with one process, by kind of cause.
+    `gains` are those of switches that were measured with one process, by kind of cause. `probe` is
+    the record of one process, and `advised` are those of the windows of the chosen set-up.
     """
 
     kinds: tuple[str, ...]
@@ -76,6 +78,8 @@ class Application:
     preloaded: WorkerMemory | None = None
     who: Who | None = None
     gains: Mapping[str, Gain] = field(default_factory=dict)
+    probe: Record | None = None
+    advised: tuple[Record, ...] = ()
 
     def title(self, case: Case) -> str:
         """Return its name and its request, for a headline."""
@@ -97,6 +101,17 @@ class Application:
             over = " It does not limit the advised size." if is_over else ""
             yield f"{diagnosis.sentence(cause, self.users)}{over}"
         yield from who_in_words.sentences(self.who, {cause.line for cause in self.causes})
+        if self.probe is not None:
+            yield from victims.sentences([self.probe], {cause.kind for cause in self.causes})
+            yield from self._light_routes_now()
+
+    def _light_routes_now(self) -> Iterator[str]:
+        """Yield how long a light route that is slow in one process takes in the chosen set-up."""
+        now = {each.path: each for each in victims.find(self.advised)}
+        for before in victims.find([self.probe] if self.probe else []):
+            found = now.get(before.path)
+            if before.is_slow and found is not None and found.p50_s is not None:
+                yield f"In the advised size {escaped(found.path)} takes {seconds(found.p50_s)}."
 
     def notes(self, best: Evidence) -> Iterator[str]:
         """Yield what the reader must know of the application in the chosen set-up."""
@@ -117,6 +132,8 @@ class Application:
             "preloaded_worker_memory_mib": self.preloaded and asdict(self.preloaded),
             "causes": [asdict(cause) for cause in self.causes],
             "remaining_causes": [asdict(cause) for cause in self.remaining],
+            "beside": victims.values([self.probe] if self.probe else []),
+            "remaining_beside": victims.values(self.advised),
             **who_in_words.values(self.who),
         }
 
@@ -173,6 +190,7 @@ def of_records(
         (*failures.import_starts(started), *diagnosis.diagnose([found], gains)),
         gains=gains,
         who=found.who,
+        probe=found,
     )
 
 
@@ -191,6 +209,7 @@ def in_setup(
     return replace(
         known,
         remaining=tuple(diagnosis.diagnose(windows, gains)),
+        advised=tuple(windows),
         worker=_memory(found),
         preloaded=_memory([each for each in records if each.trial.place in preload]),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from offload.causes import diagnosis, execution
+from offload.causes import diagnosis, execution, victims
 from offload.causes.rules import Cause
 from offload.engine import decisions
 from offload.engine.record import Record
@@ -42,6 +42,7 @@ def sentences(result: GilCost) -> Iterator[str]:
         yield f"{many} are slower than {one}: use {one}."
     else:
         yield f"The difference between {many} and {one} is unresolved."
+    yield from victims.sentences([window], {cause.kind for cause in causes})
 
 
 def _reasons(window: Record, causes: Sequence[Cause]) -> Iterator[str]:
