@@ -123,7 +123,7 @@ def test_a_named_route_must_answer() -> None:
         assert [*found.alone_s] == ["/ready?a=1"] and not found.is_found
     with (
         served(routes("/quote")) as (url, _),
-        pytest.raises(FailedRequest, match="beside=/ready.*: it answered 404: name a route"),
+        pytest.raises(FailedRequest, match=r"beside=/ready.*: it answered 404: name a route"),
     ):
         find(case, f"{url}/quote", {}, Baseline(0.05))
 

@@ -20,7 +20,9 @@ from lab.__main__ import experiments
 from lab.commands import PROGRAM as LAB_PROGRAM
 from offload import errors
 from offload.causes import diagnosis, gains, rules
+from offload.causes.ceiling import Ceiling
 from offload.causes.figures import Signs
+from offload.causes.victims import Victim
 from offload.cli.fab import commands_of
 from offload.cli.program import OFFLOAD, Parameters
 from offload.documents import effects
@@ -52,8 +54,10 @@ ADVICE = {
     *(each.name for each in dataclasses.fields(application.WorkerMemory)),
     *re.findall(r'"(\w+)": ', Path(application.__file__).read_text()),
     *(rule.kind for rule in diagnosis.RULES),
-    diagnosis.NOTHING,
+    *(rule.kind for rule in diagnosis.LAST_WORDS),
     *(each.name for each in dataclasses.fields(rules.Cause)),
+    *(each.name for each in dataclasses.fields(Ceiling)),
+    *(each.name for each in dataclasses.fields(Victim)),
     *(each.name for each in dataclasses.fields(gains.Gain)),
 }
 GATE = {"p99", *FORMATS}  # of compare_runs

@@ -9,28 +9,69 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 
-from offload.causes import execution, failures, machine, memory, pools, victims, who
+from offload.causes import ceiling, execution, failures, machine, memory, pools, victims, who
 from offload.causes.execution import GIL_IMPORT
 from offload.causes.figures import Figures, figures, signs_of_case
 from offload.causes.gains import Gain, Switch
 from offload.causes.machine import CPU_QUOTA
 from offload.causes.rules import Cause, Rule
 from offload.engine.record import Record, Who
+from offload.units import counted, number, percent
 
-NOTHING = "nothing"  # at most the CPU or the number of users limits it
+NOTHING = "nothing"  # at most the CPU, the users or the workers limit it
+UNEXPLAINED = "unexplained"  # a part of the rate is missing, and no rule says why
+NEAR = 0.15  # share of the rate that may be missing: the error of both sides, see lab/advice.rst
+BY = {
+    ceiling.USERS: "the {users} allow",
+    ceiling.WORKERS: "the workers of the server allow",
+    ceiling.CPU: "the CPU allows",
+    ceiling.LOAD_TOOL: "the load tool can send",
+}
 
 
-def _describe_nothing(_: Cause, __: int) -> str:
-    return (
-        "none was found: the event loop, the threads, the GIL and the connections are not the "
-        "limit, so it is the CPU or the number of users"
-    )
+def find_last_word(of: Figures) -> Cause | None:
+    """Compare the rate with what CPU, users and workers allow, if no rule applies.
+
+    The value of UNEXPLAINED is the share of the allowed rate that is missing. None if it is unknown
+    what they allow.
+    """
+    found = of.ceiling
+    if found is None:
+        return None
+    if found.reached_high >= 1 - NEAR:
+        return Cause(NOTHING, found.reached, 1 - NEAR, ceiling=found)
+    return Cause(UNEXPLAINED, 1 - found.reached, NEAR, ceiling=found)
 
 
-_NOTHING = Rule(NOTHING, lambda _: Cause(NOTHING), _describe_nothing, "")
+def _describe_nothing(cause: Cause, users: int) -> str:
+    found = cause.ceiling
+    if found is None:
+        return "nothing is wrong"
+    by = BY[found.by].format(users=counted(users, "user"))
+    share = percent(min(1.0, found.reached))
+    return f"nothing is wrong: {number(found.reached * found.rate)}/s are {share} of what {by}"
+
+
+def _describe_unexplained(cause: Cause, _: int) -> str:
+    text, found = f"{percent(cause.value or 0.0)} of the rate is unexplained", cause.ceiling
+    if found is None:
+        return text
+    measured = number(found.reached * found.rate)
+    return f"{text}: CPU, users and workers allow {number(found.rate)}/s, and it is {measured}/s"
+
+
+LAST_WORDS = (
+    Rule(NOTHING, find_last_word, _describe_nothing, ""),
+    Rule(
+        UNEXPLAINED,
+        find_last_word,
+        _describe_unexplained,
+        "find where requests wait: a lock, a disk, or an upstream that slows down under load",
+    ),
+)
 # In the order in which to fix them.
 RULES = (*failures.RULES, *machine.RULES, *memory.RULES, *pools.RULES, *execution.RULES)
-_BY_KIND = {rule.kind: rule for rule in (*RULES, _NOTHING)}
+_BY_KIND = {rule.kind: rule for rule in (*RULES, *LAST_WORDS)}
 # Notes below a table omit them: no limit, and those that notes report for all servers.
 NOT_NOTED = {NOTHING, GIL_IMPORT, CPU_QUOTA}
 
@@ -45,9 +86,10 @@ def diagnose(records: Sequence[Record], gains: Mapping[str, Gain] = {}) -> list[
 
 
 def find(of: Figures, gains: Mapping[str, Gain] = {}) -> list[Cause]:
-    """Return the causes in the order in which to fix them; [Cause(NOTHING)] if there is none.
+    """Return the causes in the order in which to fix them.
 
-    Empty if no cause is found, but figures that a rule needs are unknown.
+    If there is none, NOTHING, or UNEXPLAINED if the rate is lower than it could be. Empty if
+    figures that a rule needs are unknown.
     """
     found = [cause for cause in _candidates(of, gains) if not _is_unconfirmed(cause)]
     kinds = {cause.kind for cause in found if cause.gain is None or cause.gain.raises_rate}
@@ -55,7 +97,8 @@ def find(of: Figures, gains: Mapping[str, Gain] = {}) -> list[Cause]:
     known = of.rate, of.alone_s, of.busy_cores, of.signs.wait_share
     if not found and (None in known or execution.is_gil_unknown(of)):
         return []
-    return found or [Cause(NOTHING)]
+    last = None if found else find_last_word(of)
+    return found if last is None else [last]
 
 
 def _candidates(of: Figures, gains: Mapping[str, Gain] = {}) -> list[Cause]:

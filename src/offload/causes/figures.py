@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
+from offload.causes import ceiling
+from offload.causes.ceiling import Ceiling
 from offload.engine.record import Collector, HotLine, Malloc, Record, Route, Steps
 
 Part = TypeVar("Part", Collector, Malloc)
@@ -136,7 +138,8 @@ class Figures:
     `cores` is the number of cores of the machine, and `hottest` the line of the application in
     which its threads or its loop spend most of their time. `records` are those without a problem,
     for a rule that needs more of them; `collector` and `malloc` have their medians. `failed` are
-    those of loads with a problem. `page_faults` are those per second.
+    those of loads with a problem. `page_faults` are those per second. `ceiling` is the rate that
+    CPU, users and workers allow.
     """
 
     signs: Signs
@@ -151,6 +154,7 @@ class Figures:
     is_asgi: bool
     cores: int | None
     hottest: HotLine | None = None
+    ceiling: Ceiling | None = None
     records: Sequence[Record] = ()
     collector: Collector = field(default_factory=Collector)
     malloc: Malloc = field(default_factory=Malloc)
@@ -206,6 +210,7 @@ def figures(records: Sequence[Record]) -> Figures | None:
         is_asgi=last.application.kind == "asgi",
         cores=cores if isinstance(cores, int) else None,
         hottest=next((r.who.lines[0] for r in reversed(known) if r.who and r.who.lines), None),
+        ceiling=ceiling.find(known),
         records=known,
         collector=_medians(Collector, [r.application.collector for r in known]),
         malloc=_medians(Malloc, [r.application.malloc for r in known]),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from offload.causes.ceiling import Ceiling
 from offload.causes.figures import Figures
 from offload.causes.gains import Gain, Switch
 from offload.engine.record import HotLine, Malloc, MemoryLimit, PoolUse, Throttling
@@ -24,7 +25,8 @@ class Cause:
     number of parts of a body, `pool` the pool that is full, if it is known, and `pool_name` that of
     a pool that stalls. `since_s` is since when in the load. `facts` is the part of the records by
     which another cause was found. `gain` is what its remedy changed, if that was measured. A cause
-    that `needs_gain` is only a suspicion until the gain is clear.
+    that `needs_gain` is only a suspicion until the gain is clear. `ceiling` is what CPU, users and
+    workers allow, if no rule applies.
     """
 
     kind: str
@@ -41,6 +43,7 @@ class Cause:
     parts: float | None = None
     pool: PoolUse | None = None
     facts: Throttling | Malloc | MemoryLimit | None = None
+    ceiling: Ceiling | None = None
     gain: Gain | None = None
     needs_gain: bool = False
     pool_name: str | None = None

@@ -393,9 +393,7 @@ def _request_report(
     """Request a server's report of a window: its facts, its loop's lag and its tasks' times."""
     if facts is None or began is None or ended is None:
         return {}
-    return report_window(
-        facts, url, began, ended, has_stalled=has_stalled, without=beside.routes
-    )
+    return report_window(facts, url, began, ended, has_stalled=has_stalled, without=beside.routes)
 
 
 def _others_cpu(used: Resources, elapsed_s: float, tool: LoadFacts) -> float | None:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from offload.causes import diagnosis, execution
-from offload.causes.diagnosis import NOTHING
+from offload.causes.ceiling import USERS, Ceiling
+from offload.causes.diagnosis import NOTHING, UNEXPLAINED
 from offload.causes.execution import (
     CPU_SATURATED,
     GIL_IMPORT,
@@ -26,7 +27,7 @@ from tests.applications.seeded import ADVISED, FOLDER, Seeded
 from tests.installed import lacks, require
 from tests.rounds import measure_window
 
-KINDS = [*(rule.kind for rule in diagnosis.RULES), NOTHING]
+KINDS = [rule.kind for rule in (*diagnosis.RULES, *diagnosis.LAST_WORDS)]
 FACTS = {CPU_QUOTA: Throttling(1.0, 102, 86, 9.5)}
 IDLE = Figures(
     Signs(gil_utilisation=0.05, wait_share=0.9, stretch=1.0, limiter_full=0.0, limiter_total=40),
@@ -40,6 +41,7 @@ IDLE = Figures(
     gil_enabled=True,
     is_asgi=True,
     cores=2,
+    ceiling=Ceiling(102.0, USERS, 0.98, 1.0),
 )
 
 
@@ -54,8 +56,23 @@ def kinds(signs: dict[str, Any] | None = None, **values: Any) -> list[str]:
 
 
 def test_nothing_is_wrong_if_no_rule_applies_and_the_figures_are_known() -> None:
-    assert found() == [Cause(NOTHING)]
+    [cause] = found()
+    assert (cause.kind, cause.value, cause.ceiling) == (NOTHING, 0.98, IDLE.ceiling)
+    said = diagnosis.sentence(cause, 25)
+    assert said == "Nothing is wrong: 99.96/s are 98 % of what the 25 users allow."
     assert kinds(cores_used=None) == kinds(rate=None) == kinds({"wait_share": None}) == []
+    assert kinds(ceiling=None) == []
+
+
+def test_a_rate_far_below_what_is_allowed_is_unexplained_if_no_rule_applies() -> None:
+    far = Ceiling(200.0, USERS, 0.5, 0.84)
+    [cause] = found(ceiling=far)
+    assert (cause.kind, cause.value, cause.threshold) == (UNEXPLAINED, 0.5, diagnosis.NEAR)
+    assert diagnosis.clause(cause, 25) == (
+        "50 % of the rate is unexplained: CPU, users and workers allow 200.0/s, and it is 100.0/s"
+    )
+    assert kinds(ceiling=replace(far, reached_high=0.85)) == [NOTHING]  # it may be within 15 %
+    assert kinds({"stretch": 12.0}, rate=40.0, ceiling=far) == [WAITS_ELSEWHERE]
 
 
 BLOCKED = {"loop_blocked_by": "GET /a", "loop_blocked_by_s": 0.04}

@@ -57,7 +57,7 @@ def test_a_quota_that_stops_it_seldom_or_never_is_no_cause() -> None:
     for throttling in (Throttling(2.0, 30, 7, 0.1), Throttling(2.0, 30, 0, 0.0), Throttling()):
         assert kinds(record(throttling=throttling, **saturated)) == [CPU_SATURATED]
     idle = Throttling(2.0, 0, 0, 0.0)  # the group did not run
-    fast = {"inside_s": 0.02, "cores_used": 0.5, "gil_utilisation": 0.5}
+    fast = {"alone_s": 0.5, "cores_used": 0.5, "gil_utilisation": 0.5, "model": "closed"}
     assert kinds(record(throttling=idle, **fast)) == [NOTHING]
 
 

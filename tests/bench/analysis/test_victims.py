@@ -25,12 +25,13 @@ SHOP = record_of(
     "run", "uvicorn_httptools", "app=shop:app", 60, "run_server", "2026-01-01", rate=20.0
 )
 SLOW = LightRoute("/healthz", 0.003, (2.0,) * 23 + (2.4,), 0, 0.001)
+IDLE = ThreadLimit()
 FAST = LightRoute("/livez", 0.002, (0.004,) * 24, 0, 0.001)
 FULL = ThreadLimit(40, 40, 20, 0.97)
 
 
 def record(
-    *beside: LightRoute, kind: str = "asgi", limiter: ThreadLimit = ThreadLimit(), **values: Any
+    *beside: LightRoute, kind: str = "asgi", limiter: ThreadLimit = IDLE, **values: Any
 ) -> Record:
     own = Application(kind, processes=1, limiter=limiter, beside=beside)
     return replace(changed(SHOP, kind=WINDOW, **values), application=own)

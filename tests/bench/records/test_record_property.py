@@ -15,7 +15,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offload.engine import journal
-from offload.engine.record import LARGEST, HotLine, Record, Route, Who, from_line, to_line
+from offload.engine.record import (
+    LARGEST,
+    HotLine,
+    LightRoute,
+    Record,
+    Route,
+    Who,
+    from_line,
+    to_line,
+)
 from offload.errors import Flag, Problem, StorageError
 from offload.loads import HostRun
 from tests import ROOT
@@ -42,6 +51,7 @@ SIMPLE: dict[Any, st.SearchStrategy[Any]] = {
         completed=st.none() | st.integers(0, 9),
         problem=st.none() | WORDS,
     ),
+    LightRoute: st.builds(LightRoute, WORDS, st.none() | NUMBERS, failed=st.integers(0, 9)),
     Route: st.builds(Route, WORDS, st.integers(0, 9), st.none() | NUMBERS),
     Who: st.builds(
         Who,

@@ -97,7 +97,11 @@ class Application:
             yield "What limits one process is unknown: figures that would show it are missing."
         remaining = {cause.kind for cause in self.remaining}
         for cause in self.causes:
-            is_over = remaining and cause.kind not in {*remaining, diagnosis.NOTHING}
+            is_over = remaining and cause.kind not in {
+                *remaining,
+                diagnosis.NOTHING,
+                diagnosis.UNEXPLAINED,
+            }
             over = " It does not limit the advised size." if is_over else ""
             yield f"{diagnosis.sentence(cause, self.users)}{over}"
         yield from who_in_words.sentences(self.who, {cause.line for cause in self.causes})
