@@ -61,7 +61,7 @@ AREAS = {  # files to mutate, and their tests, fastest first
     ),
     "lab/pools/pools_table.py": ("tests/lab/pools/test_summary.py",),
     "src/offload/causes/[a-z]*.py": (REPORTS,),
-    "src/offload/documents/effects*.py": (REPORTS,),
+    "src/offload/documents/comparisons.py": (REPORTS,),
     "src/offload/documents/[nrt]*.py": (REPORTS,),
     "src/offload/cli/fab.py": ("tests/cli/test_spelling*.py",),
     **{

@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from offload.cli.runner import start_run
-from offload.documents.effects import Effect, effects
+from offload.documents.comparisons import Effect, effects
 from offload.documents.rows import rows
 from offload.engine import journal
 from offload.engine.plan import Fixed

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from offload.documents import effects
-from offload.documents.effects import Effect
+from offload.documents import comparisons
+from offload.documents.comparisons import Effect
 from offload.documents.rows import measured_when, rows
 from offload.engine import journal
 from scripts.script import ROOT
@@ -14,7 +14,7 @@ RUN = "example-tornado" if (RESULTS / "example-tornado").exists() else "example"
 
 def gil_effects() -> list[Effect]:
     """Return the GIL effects of the run, the largest ratio first."""
-    return effects.effects(rows(journal.read(RESULTS / RUN)))
+    return comparisons.effects(rows(journal.read(RESULTS / RUN)))
 
 
 def measured_where() -> str:

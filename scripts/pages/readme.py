@@ -15,8 +15,8 @@ from lab.experiments import gate_results
 from lab.faults import faults_table, lab
 from lab.method import method_verdicts
 from lab.soak import soak_file, soak_table
-from offload.documents import effects, effects_svg
-from offload.documents.effects import Effect
+from offload.documents import comparisons, html_charts
+from offload.documents.comparisons import Effect
 from offload.documents.rows import conditions, measured_where, memory_text, rows
 from offload.documents.text import LITERAL_INDENT, WIDTH, listing, literal
 from offload.engine import claim_evaluation, decisions, host, journal
@@ -63,7 +63,7 @@ def pages() -> Mapping[Path, str]:
         docs / "ci.rst": _with(docs / "ci.rst", gates=_gates),
         docs / "gil.rst": _with(docs / "gil.rst", servers=_on_and_off),
         docs / "reliability.rst": _with(docs / "reliability.rst", tested=_tested),
-        docs / "effects.svg": effects_svg.svg(found),
+        docs / "effects.svg": html_charts.effects_svg(found),
         own / "corpus.rst": _with(own / "corpus.rst", corpus=reference.corpus),
         own / "reliability.rst": _with(own / "reliability.rst", soak=_soak, faults=_faults),
     }
@@ -83,7 +83,7 @@ def _answer(found: Sequence[Effect]) -> str:
     width = WIDTH - LITERAL_INDENT
     lines = [
         part
-        for line in effects.table(own).splitlines()
+        for line in comparisons.effects_table(own).splitlines()
         for part in textwrap.wrap(line, width, subsequent_indent="  ", drop_whitespace=False)
     ]
     measured = [row for effect in own for row in (effect.threads, effect.processes)]
@@ -105,8 +105,8 @@ def _on_and_off() -> str:
     if not folder.exists():
         return "Not measured yet: ``offload run_suite free_threading quick=yes``."
     measured = rows(journal.read(folder))
-    found = effects.on_and_off_pairs(measured)
-    return f"{literal(effects.on_and_off_table(found))}\n\n{measured_where(measured)}"
+    found = comparisons.on_and_off_pairs(measured)
+    return f"{literal(comparisons.on_and_off_table(found))}\n\n{measured_where(measured)}"
 
 
 def _gates() -> str:

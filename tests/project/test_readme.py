@@ -25,7 +25,7 @@ from offload.causes.figures import Signs
 from offload.causes.victims import Victim
 from offload.cli.fab import commands_of
 from offload.cli.program import OFFLOAD, Parameters
-from offload.documents import effects
+from offload.documents import comparisons
 from offload.documents.rows import rows
 from offload.engine import journal
 from offload.errors import UsageError
@@ -295,7 +295,7 @@ def test_generated_parts_are_by_the_committed_records(script: str) -> None:
 
 
 def test_a_pair_has_one_ratio_in_every_page() -> None:
-    found = effects.effects(rows(journal.read(ROOT / "results" / "example-tornado")))
+    found = comparisons.effects(rows(journal.read(ROOT / "results" / "example-tornado")))
     ratios = {each.threads.first.case.task: each.ratio for each in found}
     assert len(ratios) >= 5
     text = (ROOT / "README.rst").read_text().partition(".. answer-begin")[2]

@@ -9,8 +9,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from offload.documents import effects, effects_svg
-from offload.documents.effects import Effect
+from offload.documents import comparisons, html_charts
+from offload.documents.comparisons import Effect
 from offload.documents.pictures import BLUE, ORANGE, WIDE
 from offload.documents.rows import rows
 from offload.engine import decisions, journal
@@ -28,7 +28,7 @@ EXAMPLES = [
 
 
 def of_run(folder: Path) -> list[Effect]:
-    return effects.effects(rows(journal.read(folder)))
+    return comparisons.effects(rows(journal.read(folder)))
 
 
 def elements(node: ElementTree.Element, **inherited: str) -> Iterator[ElementTree.Element]:
@@ -57,20 +57,20 @@ def test_every_effect_of_a_committed_run_is_in_the_picture(folder: Path) -> None
     found = of_run(folder)
     if not found:
         with pytest.raises(StorageError):
-            effects_svg.svg(found)
+            html_charts.effects_svg(found)
         return
-    picture = effects_svg.svg(found)
+    picture = html_charts.effects_svg(found)
     shown = texts(picture)
     assert len(dots(picture)) == len(found)
     for effect in found:
         task = effect.threads.first.case.task
         assert task in shown
-        assert effects.short_words(task) in " ".join(shown)
+        assert comparisons.short_words(task) in " ".join(shown)
         assert f"{effect.ratio:.2f}x" in shown
 
 
 def test_the_picture_scales_and_its_text_can_be_read() -> None:
-    picture = effects_svg.svg(of_run(ROOT / "results" / "example-tornado"))
+    picture = html_charts.effects_svg(of_run(ROOT / "results" / "example-tornado"))
     root = ElementTree.fromstring(picture)
     assert re.fullmatch(r"0 0 \d+ [\d.]+", root.attrib["viewBox"])
     shown = of_kind(picture, "text")
@@ -80,25 +80,25 @@ def test_the_picture_scales_and_its_text_can_be_read() -> None:
 
 
 def test_dots_are_on_the_side_of_what_is_faster() -> None:
-    found = effects.effects(
+    found = comparisons.effects(
         rows([*windows(RECORD, 10.0, 11.0, 10.0), *windows(PROCESSES, 19.0, 21.0, 20.0)])
     )
-    [faster] = dots(effects_svg.svg(found))
-    swapped = effects.effects(
+    [faster] = dots(html_charts.effects_svg(found))
+    swapped = comparisons.effects(
         rows([*windows(RECORD, 19.0, 21.0, 20.0), *windows(PROCESSES, 10.0, 11.0, 10.0)])
     )
-    [slower] = dots(effects_svg.svg(swapped))
+    [slower] = dots(html_charts.effects_svg(swapped))
     assert float(faster.attrib["cx"]) > float(slower.attrib["cx"])
     colours = faster.attrib["fill"], slower.attrib["fill"]
     assert colours == (BLUE, ORANGE)
 
 
 def test_a_ratio_without_an_interval_or_beyond_the_axis_is_drawn_within_it() -> None:
-    [one] = effects.effects(rows([RECORD, PROCESSES]))
+    [one] = comparisons.effects(rows([RECORD, PROCESSES]))
     assert one.verdict.low is None
     extreme = Verdict(decisions.FASTER, 5000.0, 4000.0, 6000.0, 5, None, None)
     far = Effect(one.threads, one.processes, type(one.comparison)(extreme), None)
-    picture = effects_svg.svg([one, far])
+    picture = html_charts.effects_svg([one, far])
     assert len(dots(picture)) == 2
     places = [float(dot.attrib["cx"]) for dot in dots(picture)]
     first, last = WIDE.plot
@@ -108,4 +108,4 @@ def test_a_ratio_without_an_interval_or_beyond_the_axis_is_drawn_within_it() -> 
 def test_fab_report_prints_the_picture(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal, "RESULTS", ROOT / "results")
     printed = fab_here("report:example-tornado,format=svg").stdout
-    assert printed == effects_svg.svg(of_run(ROOT / "results" / "example-tornado"))
+    assert printed == html_charts.effects_svg(of_run(ROOT / "results" / "example-tornado"))

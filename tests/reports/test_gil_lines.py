@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from offload.documents import effects as gil
+from offload.documents import comparisons as gil
 from offload.documents import results_files
 from offload.documents.results_files import (
     TERMINAL,
@@ -58,13 +58,13 @@ def test_the_reading_follows_from_the_verdict(ratio: float, reading: str) -> Non
 
 def test_a_line_has_rates_ratio_cost_and_what_the_pool_allows() -> None:
     found = effects(*measured(2.0, gil_hold=0.456))
-    head, _, line, detail = gil.table(found).splitlines()
-    assert [cell.strip() for cell in head.split("  ") if cell.strip()] == list(gil.HEAD)
+    head, _, line, detail = gil.effects_table(found).splitlines()
+    assert [cell.strip() for cell in head.split("  ") if cell.strip()] == list(gil.EFFECTS_HEAD)
     assert [cell.strip() for cell in line.split("  ") if cell.strip()] == [
         *("xml", "46 %", "10.00/s", "20.00/s", "2.00x (2.00 to 2.00)")
     ]
     assert detail == "  Processes are 2.0x as fast: the task holds the GIL"
-    unknown = gil.table(effects(*measured(1.5, alone_s=None))).splitlines()[2]
+    unknown = gil.effects_table(effects(*measured(1.5, alone_s=None))).splitlines()[2]
     assert [cell.strip() for cell in unknown.split("  ") if cell.strip()][1] == "-"
 
 
@@ -84,7 +84,7 @@ def test_effects_of_different_checkouts_and_requests_are_named() -> None:
             facts = {"id": f"{case.case.server} {origin}", "origin": origin}
             records += windows(case, rate, 1.01 * rate, request={"path": path}, **facts)
     load = "4 workers, 25 users, GET"
-    assert sorted(gil.descriptions(effects(*records))) == [
+    assert sorted(gil.describe_effects(effects(*records))) == [
         f"{load} /",
         f"{load} /a",
         f"from ../main, {load} /",
@@ -94,7 +94,7 @@ def test_effects_of_different_checkouts_and_requests_are_named() -> None:
 def test_one_run_each_has_a_ratio_and_no_interval() -> None:
     [effect] = effects(RECORD, PROCESSES)
     assert effect.ratio == pytest.approx(1.9)
-    assert "1.90x\n" in gil.table([effect])
+    assert "1.90x\n" in gil.effects_table([effect])
     assert effect.verdict.pairs == 0
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from offload.documents import effects as gil
+from offload.documents import comparisons as gil
 from offload.documents import notes, results_files
 from offload.documents.results_files import results_txt, shortened_output, tables
 from offload.documents.rows import Row, failures_text, rate_text, rows

@@ -204,7 +204,7 @@ def find_runs(names: Sequence[str]) -> list[Path]:
 
 def print_runs(found: Sequence[Path], form: str, wide: bool) -> None:
     """Print the results of runs; raise UserError."""
-    from offload.documents import effects, effects_svg, results_files
+    from offload.documents import comparisons, html_charts, results_files
     from offload.documents.rows import rows
     from offload.documents.text import render
     from offload.engine import journal
@@ -224,7 +224,7 @@ def print_runs(found: Sequence[Path], form: str, wide: bool) -> None:
             own = {} if answered is None else {"answer": answered[1]}
             objects.append({**own, **results_files.run_values(records)})
         elif form == "svg":
-            texts.append(effects_svg.svg(effects.effects(rows(records))))
+            texts.append(html_charts.effects_svg(comparisons.effects(rows(records))))
         else:
             head = f"{folder.name}\n{'=' * len(folder.name)}\n\n" if len(found) > 1 else ""
             if answered is not None:

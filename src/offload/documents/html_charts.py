@@ -8,35 +8,27 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from offload import units
-from offload.documents import (
-    BAD,
-    GOOD,
-    PLAIN,
-    UNCLEAR,
-    Ratio,
-    Ratios,
-    claim_tables,
-    effects,
-    effects_svg,
-)
-from offload.documents.comparisons import RunComparison
-from offload.documents.effects import OnAndOff
+from offload.documents import BAD, GOOD, PLAIN, UNCLEAR, Ratio, Ratios, claim_tables, comparisons
+from offload.documents.comparisons import Effect, OnAndOff, RunComparison
 from offload.documents.pictures import (
     BLUE,
     CIRCLE,
     DIAMOND,
     GREEN,
     GREY,
+    NARROW,
     ORANGE,
     PURPLE,
     RED,
     STROKE,
+    WIDE,
     Axis,
     Band,
     Bands,
     Curve,
     Ends,
     Key,
+    Layout,
     Line,
     Mark,
     Picture,
@@ -45,11 +37,13 @@ from offload.documents.pictures import (
     log_axis,
     plain_label,
     plane_svg,
+    standalone_picture,
 )
 from offload.documents.results_files import DEFINITIONS
 from offload.documents.rows import (
     Row,
     case_name,
+    measured_when,
     memory_text,
     rate_text,
     request_of,
@@ -61,6 +55,7 @@ from offload.documents.text import shortened
 from offload.engine import decisions
 from offload.engine.claim_evaluation import ClaimVerdict
 from offload.engine.record import WINDOW, Record
+from offload.errors import StorageError
 from offload.units import seconds
 
 MOST_BANDS = 80  # rows in a picture: with more rows, only the table is shown
@@ -94,7 +89,7 @@ def compared_picture(run: RunComparison) -> Picture:
     mark = Mark(ratio, f"{other} : {one}: {figure}", colour=_colour(TONES.get(verdict.outcome)))
     band = Band(_label(other), (Line((mark,), figure, verdict.low, verdict.high),), f"over {one}")
     ends = _ends(("slower", "faster"))
-    drawn = Bands([band], effects_svg.ratio_axis(_values([band])), reference=1.0, ends=ends).svg
+    drawn = Bands([band], ratio_axis(_values([band])), reference=1.0, ends=ends).svg
     return Picture(drawn, f"Rate of {other}, relative to {one}", INTERVALS)
 
 
@@ -116,7 +111,7 @@ def ratios_picture(chart: Ratios) -> Picture | None:
         return None
     keys = PUBLISHED_KEYS if any(each.published for each in chart.ratios) else ()
     ends = None if chart.sides is None else _ends(chart.sides)
-    scale = effects_svg.ratio_axis(_values(found))
+    scale = ratio_axis(_values(found))
     drawn = Bands(found, scale, keys=keys, reference=1.0, ends=ends).svg
     return Picture(drawn, chart.title, chart.about)
 
@@ -126,7 +121,7 @@ def on_off_picture(pairs: Sequence[OnAndOff]) -> Picture | None:
     found = [
         Ratio(
             f"{pair.on.first.case.server}, {pair.on.first.case.task}",
-            effects.on_and_off_ratio_text(pair),
+            comparisons.on_and_off_ratio_text(pair),
             verdict.ratio,
             verdict.low,
             verdict.high,
@@ -157,7 +152,7 @@ def claims_picture(found: Sequence[ClaimVerdict]) -> Picture | None:
         )
     if not bands or len(bands) > MOST_BANDS:
         return None
-    scale = effects_svg.ratio_axis(_values(bands))
+    scale = ratio_axis(_values(bands))
     drawn = Bands(bands, scale, keys=PUBLISHED_KEYS, reference=1.0).svg
     return Picture(drawn, "Claimed ratios and those measured here", INTERVALS)
 
@@ -409,3 +404,56 @@ def _downsample(places: Sequence[tuple[float, float]]) -> Iterator[tuple[float, 
     for start in range(0, len(places), size):
         own = places[start : start + size]
         yield statistics.fmean(x for x, _ in own), statistics.fmean(y for _, y in own)
+
+
+# The GIL effects: the ratio of each task as a dot with its interval
+
+
+EFFECT_COLOURS = {decisions.FASTER: BLUE, decisions.SLOWER: ORANGE}
+EFFECT_ENDS = Ends("\u2190 threads are faster", "processes are faster \u2192", (ORANGE, BLUE))
+EFFECTS_ABOUT = (
+    "Each dot is one task, with as many processes as threads. Its line is the 95 % interval."
+)
+EFFECTS_TITLE = "Throughput in processes, relative to threads"
+NO_EFFECTS = "no task was measured in threads and in processes"
+
+
+def effects_svg(found: Sequence[Effect]) -> str:
+    """Draw the effects in their order, as a file; raise UserError if there are none."""
+    if not found:
+        raise StorageError(NO_EFFECTS, "choose another run")
+    rows = [row for effect in found for row in (effect.threads, effect.processes)]
+    own = effects_picture(
+        found, WIDE, heads=(EFFECTS_TITLE,), feet=(EFFECTS_ABOUT, measured_when(rows))
+    )
+    return standalone_picture(own)
+
+
+def effects_picture(
+    found: Sequence[Effect],
+    layout: Layout = NARROW,
+    heads: Sequence[str] = (),
+    feet: Sequence[str] = (),
+) -> Picture:
+    """Return the picture of effects."""
+    pairs = zip(found, comparisons.describe_effects(found), strict=True)
+    own = [_band(effect, what) for effect, what in pairs]
+    scale = ratio_axis([value for band in own for line in band.lines for value in line.values])
+    drawn = Bands(own, scale, layout, reference=1.0, ends=EFFECT_ENDS, heads=heads, feet=feet)
+    return Picture(drawn.svg, EFFECTS_TITLE, EFFECTS_ABOUT)
+
+
+def ratio_axis(values: Sequence[float]) -> Axis:
+    """Return the axis of ratios, which has a tick on both sides of 1."""
+    return log_axis(values, lambda ratio: f"{ratio:g}x", includes=[0.99, 1.01])
+
+
+def _band(effect: Effect, what: str) -> Band:
+    task, colour = effect.threads.first.case.task, EFFECT_COLOURS.get(effect.verdict.outcome, GREY)
+    low, high = effect.verdict.low, effect.verdict.high
+    interval = "" if low is None or high is None else units.interval(low, high)
+    is_disturbed = effect.verdict.outcome == decisions.DISTURBED
+    mark = Mark(effect.ratio, f"{task}: {comparisons.ratio_text(effect)}", colour=colour)
+    detail = "disturbed" if is_disturbed else interval
+    line = Line((mark,), units.ratio(effect.ratio), low, high, detail)
+    return Band(what or task, (line,), task if what else "")

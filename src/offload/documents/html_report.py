@@ -25,7 +25,7 @@ from offload.documents import (
     Document,
     Finding,
     claim_tables,
-    effects,
+    comparisons,
 )
 from offload.documents.html_charts import TONES
 from offload.documents.html_sections import (
@@ -212,15 +212,15 @@ def _effects(run: MeasuredRun) -> Iterator[Finding]:
         yield Finding(
             _sentence(f"{words}{effect.reading}"),
             name,
-            effects.ratio_text(effect),
+            comparisons.ratio_text(effect),
             _tone(effect.comparison),
         )
 
 
 def _on_and_off(run: MeasuredRun) -> Iterator[Finding]:
-    for pair in effects.on_and_off_pairs(run.rows):
+    for pair in comparisons.on_and_off_pairs(run.rows):
         case = pair.on.first.case
-        ratio = effects.on_and_off_ratio_text(pair)
+        ratio = comparisons.on_and_off_ratio_text(pair)
         yield Finding(
             _sentence(pair.sentence), f"{case.server}, {case.task}", ratio, _tone(pair.comparison)
         )
@@ -252,7 +252,7 @@ def _notes(run: MeasuredRun) -> Iterator[str]:
     flags = run.results["flags"]
     yield from (str(flag) for flag in flags) if isinstance(flags, list) else ()
     for group in run.groups:
-        yield from effects.remedies(effects.effects(group))
+        yield from comparisons.effect_remedies(comparisons.effects(group))
 
 
 def _tone(compared: Comparison) -> str:

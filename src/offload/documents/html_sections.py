@@ -17,12 +17,11 @@ from offload.documents import (
     Number,
     claim_tables,
     comparisons,
-    effects,
-    effects_svg,
+    html_charts,
     notes,
     results_files,
 )
-from offload.documents.effects import Effect
+from offload.documents.comparisons import Effect
 from offload.documents.html_charts import (
     GIL,
     INTERVALS,
@@ -446,10 +445,10 @@ def ratio_panels(run: MeasuredRun) -> Iterator[Panel]:
     """Yield the panels of a run's ratios."""
     compared = comparisons.RunComparison.of(run.records)
     for group in run.groups:
-        if compared is None and (found := effects.effects(group)):
+        if compared is None and (found := comparisons.effects(group)):
             yield Panel(
                 _effects_table(found, run.group_name(group)),
-                effects_svg.picture(found),
+                html_charts.effects_picture(found),
                 run.command,
             )
     if compared is not None:
@@ -459,7 +458,7 @@ def ratio_panels(run: MeasuredRun) -> Iterator[Panel]:
         caption = "Ratio of the rates of two cases"
         picture = None if verdict.ratio is None else compared_picture(compared)
         yield Panel(table(caption, ("Cases", *VERDICT_HEAD), [cells]), picture, run.command)
-    if pairs := effects.on_and_off_pairs(run.rows):
+    if pairs := comparisons.on_and_off_pairs(run.rows):
         rows = [
             (
                 text(f"{pair.on.first.case.server}, {pair.on.first.case.task}"),
@@ -496,10 +495,10 @@ def _effects_table(found: Sequence[Effect], name: str) -> Table:
             count(effect.threads.first.case.users),
             text(f"{what}. {effect.reading}." if what else f"{effect.reading}."),
         )
-        for effect, what in zip(found, effects.descriptions(found), strict=True)
+        for effect, what in zip(found, comparisons.describe_effects(found), strict=True)
     ]
-    head = ("Task", *VERDICT_HEAD, *effects.HEAD[1:4], "Workers", "Users", "Conclusion")
-    return table(f"{effects_svg.TITLE}{name}", head, rows, effects.DEFINITIONS)
+    head = ("Task", *VERDICT_HEAD, *comparisons.EFFECTS_HEAD[1:4], "Workers", "Users", "Conclusion")
+    return table(f"{html_charts.EFFECTS_TITLE}{name}", head, rows, comparisons.EFFECTS_DEFINITIONS)
 
 
 def compared_effects(run: MeasuredRun) -> list[tuple[str, str, Effect]]:
@@ -507,8 +506,8 @@ def compared_effects(run: MeasuredRun) -> list[tuple[str, str, Effect]]:
     return [
         (f"{effect.threads.first.case.task}{run.group_name(group)}", what, effect)
         for group in run.groups
-        for found in [effects.effects(group)]
-        for what, effect in zip(effects.descriptions(found), found, strict=True)
+        for found in [comparisons.effects(group)]
+        for what, effect in zip(comparisons.describe_effects(found), found, strict=True)
     ]
 
 
@@ -526,7 +525,9 @@ Values = dict[str, list[Value | None]]  # by case: one value for each run
 def run_columns(runs: Sequence[MeasuredRun]) -> list[Section]:
     """Return the sections of runs, each with one panel."""
     ratios = _ratio_values(runs)
-    found = [_section("ratios", effects_svg.TITLE, ratios, runs, effects_svg.ratio_axis, 1.0)]
+    found = [
+        _section("ratios", html_charts.EFFECTS_TITLE, ratios, runs, html_charts.ratio_axis, 1.0)
+    ]
     for each in QUANTITIES:
         values = _of_cases(runs, each.value_of)
         found.append(_section(each.name, each.title, values, runs, each.axis))
@@ -564,7 +565,7 @@ def _ratio_values(runs: Sequence[MeasuredRun]) -> Values:
         names = (f"{task}: {what}" if what else task for task, what, _ in compared)
         for name, (_, _, effect) in zip(_unique(names), compared, strict=True):
             verdict = effect.verdict
-            value = Value(effect.ratio, effects.ratio_text(effect), verdict.low, verdict.high)
+            value = Value(effect.ratio, comparisons.ratio_text(effect), verdict.low, verdict.high)
             found.setdefault(name, [None] * len(runs))[number_of_run] = value
     return found
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from offload import units
 from offload.causes import diagnosis
-from offload.documents import comparisons, effects, notes
-from offload.documents.effects import Effect
+from offload.documents import comparisons, notes
+from offload.documents.comparisons import Effect
 from offload.documents.rows import (
     Row,
     case_label,
@@ -94,7 +94,7 @@ def tables(records: Sequence[Record], is_wide: bool = False, is_answered: bool =
     several = "The records are of several machines, Pythons or upstreams; each has its own table."
     parts = [
         "" if is_answered else comparisons.verdict_text(records),
-        effects.on_and_off_table(effects.on_and_off_pairs(all_rows)),
+        comparisons.on_and_off_table(comparisons.on_and_off_pairs(all_rows)),
         python_table(all_rows),
         several if len(groups) > 1 else "",
         *parts,
@@ -127,9 +127,9 @@ def shortened_output(output: str | None) -> str:
 
 def _table(group: Sequence[Row], is_wide: bool) -> list[str]:
     parts = [measured_where(group)]
-    found = effects.effects(group)
+    found = comparisons.effects(group)
     if found:
-        parts += [EFFECTS, effects.table(found), effects.definitions()]
+        parts += [EFFECTS, comparisons.effects_table(found), comparisons.effects_definitions()]
     if is_wide:
         explained = paragraphs(WIDE_EXPLAINED.splitlines())
         parts += [wide_table(group), summary_definitions(group), explained]
@@ -138,7 +138,7 @@ def _table(group: Sequence[Row], is_wide: bool) -> list[str]:
         parts += [RATES if found else "", summary_table(group)]
         parts += [f"{summary_definitions(group)}\n{MORE}"]
         parts += [measured_how(group)]
-        noted = [*notes.of_table(group), *effects.remedies(found)]
+        noted = [*notes.of_table(group), *comparisons.effect_remedies(found)]
         if noted:
             parts += ["Noted once for all rows:", listing(noted)]
     if differences := notes.confounded(group):
@@ -429,7 +429,7 @@ def run_values(records: Sequence[Record]) -> dict[str, object]:
     """Return the rows of a run, its GIL effects, the machine and the notes on all rows."""
     found = rows(records)
     groups = comparable_groups(found)
-    own = [_effect(effect) for group in groups for effect in effects.effects(group)]
+    own = [_effect(effect) for group in groups for effect in comparisons.effects(group)]
     compared = comparisons.RunComparison.of(records)
     if compared is not None and not own:
         own = [_compared(compared)]

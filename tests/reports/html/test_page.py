@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from offload.documents import effects, html_report, results_files
+from offload.documents import comparisons, html_report, results_files
 from offload.documents.html_charts import on_off_picture
 from offload.documents.html_sections import read_run
 from offload.documents.rows import rows
@@ -132,10 +132,10 @@ def test_the_answer_is_first_and_has_the_sentences_of_the_text_report(name: str)
     assert sections[-1].attrib["id"] == "figures"
     first = words(sections[0])
     text = " ".join(results_files.tables(journal.read(committed(name))).split())
-    for effect in effects.effects(rows(journal.read(committed(name)))):
+    for effect in comparisons.effects(rows(journal.read(committed(name)))):
         assert effect.reading in text
         assert effect.reading in first
-        assert effects.ratio_text(effect) in first
+        assert comparisons.ratio_text(effect) in first
 
 
 @pytest.mark.parametrize(("rates", "scope"), [((10.0,), "1 round"), ((10.0, 9.9), "2 rounds")])
@@ -241,7 +241,7 @@ def test_servers_that_do_not_start_with_their_gil_have_no_picture_of_ratios() ->
         python = f"3.13t-{setting}"
         return changed(record, kind=WINDOW, round=1, id=f"threads@{python}/xml", python=python)
 
-    [pair] = effects.on_and_off_pairs(rows([made(AWAY, "gil"), made(RECORD, "nogil")]))
+    [pair] = comparisons.on_and_off_pairs(rows([made(AWAY, "gil"), made(RECORD, "nogil")]))
     assert pair.comparison.verdict.ratio is None
     assert on_off_picture([pair]) is None
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from offload.documents import effects_svg, results_files
+from offload.documents import html_charts, results_files
 from offload.documents.pictures import PALETTE
 from offload.engine import journal
 from offload.engine.record import TEST
@@ -96,7 +96,7 @@ def test_ratios_of_the_same_task_are_all_shown() -> None:
         for record in windows(case, own, 1.01 * own, 0.99 * own, keep_alive=is_kept)
     ]
     one, other = written("one", *records), written("other", *records)
-    rows = tables(parsed(rendered(one, other)))[f"{effects_svg.TITLE}, by run"]
+    rows = tables(parsed(rendered(one, other)))[f"{html_charts.EFFECTS_TITLE}, by run"]
     shown = [floats([row["one"]]) for row in rows]
     assert sorted(shown) == [[pytest.approx(2.0)], [pytest.approx(3.0)]]
 
