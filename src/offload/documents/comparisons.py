@@ -28,7 +28,7 @@ from offload.documents.text import (
     shortened,
     wrapped,
 )
-from offload.engine import capacity, decisions
+from offload.engine import decisions, figures
 from offload.engine.decisions import Verdict
 from offload.engine.figures import ComparedCases, Comparison, compare_windows, estimate_rate
 from offload.engine.record import TEST, Record, RunRecords
@@ -214,7 +214,7 @@ def effects(rows: Sequence[Row]) -> list[Effect]:
         if server == "threads" and ("processes", *load) in newest
     ]
     found = [
-        Effect(*pair, _compare_rows(*pair), capacity.of_workers(pair[0].first, pair[0].records))
+        Effect(*pair, _compare_rows(*pair), figures.pool_rate(pair[0].first, pair[0].records))
         for pair in pairs
     ]
     return sorted(found, key=lambda effect: -effect.ratio)
@@ -222,7 +222,7 @@ def effects(rows: Sequence[Row]) -> list[Effect]:
 
 def effects_table(found: Sequence[Effect]) -> str:
     """Render the effects, each with the description of its task and the conclusion below it."""
-    figures = [
+    cells = [
         (
             share_text(effect.threads.gil_hold),
             f"{units.number(effect.threads.rate or 0.0)}/s",
@@ -231,9 +231,9 @@ def effects_table(found: Sequence[Effect]) -> str:
         )
         for effect in found
     ]
-    most = first_column([*zip(EFFECTS_HEAD[1:], *figures, strict=True)])
+    most = first_column([*zip(EFFECTS_HEAD[1:], *cells, strict=True)])
     lines = []
-    for effect, own, what in zip(found, figures, describe_effects(found), strict=True):
+    for effect, own, what in zip(found, cells, describe_effects(found), strict=True):
         task = shortened(effect.threads.first.case.task, most)
         lines.append(
             TableLine((task, *own), f"{what}. {effect.reading}." if what else effect.reading)

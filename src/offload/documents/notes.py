@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from offload.causes import diagnosis
 from offload.documents.rows import Row, case_name, gil_enabled_by, share_text
-from offload.engine import capacity, intervals
+from offload.engine import figures, intervals
 from offload.engine.figures import LONG_OTHERS, LONG_STEAL, rate_of, speed_change
 from offload.engine.intervals import outliers
 from offload.engine.record import WINDOW, Record, by_round, of_rate
@@ -182,7 +182,7 @@ def above_ceiling(row: Row) -> str | None:
     if ceiling is None:
         return None
     low = row.rate if estimate is None or estimate.low is None else estimate.low
-    if (row.rate or 0.0) <= capacity.ABOVE * ceiling.rate or (low or 0.0) <= ceiling.rate:
+    if (row.rate or 0.0) <= figures.ABOVE_CEILING * ceiling.rate or (low or 0.0) <= ceiling.rate:
         return None
     what = f"the rate is above its {ceiling.kind} ceiling of {ceiling.rate:.2f}/s"
     return f"ceiling: {what}: check the task, and the workers that its server reports"

@@ -10,8 +10,13 @@ from typing import Any, TypeVar
 
 from offload import units
 from offload.documents.text import WIDTH, shortened, wrapped
-from offload.engine import capacity
-from offload.engine.figures import Ceiling, estimate_rate, median_of, share_of_ceiling
+from offload.engine.figures import (
+    Ceiling,
+    case_ceiling,
+    estimate_rate,
+    median_of,
+    share_of_ceiling,
+)
 from offload.engine.host import sentence
 from offload.engine.intervals import Estimate
 from offload.engine.record import TEST, WINDOW, Record, RunRecords, of_rate
@@ -144,7 +149,7 @@ class Row:
     def ceiling(self) -> Ceiling | None:
         """The lowest known ceiling."""
         in_flight = (self.rate or 0.0) * (self.response_mean_s or 0.0)
-        return capacity.of_case(self.first, self.records, in_flight)
+        return case_ceiling(self.first, self.records, in_flight)
 
     @property
     def reached(self) -> float | None:

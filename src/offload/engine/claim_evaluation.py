@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from offload.engine import capacity, decisions, intervals
-from offload.engine.capacity import ABOVE
+from offload.engine import decisions, figures, intervals
 from offload.engine.decisions import DISTURBED, DOES_NOT, HOLDS, IN_PART, NOT_COMPARABLE, UNRESOLVED
 from offload.engine.figures import (
+    ABOVE_CEILING,
     USERS,
     Comparison,
     ceilings,
@@ -241,7 +241,7 @@ def validity_warnings(own: Sequence[Record]) -> list[str]:
 
 
 def _above_ceiling(record: Record, own: Sequence[Record]) -> str | None:
-    ceiling = capacity.exceeded(record, own)
+    ceiling = figures.exceeded_ceiling(record, own)
     if ceiling is None:
         return None
     return f"{record.case.task} is above its {ceiling.kind} ceiling of {ceiling.rate:.2f}/s"
@@ -341,7 +341,9 @@ def audit_figures(suite: str, one: Audit) -> ClaimVerdict:
     bounds = _bounds(one, one.processes)
     worst = max(bounds, key=lambda bound: bound.reached, default=None)
     excess = (
-        [*_exceeded_ceilings(one, bounds)] if worst is not None and worst.reached > ABOVE else []
+        [*_exceeded_ceilings(one, bounds)]
+        if worst is not None and worst.reached > ABOVE_CEILING
+        else []
     )
     more, fewer, lengths = [*_more_users(one)], [*_fewer_users(one)], [*_lengths(one)]
     reasons = [*excess, *more, *fewer, *lengths]
@@ -381,7 +383,7 @@ def _bounds(one: Audit, processes: int) -> list[_Bound]:
 
 def _exceeded_ceilings(one: Audit, bounds: list[_Bound]) -> Iterator[str]:
     for bound in bounds:
-        if bound.reached > ABOVE:
+        if bound.reached > ABOVE_CEILING:
             figure = bound.figure
             ceiling = f"{one.users} users / {figure.service_s:g} s"
             if bound.kind != USERS:
@@ -393,7 +395,7 @@ def _exceeded_ceilings(one: Audit, bounds: list[_Bound]) -> Iterator[str]:
 
 
 def _fits(one: Audit, processes: int) -> bool:
-    return all(bound.reached <= ABOVE for bound in _bounds(one, processes))
+    return all(bound.reached <= ABOVE_CEILING for bound in _bounds(one, processes))
 
 
 def _more_users(one: Audit) -> Iterator[str]:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from offload.engine import claim_evaluation
-from offload.engine.capacity import ABOVE
 from offload.engine.decisions import DISTURBED, DOES_NOT, HOLDS, IN_PART, NOT_COMPARABLE, UNRESOLVED
+from offload.engine.figures import ABOVE_CEILING
 from offload.engine.record import LONG, WINDOW, Record
 from offload.suites import Audit, Case, Claim, Figure, Request
 from tests.records import changed, new_record
@@ -224,6 +224,6 @@ def test_rates_alone_have_no_verdict() -> None:
 
 
 def test_64_processes_are_tried_too() -> None:
-    figure = Figure("a row", rate=64.0 * ABOVE, slots=1, service_s=1.0)
+    figure = Figure("a row", rate=64.0 * ABOVE_CEILING, slots=1, service_s=1.0)
     one = Audit("one", "who", "where", "it is fast", (figure,), processes=1, users=64)
     assert "64 processes fit every row" in claim_evaluation.audit_figures("a_suite", one).reason

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from offload.engine import capacity
+from offload.engine.figures import all_slots
 from offload.engine.record import Record
 from offload.studies.gil import formulas
 
@@ -28,7 +28,7 @@ class Gil:
 def gil_figures(record: Record) -> Gil:
     """Derive the GIL figures from one record; only records of round 1 have all of them."""
     gamma, kappa = _wait_share(record), _inflation(record)
-    slots = capacity.all_slots(record)
+    slots = all_slots(record)
     is_known = gamma is not None and kappa and slots
     return Gil(
         record.gil.hold.value,

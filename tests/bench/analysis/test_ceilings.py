@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from offload.engine import capacity
+from offload.engine import figures
 from offload.engine.record import WINDOW
 from offload.suites import Case
 from tests.records import changed, new_record
@@ -13,10 +13,10 @@ FACTS = {"kind": WINDOW, "slots": 1, "slot_s": 0.05, "alone_s": 0.05}
 
 def test_processes_that_report_one_slot_each_have_several() -> None:
     record = changed(new_record(PREFORK, "run"), rate=79.0, **FACTS)
-    assert capacity.exceeded(record, [record]) is None
-    assert capacity.of_case(record, [record], in_flight=25.0) is not None
+    assert figures.exceeded_ceiling(record, [record]) is None
+    assert figures.case_ceiling(record, [record], in_flight=25.0) is not None
     fast = changed(record, rate=82.0)
-    found = capacity.exceeded(fast, [fast])
+    found = figures.exceeded_ceiling(fast, [fast])
     assert found is not None
     assert round(found.rate) == 80
 
@@ -24,9 +24,9 @@ def test_processes_that_report_one_slot_each_have_several() -> None:
 def test_workers_in_one_process_are_its_slots() -> None:
     threads = Case("threads", "sleep_short_sync", settings={"workers": 4})
     record = changed(new_record(threads, "run"), rate=79.0, **{**FACTS, "slots": 4}, workers=4)
-    assert capacity.exceeded(record, [record]) is None
+    assert figures.exceeded_ceiling(record, [record]) is None
     fast = changed(record, rate=82.0)
-    assert capacity.exceeded(fast, [fast]) is not None
+    assert figures.exceeded_ceiling(fast, [fast]) is not None
 
 
 def test_a_single_request_on_a_cluster_takes_longer_than_it_occupies_a_worker() -> None:
@@ -35,9 +35,9 @@ def test_a_single_request_on_a_cluster_takes_longer_than_it_occupies_a_worker() 
     record = changed(
         new_record(cluster, "run"), rate=60.0, settings={"dask_isolate": "no"}, **single
     )
-    found = capacity.of_case(record, [record], in_flight=25.0)
+    found = figures.case_ceiling(record, [record], in_flight=25.0)
     assert found is not None and (found.kind, round(found.rate)) == ("users", 500)
-    assert capacity.of_workers(record, [record]) is None
+    assert figures.pool_rate(record, [record]) is None
     pool = changed(record, settings={})
-    found = capacity.of_case(pool, [pool], in_flight=25.0)
+    found = figures.case_ceiling(pool, [pool], in_flight=25.0)
     assert found is not None and round(found.rate) == 40
