@@ -388,7 +388,8 @@ class Steps:
     `parts` is the number of parts of its body. The others are of an ASGI application: `pauses` is
     how often its task waited, `blocks` how often it ran for 20 ms or more on the event loop without
     a pause, and `blocked_s` the total of these runs; `body_blocks` and `body_blocked_s` are those
-    between two messages of its response, and `after_s` is its longest run after the response.
+    of 1 ms or more between two messages of its response, and `after_s` is its longest run after the
+    response.
     """
 
     parts: float | None = None

@@ -26,7 +26,7 @@ from offload.serving.metrics import (
     thread_limiter,
     thread_switches,
 )
-from offload.serving.metrics.request_clock import BLOCK, Cell, Request, Run
+from offload.serving.metrics.request_clock import Cell, Request, Run
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Any]]
@@ -150,6 +150,7 @@ def _watch(cell: Cell, application: Any) -> thread_limiter.Watch:
     return limiter
 
 
+GAP = 0.001  # s between two messages in which the application works; a guess
 TIMED_PARTS = 64  # of a body; further ones only if it blocked the loop before
 
 
@@ -172,7 +173,7 @@ class _Response:
         is_body = message["type"] == "http.response.body"
         if is_body and message.get("body"):
             self._request.parts += 1
-        if self._is_same_turn and (gap := monotonic() - self._last) >= BLOCK:
+        if self._is_same_turn and (gap := monotonic() - self._last) >= GAP:
             self._request.body_blocks += 1
             self._request.body_blocked += gap
         if message["type"] == "http.response.start":
