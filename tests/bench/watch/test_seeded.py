@@ -18,7 +18,9 @@ import pytest
 from offload.causes.execution import GIL_SATURATED, LOOP_BLOCKED, THREAD_LIMIT
 from offload.causes.machine import CPU_QUOTA
 from offload.engine import who
-from tests.commands import fab_here, free_port
+from offload.studies.watch.diagnosis import DEFAULT_EXECUTOR_FULL
+from tests import ROOT
+from tests.commands import FAB, free_port
 from tests.installed import lacks
 from tests.waiting import wait_until
 
@@ -32,6 +34,8 @@ GRANIAN = ("granian", "--interface", "asgi", "shop:app", "--no-ws", "--port")
 GUNICORN = ("gunicorn", "desk:app", "--threads", "4", "--bind")
 GUNICORN_ASGI = ("gunicorn", "shop:app", "-k", "uvicorn_worker.UvicornWorker", "--bind")
 SECONDS = 5
+# Without capabilities, root is to the kernel an ordinary user.
+UNPRIVILEGED = ("setpriv", "--bounding-set=-all", "--inh-caps=-all") if os.geteuid() == 0 else ()
 SEEN = ("causes", "loops", "pools", "gil_holders", "not_seen", "who", "who_unavailable", "tree")
 pytestmark = [
     pytest.mark.server,
@@ -58,7 +62,7 @@ def serving(argv: Sequence[str], user: Sequence[str] = ()) -> Iterator[tuple[int
         start_new_session=True,
     )
     try:
-        assert wait_until(lambda: _answers(port)), f"{argv} did not start"
+        assert wait_until(lambda: _answers(port), 60), f"{argv} did not start"
         yield server.pid, port
     finally:
         server.terminate()
@@ -106,9 +110,15 @@ class Users:
             connection.close()
 
 
-def watch(pid: int, seconds: int = SECONDS) -> dict[str, Any]:
+def watch(pid: int, user: Sequence[str] = ()) -> dict[str, Any]:
     """Return the summary of `offload watch`."""
-    said = fab_here(f"watch:{pid},seconds={seconds},format=json")
+    said = subprocess.run(
+        [*user, FAB, f"watch:{pid},seconds={SECONDS},format=json"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     assert said.returncode == 0, said.stderr
     summary: dict[str, Any] = json.loads(said.stdout.splitlines()[-1])
     return summary
@@ -161,7 +171,7 @@ def kinds(summary: dict[str, Any]) -> list[str]:
         (GUNICORN_ASGI, "/receipt", 8, LOOP_BLOCKED, "print_receipt (shop.py:15, route) blocks"),
         (UVICORN, "/invoice", 60, THREAD_LIMIT, "all 40 threads of anyio in pid "),
         (GRANIAN, "/invoice", 60, THREAD_LIMIT, "all 40 threads of anyio in pid "),
-        (GUNICORN, "/score", 4, GIL_SATURATED, " at rank (desk.py:"),
+        (UVICORN, "/lookup", 60, DEFAULT_EXECUTOR_FULL, " threads of asyncio's default executor"),
     ],
 )
 def test_the_cause_is_named(
@@ -174,12 +184,35 @@ def test_the_cause_is_named(
     assert says in cause["sentence"][0].lower() + cause["sentence"][1:]
 
 
+def test_an_ordinary_user_gets_the_same_answer_for_his_own_server() -> None:
+    with serving(UVICORN, UNPRIVILEGED) as (pid, port), Users(port, "/receipt", 8):
+        summary = watch(pid, UNPRIVILEGED)
+    assert kinds(summary) == [LOOP_BLOCKED], {key: summary[key] for key in SEEN}
+    assert "Print_receipt (shop.py:15, route)" in summary["causes"][0]["sentence"]
+    assert summary["not_seen"] == []
+
+
+def test_the_line_that_holds_the_gil_is_named() -> None:
+    with serving(GUNICORN) as (pid, port), Users(port, "/score", 4):
+        summary = watch(pid)
+    [holder, *_] = summary["gil_holders"]
+    assert holder["name"] == "ThreadPoolExecutor-0"
+    assert holder["frame"]["file"] == "desk.py"
+    assert holder["frame"]["function"] == "rank"
+    assert holder["share"] > 0.5
+    if summary["tree"]["cpu"]["mean"] < 0.8:
+        pytest.skip("no core is free: a thread waits for it while it holds the GIL")
+    [cause] = [each for each in summary["causes"] if each["kind"] == GIL_SATURATED]
+    assert "mostly by 4 threads ThreadPoolExecutor-0 at rank (desk.py:" in cause["sentence"]
+
+
 @pytest.mark.parametrize(
     ("argv", "path", "users"),
     [
         (UVICORN, "/receipt/awaited", 8),
         (GRANIAN, "/receipt/awaited", 8),
         (UVICORN, "/invoice", 10),
+        (UVICORN, "/lookup", 3),
         (UVICORN, "/label", 1),
         (GUNICORN, "/wait", 2),
     ],
@@ -187,4 +220,6 @@ def test_the_cause_is_named(
 def test_a_healthy_server_is_not_accused(argv: Sequence[str], path: str, users: int) -> None:
     with serving(argv) as (pid, port), Users(port, path, users):
         summary = watch(pid)
-    assert not {LOOP_BLOCKED, THREAD_LIMIT} & {*kinds(summary)}, summary["causes"]
+    assert not {LOOP_BLOCKED, THREAD_LIMIT, DEFAULT_EXECUTOR_FULL} & {*kinds(summary)}, summary[
+        "causes"
+    ]

@@ -43,6 +43,7 @@ from offload.units import percent, seconds
 
 ANYIO_TOKENS = 40  # CapacityLimiter of anyio's to_thread; an application can change it
 MOST_WORKERS, SPARE_WORKERS = 32, 4  # asyncio's executor has at most min(32, CPUs + 4) threads
+DEFAULT_EXECUTOR_FULL = "default_executor"
 MORE = 1.1  # requests in progress per thread of a pool, from which some wait for a thread; a guess
 LOCKED = 0.5  # share of a full pool's threads that wait for a lock, such as the GIL; a guess
 
@@ -181,7 +182,7 @@ def find_pool_full(of: Signs) -> Iterator[Seen]:
                 f"use for {busy} of the time"
             )
         else:
-            cause = Cause(DEFAULT_EXECUTOR, round(pool.busy, 4), SATURATED, limit=count)
+            cause = Cause(DEFAULT_EXECUTOR_FULL, round(pool.busy, 4), SATURATED, limit=count)
             clause = (
                 f"all {count} threads of asyncio's default executor in pid {pool.pid} are in use "
                 f"for {busy} of the time"

@@ -32,14 +32,14 @@ async def receipt_awaited() -> dict[str, bool]:
 @app.get("/invoice")
 def invoice() -> dict[str, bool]:
     """Wait in a thread of anyio."""
-    print_receipt()
+    time.sleep(2)
     return {"sent": True}
 
 
 @app.get("/lookup")
 async def lookup() -> dict[str, bool]:
     """Wait in a thread of asyncio's default executor."""
-    await asyncio.to_thread(print_receipt)
+    await asyncio.to_thread(time.sleep, 2)
     return {"found": True}
 
 
