@@ -367,6 +367,9 @@ def shortened(file: str, folder: Path | None) -> str:
 SECONDS = 2  # s of samples
 LATEST_S = 2.5  # s until the samplers are asked to end, because the machine is busy
 KILL_S = 0.4  # s until they are killed then
+DUMP_S = (
+    10.0  # s until a single look at the stacks has ended, which takes 0.05 s on an idle machine
+)
 RATE = 100  # samples per second
 KINDS = {"holding": ["--gil"], "running": [], "every": ["--idle"]}
 NOT_INSTALLED = "py-spy is not installed: pip install 'offload[who]'"
@@ -706,7 +709,7 @@ def dump_stacks(pid: int) -> list[Stack]:
             [program, "dump", "--pid", str(pid), "--nonblocking", "--json"],
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            timeout=LATEST_S,
+            timeout=DUMP_S,
         )
         threads = json.loads(done.stdout) if done.returncode == 0 else []
     except (OSError, ValueError, subprocess.TimeoutExpired):

@@ -45,7 +45,10 @@ HIDDEN_FROM_USER = (
 
 # Pools by the names of their threads. The kernel keeps 15 characters of a name (Python 3.14+).
 ANYIO, DEFAULT_EXECUTOR = "anyio", "default executor"
-POOLS = ((ANYIO, re.compile(r"AnyIO worker t")), (DEFAULT_EXECUTOR, re.compile(r"asyncio_\d")))
+POOLS = (
+    (ANYIO, re.compile(r"AnyIO worker t")),
+    (DEFAULT_EXECUTOR, re.compile(r"(?:asyncio|uvloop)_\d")),
+)
 
 
 def pool_of(name: str) -> str | None:
