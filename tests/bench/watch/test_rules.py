@@ -9,7 +9,8 @@ import pytest
 
 from offload.causes.execution import CPU_SATURATED, GIL_SATURATED, LOOP_BLOCKED, THREAD_LIMIT
 from offload.causes.machine import CPU_QUOTA
-from offload.engine.record import HotLine, Resources, Throttling, Who
+from offload.causes.memory import MEMORY_LIMIT
+from offload.engine.record import HotLine, MemoryLimit, Resources, Throttling, Who
 from offload.engine.who import BLOCKS, Frame
 from offload.studies.watch import diagnosis
 from offload.studies.watch.diagnosis import WATCHED, Signs
@@ -125,3 +126,10 @@ def test_a_cpu_quota_explains_all_that_is_slow() -> None:
     assert kinds(**signs, record=replace(WATCHED, resources=stopped)) == [CPU_QUOTA]
     rarely = Resources(throttling=Throttling(0.5, 100, 10, 0.1))
     assert CPU_QUOTA not in kinds(**signs, record=replace(WATCHED, resources=rarely))
+
+
+@pytest.mark.parametrize(("used_mib", "found"), [(98.0, [MEMORY_LIMIT]), (80.0, [])])
+def test_a_memory_limit_that_is_reached_is_named(used_mib: float, found: list[str]) -> None:
+    limit = MemoryLimit("its control group", 100.0, used_mib, 0, 0.0)
+    record = replace(WATCHED, resources=Resources(memory_limit=limit))
+    assert kinds(record=record) == found

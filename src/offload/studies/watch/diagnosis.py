@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 
 from offload import resource_limits
-from offload.causes import diagnosis, machine, who
+from offload.causes import diagnosis, machine, memory, who
 from offload.causes import figures as causes_figures
 from offload.causes.execution import (
     BLOCKED_S,
@@ -24,8 +24,9 @@ from offload.causes.execution import (
     THREAD_LIMIT,
 )
 from offload.causes.figures import Figures
+from offload.causes.memory import MEMORY_LIMIT
 from offload.causes.rules import Cause
-from offload.engine.record import CaseFacts, HotLine, Record, Resources, Trial, Who
+from offload.engine.record import CaseFacts, HotLine, Record, Trial, Who
 from offload.engine.who import BLOCKS
 from offload.errors import escaped
 from offload.studies.watch.readings import Watch
@@ -110,7 +111,7 @@ def read_signs(watch: Watch, summary: Summary) -> Signs:
         sockets=watch.sockets.use(),
         holders=find_holders(samples, watch.sampled.folder) if samples else (),
         who=found_who,
-        record=replace(WATCHED, resources=Resources(throttling=watch.limits.throttling())),
+        record=replace(WATCHED, resources=watch.limits.resources()),
         unknown=[why for why in (watch.threads.why, watch.sockets.use().why) if why],
     )
 
@@ -264,5 +265,5 @@ def find_by_records(of: Signs) -> Iterator[Seen]:
             yield Seen(cause, None, rule.clause(cause, 0))
 
 
-RECORD_RULES = machine.RULES
+RECORD_RULES = (*machine.RULES, *(each for each in memory.RULES if each.kind == MEMORY_LIMIT))
 RULES = (find_by_records, find_loop_blocked, find_gil_saturated, find_pool_full, find_cpu_saturated)

@@ -1,23 +1,40 @@
-"""The limits of the system that a watched process meets: the CPU quota of its control group."""
+"""The limits of the system that a watched process meets: its quota of the CPU, its memory."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+import psutil
+
 from offload import resource_limits
-from offload.engine.record import Throttling
+from offload.engine.memory_limits import MemoryLimits
+from offload.engine.record import Resources, Throttling
+from offload.studies.watch.usage import Pace
 
 
 class LimitMeter:
-    """Read how often the limits stopped a process `pid` since `start`."""
+    """Read how often the limits stopped a process `pid`, and its memory, since `start`."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
         self._before: dict[str, resource_limits.QuotaCounts] = {}
+        self._memory, self._pace = MemoryLimits(pid), Pace()
 
     def start(self) -> None:
         """Read the counts so far."""
         self._before = resource_limits.quota_counts(self._pid)
 
-    def throttling(self) -> Throttling:
+    def read(self, members: Iterable[psutil.Process]) -> None:
+        """Read the memory of these processes if that is due."""
+        if self._pace.is_due():
+            self._memory.update(members)
+            self._pace.finish()
+
+    def resources(self) -> Resources:
+        """Return what was read, for the rules for records."""
+        return Resources(throttling=self._throttling(), memory_limit=self._memory.found())
+
+    def _throttling(self) -> Throttling:
         """Return the counts since then of the group whose quota stopped the process most often."""
         found = []
         for group, now in resource_limits.quota_counts(self._pid).items():

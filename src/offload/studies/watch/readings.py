@@ -162,6 +162,7 @@ class Watch:
         pids = [process.pid for process in self._use.members]
         self.threads.update(pids)
         self.sockets.read(pids, elapsed)
+        self.limits.read(self._use.members)
 
 
 def _process_of(thread: int) -> int:
