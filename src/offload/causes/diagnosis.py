@@ -132,7 +132,8 @@ def is_failure(cause: Cause) -> bool:
 
 def remedy(cause: Cause) -> str:
     """Return what to do about a cause; empty if there is nothing to do."""
-    return _BY_KIND[cause.kind].remedy
+    found = _BY_KIND[cause.kind].remedy
+    return found(cause) if callable(found) else found
 
 
 def clause(cause: Cause, users: int) -> str:
@@ -142,10 +143,8 @@ def clause(cause: Cause, users: int) -> str:
 
 def sentence(cause: Cause, users: int) -> str:
     """Return a cause as a sentence, with its figure and a remedy."""
-    remedy = _BY_KIND[cause.kind].remedy
-    if callable(remedy):
-        remedy = remedy(cause)
-    text = clause(cause, users) + (f"; {remedy}." if remedy else ".")
+    what_to_do = remedy(cause)
+    text = clause(cause, users) + (f"; {what_to_do}." if what_to_do else ".")
     measured = "" if cause.gain is None else f" {cause.gain.text}."
     return f"{text[0].upper()}{text[1:]}{measured}"
 
