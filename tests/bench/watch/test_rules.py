@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from offload.causes import pools
 from offload.causes.execution import CPU_SATURATED, GIL_SATURATED, LOOP_BLOCKED, THREAD_LIMIT
 from offload.causes.machine import CPU_QUOTA
 from offload.causes.memory import MEMORY_LIMIT
@@ -89,7 +90,7 @@ def test_the_clause_has_the_line_and_the_other_loops() -> None:
         (replace(POOL, threads=10), 60, [THREAD_LIMIT]),  # 12: two of them wait for a thread
         (replace(POOL, locked=0.6), 300, []),  # they wait for a lock: a pool of connections
         (replace(POOL, pool=DEFAULT_EXECUTOR, threads=3), 10, []),
-        (replace(POOL, pool=DEFAULT_EXECUTOR, threads=3), 25, [diagnosis.DEFAULT_EXECUTOR_FULL]),
+        (replace(POOL, pool=DEFAULT_EXECUTOR, threads=3), 25, [pools.DEFAULT_EXECUTOR]),
     ],
 )
 def test_a_pool_is_full_if_its_threads_are_busy_and_none_can_be_added(
@@ -133,3 +134,16 @@ def test_a_memory_limit_that_is_reached_is_named(used_mib: float, found: list[st
     limit = MemoryLimit("its control group", 100.0, used_mib, 0, 0.0)
     record = replace(WATCHED, resources=Resources(memory_limit=limit))
     assert kinds(record=record) == found
+
+
+@pytest.mark.parametrize(
+    ("resolving", "remedy"),
+    [(0.0, "; give slow calls a ThreadPoolExecutor of their own"), (0.9, "; cache the addresses")],
+)
+def test_a_full_default_executor_has_the_remedy_for_what_fills_it(
+    resolving: float, remedy: str
+) -> None:
+    pool = PoolUse(7, DEFAULT_EXECUTOR, 3, busy=1.0, locked=0.0, resolving=resolving)
+    [seen] = diagnosis.find(Signs(pools=[pool], sockets=sockets(0, in_progress=50)))
+    assert seen.sentence.startswith("All 3 threads of asyncio's default executor, which ")
+    assert remedy in seen.sentence

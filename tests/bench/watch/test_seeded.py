@@ -17,8 +17,8 @@ import pytest
 
 from offload.causes.execution import GIL_SATURATED, LOOP_BLOCKED, THREAD_LIMIT
 from offload.causes.machine import CPU_QUOTA
+from offload.causes.pools import DEFAULT_EXECUTOR
 from offload.engine import who
-from offload.studies.watch.diagnosis import DEFAULT_EXECUTOR_FULL
 from tests import ROOT
 from tests.commands import FAB, free_port
 from tests.installed import lacks
@@ -168,7 +168,7 @@ def kinds(summary: dict[str, Any]) -> list[str]:
         (GUNICORN_ASGI, "/receipt", 8, LOOP_BLOCKED, "print_receipt (shop.py:15, route) blocks"),
         (UVICORN, "/invoice", 60, THREAD_LIMIT, "all 40 threads of anyio in pid "),
         (GRANIAN, "/invoice", 60, THREAD_LIMIT, "all 40 threads of anyio in pid "),
-        (UVICORN, "/lookup", 60, DEFAULT_EXECUTOR_FULL, " threads of asyncio's default executor"),
+        (UVICORN, "/lookup", 60, DEFAULT_EXECUTOR, " threads of asyncio's default executor"),
     ],
 )
 def test_the_cause_is_named(
@@ -217,6 +217,4 @@ def test_the_line_that_holds_the_gil_is_named() -> None:
 def test_a_healthy_server_is_not_accused(argv: Sequence[str], path: str, users: int) -> None:
     with serving(argv) as (pid, port), Users(port, path, users):
         summary = watch(pid)
-    assert not {LOOP_BLOCKED, THREAD_LIMIT, DEFAULT_EXECUTOR_FULL} & {*kinds(summary)}, summary[
-        "causes"
-    ]
+    assert not {LOOP_BLOCKED, THREAD_LIMIT, DEFAULT_EXECUTOR} & {*kinds(summary)}, summary["causes"]

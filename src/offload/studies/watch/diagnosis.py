@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 
 from offload import resource_limits
-from offload.causes import diagnosis, machine, memory, who
+from offload.causes import diagnosis, machine, memory, pools, who
 from offload.causes import figures as causes_figures
 from offload.causes.execution import (
     BLOCKED_S,
@@ -25,16 +25,17 @@ from offload.causes.execution import (
 )
 from offload.causes.figures import Figures
 from offload.causes.memory import MEMORY_LIMIT
+from offload.causes.pools import DEFAULT_EXECUTOR
 from offload.causes.rules import Cause
+from offload.engine import record
 from offload.engine.record import CaseFacts, HotLine, Record, Trial, Who
 from offload.engine.who import BLOCKS
 from offload.errors import escaped
+from offload.studies.watch import threads
 from offload.studies.watch.readings import Watch
 from offload.studies.watch.sockets import SocketUse
 from offload.studies.watch.summary import MIN_READINGS, Summary
 from offload.studies.watch.threads import (
-    ANYIO,
-    DEFAULT_EXECUTOR,
     Holder,
     LoopUse,
     PoolUse,
@@ -44,12 +45,10 @@ from offload.units import percent, seconds
 
 ANYIO_TOKENS = 40  # CapacityLimiter of anyio's to_thread; an application can change it
 MOST_WORKERS, SPARE_WORKERS = 32, 4  # asyncio's executor has at most min(32, CPUs + 4) threads
-DEFAULT_EXECUTOR_FULL = "default_executor"
 MORE = 1.1  # requests in progress per thread of a pool, from which some wait for a thread; a guess
 LOCKED = 0.5  # share of a full pool's threads that wait for a lock, such as the GIL; a guess
 
 WATCHED = Record(Trial("watch", ""), CaseFacts("watch", "watch", "", "", 0))
-REMEDIES = {rule.kind: rule.remedy for rule in diagnosis.RULES}
 SYMPTOMS = {rule.kind: rule.is_symptom_of for rule in diagnosis.RULES}
 
 
@@ -64,7 +63,7 @@ class Seen:
     @property
     def sentence(self) -> str:
         """The clause and the remedy."""
-        remedy = REMEDIES.get(self.cause.kind)
+        remedy = diagnosis.remedy(self.cause)
         text = f"{self.clause}; {remedy}." if remedy else f"{self.clause}."
         return f"{text[0].upper()}{text[1:]}"
 
@@ -176,18 +175,16 @@ def find_pool_full(of: Signs) -> Iterator[Seen]:
         if of.rho.get(pool.pid, 0.0) >= SATURATED or not _is_at_limit(of, pool):
             continue
         busy, count = percent(pool.busy), pool.threads
-        if pool.pool == ANYIO:
+        if pool.pool == threads.ANYIO:
             cause = Cause(THREAD_LIMIT, round(pool.busy, 4), SATURATED, limit=count)
             clause = (
                 f"all {count} threads of anyio in pid {pool.pid}, in which def routes run, are in "
                 f"use for {busy} of the time"
             )
         else:
-            cause = Cause(DEFAULT_EXECUTOR_FULL, round(pool.busy, 4), SATURATED, limit=count)
-            clause = (
-                f"all {count} threads of asyncio's default executor in pid {pool.pid} are in use "
-                f"for {busy} of the time"
-            )
+            use = record.PoolUse(pools.DEFAULT, limit=count, full=pool.busy, dns=pool.resolving)
+            cause = Cause(DEFAULT_EXECUTOR, round(pool.busy, 4), SATURATED, limit=count, pool=use)
+            clause = f"{diagnosis.clause(cause, 0)} (pid {pool.pid})"
         yield Seen(cause, pool.pid, clause)
 
 
@@ -196,9 +193,9 @@ def _is_at_limit(of: Signs, pool: PoolUse) -> bool:
 
     A pool starts threads on demand, so that one whose limit is higher has as many as requests.
     """
-    if pool.pool == ANYIO and pool.threads == ANYIO_TOKENS:
+    if pool.pool == threads.ANYIO and pool.threads == ANYIO_TOKENS:
         return True
-    if pool.pool == DEFAULT_EXECUTOR and pool.threads in _default_workers(pool.pid):
+    if pool.pool == threads.DEFAULT_EXECUTOR and pool.threads in _default_workers(pool.pid):
         return True
     readings = of.sockets.readings
     in_progress = of.sockets.in_progress[pool.pid] / readings if readings else 0.0

@@ -45,6 +45,7 @@ HIDDEN_FROM_USER = (
 
 # Pools by the names of their threads. The kernel keeps 15 characters of a name (Python 3.14+).
 ANYIO, DEFAULT_EXECUTOR = "anyio", "default executor"
+RESOLVES = "getaddrinfo"
 POOLS = (
     (ANYIO, re.compile(r"AnyIO worker t")),
     (DEFAULT_EXECUTOR, re.compile(r"(?:asyncio|uvloop)_\d")),
@@ -85,7 +86,8 @@ class PoolUse:
     """The use of one pool of threads of a process.
 
     `busy` is the mean share of the `threads` that run a call, `locked` the mean share of those that
-    wait for a lock, which may be the GIL, a pool of connections, or idle. None is unknown.
+    wait for a lock, which may be the GIL, a pool of connections, or idle, and `resolving` that of
+    the busy ones that resolve host names. None is unknown.
     """
 
     pid: int
@@ -93,6 +95,7 @@ class PoolUse:
     threads: int
     busy: float | None
     locked: float | None
+    resolving: float | None = None
 
 
 @dataclass(frozen=True)
@@ -174,6 +177,7 @@ class ThreadMeter:
         self._loops: dict[tuple[int, int], _Thread] = {}
         self._pools: dict[tuple[int, int], _Thread] = {}
         self._calls: dict[tuple[int, int], Counter[bool]] = {}  # seen in a call, or waiting for one
+        self._resolving: Counter[int] = Counter()  # samples of a process, in pools
         self._unnamed: set[int] = set()  # processes with threads whose names are unknown
         self._seen: set[tuple[int, int]] = set()
         self._lock = threading.Lock()
@@ -222,6 +226,8 @@ class ThreadMeter:
                 if pool_of(stack.name) is not None:
                     calls = self._calls.setdefault(key, Counter())
                     calls[runs_call(stack.frames)] += stack.count
+                    if any(frame.function == RESOLVES for frame in stack.frames):
+                        self._resolving[key[0]] += stack.count
             if key in self._seen and runs_loop(stack.frames):
                 self._open(key, self._loops, MOST_LOOPS)
                 if key in self._loops:
@@ -309,7 +315,9 @@ class ThreadMeter:
             busy = None if locked is None else 1.0 - locked
             if calls:
                 busy = sum(each[True] / sum(each.values()) for each in calls) / len(calls)
-            found.append(PoolUse(pid, pool, len(keys), busy, locked))
+            calls_of_all = sum(each[True] for each in calls)
+            resolving = self._resolving[pid] / calls_of_all if calls_of_all else None
+            found.append(PoolUse(pid, pool, len(keys), busy, locked, resolving))
         return found
 
 
