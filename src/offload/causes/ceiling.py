@@ -33,12 +33,15 @@ class Ceiling:
 
     `reached` is the measured share of it, and `reached_high` the upper end of its interval, from
     the intervals of the measured rate and of the response time of a single request.
+    `reached_undisturbed` is this end if the CPU that other programs used would have been the
+    server's.
     """
 
     rate: float
     by: str
     reached: float
     reached_high: float
+    reached_undisturbed: float
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,9 @@ def find(records: Sequence[Record]) -> Ceiling | None:
         return None
     highest = statistics.geometric_mean(each.reached_high for each in found)
     middle = found[(len(found) - 1) // 2]
-    return replace(middle, reached_high=max(middle.reached, highest * _widening(closed)))
+    high = max(middle.reached, highest * _widening(closed))
+    share = statistics.median_low(_undisturbed(each) for each in closed)
+    return replace(middle, reached_high=high, reached_undisturbed=high / share)
 
 
 def _of_load(record: Record, alone_s: float | None, longest_s: float | None) -> Ceiling | None:
@@ -71,7 +76,7 @@ def _of_load(record: Record, alone_s: float | None, longest_s: float | None) -> 
         return None
     allowed, by = _allowed(record, rate, alone_s)
     least, _ = _allowed(record, rate, longest_s or alone_s)
-    return Ceiling(allowed, by, rate / allowed, rate / least / _undisturbed(record))
+    return Ceiling(allowed, by, rate / allowed, rate / least, rate / least)
 
 
 def _undisturbed(record: Record) -> float:

@@ -33,13 +33,15 @@ def find_last_word(of: Figures) -> Cause | None:
     """Compare the rate with what CPU, users and workers allow, if no rule applies.
 
     The value of UNEXPLAINED is the share of the allowed rate that is missing. None if it is unknown
-    what they allow.
+    what they allow, or if other programs may be the reason.
     """
     found = of.ceiling
     if found is None:
         return None
     if found.reached_high >= 1 - NEAR:
         return Cause(NOTHING, found.reached, 1 - NEAR, ceiling=found)
+    if found.reached_undisturbed >= 1 - NEAR:
+        return None
     return Cause(UNEXPLAINED, 1 - found.reached, NEAR, ceiling=found)
 
 

@@ -41,7 +41,7 @@ IDLE = Figures(
     gil_enabled=True,
     is_asgi=True,
     cores=2,
-    ceiling=Ceiling(102.0, USERS, 0.98, 1.0),
+    ceiling=Ceiling(102.0, USERS, 0.98, 1.0, 1.0),
 )
 
 
@@ -65,13 +65,14 @@ def test_nothing_is_wrong_if_no_rule_applies_and_the_figures_are_known() -> None
 
 
 def test_a_rate_far_below_what_is_allowed_is_unexplained_if_no_rule_applies() -> None:
-    far = Ceiling(200.0, USERS, 0.5, 0.84)
+    far = Ceiling(200.0, USERS, 0.5, 0.84, 0.84)
     [cause] = found(ceiling=far)
     assert (cause.kind, cause.value, cause.threshold) == (UNEXPLAINED, 0.5, diagnosis.NEAR)
     assert diagnosis.clause(cause, 25) == (
         "50 % of the rate is unexplained: CPU, users and workers allow 200.0/s, and it is 100.0/s"
     )
     assert kinds(ceiling=replace(far, reached_high=0.85)) == [NOTHING]  # it may be within 15 %
+    assert kinds(ceiling=replace(far, reached_undisturbed=0.85)) == []  # of other programs
     assert kinds({"stretch": 12.0}, rate=40.0, ceiling=far) == [WAITS_ELSEWHERE]
 
 

@@ -110,7 +110,7 @@ def test_a_pool_that_looks_like_the_limit_is_not_named(pool: PoolUse) -> None:
 
 
 def test_a_full_pool_is_no_limit_if_nobody_waits_or_something_else_is_the_limit() -> None:
-    assert kinds(FULL, inside_s=0.11) == [NOTHING]
+    assert kinds(FULL, inside_s=0.11, alone_s=0.4, model="closed") == [NOTHING]
     assert kinds(FULL, gil_utilisation=0.97, cpu_ms_per_request=16.0) == [GIL_SATURATED]
     assert kinds(FULL, cores_used=1.9, cpu_ms_per_request=31.0) == [CPU_SATURATED]
     assert kinds(FULL, run_s=0.016, rate=60.0, inside_s=0.4, alone_s=0.02) == [WAITS_ELSEWHERE]

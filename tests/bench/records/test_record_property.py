@@ -6,9 +6,10 @@ import json
 import math
 import re
 from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, get_args, get_origin
+from typing import Any, get_args, get_origin, get_type_hints
 
 import pytest
 from hypothesis import given
@@ -18,7 +19,6 @@ from offload.engine import journal
 from offload.engine.record import (
     LARGEST,
     HotLine,
-    LightRoute,
     Record,
     Route,
     Who,
@@ -51,7 +51,6 @@ SIMPLE: dict[Any, st.SearchStrategy[Any]] = {
         completed=st.none() | st.integers(0, 9),
         problem=st.none() | WORDS,
     ),
-    LightRoute: st.builds(LightRoute, WORDS, st.none() | NUMBERS, failed=st.integers(0, 9)),
     Route: st.builds(Route, WORDS, st.integers(0, 9), st.none() | NUMBERS),
     Who: st.builds(
         Who,
@@ -86,6 +85,9 @@ def values(kind: Any) -> st.SearchStrategy[Any]:
         return st.lists(values(get_args(kind)[0]), max_size=3).map(tuple)
     if get_origin(kind) is Mapping:
         return st.dictionaries(WORDS, values(get_args(kind)[1]), max_size=3)
+    if is_dataclass(kind) and kind not in SIMPLE:
+        hints = get_type_hints(kind)
+        return st.builds(kind, **{each.name: values(hints[each.name]) for each in fields(kind)})
     return SIMPLE[kind]
 
 
@@ -95,11 +97,16 @@ def accepts(kind: Any, value: object) -> bool:
         return any(accepts(part, value) for part in get_args(kind))
     if get_origin(kind) is tuple:
         return value == [1] and get_args(kind)[0] in (int, float)
-    if get_origin(kind) is Mapping or kind is Who:  # which needs none of its fields
+    if get_origin(kind) is Mapping or (is_dataclass(kind) and not _needed(kind)):
         return isinstance(value, dict)
     if kind is NoneType:
         return value is None
     return type(value) is kind or (kind is float and type(value) is int)
+
+
+def _needed(kind: Any) -> bool:
+    """Whether a dataclass has a field without a default."""
+    return any(each.default is each.default_factory for each in fields(kind))  # both are MISSING
 
 
 def nested(values: dict[str, Any], path: str) -> tuple[dict[str, Any], str]:

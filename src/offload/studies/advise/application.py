@@ -94,7 +94,8 @@ class Application:
     def why(self) -> Iterator[str]:
         """Yield the causes of its limit; say which ones do not limit the chosen set-up."""
         if not self.causes:
-            yield "What limits one process is unknown: figures that would show it are missing."
+            missing = "figures that would show it are missing, or other programs disturbed it"
+            yield f"What limits one process is unknown: {missing}."
         remaining = {cause.kind for cause in self.remaining}
         for cause in self.causes:
             is_over = remaining and cause.kind not in {
