@@ -138,8 +138,8 @@ class Figures:
     `cores` is the number of cores of the machine, and `hottest` the line of the application in
     which its threads or its loop spend most of their time. `records` are those without a problem,
     for a rule that needs more of them; `collector` and `malloc` have their medians. `failed` are
-    those of loads with a problem. `page_faults` are those per second. `ceiling` is the rate that
-    CPU, users and workers allow.
+    those of loads with a problem. `page_faults` are those per second of CPU time.
+    `ceiling` is the rate that CPU, users and workers allow.
     """
 
     signs: Signs
@@ -226,8 +226,8 @@ def _medians(kind: type[Part], parts: Sequence[Part]) -> Part:
 
 
 def _page_faults(record: Record) -> float | None:
-    faults, elapsed_s = record.resources.page_faults, record.result.elapsed_s
-    return None if faults is None or not elapsed_s else faults / elapsed_s
+    faults, cpu_s = record.resources.page_faults, record.resources.cpu_s
+    return None if faults is None or not cpu_s else faults / cpu_s
 
 
 def _busy_cores(record: Record) -> float | None:

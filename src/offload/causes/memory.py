@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from offload.causes import execution
 from offload.causes.figures import Figures
 from offload.causes.gains import Switch
 from offload.causes.rules import Cause, Rule
@@ -12,7 +13,7 @@ from offload.units import percent, seconds
 COLLECTED = 0.15  # share of the time in collections: without them the rate is 18 % higher
 REPEATED = 2  # full collections; a first one always follows the import of many objects
 FEW_ARENAS = 2  # what MALLOC_ARENA_MAX=2 leaves
-FAULTS = 50_000  # page faults a second in each process: each takes 0.5 to 2 us, so 2.5 to 10 %
+FAULTS = 50_000  # page faults in a second of CPU time: each takes 0.5 to 2 us, so 2.5 to 10 %
 FREE_SHARE, FREE_MIB = 0.3, 64.0  # of a process's private memory, that its arenas keep free
 REACHED = 0.95  # share of a limit: malloc may need more than the rest for its next block
 SWAPPED_MIB = 16.0
@@ -47,10 +48,10 @@ def find_arenas(of: Figures) -> Cause | None:
     found, private_mib = of.malloc, of.signs.worker_private_mib
     if found.arenas is None or found.arenas <= FEW_ARENAS:
         return None
-    faults = None if of.page_faults is None else of.page_faults / of.processes
+    faults, is_busy = of.page_faults, (of.busy_each or 0.0) >= execution.IDLE
     free_mib = found.free_mib or 0.0
     keeps = free_mib >= max(FREE_MIB, FREE_SHARE * (private_mib or 0.0))
-    if (faults or 0.0) < FAULTS and not keeps:
+    if not keeps and ((faults or 0.0) < FAULTS or not is_busy):
         return None
     return Cause(ARENAS, faults, FAULTS, facts=found, needs_gain=True)
 
@@ -103,7 +104,7 @@ def _describe_preload_lost(cause: Cause, _: int) -> str:
 
 def _describe_arenas(cause: Cause, _: int) -> str:
     kept = cause.facts.text if cause.facts else "threads allocate from several arenas of malloc"
-    return f"{kept}, with {cause.value or 0.0:,.0f} page faults a second"
+    return f"{kept}, with {cause.value or 0.0:,.0f} page faults in a second of CPU time"
 
 
 def _describe_memory_limit(cause: Cause, _: int) -> str:

@@ -18,7 +18,11 @@ from tests.bench.analysis.test_application_causes import IDLE
 from tests.records import record_of
 
 BUSY = replace(
-    IDLE, signs=replace(IDLE.signs, gil_utilisation=0.97, wait_share=0.1), rate=50.0, cores_used=1.0
+    IDLE,
+    signs=replace(IDLE.signs, gil_utilisation=0.97, wait_share=0.1),
+    rate=50.0,
+    cores_used=1.0,
+    busy_cores=1.0,
 )
 RECORD = record_of("run", "hypercorn", "app=shop:app", 25, "run_server", "2026-01-01")
 
@@ -69,7 +73,7 @@ def test_arenas_are_a_cause_only_if_the_measured_gain_is_clear() -> None:
     [
         (allocates(), True),
         (allocates(49_000.0), False),
-        (allocates(90_000.0, processes=2), False),  # of both processes
+        (allocates(busy_cores=0.4), False),  # it mostly waits
         (allocates(arenas=2), False),
         (allocates(None), False),
         (allocates(1000.0, free_mib=70.0), True),
