@@ -109,9 +109,11 @@ def _candidates(of: Figures, gains: Mapping[str, Gain] = {}) -> list[Cause]:
 
 
 def _is_unconfirmed(cause: Cause) -> bool:
-    """Whether a cause is a suspicion that no measurement has confirmed."""
-    has_clear_gain = cause.gain is not None and cause.gain.is_clear
-    return cause.needs_gain and not has_clear_gain
+    """Whether no measurement has confirmed a suspicion, or one has refuted the cause."""
+    if cause.gain is None:
+        return cause.needs_gain
+    is_judged = cause.needs_gain or _BY_KIND[cause.kind].is_proven_by_gain
+    return is_judged and not cause.gain.is_clear
 
 
 def switches(records: Sequence[Record]) -> dict[str, Switch]:

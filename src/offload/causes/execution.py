@@ -21,7 +21,7 @@ ONE_CORE = (0.85, 1.25)  # cores used by a process whose threads wait for one GI
 BODY = 0.5  # part of the time on the loop from which it is called that of the response body
 SEVERAL = 1.5  # blocks of a request, from which their number is reported
 IDLE = 0.5  # cores per process, below which it mostly waits
-COLLECTED = 0.5  # share of the time that the garbage collector takes
+COLLECTED = 0.5  # share of the CPU time that the garbage collector takes
 STRETCHED = 2.0  # time under load over the time alone, above which a resource is too small
 
 BODY_TITLE, BACKGROUND = "response body", "background task"  # as in engine/who.py
@@ -108,7 +108,7 @@ def find_gil_saturated(of: Figures) -> Cause | None:
     """
     if of.gil_enabled is False or of.gil_s is None or of.gil_s < GIL_HELD_S:
         return None
-    if (of.collector.share or 0.0) >= COLLECTED:
+    if (of.collected_share or 0.0) >= COLLECTED:
         return None
     used = of.signs.gil_utilisation
     if used is not None:

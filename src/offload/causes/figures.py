@@ -180,6 +180,12 @@ class Figures:
         return None if self.busy_cores is None else self.busy_cores / self.processes
 
     @property
+    def collected_share(self) -> float | None:
+        """The garbage collector's share of the CPU time of its process, at most of one core."""
+        share, cores = self.collector.share, self.cores_each
+        return None if share is None or not cores else min(1.0, share / min(1.0, cores))
+
+    @property
     def gil_s(self) -> float | None:
         """The time for which a request holds the GIL, or if that is unknown, uses the CPU."""
         used = self.signs.gil_utilisation

@@ -10,11 +10,13 @@ from offload.engine.record import MemoryLimit, Record
 from offload.units import percent, seconds
 
 # Guesses, unless a source is named.
-COLLECTED = 0.15  # share of the time in collections: without them the rate is 18 % higher
+COLLECTED = 0.15  # share of the CPU time in collections: without them the rate is 18 % higher
 REPEATED = 2  # full collections; a first one always follows the import of many objects
 FEW_ARENAS = 2  # what MALLOC_ARENA_MAX=2 leaves
 FAULTS = 50_000  # page faults in a second of CPU time: each takes 0.5 to 2 us, so 2.5 to 10 %
-FREE_SHARE, FREE_MIB = 0.3, 64.0  # of a process's private memory, that its arenas keep free
+MANY_FAULTS, MANY_ARENAS = 100_000, 8  # from which MALLOC_ARENA_MAX=2 has always helped
+LEAST_MIB = 64.0  # in the arenas of threads; a heap of an arena has up to 64 MiB
+FREE_SHARE = 0.3  # of a process's private memory, that its arenas keep free
 REACHED = 0.95  # share of a limit: malloc may need more than the rest for its next block
 SWAPPED_MIB = 16.0
 COPIED_MIB = 16.0  # by collections in each process
@@ -28,32 +30,34 @@ FREEZE = Switch({"SERVER_FREEZE": "yes"}, how="gc.freeze() after the import")
 
 
 def find_collector(of: Figures) -> Cause | None:
-    """Collections of the garbage collector take a large part of the time.
+    """Collections of the garbage collector take a large part of the time of a busy process.
 
     A single full collection in the window may be the first one after the import: this is only a
     suspicion.
     """
-    found = of.collector
-    if found.share is None or found.share < COLLECTED:
+    found, share = of.collector, of.collected_share
+    if share is None or share < COLLECTED or (of.busy_each or 0.0) < execution.IDLE:
         return None
     is_single = found.full is not None and 0 < found.full < REPEATED
-    return Cause(COLLECTOR, found.share, COLLECTED, longest_s=found.longest_s, needs_gain=is_single)
+    return Cause(COLLECTOR, share, COLLECTED, longest_s=found.longest_s, needs_gain=is_single)
 
 
 def find_arenas(of: Figures) -> Cause | None:
     """Threads take pages from the kernel all the time, or keep memory in their arenas.
 
-    Other programs also do that, with large blocks: only the measured gain shows the cause.
+    Large blocks also cause page faults, but are in no arena. The measured gain proves the cause;
+    without one, it is named if the figures are extreme.
     """
     found, private_mib = of.malloc, of.signs.worker_private_mib
-    if found.arenas is None or found.arenas <= FEW_ARENAS:
+    if found.arenas is None or found.arenas <= FEW_ARENAS or (found.peak_mib or 0.0) < LEAST_MIB:
         return None
-    faults, is_busy = of.page_faults, (of.busy_each or 0.0) >= execution.IDLE
-    free_mib = found.free_mib or 0.0
-    keeps = free_mib >= max(FREE_MIB, FREE_SHARE * (private_mib or 0.0))
-    if not keeps and ((faults or 0.0) < FAULTS or not is_busy):
+    is_busy = (of.busy_each or 0.0) >= execution.IDLE
+    faults = of.page_faults if is_busy else 0.0
+    keeps = (found.free_mib or 0.0) >= max(LEAST_MIB, FREE_SHARE * (private_mib or 0.0))
+    if (faults or 0.0) < FAULTS and not keeps:
         return None
-    return Cause(ARENAS, faults, FAULTS, facts=found, needs_gain=True)
+    is_extreme = (faults or 0.0) >= MANY_FAULTS and found.arenas >= MANY_ARENAS
+    return Cause(ARENAS, of.page_faults, FAULTS, facts=found, needs_gain=not is_extreme)
 
 
 def find_preload_lost(of: Figures) -> Cause | None:
@@ -92,7 +96,7 @@ def _is_out_of_memory(record: Record) -> bool:
 
 def _describe_collector(cause: Cause, _: int) -> str:
     longest = "" if cause.longest_s is None else f", up to {seconds(cause.longest_s)} at a time"
-    return f"the garbage collector takes {percent(cause.value or 0.0)} of the time{longest}"
+    return f"the garbage collector takes {percent(cause.value or 0.0)} of the CPU time{longest}"
 
 
 def _describe_preload_lost(cause: Cause, _: int) -> str:
@@ -134,6 +138,7 @@ RULES = (
         "set MALLOC_ARENA_MAX=2 in the server's environment",
         is_per_process=True,
         switch=lambda _: Switch({"MALLOC_ARENA_MAX": "2"}),
+        is_proven_by_gain=True,
     ),
     Rule(
         PRELOAD_LOST,

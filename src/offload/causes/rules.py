@@ -62,7 +62,8 @@ class Rule:
     is unknown. `clause` returns the cause in words, with its figure, at a number of users;
     `remedy` is what to do. `is_per_process`: more processes than cores may increase the rate.
     `is_symptom_of` are kinds of causes which, if found, explain this one. `switch` returns what may
-    remove the cause: advise measures that.
+    remove the cause: advise measures that. `is_proven_by_gain`: if that gains nothing, it is not
+    the cause.
     """
 
     kind: str
@@ -72,3 +73,4 @@ class Rule:
     is_per_process: bool = False
     is_symptom_of: frozenset[str] = frozenset()
     switch: Callable[[Cause], Switch | None] = _has_no_switch
+    is_proven_by_gain: bool = False

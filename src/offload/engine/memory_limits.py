@@ -29,10 +29,10 @@ KILLS = {"memory.events": "oom_kill", "memory.oom_control": "oom_kill"}
 class MemoryLimits:
     """The limits of a server with a process `pid`; `update` reads what its processes use."""
 
-    def __init__(self, pid: int) -> None:
-        own = Path(f"/proc/{pid}/cgroup")
-        self._groups = [*resource_limits.control_groups("memory", own, resource_limits.ROOT)]
-        self._limits = {group: limit for group in self._groups if (limit := _limit_of(group))}
+    def __init__(self, pid: int, own: Path | None = None, root: Path | None = None) -> None:
+        own = own or Path(f"/proc/{pid}/cgroup")
+        groups = resource_limits.control_groups("memory", own, root or resource_limits.ROOT)
+        self._limits = {group: limit for group in groups if (limit := _limit_of(group))}
         self._kills_before = self._kills()
         self._peaks: dict[tuple[str, float], float] = {}  # of the use, by the limit and its MiB
         self._swap_mib = 0.0

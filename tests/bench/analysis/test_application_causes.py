@@ -191,10 +191,10 @@ def test_every_kind_has_a_sentence_that_ends_in_what_to_do() -> None:
 
 
 SERVER = {"asgi": "uvicorn_httptools", "wsgi": "gunicorn_gthread"}
-WSGI = ("flask_gil", "flask_executor", "plain_pool", "seeded_site.wsgi")
+WSGI = ("flask_", "plain_pool", "seeded_site.wsgi")
 # The GIL is the limit only of a process that has the CPU for it, and a process that waits for a CPU
 # is not idle: then nothing else may run.
-TIMING = ("gil_saturated", "waits_elsewhere")
+TIMING = ("gil_saturated", "waits_elsewhere", "collector", "arenas")
 NEEDS_IDLE = ("starlette_middleware:app",)
 MEASURED = [
     pytest.param(each, id=each.app, marks=pytest.mark.timing if is_alone else ())

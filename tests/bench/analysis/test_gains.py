@@ -113,5 +113,7 @@ def test_a_suspicion_is_a_cause_and_explains_others_only_if_its_gain_is_clear() 
 def test_a_cause_without_a_clear_gain_stays_one_and_its_sentence_has_the_figures() -> None:
     low = replace(GAIN, ratio=0.99, low=0.9, high=1.1)
     text = diagnosis.sentence(Cause("collector", 0.7, 0.15, longest_s=0.07, gain=low), 8)
-    assert text.startswith("The garbage collector takes 70 % of the time, up to 70 ms at a time; ")
+    assert text.startswith(
+        "The garbage collector takes 70 % of the CPU time, up to 70 ms at a time; "
+    )
     assert text.endswith(". Measured with MALLOC_ARENA_MAX=2: 0.99 times the rate (0.9 to 1.1).")

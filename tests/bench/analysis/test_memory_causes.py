@@ -40,7 +40,8 @@ def test_the_collector_is_the_cause_from_a_share_of_the_time_on() -> None:
     assert (cause.kind, cause.value, cause.longest_s) == (COLLECTOR, 0.72, 0.07)
     assert kinds(collected(0.14)) == kinds(collected(None)) == [GIL_SATURATED]
     assert kinds(collected(0.3)) == [COLLECTOR, GIL_SATURATED]  # the GIL is full without it, too
-    assert kinds(collected(0.3, of=IDLE)) == [COLLECTOR]
+    assert kinds(collected(0.3, of=replace(BUSY, cores_used=0.5))) == [COLLECTOR]  # 60 % of it
+    assert kinds(collected(0.3, of=IDLE)) == [NOTHING]  # a process that mostly waits
 
 
 def test_a_single_full_collection_may_be_the_first_one_after_the_import() -> None:
@@ -51,9 +52,13 @@ def test_a_single_full_collection_may_be_the_first_one_after_the_import() -> Non
 
 
 def allocates(
-    faults: float | None = 390_000.0, arenas: int = 14, free_mib: float = 9.0, **values: Any
+    faults: float | None = 390_000.0,
+    arenas: int = 14,
+    free_mib: float = 9.0,
+    peak_mib: float = 700.0,
+    **values: Any,
 ) -> Figures:
-    of = replace(BUSY, malloc=Malloc(arenas, free_mib, 700.0), page_faults=faults)
+    of = replace(BUSY, malloc=Malloc(arenas, free_mib, peak_mib), page_faults=faults)
     return replace(of, **values)
 
 
@@ -62,10 +67,17 @@ SMALLER = Gain("MALLOC_ARENA_MAX=2", 1.0, 0.97, 1.03, 955.0, 643.0, 600.0)
 
 
 def test_arenas_are_a_cause_only_if_the_measured_gain_is_clear() -> None:
-    assert kinds(allocates()) == [GIL_SATURATED]
+    suspected = allocates(60_000.0)
+    assert kinds(suspected) == [GIL_SATURATED]
+    assert kinds(suspected, arenas=replace(FASTER, low=0.9)) == [GIL_SATURATED]
+    assert kinds(suspected, arenas=FASTER) == [ARENAS]
+    assert kinds(suspected, arenas=SMALLER) == [ARENAS, GIL_SATURATED]
+
+
+def test_extreme_figures_show_arenas_unless_a_measurement_refutes_them() -> None:
+    assert kinds(allocates()) == [ARENAS]
     assert kinds(allocates(), arenas=replace(FASTER, low=0.9)) == [GIL_SATURATED]
-    assert kinds(allocates(), arenas=FASTER) == [ARENAS]
-    assert kinds(allocates(), arenas=SMALLER) == [ARENAS, GIL_SATURATED]
+    assert kinds(allocates(arenas=7)) == kinds(allocates(99_000.0)) == [GIL_SATURATED]
 
 
 @pytest.mark.parametrize(
@@ -75,6 +87,7 @@ def test_arenas_are_a_cause_only_if_the_measured_gain_is_clear() -> None:
         (allocates(49_000.0), False),
         (allocates(busy_cores=0.4), False),  # it mostly waits
         (allocates(arenas=2), False),
+        (allocates(peak_mib=2.0), False),  # large blocks, which are in no arena
         (allocates(None), False),
         (allocates(1000.0, free_mib=70.0), True),
         (allocates(1000.0, free_mib=60.0), False),
