@@ -9,11 +9,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 
-from offload.causes import ceiling, execution, failures, machine, memory, pools, victims, who
+from offload.causes import (
+    ceiling,
+    execution,
+    failures,
+    machine,
+    memory,
+    pools,
+    processes,
+    victims,
+    who,
+)
 from offload.causes.execution import GIL_IMPORT
 from offload.causes.figures import Figures, figures, signs_of_case
 from offload.causes.gains import Gain, Switch
 from offload.causes.machine import CPU_QUOTA
+from offload.causes.processes import UNEVEN_PROCESSES
 from offload.causes.rules import Cause, Rule
 from offload.engine.record import Record, Who
 from offload.units import counted, number, percent
@@ -72,10 +83,17 @@ LAST_WORDS = (
     ),
 )
 # In the order in which to fix them.
-RULES = (*failures.RULES, *machine.RULES, *memory.RULES, *pools.RULES, *execution.RULES)
+RULES = (
+    *failures.RULES,
+    *machine.RULES,
+    *memory.RULES,
+    *pools.RULES,
+    *processes.RULES,
+    *execution.RULES,
+)
 _BY_KIND = {rule.kind: rule for rule in (*RULES, *LAST_WORDS)}
 # Notes below a table omit them: no limit, and those that notes report for all servers.
-NOT_NOTED = {NOTHING, GIL_IMPORT, CPU_QUOTA}
+NOT_NOTED = {NOTHING, GIL_IMPORT, CPU_QUOTA, UNEVEN_PROCESSES}
 
 
 def diagnose(records: Sequence[Record], gains: Mapping[str, Gain] = {}) -> list[Cause]:

@@ -37,7 +37,7 @@ def total_throttling(records: Sequence[Record]) -> Throttling:
 
 
 def _describe_cpu_quota(cause: Cause, _: int) -> str:
-    assert cause.facts is not None
+    assert isinstance(cause.facts, Throttling)
     return cause.facts.text
 
 

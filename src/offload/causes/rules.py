@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from offload.causes.ceiling import Ceiling
 from offload.causes.figures import Figures
 from offload.causes.gains import Gain, Switch
-from offload.engine.record import HotLine, Malloc, MemoryLimit, PoolUse, Throttling
+from offload.engine.record import HotLine, PoolUse
 
 
 @dataclass(frozen=True)
@@ -23,10 +23,10 @@ class Cause:
     loop, if the stacks of the server were sampled. `context` is the part of the route that blocks
     it, such as its response body, and `blocks` how often it does so in a request. `parts` is the
     number of parts of a body, `pool` the pool that is full, if it is known, and `pool_name` that of
-    a pool that stalls. `since_s` is since when in the load. `facts` is the part of the records by
-    which another cause was found. `gain` is what its remedy changed, if that was measured. A cause
-    that `needs_gain` is only a suspicion until the gain is clear. `ceiling` is what CPU, users and
-    workers allow, if no rule applies.
+    a pool that stalls. `since_s` is since when in the load. `facts` is what another rule found: a
+    part of the records, or a dataclass of its own. `gain` is what its remedy changed, if that was
+    measured. A cause that `needs_gain` is only a suspicion until the gain is clear. `ceiling` is
+    what CPU, users and workers allow, if no rule applies.
     """
 
     kind: str
@@ -42,7 +42,7 @@ class Cause:
     blocks: float | None = None
     parts: float | None = None
     pool: PoolUse | None = None
-    facts: Throttling | Malloc | MemoryLimit | None = None
+    facts: object | None = None
     ceiling: Ceiling | None = None
     gain: Gain | None = None
     needs_gain: bool = False
@@ -60,10 +60,10 @@ class Rule:
 
     `find` returns the cause; None if the application does not have it, or if a figure that it needs
     is unknown. `clause` returns the cause in words, with its figure, at a number of users;
-    `remedy` is what to do. `is_per_process`: more processes than cores may increase the rate.
-    `is_symptom_of` are kinds of causes which, if found, explain this one. `switch` returns what may
-    remove the cause: advise measures that. `is_proven_by_gain`: if that gains nothing, it is not
-    the cause.
+    `remedy` is what to do, or returns that. `is_per_process`: more processes than cores may
+    increase the rate. `is_symptom_of` are kinds of causes which, if found, explain this one.
+    `switch` returns what may remove the cause: advise measures that. `is_proven_by_gain`: if that
+    gains nothing, it is not the cause.
     """
 
     kind: str

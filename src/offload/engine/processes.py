@@ -26,7 +26,14 @@ from offload import resource_limits
 from offload.engine import host
 from offload.engine.host import CounterSeries
 from offload.engine.memory_limits import MemoryLimits
-from offload.engine.record import HostUse, Memory, MemoryLimit, Resources, Throttling
+from offload.engine.record import (
+    HostUse,
+    Memory,
+    MemoryLimit,
+    ProcessShare,
+    Resources,
+    Throttling,
+)
 from offload.errors import MachineError, StartError
 
 EVERY = 0.1  # s between two readings of the counters
@@ -60,8 +67,8 @@ class ResourceSampler:
         self._port, self._keep_alive = port, keep_alive
         self._queue = None if port is None or dropped_connections(port) is None else port
         self._counts = counts
-        self._processes = 0  # that have counts
-        self._connections: tuple[int, ...] = ()
+        self._pids: list[int] = []  # of the processes that have counts
+        self._connections: dict[int, int] = {}  # by pid
         self._quotas: dict[str, float] = {}  # CPUs, by the folder of a control group
         self._series = CounterSeries()
         self._peaks: dict[str, float] = {}
@@ -103,8 +110,9 @@ class ResourceSampler:
             queued_s=_rounded(increases["queued_s"]),
             switches_voluntary=_whole(increases["switches_voluntary"]),
             switches_involuntary=_whole(increases["switches_involuntary"]),
-            connections=self._connections or None,
+            connections=tuple(sorted(self._connections.values(), reverse=True)) or None,
             requests=self._requests(window),
+            shares=self._shares(window),
             listen_overflows=_whole(increases["overflows"]),
             throttling=self._throttling(window),
             page_faults=_whole(increases["page_faults"]),
@@ -131,9 +139,21 @@ class ResourceSampler:
 
     def _requests(self, window: tuple[float, float] | None) -> tuple[int, ...] | None:
         """Return the requests of each process, in descending order; None if some are unknown."""
-        found = [self._series.increase(f"requests {n}", window) for n in range(self._processes)]
+        found = [self._series.increase(f"requests {n}", window) for n in range(len(self._pids))]
         known = [round(count) for count in found if count is not None]
         return tuple(sorted(known, reverse=True)) if known and len(known) == len(found) else None
+
+    def _shares(self, window: tuple[float, float] | None) -> tuple[ProcessShare, ...]:
+        """Return the share of each process, that with most requests first."""
+        found = [
+            ProcessShare(
+                _whole(self._series.increase(f"requests {n}", window)),
+                self._connections.get(pid, 0) if self._connections else None,
+                _rounded(self._series.increase(f"cpu {n}", window)),
+            )
+            for n, pid in enumerate(self._pids)
+        ]
+        return tuple(sorted(found, key=lambda each: -(each.requests or 0)))
 
     def _read_until_stopped(self) -> None:
         count, took = 0, 0.0
@@ -155,9 +175,10 @@ class ResourceSampler:
         known = [seconds for seconds in used if seconds is not None]
         reading["own_s"] = time.process_time() + sum(known) if len(known) == len(used) else None
         if self._counts is not None:
-            counts = self._counts.responses()
-            self._processes = len(counts)
-            reading |= {f"requests {n}": float(count) for n, count in enumerate(counts)}
+            counts = self._counts.by_process()
+            self._pids = [pid for pid, _ in counts]
+            for n, (pid, count) in enumerate(counts):
+                reading |= {f"requests {n}": float(count), f"cpu {n}": _cpu_s(pid)}
         if self._tree is not None:
             reading |= self._tree.counters()
             self._update_peaks(self._tree.sizes())
@@ -178,8 +199,8 @@ class ResourceSampler:
 
     def _count_connections(self) -> None:
         if self._tree is not None and self._port is not None and self._keep_alive:
-            counts = count_connections(self._tree.members, self._port) or ()
-            self._connections = max(self._connections, counts, key=sum)
+            counts = count_connections(self._tree.members, self._port)
+            self._connections = max(self._connections, counts, key=lambda each: sum(each.values()))
 
     def _update_peaks(self, values: Mapping[str, float | None]) -> None:
         for key, value in values.items():
@@ -211,6 +232,14 @@ def _page_faults(process: psutil.Process) -> float | None:
             raise psutil.NoSuchProcess(process.pid) from None
         return None
     return float(words[7]) + float(words[8])
+
+
+def _cpu_s(pid: int) -> float | None:
+    """Return the CPU time of one process in s; None if it has ended."""
+    with suppress(psutil.Error):
+        times = psutil.Process(pid).cpu_times()
+        return float(times.user + times.system)
+    return None
 
 
 def _tree_of(pid: int) -> ProcessTree | None:
@@ -465,7 +494,11 @@ class ResponseCounts:
             self._counts = memoryview(mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)).cast("q")
 
     def responses(self) -> list[int]:
-        """Return how many requests each process has answered since the start of the server.
+        """Return how many requests each process has answered since the start of the server."""
+        return [count for _, count in self.by_process()]
+
+    def by_process(self) -> list[tuple[int, int]]:
+        """Return the pid of each process, and how many requests it has answered.
 
         A process that replaces another one continues its count.
         """
@@ -474,7 +507,7 @@ class ResponseCounts:
             row = self._counts[at : at + self._columns]
             if not row[0]:
                 break
-            found.append(sum(row[index] for index in self._responses))
+            found.append((row[0], sum(row[index] for index in self._responses)))
         return found
 
 
@@ -491,19 +524,19 @@ ESTABLISHED, LISTENING = "01", "0A"  # states in /proc/net/tcp
 TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
 
 
-def count_connections(processes: Sequence[psutil.Process], port: int) -> tuple[int, ...] | None:
-    """Return the number of established connections on `port` per accepting process, descending.
+def count_connections(processes: Sequence[psutil.Process], port: int) -> dict[int, int]:
+    """Return the number of established connections on `port` of each accepting process, by pid.
 
     A process is accepting if it has connections, or if it listens and no child of it listens: a
-    parent often only keeps the port open for its workers. None if there is no connection, or if
+    parent often only keeps the port open for its workers. Empty if there is no connection, or if
     the system does not report connections.
     """
     inodes = _inodes(port)
     sockets = {p.pid: open_sockets(p.pid) for p in processes}
     counts = {pid: len(own & inodes[ESTABLISHED]) for pid, own in sockets.items()}
     listening = accepting_pids(processes, port)
-    accepting = [n for pid, n in counts.items() if n or pid in listening]
-    return tuple(sorted(accepting, reverse=True)) if any(accepting) else None
+    accepting = {pid: n for pid, n in counts.items() if n or pid in listening}
+    return accepting if any(accepting.values()) else {}
 
 
 def accepting_pids(processes: Sequence[psutil.Process], port: int) -> tuple[int, ...]:

@@ -296,13 +296,27 @@ class MemoryLimit:
 
 
 @dataclass(frozen=True)
+class ProcessShare:
+    """What one of several processes that accept connections had of the load.
+
+    `requests` is the number of requests that it answered and `cpu_s` its CPU time in the window,
+    `connections` the number of kept connections that it had; None is unknown.
+    """
+
+    requests: int | None = None
+    connections: int | None = None
+    cpu_s: float | None = None
+
+
+@dataclass(frozen=True)
 class Resources:
     """The resources that a server's process tree used in the window, and their peaks.
 
     `cpu_s` is user and system time, `queued_s` the time in which its threads waited for a CPU.
     Context switches are those of all threads, except threads that started and ended within 0.1 s.
     `connections` has the number of kept connections of each accepting process, in descending order,
-    `requests` the number of requests that each process answered: None if only one can.
+    `requests` the number of requests that each process answered: None if only one can. `shares`
+    has both for each of these processes, the one with most requests first.
     `page_faults` is the number of pages that its processes got from the kernel, or copied.
     `listen_overflows` is the number of connections that the server's listen queue dropped; if this
     is unknown, that of all listen queues of the machine.
@@ -319,6 +333,7 @@ class Resources:
     fds: int | None = None
     connections: tuple[int, ...] | None = None
     requests: tuple[int, ...] | None = None
+    shares: tuple[ProcessShare, ...] = ()
     listen_overflows: int | None = None
     page_faults: int | None = None
     throttling: Throttling = Throttling()

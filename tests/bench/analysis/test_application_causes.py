@@ -20,15 +20,19 @@ from offload.causes.execution import (
 )
 from offload.causes.figures import Figures, Signs, figures
 from offload.causes.machine import CPU_QUOTA
+from offload.causes.processes import UNEVEN_PROCESSES, Uneven
 from offload.causes.rules import Cause
-from offload.engine.record import HotLine, Throttling
+from offload.engine.record import HotLine, ProcessShare, Throttling
 from offload.suites import Case, Request
 from tests.applications.seeded import ADVISED, FOLDER, Seeded
 from tests.installed import lacks, require
 from tests.rounds import measure_window
 
 KINDS = [rule.kind for rule in (*diagnosis.RULES, *diagnosis.LAST_WORDS)]
-FACTS = {CPU_QUOTA: Throttling(1.0, 102, 86, 9.5)}
+FACTS = {
+    CPU_QUOTA: Throttling(1.0, 102, 86, 9.5),
+    UNEVEN_PROCESSES: Uneven("uvicorn_workers", (ProcessShare(9, 2), ProcessShare(0, 0)), (), True),
+}
 IDLE = Figures(
     Signs(gil_utilisation=0.05, wait_share=0.9, stretch=1.0, limiter_full=0.0, limiter_total=40),
     processes=1,

@@ -1,0 +1,136 @@
+"""Causes in several processes of a server: uneven shares of the load."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from offload.causes.figures import Figures
+from offload.causes.rules import Cause, Rule
+from offload.engine.builder import has_uneven_requests
+from offload.engine.record import ProcessShare, Record
+from offload.registry import catalog
+from offload.units import counted, percent, seconds
+
+# Guesses, unless a source is named.
+SLOWER = 2.0  # times the response time of the fastest process, and of a single request
+FEWEST = 20  # requests of a process, from which its response time is known to a quarter
+FULL = 0.85  # cores of a process that computes all the time, beside the load tool
+FREE = 0.9  # share of the machine's CPU, below which another process could compute
+IDLE = 0.5  # share of the requests and of the CPU of the busiest process
+
+UNEVEN_PROCESSES = "uneven_processes"
+
+
+@dataclass(frozen=True)
+class Uneven:
+    """The shares of the processes of a `server`, that with most requests first.
+
+    `times_s` are the response times of each, if its clients keep their connections: None is
+    unknown, such as that of a process without connections.
+    """
+
+    server: str
+    shares: tuple[ProcessShare, ...]
+    times_s: tuple[float | None, ...]
+    keep_alive: bool
+
+
+def find_uneven_processes(of: Figures) -> Cause | None:
+    """Requests wait in some processes, while others serve few or none.
+
+    Unevenly spread connections are no harm by themselves: if requests take as long in all
+    processes, such as on event loops that only await, others would not be faster.
+    """
+    known = [r for r in of.records if len(r.resources.shares) > 1 and r.load.model == "closed"]
+    found = [uneven for each in known if (uneven := _uneven(each)) is not None]
+    if not found or 2 * len(found) <= len(known):
+        return None
+    last = found[-1]
+    total = sum(each.requests or 0 for each in last.shares)
+    share = (last.shares[0].requests or 0) / total if total else None
+    return Cause(UNEVEN_PROCESSES, share, 1 / len(last.shares), facts=last)
+
+
+def _uneven(record: Record) -> Uneven | None:
+    shares, elapsed_s = record.resources.shares, record.result.elapsed_s
+    mean_s, alone_s = record.result.response.mean_s, record.baseline.alone_s
+    if not elapsed_s or not mean_s or not alone_s:
+        return None
+    times_s = tuple(_response_s(each, elapsed_s) for each in shares)
+    slowest_s = max((each for each in times_s if each is not None), default=mean_s)
+    if slowest_s < SLOWER * alone_s or any(each.requests is None for each in shares):
+        return None
+    if not _is_slower(times_s) and not _has_idle(record, elapsed_s):
+        return None
+    return Uneven(record.case.server, shares, times_s, record.case.keep_alive)
+
+
+def _response_s(share: ProcessShare, elapsed_s: float) -> float | None:
+    """Return the response time of a process by Little's law, in a closed loop without think time.
+
+    A connection that is kept has one request in progress at any time.
+    """
+    if not share.connections or (share.requests or 0) < FEWEST:
+        return None
+    return share.connections * elapsed_s / (share.requests or 1)
+
+
+def _is_slower(times_s: Sequence[float | None]) -> bool:
+    known = [each for each in times_s if each is not None]
+    return len(known) > 1 and max(known) >= SLOWER * min(known)
+
+
+def _has_idle(record: Record, elapsed_s: float) -> bool:
+    """Whether one process computes all the time and another one hardly, while a CPU is free."""
+    shares, cores = record.resources.shares, record.environment.get("cores")
+    requests = sorted((each.requests or 0 for each in shares), reverse=True)
+    used = [each.cpu_s / elapsed_s for each in shares if each.cpu_s is not None]
+    host = record.resources.host
+    if len(used) < len(shares) or host.busy_s is None or not isinstance(cores, int):
+        return False
+    is_free = host.busy_s / elapsed_s < FREE * cores
+    is_idle = min(used) < IDLE * max(used) and requests[-1] < IDLE * requests[0]
+    return is_free and is_idle and max(used) >= FULL and has_uneven_requests(requests)
+
+
+def _describe_uneven_processes(cause: Cause, _: int) -> str:
+    found = cause.facts
+    assert isinstance(found, Uneven)
+    total = sum(each.requests or 0 for each in found.shares) or 1
+    parts = [percent((each.requests or 0) / total) for each in found.shares]
+    idle = sum(not each.requests for each in found.shares)
+    text = f"the processes share the load unevenly: {', '.join(parts)} of the requests"
+    if idle:
+        verb = "serves" if idle == 1 else "serve"
+        text += f", {counted(idle, 'process')} {verb} nothing"
+    known = [each for each in found.times_s if each is not None]
+    if len(known) > 1:
+        text += (
+            f", a response takes {seconds(max(known))} in one and {seconds(min(known))} in another"
+        )
+    if any(each.connections for each in found.shares):
+        held = ", ".join(str(each.connections or 0) for each in found.shares)
+        text += f" ({held} kept connections)"
+    return text
+
+
+def _remedy_of_uneven_processes(cause: Cause) -> str:
+    found = cause.facts
+    assert isinstance(found, Uneven)
+    balancer = "put a balancer in front, with a port for each process"
+    if "reuse_port" in catalog.find_server(found.server).settings:
+        return f"give each process its own queue (reuse_port=yes), or {balancer}"
+    if found.keep_alive:
+        return f"close connections after a response or a short time (keep_alive=no), or {balancer}"
+    return f"{balancer}: processes that share a socket take connections in bursts"
+
+
+RULES = (
+    Rule(
+        UNEVEN_PROCESSES,
+        find_uneven_processes,
+        _describe_uneven_processes,
+        _remedy_of_uneven_processes,
+    ),
+)

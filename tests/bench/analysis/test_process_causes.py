@@ -1,0 +1,105 @@
+"""Causes in several processes of a server, and those that look alike."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from offload.causes import diagnosis
+from offload.causes.execution import CPU_SATURATED
+from offload.causes.processes import UNEVEN_PROCESSES, Uneven
+from offload.causes.rules import Cause
+from offload.engine.record import Application, ProcessShare, Record
+from tests.records import changed, record_of
+
+RECORD = record_of("run", "uvicorn_workers", "app=shop:app", 25, "run_server", "2026-01-01")
+# four processes on four cores; a request computes for 5 ms
+VALUES = {
+    "rate": 500.0,
+    "alone_s": 0.006,
+    "response_mean_s": 0.05,
+    "cpu_ms_per_request": 5.0,
+    "cores_used": 2.5,
+    "completed": 1500,
+    "elapsed_s": 3.0,
+    "busy_s": 8.0,
+    "model": "closed",
+    "environment": {"cores": 4},
+}
+
+
+def record(*shares: tuple[int | None, int | None, float | None], **values: Any) -> Record:
+    """Return a record; a share has requests, connections and CPU time in s."""
+    own = Application("asgi", processes=len(shares), inside_s=0.005)
+    values["shares"] = tuple(ProcessShare(*each) for each in shares)
+    return replace(changed(RECORD, **VALUES | values), application=own)
+
+
+def causes(*records: Record) -> list[Cause]:
+    found = diagnosis.diagnose(records)
+    return [cause for cause in found if cause.kind == UNEVEN_PROCESSES]
+
+
+KEPT = (590, 17, 3.0), (570, 7, 2.9), (340, 1, 1.8), (0, 0, 0.0)
+
+
+def test_processes_whose_requests_wait_while_another_serves_nothing_are_uneven() -> None:
+    [cause] = causes(record(*KEPT, keep_alive=True))
+    said = diagnosis.sentence(cause, 25)
+    assert said.startswith(
+        "The processes share the load unevenly: 39 %, 38 %, 23 %, 0 % of the requests, 1 process "
+        "serves nothing, a response takes 86.4 ms in one and 8.82 ms in another (17, 7, 1, 0 kept "
+        "connections); close connections"
+    )
+    assert "a balancer" in said
+    assert "more users" not in said
+    facts = cause.facts
+    assert isinstance(facts, Uneven)
+    assert facts.keep_alive
+
+
+def test_uneven_connections_of_processes_that_only_await_are_no_harm() -> None:
+    waits = (5100, 17, 0.9), (2100, 7, 0.4), (300, 1, 0.1), (0, 0, 0.0)  # each request takes 10 ms
+    assert causes(record(*waits, response_mean_s=0.0101, alone_s=0.01)) == []
+    elsewhere = (510, 17, 0.1), (210, 7, 0.1), (30, 1, 0.0), (0, 0, 0.0)  # all wait alike
+    assert causes(record(*elsewhere, response_mean_s=0.1, alone_s=0.01)) == []
+
+
+def test_uneven_processes_are_no_cause_if_no_cpu_is_free_for_the_idle_ones() -> None:
+    busy = (300, 12, 1.5), (300, 13, 1.5), (0, 0, 0.0), (0, 0, 0.0)
+    values = {"environment": {"cores": 2}, "busy_s": 6.0, "cores_used": 1.9}
+    found = diagnosis.diagnose([record(*busy, response_mean_s=0.12, **values)])
+    assert [cause.kind for cause in found] == [CPU_SATURATED]
+
+
+def test_even_processes_under_load_are_not_uneven() -> None:
+    even = (390, 7, 2.0), (380, 6, 1.9), (370, 6, 1.9), (360, 6, 1.9)
+    assert causes(record(*even)) == []
+    assert causes(record((700, 13, 2.9), (700, 12, 2.9), busy_s=6.5)) == []
+    few = (18, 3, 0.1), (9, 1, 0.05)  # by chance
+    assert causes(record(*few, response_mean_s=0.5)) == []
+
+
+def test_new_connections_are_uneven_if_one_process_computes_and_others_do_not() -> None:
+    new = (1200, None, 2.9), (200, None, 0.5), (100, None, 0.2)
+    [cause] = causes(record(*new))
+    assert "take connections in bursts" in diagnosis.sentence(cause, 25)
+    assert causes(record((600, None, 1.5), (500, None, 1.2), (400, None, 1.0))) == []
+    assert causes(record(*new, busy_s=11.5)) == []  # no CPU is free
+    assert causes(record(*new, response_mean_s=0.007)) == []  # nobody waits
+    assert causes(record(*new, model="open")) == []
+    assert causes(record((1200, None, None), (200, None, 0.5))) == []  # unknown
+
+
+def test_a_server_with_a_queue_of_each_process_has_that_remedy() -> None:
+    [cause] = causes(record(*KEPT))
+    facts = cause.facts
+    assert isinstance(facts, Uneven)
+    own = replace(cause, facts=replace(facts, server="prefork"))
+    assert "reuse_port=yes" in diagnosis.sentence(own, 25)
+
+
+def test_most_windows_must_show_it() -> None:
+    even = record((390, 7, 2.0), (380, 6, 1.9), (370, 6, 1.9), (360, 6, 1.9))
+    assert causes(record(*KEPT), even) == []
+    assert len(causes(record(*KEPT), even, record(*KEPT))) == 1
