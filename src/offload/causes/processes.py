@@ -1,4 +1,4 @@
-"""Causes in several processes of a server: uneven shares of the load."""
+"""Causes in several processes of a server: uneven shares, and threads lost by a fork."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from offload.causes.figures import Figures
 from offload.causes.rules import Cause, Rule
 from offload.engine.builder import has_uneven_requests
-from offload.engine.record import ProcessShare, Record
+from offload.engine.record import LostThread, ProcessShare, Record
+from offload.errors import escaped
 from offload.registry import catalog
 from offload.units import counted, percent, seconds
 
@@ -20,6 +21,8 @@ FREE = 0.9  # share of the machine's CPU, below which another process could comp
 IDLE = 0.5  # share of the requests and of the CPU of the busiest process
 
 UNEVEN_PROCESSES = "uneven_processes"
+FORK_WITH_THREADS = "fork_with_threads"
+MOST_NAMED = 3  # threads
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,13 @@ class Uneven:
     shares: tuple[ProcessShare, ...]
     times_s: tuple[float | None, ...]
     keep_alive: bool
+
+
+@dataclass(frozen=True)
+class LostThreads:
+    """The threads that the workers lack."""
+
+    threads: tuple[LostThread, ...]
 
 
 def find_uneven_processes(of: Figures) -> Cause | None:
@@ -126,7 +136,39 @@ def _remedy_of_uneven_processes(cause: Cause) -> str:
     return f"{balancer}: processes that share a socket take connections in bursts"
 
 
+def find_fork_with_threads(of: Figures) -> Cause | None:
+    """Threads ran in the parent when it forked its workers, which did not start them again."""
+    lost = next((r.application.lost_threads for r in of.records if r.application.lost_threads), ())
+    return Cause(FORK_WITH_THREADS, len(lost), 0, facts=LostThreads(lost)) if lost else None
+
+
+def _describe_fork_with_threads(cause: Cause, _: int) -> str:
+    assert isinstance(cause.facts, LostThreads)
+    lost = cause.facts.threads
+    names = [_thread(each) for each in lost[:MOST_NAMED]]
+    more = f" and {len(lost) - MOST_NAMED} more" if len(lost) > MOST_NAMED else ""
+    what, verb = ("a thread", "it") if len(lost) == 1 else (f"{len(lost)} threads", "they")
+    return (
+        f"{what} of the parent ran while it forked its workers: {', '.join(names)}{more}; the "
+        f"workers lack what {verb} did, and locks that {verb} held there stay locked"
+    )
+
+
+def _thread(thread: LostThread) -> str:
+    if thread.is_pool:
+        return f"{escaped(thread.name or 'a thread')} of a pool"
+    place = "" if thread.file is None else f" ({thread.file}:{thread.line})"
+    return escaped(f"{thread.function or thread.name}{place}")
+
+
 RULES = (
+    Rule(
+        FORK_WITH_THREADS,
+        find_fork_with_threads,
+        _describe_fork_with_threads,
+        "start them in each worker: in the lifespan, at the first request, or by "
+        "os.register_at_fork(after_in_child=...)",
+    ),
     Rule(
         UNEVEN_PROCESSES,
         find_uneven_processes,

@@ -658,6 +658,7 @@ def merge_reports(
             "asyncio_threads": _worst(reports, lambda r: r["asyncio_threads"]),
             "worker_pss_mib": _worst(reports, lambda r: r["memory"]["pss_mib"]),
             "worker_private_mib": _worst(reports, lambda r: r["memory"]["private_mib"]),
+            "lost_threads": next((r["lost_threads"] for r in reports if r["lost_threads"]), []),
             "error": next((report["error"] for report in reports if report["error"]), None),
             "collector": max(
                 (report["collector"] for report in reports), key=lambda each: each["share"] or 0.0

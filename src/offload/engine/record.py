@@ -599,6 +599,21 @@ class LightRoute:
 
 
 @dataclass(frozen=True)
+class LostThread:
+    """A thread that ran in the parent when it forked, and that its children lack.
+
+    `function` is what it runs, in `file` at `line`, relative to the folder of the server. A thread
+    of a pool (`is_pool`) has a `name`.
+    """
+
+    function: str | None = None
+    file: str | None = None
+    line: int | None = None
+    name: str | None = None
+    is_pool: bool = False
+
+
+@dataclass(frozen=True)
 class Application:
     """The reports of the `processes` that serve a user's application of a `kind`: asgi or wsgi.
 
@@ -608,8 +623,9 @@ class Application:
     `thread_switches` is how often threads other than those of event loops stopped to wait.
     `asyncio_threads` are those of
     `asyncio.to_thread`. `worker_pss_mib` is the memory of the largest process, and
-    `worker_private_mib` the largest memory that a process does not share. `error` is the last
-    unhandled exception of the application, with its file and line. `failures` has each process, and
+    `worker_private_mib` the largest memory that a process does not share. `lost_threads` ran in the
+    parent of these processes when it forked. `error` is the last unhandled exception of the
+    application, with its file and line. `failures` has each process, and
     `ended` is the number of processes that ended during the load. `stall` is None unless hardly any
     request succeeded any more. `beside` are light routes that were measured under the same load;
     the means are without them. None is unknown.
@@ -629,6 +645,7 @@ class Application:
     asyncio_threads: int | None = None
     worker_pss_mib: float | None = None
     worker_private_mib: float | None = None
+    lost_threads: tuple[LostThread, ...] = ()
     error: str | None = None
     collector: Collector = Collector()
     malloc: Malloc = Malloc()

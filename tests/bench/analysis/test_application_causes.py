@@ -20,9 +20,14 @@ from offload.causes.execution import (
 )
 from offload.causes.figures import Figures, Signs, figures
 from offload.causes.machine import CPU_QUOTA
-from offload.causes.processes import UNEVEN_PROCESSES, Uneven
+from offload.causes.processes import (
+    FORK_WITH_THREADS,
+    UNEVEN_PROCESSES,
+    LostThreads,
+    Uneven,
+)
 from offload.causes.rules import Cause
-from offload.engine.record import HotLine, ProcessShare, Throttling
+from offload.engine.record import HotLine, LostThread, ProcessShare, Throttling
 from offload.suites import Case, Request
 from tests.applications.seeded import ADVISED, FOLDER, Seeded
 from tests.installed import lacks, require
@@ -30,6 +35,7 @@ from tests.rounds import measure_window
 
 KINDS = [rule.kind for rule in (*diagnosis.RULES, *diagnosis.LAST_WORDS)]
 FACTS = {
+    FORK_WITH_THREADS: LostThreads((LostThread("refresh", "shop.py", 12),)),
     CPU_QUOTA: Throttling(1.0, 102, 86, 9.5),
     UNEVEN_PROCESSES: Uneven("uvicorn_workers", (ProcessShare(9, 2), ProcessShare(0, 0)), (), True),
 }

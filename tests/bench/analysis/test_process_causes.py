@@ -7,9 +7,9 @@ from typing import Any
 
 from offload.causes import diagnosis
 from offload.causes.execution import CPU_SATURATED
-from offload.causes.processes import UNEVEN_PROCESSES, Uneven
+from offload.causes.processes import FORK_WITH_THREADS, UNEVEN_PROCESSES, Uneven
 from offload.causes.rules import Cause
-from offload.engine.record import Application, ProcessShare, Record
+from offload.engine.record import Application, LostThread, ProcessShare, Record
 from tests.records import changed, record_of
 
 RECORD = record_of("run", "uvicorn_workers", "app=shop:app", 25, "run_server", "2026-01-01")
@@ -103,3 +103,20 @@ def test_most_windows_must_show_it() -> None:
     even = record((390, 7, 2.0), (380, 6, 1.9), (370, 6, 1.9), (360, 6, 1.9))
     assert causes(record(*KEPT), even) == []
     assert len(causes(record(*KEPT), even, record(*KEPT))) == 1
+
+
+def test_threads_that_workers_lack_are_named_with_their_function_and_line() -> None:
+    lost = (
+        LostThread("refresh", "shop.py", 12),
+        LostThread("_worker", "/lib/thread.py", 69, "quotes_0", is_pool=True),
+        LostThread("Feed.run", "feed.py", 3),
+        LostThread("poll", "feed.py", 9),
+    )
+    healthy = record((390, 7, 2.0), (380, 6, 1.9))
+    own = replace(healthy, application=replace(healthy.application, lost_threads=lost))
+    [cause] = (c for c in diagnosis.diagnose([own]) if c.kind == FORK_WITH_THREADS)
+    assert diagnosis.sentence(cause, 25).startswith(
+        "4 threads of the parent ran while it forked its workers: refresh (shop.py:12), quotes_0 "
+        "of a pool, Feed.run (feed.py:3) and 1 more; the workers lack what they did"
+    )
+    assert FORK_WITH_THREADS not in {c.kind for c in diagnosis.diagnose([healthy])}

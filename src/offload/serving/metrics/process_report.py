@@ -20,6 +20,7 @@ from time import sleep  # as above
 from typing import Any
 
 from offload.serving.metrics import (
+    forked_threads,
     garbage,
     loop_lag,
     malloc,
@@ -47,6 +48,7 @@ def leave_to_children() -> None:
     """Do not listen in this process: its forked children serve."""
     global _parent
     _parent = os.getpid()
+    forked_threads.watch()
 
 
 def start_in_child() -> None:
@@ -105,6 +107,7 @@ def report(
         "pools": pool_use.between(start, end),
         "thread_switches": thread_switches.between(start, end),
         "memory": probe.memory_of(os.getpid()),
+        "lost_threads": forked_threads.lost(),
         "collector": garbage.between(start, end),
         "malloc": malloc.figures(),
     }

@@ -38,6 +38,7 @@ MOST_ROWS = 5
 LARGE_CALL_MIB = 4.0
 UNEVEN = 1.5  # times its share of requests, from which a process has too many
 MEMORY_GAIN = 0.9  # a setting is advised if it reduces the memory below this share
+BALANCE_REQUESTS = "let connections end soon, or balance requests over a port for each process"
 GARBAGE = 1.1  # factor of the memory from which the effect of a garbage collection is shown
 CLIENT_SHARE = 0.1  # of the CPU, above which the load tool limits what was measured
 LEAST_ROUNDS = 3  # that show an interval: Student's t of two rounds is 12.7, of three 4.3
@@ -100,13 +101,20 @@ class Answer:
 
     @property
     def preload(self) -> str | None:
-        """The setting preload= that saves memory after the load; None: it saves little."""
+        """The setting preload= that saves memory after the load; None: it saves little or harms."""
+        if self.preload_harms:
+            return None
         least, found = self.best.collected_mib, None
         for name in ("yes", "freeze"):
             mib = self.preloads.get(name)
             if mib is not None and least is not None and mib < MEMORY_GAIN * least:
                 least, found = mib, name
         return found
+
+    @property
+    def preload_harms(self) -> bool:
+        """Whether workers lack threads that the application's import starts."""
+        return isinstance(self.subject, Application) and bool(self.subject.preload_causes)
 
     @property
     def serve_command(self) -> str:
@@ -462,7 +470,9 @@ def _preloads(answer: Answer) -> Iterator[str]:
         if name in found
     ]
     how = f"preload={answer.preload}" if answer.preload else "neither saves much"
-    if answer.preload == "freeze":
+    if answer.preload_harms:
+        how = "but do not preload it as it is"
+    elif answer.preload == "freeze":
         how += ", or call gc.freeze() in pre_fork of gunicorn.conf.py"
     elif not answer.preload and len(words) == 1:
         how = "it saves little"
@@ -485,8 +495,10 @@ def _on_kept_connections(answer: Answer) -> Iterator[str]:
     if len(kept.requests) > 1 and total and kept.requests[0] > UNEVEN * total / len(kept.requests):
         share = percent(kept.requests[0] / total)
         has_setting = "reuse_port" in catalog.find_server(answer.best.setup.server).settings
-        fix = "use reuse_port=yes" if has_setting else "balance requests, not connections"
-        yield f"{is_kept}, {seconds(new.value)} on new ones: one process serves {share}; {fix}."
+        fix = "use reuse_port=yes" if has_setting else BALANCE_REQUESTS
+        nothing = ", one serves nothing" if not kept.requests[-1] else ""
+        serves = f"one process serves {share}{nothing}"
+        yield f"{is_kept}, {seconds(new.value)} on new ones: {serves}; {fix}."
         return
     yield f"{is_kept}, {seconds(new.value)} on new ones."
 

@@ -11,6 +11,7 @@ from typing import Any
 from offload.causes import diagnosis, failures, victims
 from offload.causes import who as who_in_words
 from offload.causes.gains import Gain
+from offload.causes.processes import FORK_WITH_THREADS
 from offload.causes.rules import Cause
 from offload.engine.calling_process import ImportedApplication, find_application
 from offload.engine.record import LONG, Record, Started, Who
@@ -62,8 +63,9 @@ class Application:
     `alone_s` is the response time of a single request. `causes` were found for one process, and
     `remaining` for the chosen set-up. `worker` is the memory of one of its processes, `preloaded`
     the same with the application imported before the fork. `who` are the lines of one process.
-    `gains` are those of switches that were measured with one process, by kind of cause. `probe` is
-    the record of one process, and `advised` are those of the windows of the chosen set-up.
+    `gains` are those of switches that were measured with one process, by kind of cause.
+    `preload_causes` are why its import before the fork does harm. `probe` is the record of one
+    process, and `advised` are those of the windows of the chosen set-up.
     """
 
     kinds: tuple[str, ...]
@@ -80,6 +82,7 @@ class Application:
     gains: Mapping[str, Gain] = field(default_factory=dict)
     probe: Record | None = None
     advised: tuple[Record, ...] = ()
+    preload_causes: tuple[Cause, ...] = ()
 
     def title(self, case: Case) -> str:
         """Return its name and its request, for a headline."""
@@ -124,6 +127,8 @@ class Application:
             yield "Fix the cause first, then repeat: fewer processes will do."
         if self.worker is not None and self.worker.pss is not None:
             yield f"{self.worker.text}."
+        for cause in self.preload_causes:
+            yield f"With preload: {diagnosis.sentence(cause, self.users)}"
         if best.setup.processes > 1 and not catalog.find_server(best.setup.server).can_preload:
             yield f"{best.setup.server} cannot preload."
 
@@ -136,6 +141,7 @@ class Application:
             "worker_memory_mib": self.worker and asdict(self.worker),
             "preloaded_worker_memory_mib": self.preloaded and asdict(self.preloaded),
             "causes": [asdict(cause) for cause in self.causes],
+            "preload_causes": [asdict(cause) for cause in self.preload_causes],
             "remaining_causes": [asdict(cause) for cause in self.remaining],
             "beside": victims.values([self.probe] if self.probe else []),
             "remaining_beside": victims.values(self.advised),
@@ -211,8 +217,11 @@ def in_setup(
     gains = {**known.gains}
     for place in plain:
         gains |= result.gains(diagnosis.switches(windows), cases[place], cases, records)
+    forked = {place for place in own if cases[place].settings.get("preload", "no") != "no"}
+    preloaded = diagnosis.diagnose([each for each in records if each.trial.place in forked])
     return replace(
         known,
+        preload_causes=tuple(each for each in preloaded if each.kind == FORK_WITH_THREADS),
         remaining=tuple(diagnosis.diagnose(windows, gains)),
         advised=tuple(windows),
         worker=_memory(found),

@@ -1,0 +1,72 @@
+"""Threads that ran in a process when it forked: its children lack them. Standard library only.
+
+A child has only the thread that forked. What other threads did is not done there, and locks that
+they held stay locked for ever. https://docs.python.org/3/library/os.html#os.fork
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any
+
+POOL = "concurrent.futures.thread"
+_seen: list[dict[str, Any]] = []  # at the last fork; children inherit it
+
+
+def watch() -> None:
+    """Note the threads of this process whenever it forks, from now on."""
+    os.register_at_fork(before=_note)
+
+
+def lost() -> list[dict[str, Any]]:
+    """Return the threads that ran in the parent at the fork, and that this child lacks.
+
+    A child may have started them again. `file` and `line` are those of the function that a thread
+    runs; None is unknown.
+    """
+    if not _seen:
+        return []
+    running = [_describe(thread) for thread in threading.enumerate()]
+    return [each for each in _seen if each not in running]
+
+
+def _note() -> None:
+    others = [each for each in threading.enumerate() if each is not threading.current_thread()]
+    _seen[:] = [_describe(each) for each in others if not _is_own(each)]
+
+
+def _is_own(thread: threading.Thread) -> bool:
+    return str(getattr(_function(thread), "__module__", None)).startswith("offload.")
+
+
+def _function(thread: threading.Thread) -> Any:
+    if isinstance(thread, threading.Timer):
+        function: Any = thread.function
+    else:
+        function = getattr(thread, "_target", None) or type(thread).run
+    function = getattr(function, "func", function)  # of a functools.partial
+    return getattr(function, "__func__", function)
+
+
+def _describe(thread: threading.Thread) -> dict[str, Any]:
+    """Return the name of a thread and of its function, with its file and line."""
+    function = _function(thread)
+    code = getattr(function, "__code__", None)
+    module = getattr(function, "__module__", None)
+    is_named = module == POOL or code is None  # all threads of all pools run the same function
+    return {
+        "name": thread.name if is_named else None,
+        "function": getattr(function, "__qualname__", None),
+        "file": None if code is None else _shortened(code.co_filename),
+        "line": getattr(code, "co_firstlineno", None),
+        "is_pool": module == POOL,
+    }
+
+
+def _shortened(file: str) -> str:
+    """Return the path of a file relative to the user's folder, if it is inside it."""
+    for folder in (os.environ.get("TASK_PATH"), os.getcwd()):  # noqa: PTH109 - pathlib is slow
+        if folder and file.startswith(folder + os.sep):
+            return file[len(folder) + 1 :]
+    return file

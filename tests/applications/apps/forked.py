@@ -1,0 +1,56 @@
+"""WSGI applications whose import starts threads: what workers that are forked then lack."""
+
+import os
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+RATES = {"EUR": 1.0}
+POOLS = []
+
+
+class Feed(threading.Thread):
+    """Has a function of its own."""
+
+    def run(self):
+        """Read the feed for ever."""
+        wait()
+
+
+def wait():
+    """Update the rates for ever."""
+    while True:
+        RATES["EUR"] += 1.0
+        time.sleep(0.01)
+
+
+def load():
+    """End at once."""
+    RATES["USD"] = 2.0
+
+
+def lost():
+    """Create an application whose threads its workers lack."""
+    threading.Thread(target=wait, daemon=True).start()
+    Feed(daemon=True).start()
+    POOLS.append(ThreadPoolExecutor(2, "quotes"))
+    POOLS[0].submit(load).result()
+    return app
+
+
+def started():
+    """Create one that starts its thread in each worker, and that lacks nothing else."""
+    loading = threading.Thread(target=load)
+    loading.start()
+    loading.join()
+    start = lambda: threading.Thread(target=wait, daemon=True).start()  # noqa: E731
+    start()
+    os.register_at_fork(after_in_child=start)
+    return app
+
+
+def app(environ, start_response):
+    """Respond with a rate."""
+    body = str(RATES["EUR"]).encode()
+    start_response("200 OK", [("Content-Length", str(len(body)))])
+    return [body]

@@ -1,0 +1,39 @@
+"""Threads that an application starts before its workers are forked are named: workers lack them."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from offload.engine import load_phase
+from tests.applications.conftest import Serve
+from tests.http_clients import get
+
+pytestmark = [pytest.mark.server, pytest.mark.timeout(120)]
+
+
+def lost_threads(serve: Serve, app: str, **settings: object) -> list[dict[str, object]]:
+    running = serve("gunicorn_gthread", app, processes=2, workers=2, **settings)
+    assert get(running.url)
+    found = load_phase.report_window(running.facts, running.url, 0.0, time.monotonic())
+    return list(found["application"]["lost_threads"])
+
+
+@pytest.mark.parametrize("preload", ["yes", "freeze"])
+def test_threads_of_a_preloaded_application_are_lost(preload: str, serve: Serve) -> None:
+    found = lost_threads(serve, "forked:lost()", preload=preload)
+    assert [(each["function"], each["file"], each["name"]) for each in found[:2]] == [
+        ("wait", "forked.py", None),
+        ("Feed.run", "forked.py", None),
+    ]
+    assert [(each["is_pool"], each["name"]) for each in found[2:]] == [(True, "quotes_0")]
+    assert isinstance(found[0]["line"], int) and found[0]["line"] > 1
+
+
+def test_threads_that_each_worker_starts_again_or_that_have_ended_are_not(serve: Serve) -> None:
+    assert lost_threads(serve, "forked:started()", preload="yes") == []
+
+
+def test_without_preload_each_worker_has_its_own_threads(serve: Serve) -> None:
+    assert lost_threads(serve, "forked:lost()") == []
