@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from offload.causes.failures import WORKER_ENDED, WORKER_FAILS
 from offload.causes.figures import Figures
 from offload.causes.rules import Cause, Rule
 from offload.engine.builder import has_uneven_requests
@@ -174,5 +175,6 @@ RULES = (
         find_uneven_processes,
         _describe_uneven_processes,
         _remedy_of_uneven_processes,
+        is_symptom_of=frozenset({WORKER_FAILS, WORKER_ENDED}),
     ),
 )
