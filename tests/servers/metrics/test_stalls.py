@@ -240,3 +240,19 @@ def test_the_place_of_most_tasks_is_that_of_the_users_innermost_coroutine() -> N
         threading.Event().wait(0.1)
         place = stalls.report(time.monotonic())["places"][0]
         assert (place["function"], place["count"]) == ("forever", 5)
+
+
+class Proxy:
+    """An object whose attributes raise an error, as those of flask.request outside a request."""
+
+    def __getattribute__(self, name: str) -> Any:
+        raise RuntimeError("outside of a request")
+
+
+PROXY = Proxy()
+
+
+def test_proxies_in_the_users_modules_do_not_prevent_the_report() -> None:
+    with pool(1) as own:
+        own.submit(by_result, own)
+        assert [each["name"] for each in pools()] == [None]

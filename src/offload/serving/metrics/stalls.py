@@ -16,6 +16,7 @@ import threading
 from asyncio import AbstractEventLoop, Future, Task, all_tasks
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,15 +31,11 @@ DEEPEST = 20  # futures that wait for each other
 MOST = 3  # places
 MOST_TASKS = 1000  # whose places are counted
 RECENT_S, FEW = 5.0, 3  # s before the end of a load whose notes count, and how many are enough
-FUTURES, POOL, ANYIO = "concurrent/futures/_base.py", "concurrent/futures/thread.py", "anyio"
+FUTURES, POOL = "concurrent/futures/_base.py", "concurrent/futures/thread.py"
+ASYNCIO, ANYIO = "asyncio", "anyio"  # names of pools
 WAITING = ("result", "exception", "wait", "as_completed")  # functions of FUTURES
 ANYIO_THREAD, ASYNCIO_THREAD = "AnyIO worker thread", "asyncio_"
-# Coroutines that wait for a thread of a pool: a part of their file, their name, and the pool
-TO_THREAD = (
-    ("/asyncio/threads.py", "to_thread", "asyncio"),
-    ("/anyio/", "acquire_on_behalf_of", ANYIO),
-    ("/anyio/", "run_sync_in_worker_thread", ANYIO),
-)
+ACQUIRE = ("acquire_on_behalf_of", "run_sync_in_worker_thread")  # coroutines of anyio
 _LIBRARIES = tuple(
     f"{sysconfig.get_path(name)}{os.sep}" for name in ("stdlib", "purelib", "platlib")
 )
@@ -210,17 +207,29 @@ def _pools(stacks: Sequence[_Stack]) -> list[_Pool]:
 def _name(queue: Any, stacks: Sequence[_Stack]) -> str | None:
     """Return the name of a pool: the user's variable that holds it."""
     if stacks[0].name.startswith(ASYNCIO_THREAD):
-        return "asyncio"
+        return ASYNCIO
     for module in [*sys.modules.values()]:
-        if isinstance(module, ModuleType) and is_users(getattr(module, "__file__", None) or "<"):
+        if isinstance(module, ModuleType) and is_users(vars(module).get("__file__") or "<"):
             for name, value in [*vars(module).items()]:
-                if getattr(value, "_work_queue", None) is queue:
+                # By its type: attributes of a proxy, such as flask.request, may raise anything.
+                is_pool = issubclass(type(value), ThreadPoolExecutor)
+                if is_pool and value._work_queue is queue:
                     return name
-    return None
+    return ASYNCIO if _is_default(queue) else None
+
+
+def _is_default(queue: Any) -> bool:
+    """Whether asyncio.to_thread calls are in a queue: threads of uvloop have no name."""
+    queued = _queued(queue)
+    for task in _tasks()[:MOST_TASKS] if queued else ():
+        frames = (frame for each in _coroutines(task) if (frame := _frame(each)) is not None)
+        if any(_file(frame).endswith("/asyncio/threads.py") for frame in frames):
+            return any(id(each) in queued for each in _sources([task]))
+    return False
 
 
 def _waiting_for_anyio() -> int:
-    return sum(_awaited_pool(task) == ANYIO for task in _tasks())
+    return sum(map(_waits_for_anyio, _tasks()))
 
 
 def _find_own_waits(
@@ -241,8 +250,8 @@ def _find_own_waits(
 def _sources(awaited: Iterable[Any], depth: int = 0) -> Iterator[Any]:
     """Yield the futures of pools, and the names of pools, for which futures wait in the end."""
     for each in awaited if depth < DEEPEST else ():
-        if isinstance(each, Task) and (pool := _awaited_pool(each)) is not None:
-            yield pool
+        if isinstance(each, Task) and _waits_for_anyio(each):
+            yield ANYIO
             continue
         if not isinstance(each, Future):
             yield each
@@ -331,14 +340,10 @@ def _frame(coroutine: Any) -> FrameType | None:
     return next((found for name in names if (found := getattr(coroutine, name, None))), None)
 
 
-def _awaited_pool(task: Task[Any]) -> str | None:
-    """Return the pool for a thread of which a task waits."""
-    frames = [frame for each in _coroutines(task) if (frame := _frame(each)) is not None]
-    for frame in frames:
-        for part, name, pool in TO_THREAD:
-            if frame.f_code.co_name == name and part in f"/{_file(frame)}":
-                return pool
-    return None
+def _waits_for_anyio(task: Task[Any]) -> bool:
+    """Whether a task waits for a thread of anyio."""
+    frames = (frame for each in _coroutines(task) if (frame := _frame(each)) is not None)
+    return any(f.f_code.co_name in ACQUIRE and "/anyio/" in _file(f) for f in frames)
 
 
 def _places(stacks: Sequence[_Stack]) -> Counter[Place]:
