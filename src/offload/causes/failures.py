@@ -129,7 +129,10 @@ def _line(place: Place | None, share: float) -> HotLine | None:
 
 def _place(cause: Cause) -> str:
     line = cause.line
-    return "" if line is None else escaped(f" in {line.function} ({line.file}:{line.line})")
+    if line is None:
+        return ""
+    at = f"{line.file}:{line.line}"
+    return escaped(f" at {at}" if line.function == "<module>" else f" in {line.function} ({at})")
 
 
 def _pool(cause: Cause) -> str:

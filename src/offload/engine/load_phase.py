@@ -199,10 +199,12 @@ def run(
         flags = (Flag("hung", f"{driver} was killed and run again"),)
     ran, sampler, gil_sampler, tries, served, before = sampled
     problem = ran.result.problem
-    if facts is not None:  # requests that a server completed before it ended are not a rate
-        problem = server.exit_reason(_pid(facts)) or problem
     measured = ran.result.figures
     fix = ""
+    # Requests that a server completed before it ended are not a rate.
+    if facts is not None and (ended := server.exit_reason(_pid(facts))) is not None:
+        problem = f"{ended} under {load.users} users, after {measured.completed or 0} responses"
+        fix = "start it by its own program under the same load, and read its log"
     if problem is None and load.arrivals is None and measured.completed == 0:
         problem, fix = f"no request was completed ({_failures(measured)})", "check the responses"
     elif problem is not None and ran.result.is_stalled:

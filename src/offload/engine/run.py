@@ -255,7 +255,7 @@ class WindowDesign:
     `beside_s` is the minimum length in s of a window in a block of several servers. `sampled` are
     the places of the cases whose stacks are sampled after all windows. With `reads_idle` the memory
     of each server is read after all windows, before and after a garbage collection. `is_probe`: a
-    load without responses stops soon, because fewer users are tried after it.
+    load without responses stops soon, and is repeated with fewer users if requests are slow.
     """
 
     has_one: bool = False
@@ -302,10 +302,16 @@ class ReadyServer:
     flags: tuple[Flag, ...]
     beside: LightPaths
 
-    def window(self, trial: Trial, neighbours: Sequence[int], design: WindowDesign) -> Record:
+    def window(
+        self,
+        trial: Trial,
+        neighbours: Sequence[int],
+        design: WindowDesign,
+        users: int | None = None,
+    ) -> Record:
         """Load the server once; with other servers in the block, for at least `design.beside_s`.
 
-        `neighbours` are the pids of the other servers.
+        `neighbours` are the pids of the other servers. `users` are fewer than those of the case.
         """
         speed = measure_speed()
         case, running = self.started.facts, self.started.running
@@ -314,6 +320,8 @@ class ReadyServer:
         load = workload.window(*known, beside_s, design.is_probe)
         if not neighbours and (trial.round or 0) <= 1:  # later rounds add to these requests
             load = replace(load, seconds=max(load.seconds or 0.0, self.beside.window_s))
+        if users is not None:
+            case, load = replace(case, users=users), workload.of_few_users(load, users)
         placement = self.started.case.placement
         if placement.hosts:
             load = workload.of_fixed_length(load, workload.cycle_s(case, self.facts, self.before))
@@ -393,6 +401,10 @@ def measure_round(
             with phases.of("load", workload.WINDOW, place):
                 record = members[place].window(replace(trial, order=number), pids, design)
             records.setdefault(place, []).append(record)
+            if design.is_probe and (few := _few_users(record)) is not None:
+                with phases.of("few users", workload.PATIENCE, place):
+                    record = members[place].window(replace(trial, order=2), pids, design, few)
+                records[place].append(record)
         for place in members.keys() & {*design.sampled}:
             if records[place][-1].problem is not None:
                 continue
@@ -497,6 +509,16 @@ def _order(members: Mapping[int, ReadyServer], trial: Trial, has_one: bool) -> l
 def _is_too_slow(windows: Sequence[Record]) -> bool:
     """Whether the first window was too slow or stalled, so that a second one would fail, too."""
     return any(record.problem and record.problem.kind in (TOO_SLOW, STALLED) for record in windows)
+
+
+def _few_users(stalled: Record) -> int | None:
+    """Return with how many users to repeat a load whose users may only have waited for others."""
+    problem, stall = stalled.problem, stalled.application.stall
+    if problem is None or problem.kind != STALLED or stalled.result.completed or stall is None:
+        return None
+    if stall.own_calls or any(0 < pool.threads <= pool.waiting for pool in stall.pools):
+        return None
+    return workload.few_users(stalled.case.users, stalled.baseline.alone_s or 0.0)
 
 
 def _complete(record: Record, stopped: Server | None, phases: Phases) -> Record:

@@ -34,6 +34,7 @@ SHORT_WARM, SHORT_WINDOW, LONGER_WINDOW = 0.15, 0.5, 1.0
 # s without a successful request, after which a load stops; guesses
 PATIENCE, PROBE_PATIENCE, MOST_PATIENCE = 10.0, 20.0, 45.0
 LATE, SLOWER = 1.5, 3.0  # times the response time alone
+MOST_FEW = 4  # users of a load after one in which no request ended
 MANY, FEW = 20, 5  # responses in a window; FEW if a block has several cases, or below SLOW
 
 
@@ -73,6 +74,22 @@ def window(
     completions = FEW if is_slow else MANY
     full = Window(warm=WARM, cycles=CYCLES, completions=completions, **options)
     return replace(load(url, case, before, sent), seconds=WINDOW, window=full)
+
+
+def of_few_users(load: Load, users: int) -> Load:
+    """Return a window's load with so few users that some of them will have a slow response."""
+    short = replace(load.window, cycles=0.0, completions=2, longest=MOST_PATIENCE / 2, waits=False)
+    return replace(load, users=users, window=short)
+
+
+def few_users(users: int, alone_s: float) -> int | None:
+    """Return with how many users to repeat a load in which no request ended; None: not at all.
+
+    None if all users one after the other would have had a response.
+    """
+    if users * alone_s <= PATIENCE or users == 1:
+        return None
+    return max(1, min(MOST_FEW, int(PATIENCE / 2 / alone_s)))
 
 
 def patience_s(users: int, alone_s: float, is_probe: bool = False) -> float:

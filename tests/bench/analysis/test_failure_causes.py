@@ -122,8 +122,8 @@ def test_an_import_that_starts_something_is_a_cause_by_its_line() -> None:
     causes = import_starts([server, pool])
     assert [cause.kind for cause in causes] == [IMPORT_STARTS] * 2
     assert [diagnosis.clause(cause, 25) for cause in causes] == [
-        "the import of the application starts a server on port 8000 in <module> (shop.py:3), in "
-        "each serving process",
+        "the import of the application starts a server on port 8000 at shop.py:3, in each "
+        "serving process",
         "the import of the application starts 4 processes in start (shop.py:9), in each serving "
         "process",
     ]

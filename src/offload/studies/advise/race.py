@@ -88,10 +88,10 @@ class Race:
         assert self.costs is not None
         return Prior(self.costs, self.question)
 
-    def measure_alone(self, setup: Setup, users: int, has_gil: bool = True) -> list[Record]:
+    def measure_alone(self, setup: Setup, users: int) -> list[Record]:
         """Measure one set-up of an application alone, for its costs and the causes of its limit.
 
-        With `has_gil` also measure how long a single request holds the GIL.
+        There is a second record, with fewer users, if none of many had a response.
         """
         self.users[setup] = users
         trial = self._trial(ALONE)
@@ -99,7 +99,7 @@ class Race:
         cases = {place: self.cases[place]}
         self._show_progress("one process", cases)
         design = replace(DESIGN, sampled=(place,), is_probe=True)
-        found = measure_round(cases, trial, None, lambda *_: None, has_gil, design)
+        found = measure_round(cases, trial, None, lambda *_: None, True, design)
         del self.users[setup]
         self._keep(found)
         return found

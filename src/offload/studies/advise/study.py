@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from offload import files
-from offload.causes import diagnosis, failures
-from offload.engine import host, journal, load_phase, workload
+from offload.causes import diagnosis, who
+from offload.engine import host, journal, load_phase
 from offload.engine.figures import LONG_OTHERS, find_disturbance
 from offload.engine.plan import Plan
 from offload.engine.record import LONG, WINDOW, Record, Started, dataclass_from
@@ -30,13 +30,12 @@ from offload.studies.advise.prior import Prior
 from offload.studies.advise.probe import Probe
 from offload.studies.advise.race import Race
 from offload.suites import Case
-from offload.units import percent, seconds
+from offload.units import counted, percent, seconds
 
 FAST_S = 0.05  # time of a call up to which the answer takes BUDGET_S, else SLOW_BUDGET_S
 BUDGET_S, SLOW_BUDGET_S = 90.0, 180.0
 LEAST_BUDGET_S = 60.0  # budget of an answer below which no remedy is measured
 PROBES = 3  # servers of an application that are tried until one starts
-MOST_SLOW_USERS = 4  # after a load of more without a response
 REPEAT = "repeat offload advise"
 FIX_OR_LIMIT = "fix that first, or limit the calls in progress by connections="
 
@@ -111,12 +110,12 @@ def _warn_of_others(report: Report) -> None:
     """Report other processes that use the machine: then there may be no verdict."""
     now = host.measure_noise()
     named = f" ({', '.join(now.busiest)})" if now.busiest else ""
-    for share, what, who in (
+    for share, what, names in (
         (now.others_cpu, "other processes use", named),
         (now.steal, "the host takes", ""),
     ):
         if share is not None and share > LONG_OTHERS:
-            words = f"{what} {percent(share)} of the machine's CPU{who}"
+            words = f"{what} {percent(share)} of the machine's CPU{names}"
             report(f"warning: {words}: there may be no verdict")
 
 
@@ -164,11 +163,11 @@ def _probe_application(race: Race, saved: Saved, servers: Sequence[str]) -> Appl
         users = race.question.users or costs.PROBE_USERS
         setup = application.probe_setup(name, users)
         race.report(f"one process of {name} alone: 5 s")
-        [record] = race.measure_alone(setup, users)
+        record, *few = race.measure_alone(setup, users)
         if record.problem is None and record.result.rate and not _fails(record):
             return _application(saved, race.cases, race.records)
-        if _may_be_slow(record):
-            raise _too_slow(race, record, name)
+        if few and few[0].result.rate:
+            raise _too_slow(record, few[0])
         if record.problem is None or record.problem.kind in (LOAD, STALLED, FAILED_REQUEST):
             raise _failed(record)  # another server would get the same response
         problem = problem or record.problem
@@ -202,31 +201,19 @@ def _failed(record: Record) -> RunError:
     return RunError(what, remedy or FIX_OR_LIMIT)
 
 
-def _may_be_slow(record: Record) -> bool:
-    """Whether a load stalled whose users may only have waited for each other."""
-    problem, alone_s = record.problem, record.baseline.alone_s or 0.0
-    if problem is None or problem.kind != STALLED or record.result.completed:
-        return False
-    known = {cause.kind for cause in diagnosis.diagnose([record])} - {failures.NO_PROGRESS}
-    return not known and record.case.users * alone_s > workload.PATIENCE
-
-
-def _too_slow(race: Race, stalled: Record, server: str) -> RunError:
-    """Measure with so few users that they have responses; return what was seen, and why."""
-    alone_s, asked = stalled.baseline.alone_s or 0.0, stalled.case.users
-    users = max(1, min(MOST_SLOW_USERS, int(workload.PATIENCE / 2 / alone_s)))
-    race.report(f"no response for {asked} users: the same with {users}")
-    [record] = race.measure_alone(application.probe_setup(server, users), users, has_gil=False)
-    if record.problem is not None or not record.result.rate:
-        return _failed(record if record.problem else stalled)
-    causes = [c for c in diagnosis.diagnose([record]) if c.kind != diagnosis.NOTHING]
+def _too_slow(stalled: Record, few: Record) -> RunError:
+    """Return what was seen of requests that are too slow for the users, and why."""
+    alone_s, users = stalled.baseline.alone_s or 0.0, few.case.users
+    causes = [cause for cause in diagnosis.diagnose([few]) if cause.kind != diagnosis.NOTHING]
     what = (
-        f"a request takes {seconds(alone_s)} alone, and none of {asked} users had a response: "
-        f"{users} have {record.result.rate:.3g}/s"
+        f"a request takes {seconds(alone_s)} alone, and none of {stalled.case.users} users had a "
+        f"response: {counted(users, 'user')} had {few.result.rate or 0.0:.3g}/s"
     )
-    why = "; ".join(diagnosis.sentence(cause, users).rstrip(".") for cause in causes)
+    why = " ".join(diagnosis.sentence(cause, users) for cause in causes)
+    if not why and few.who is not None and few.who.lines:
+        why = who.clause(few.who.lines[0])
     fewer = f"make it faster, or ask for fewer users (users={users})"
-    return RunError(f"{what}. {why}" if why else what, fewer)
+    return RunError(f"{what}. {why.removesuffix('.')}" if why else what, fewer)
 
 
 def answer(
