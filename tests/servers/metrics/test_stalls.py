@@ -17,7 +17,7 @@ import pytest
 
 from offload.serving.metrics import stalls
 
-ENDS_S = 2.0  # of all waits
+ENDS_S = 5.0  # of all waits
 
 
 @pytest.fixture(autouse=True)
