@@ -26,6 +26,7 @@ from offload.causes.gains import Gain, Switch
 from offload.causes.machine import CPU_QUOTA
 from offload.causes.processes import UNEVEN_PROCESSES
 from offload.causes.rules import Cause, Rule
+from offload.engine.figures import MAX_OTHERS
 from offload.engine.record import Record, Who
 from offload.units import counted, number, percent
 
@@ -49,9 +50,11 @@ def find_last_word(of: Figures) -> Cause | None:
     found = of.ceiling
     if found is None:
         return None
-    if found.reached_high >= 1 - NEAR:
-        return Cause(NOTHING, found.reached, 1 - NEAR, ceiling=found)
-    if found.reached_undisturbed >= 1 - NEAR:
+    least = 1 - NEAR
+    if found.reached_high >= least:
+        is_for_others = found.reached_alone < least and found.others > MAX_OTHERS
+        return None if is_for_others else Cause(NOTHING, found.reached, least, ceiling=found)
+    if found.reached_high >= least * (1 - found.others):
         return None
     return Cause(UNEXPLAINED, 1 - found.reached, NEAR, ceiling=found)
 
