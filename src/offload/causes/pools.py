@@ -10,6 +10,7 @@ import statistics
 
 from offload.causes import execution
 from offload.causes.execution import STRETCHED, THREAD_HOPS
+from offload.causes.failures import OWN_POOL_WAIT, STUCK_THREADS
 from offload.causes.figures import Figures
 from offload.causes.rules import Cause, Rule
 from offload.engine.record import PoolUse, Record
@@ -212,6 +213,7 @@ def _remedy_thread_hops(cause: Cause) -> str:
     return "do the short calls in one thread call, or make them async def"
 
 
+STOPPED = execution.STOPPED | {OWN_POOL_WAIT, STUCK_THREADS}
 RULES = (
     Rule(
         THREAD_HOPS,
@@ -225,7 +227,7 @@ RULES = (
         _describe_default_executor,
         _remedy_default_executor,
         is_per_process=True,
-        is_symptom_of=execution.STOPPED,
+        is_symptom_of=STOPPED,
     ),
     Rule(
         WAITS_ELSEWHERE,
@@ -233,6 +235,6 @@ RULES = (
         _describe_waits_elsewhere,
         _remedy_waits_elsewhere,
         is_per_process=True,
-        is_symptom_of=execution.STOPPED | {DEFAULT_EXECUTOR, THREAD_HOPS},
+        is_symptom_of=STOPPED | {DEFAULT_EXECUTOR, THREAD_HOPS},
     ),
 )

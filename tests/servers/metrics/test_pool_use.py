@@ -115,9 +115,8 @@ def test_names_that_are_resolved_are_seen_in_the_threads(module: ModuleType) -> 
 
 def test_semaphores_locks_and_queues_are_full_while_calls_wait(module: ModuleType) -> None:
     class Store:
-        pass
+        __slots__ = ("connections", "lock", "slots", "unset")
 
-    Store.__module__ = "shop"
     store: Any = Store()
     store.slots = threading.Semaphore(3)
     store.connections = queue.Queue()

@@ -14,6 +14,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from time import monotonic
 from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any
@@ -60,11 +61,12 @@ class Pool:
         self._most = 0.0
 
     def use(self) -> Use | None:
-        """Return its use now; None if it no longer exists."""
+        """Return its use now; None if it no longer exists, or cannot be read yet."""
         thing = self.thing()
-        if thing is None:
+        try:
+            limit, used, waiting = self._read(thing)
+        except Exception:  # noqa: BLE001 - another version of a library; or `thing` is None
             return None
-        limit, used, waiting = self._read(thing)
         if math.isnan(limit):  # only the free parts are known: at most as many as ever were free
             free = -used
             limit = self._most = max(self._most, free)
@@ -134,7 +136,8 @@ def _read_sqlalchemy(pool: Any) -> Use:
     limit = math.inf if more == -1 else pool.size() + more
     if (condition := getattr(queue, "not_empty", None)) is not None:
         return limit, pool.checkedout(), len(condition._waiters)
-    return limit, pool.checkedout(), math.nan
+    waiting = getattr(vars(queue).get("_queue"), "_getters", None)  # of an asynchronous engine
+    return limit, pool.checkedout(), math.nan if waiting is None else len(waiting)
 
 
 def _read_httpcore(pool: Any) -> Use:
@@ -272,16 +275,22 @@ def _parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
         if _own_modules.get(value.__module__):
             yield from ((f"{name}.{key}", each) for key, each in [*vars(value).items()])
     else:
-        try:
-            attributes = object.__getattribute__(value, "__dict__")
-        except AttributeError:
-            return
-        for key, each in [*attributes.items()][:MOST_ITEMS]:
+        for key, each in _attributes(value):
             # Starlette keeps what is set on app.state in this dictionary.
             if key == "_state" and isinstance(each, dict):
                 yield from ((f"{name}.{k}", part) for k, part in [*each.items()][:MOST_ITEMS])
             else:
                 yield f"{name}.{key}", each
+
+
+def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
+    for kind in type(value).__mro__:
+        slots = vars(kind).get("__slots__", ())
+        for key in (slots,) if isinstance(slots, str) else slots:
+            with suppress(AttributeError):  # not set, or a private name
+                yield key, object.__getattribute__(value, key)
+    with suppress(AttributeError):
+        yield from [*object.__getattribute__(value, "__dict__").items()][:MOST_ITEMS]
 
 
 def _content(cell: CellType) -> Any:
