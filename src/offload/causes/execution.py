@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from offload.causes import who
 from offload.causes.figures import Figures
-from offload.causes.machine import CPU_QUOTA
+from offload.causes.machine import BLAS_THREADS, CPU_QUOTA
 from offload.causes.rules import Cause, Rule
 from offload.engine.who import BLOCKS
 from offload.errors import escaped
@@ -233,7 +233,7 @@ RULES = (
         find_gil_saturated,
         _describe_gil_saturated,
         "more threads gain nothing, more processes do while cores are free",
-        is_symptom_of=STOPPED | {"arenas", THREAD_HOPS},
+        is_symptom_of=STOPPED | {"arenas", THREAD_HOPS, BLAS_THREADS},
     ),
     Rule(
         THREAD_LIMIT,
@@ -249,6 +249,6 @@ RULES = (
         find_cpu_saturated,
         _describe_cpu_saturated,
         "only more cores or less work per request increase the rate",
-        is_symptom_of=STOPPED,
+        is_symptom_of=STOPPED | {BLAS_THREADS},
     ),
 )

@@ -1,15 +1,26 @@
-"""Causes in what the machine allows a server: its quota of the CPU."""
+"""Causes in what the machine allows: a quota of the CPU, cores for threads, queues and ports."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from offload.causes.figures import Figures
+from offload.causes.gains import Switch
 from offload.causes.rules import Cause, Rule
 from offload.engine.figures import THROTTLED
-from offload.engine.record import Record, Throttling
+from offload.engine.record import Blas, ClientPorts, Record, Throttling
+from offload.units import counted, percent
 
 CPU_QUOTA = "cpu_quota"
+BLAS_THREADS = "blas_threads"
+LISTEN_QUEUE = "listen_queue"
+CLIENT_PORTS = "client_ports"
+BLAS_SHARE = 0.1  # of the CPU time; a guess
+DROPPED = 0.01  # dropped connections per request: they are seen in p99, as 1 s (RFC 6298: the RTO)
+PORTS_USED = 0.9  # share of the ports; the kernel finds the last ones by chance
+NO_PORT = "[Errno 99]"  # EADDRNOTAVAIL, as Python prints it
 
 
 def find_cpu_quota(of: Figures) -> Cause | None:
@@ -36,6 +47,112 @@ def total_throttling(records: Sequence[Record]) -> Throttling:
     )
 
 
+def find_blas_threads(of: Figures) -> Cause | None:
+    """BLAS starts threads in each call, although the calls alone need more cores than there are.
+
+    If the calls at once are fewer than the cores, the threads may help: then it is a suspicion.
+    """
+    found, cores = of.records[-1].application.blas if of.records else Blas(), of.cores
+    if not found.threads or found.share is None or found.share < BLAS_SHARE or cores is None:
+        return None
+    at_once = _calls_at_once(of)
+    if of.busy_cores is None or of.busy_cores < cores or at_once is None:
+        return None
+    if of.processes * (at_once + found.threads) <= cores:
+        return None
+    is_certain = of.processes * at_once >= cores and of.processes * at_once > 1
+    return Cause(
+        BLAS_THREADS,
+        found.share,
+        BLAS_SHARE,
+        limit=of.processes * at_once,
+        facts=found,
+        needs_gain=not is_certain,
+    )
+
+
+def _calls_at_once(of: Figures) -> int | None:
+    """Return how many requests a process computes at once; those on an event loop count as one."""
+    own = of.records[-1].application
+    if not of.is_asgi:
+        return own.inside_most
+    return max(1, own.limiter.used or 0, own.asyncio_threads or 0)
+
+
+def _describe_blas_threads(cause: Cause, _: int) -> str:
+    found = cause.facts
+    assert isinstance(found, Blas)
+    own = counted(found.threads or 0, "thread")
+    calls = "" if cause.limit is None else f", while {counted(cause.limit, 'call')} compute at once"
+    verb = "takes" if found.threads == 1 else "take"
+    return (
+        f"{own} of {found.library} in each process {verb} {percent(found.share or 0.0)} of the CPU "
+        f"time{calls}: more threads than cores"
+    )
+
+
+def _remedy_of_blas_threads(cause: Cause) -> str:
+    assert isinstance(cause.facts, Blas)
+    return f"set {cause.facts.variable}=1 in the server's environment"
+
+
+def _switch_of_blas_threads(cause: Cause) -> Switch | None:
+    assert isinstance(cause.facts, Blas)
+    return Switch({cause.facts.variable: "1"}) if cause.facts.variable else None
+
+
+def find_listen_queue(of: Figures) -> Cause | None:
+    """The server accepts connections too late, and its full listen queue drops others."""
+    known = [r for r in of.records if r.resources.listen_overflows is not None]
+    completed = sum(r.result.completed or 0 for r in known)
+    dropped = sum(r.resources.listen_overflows or 0 for r in known)
+    if not completed or dropped / completed < DROPPED:
+        return None
+    server = of.records[-1].server.settings.get("backlog")
+    backlog = server if isinstance(server, int) else None
+    return Cause(LISTEN_QUEUE, dropped / completed, DROPPED, limit=backlog, facts=Dropped(dropped))
+
+
+def find_client_ports(of: Figures) -> Cause | None:
+    """Connections fail because all ports of clients are in use: of the load tool, or of the server.
+
+    Many connections in TIME_WAIT alone are no harm: Linux may use their ports again.
+    """
+    for record in of.records:
+        own_error = NO_PORT in (record.application.error or "")
+        found = record.resources.ports
+        is_full = (found.time_wait or 0) >= PORTS_USED * (found.available or math.inf)
+        if own_error or (is_full and record.result.failed.get("other")):
+            return Cause(CLIENT_PORTS, found.time_wait, found.available, facts=found)
+    return None
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """How many connections the listen queue dropped."""
+
+    connections: int
+
+
+def _describe_listen_queue(cause: Cause, _: int) -> str:
+    assert isinstance(cause.facts, Dropped)
+    size = "" if cause.limit is None else f" of {cause.limit}"
+    dropped = counted(cause.facts.connections, "connection")
+    share = percent(cause.value or 0.0)
+    return (
+        f"the listen queue{size} was full and dropped {dropped} ({share} of the requests): such a "
+        "client waits for 1 s or more until it tries again"
+    )
+
+
+def _describe_client_ports(cause: Cause, _: int) -> str:
+    found = cause.facts
+    assert isinstance(found, ClientPorts)
+    used = "" if found.time_wait is None else f", {found.time_wait:,} of them in TIME_WAIT"
+    ports = "all ports" if found.available is None else f"the {found.available:,} ports"
+    return f"{ports} of clients are used up{used}: new connections fail"
+
+
 def _describe_cpu_quota(cause: Cause, _: int) -> str:
     assert isinstance(cause.facts, Throttling)
     return cause.facts.text
@@ -48,5 +165,27 @@ RULES = (
         _describe_cpu_quota,
         "raise the quota (--cpus=, CPUQuota=, limits.cpu) or use less CPU a request; more threads "
         "or processes gain nothing",
+    ),
+    Rule(
+        CLIENT_PORTS,
+        find_client_ports,
+        _describe_client_ports,
+        "keep connections and use them again, of the load (keep_alive=yes) as well as of the "
+        "application (one session or pool), or widen net.ipv4.ip_local_port_range",
+    ),
+    Rule(
+        LISTEN_QUEUE,
+        find_listen_queue,
+        _describe_listen_queue,
+        "raise backlog= of the server and net.core.somaxconn, use more processes, or keep "
+        "connections (keep_alive=yes)",
+    ),
+    Rule(
+        BLAS_THREADS,
+        find_blas_threads,
+        _describe_blas_threads,
+        _remedy_of_blas_threads,
+        switch=_switch_of_blas_threads,
+        is_proven_by_gain=True,
     ),
 )

@@ -150,6 +150,21 @@ def _overflows() -> float | None:
     return None if found is None else float(found)
 
 
+def client_ports() -> int | None:
+    """Return how many ports clients of this machine get by themselves for each address."""
+    bounds = _text("/proc/sys/net/ipv4/ip_local_port_range").split()
+    return int(bounds[1]) - int(bounds[0]) + 1 if len(bounds) == 2 else None
+
+
+def time_wait() -> float | None:
+    """Return how many closed connections wait until their port may be used again."""
+    for line in _text("/proc/net/sockstat").splitlines():
+        if line.startswith("TCP:"):
+            words = line.split()
+            return float(words[words.index("tw") + 1]) if "tw" in words else None
+    return None
+
+
 def _text(path: str) -> str:
     try:
         return Path(path).read_text()

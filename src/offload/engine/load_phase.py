@@ -660,6 +660,7 @@ def merge_reports(
             "asyncio_threads": _worst(reports, lambda r: r["asyncio_threads"]),
             "worker_pss_mib": _worst(reports, lambda r: r["memory"]["pss_mib"]),
             "worker_private_mib": _worst(reports, lambda r: r["memory"]["private_mib"]),
+            "blas": _merge_blas([r["blas"] for r in reports if r["blas"]]),
             "lost_threads": next((r["lost_threads"] for r in reports if r["lost_threads"]), []),
             "error": next((report["error"] for report in reports if report["error"]), None),
             "collector": max(
@@ -683,6 +684,16 @@ def _merge_stalls(found: Sequence[Facts], own_calls: int) -> dict[str, Any] | No
         "places": sorted(places, key=lambda place: -place["count"])[:MOST_PLACES],
         "own_calls": own_calls,
     }
+
+
+def _merge_blas(found: Sequence[Facts]) -> Facts:
+    """Return those of the process with most threads of a library; the share is the mean."""
+    if not found:
+        return {}
+    known = [each["share"] for each in found]
+    is_known = None not in known
+    share = round(math.fsum(known) / len(known), 4) if is_known else None
+    return {**max(found, key=lambda each: each["threads"]), "share": share}
 
 
 def _merge_task_reports(reports: Sequence[Facts]) -> Facts:

@@ -27,6 +27,7 @@ from offload.engine import host
 from offload.engine.host import CounterSeries
 from offload.engine.memory_limits import MemoryLimits
 from offload.engine.record import (
+    ClientPorts,
     HostUse,
     Memory,
     MemoryLimit,
@@ -115,6 +116,7 @@ class ResourceSampler:
             shares=self._shares(window),
             listen_overflows=_whole(increases["overflows"]),
             throttling=self._throttling(window),
+            ports=ClientPorts(host.client_ports(), _whole(self._peaks.get("time_wait"))),
             page_faults=_whole(increases["page_faults"]),
             host=HostUse(
                 busy_s=_rounded(increases["busy_s"]),
@@ -188,6 +190,7 @@ class ResourceSampler:
         self._series.add(time.monotonic(), reading)
 
     def _read_memory(self) -> None:
+        self._update_peaks({"time_wait": host.time_wait()})
         for tree in self._ours:
             tree.refresh()
         if self._tree is not None:

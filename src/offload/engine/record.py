@@ -296,6 +296,18 @@ class MemoryLimit:
 
 
 @dataclass(frozen=True)
+class ClientPorts:
+    """The ports that clients of this machine get by themselves.
+
+    So many are `available` for each address, and so many closed connections were in `time_wait` at
+    the peak, each of which may block a port.
+    """
+
+    available: int | None = None
+    time_wait: int | None = None
+
+
+@dataclass(frozen=True)
 class ProcessShare:
     """What one of several processes that accept connections had of the load.
 
@@ -337,6 +349,7 @@ class Resources:
     listen_overflows: int | None = None
     page_faults: int | None = None
     throttling: Throttling = Throttling()
+    ports: ClientPorts = ClientPorts()
     memory: Memory = Memory()
     memory_limit: MemoryLimit = MemoryLimit()
     host: HostUse = HostUse()
@@ -599,6 +612,20 @@ class LightRoute:
 
 
 @dataclass(frozen=True)
+class Blas:
+    """The threads that BLAS or OpenMP started in a process, and the `variable` that limits them.
+
+    `share` is the share of the CPU time of the processes that these `threads` used. None: no such
+    library, or unknown.
+    """
+
+    library: str | None = None
+    variable: str | None = None
+    threads: int | None = None
+    share: float | None = None
+
+
+@dataclass(frozen=True)
 class LostThread:
     """A thread that ran in the parent when it forked, and that its children lack.
 
@@ -646,6 +673,7 @@ class Application:
     worker_pss_mib: float | None = None
     worker_private_mib: float | None = None
     lost_threads: tuple[LostThread, ...] = ()
+    blas: Blas = Blas()
     error: str | None = None
     collector: Collector = Collector()
     malloc: Malloc = Malloc()

@@ -19,7 +19,13 @@ from offload.causes.execution import (
     WAITS_ELSEWHERE,
 )
 from offload.causes.figures import Figures, Signs, figures
-from offload.causes.machine import CPU_QUOTA
+from offload.causes.machine import (
+    BLAS_THREADS,
+    CLIENT_PORTS,
+    CPU_QUOTA,
+    LISTEN_QUEUE,
+    Dropped,
+)
 from offload.causes.processes import (
     FORK_WITH_THREADS,
     UNEVEN_PROCESSES,
@@ -27,7 +33,14 @@ from offload.causes.processes import (
     Uneven,
 )
 from offload.causes.rules import Cause
-from offload.engine.record import HotLine, LostThread, ProcessShare, Throttling
+from offload.engine.record import (
+    Blas,
+    ClientPorts,
+    HotLine,
+    LostThread,
+    ProcessShare,
+    Throttling,
+)
 from offload.suites import Case, Request
 from tests.applications.seeded import ADVISED, FOLDER, Seeded
 from tests.installed import lacks, require
@@ -35,6 +48,9 @@ from tests.rounds import measure_window
 
 KINDS = [rule.kind for rule in (*diagnosis.RULES, *diagnosis.LAST_WORDS)]
 FACTS = {
+    BLAS_THREADS: Blas("OpenBLAS", "OPENBLAS_NUM_THREADS", 3, 0.5),
+    LISTEN_QUEUE: Dropped(7),
+    CLIENT_PORTS: ClientPorts(28_232, 28_100),
     FORK_WITH_THREADS: LostThreads((LostThread("refresh", "shop.py", 12),)),
     CPU_QUOTA: Throttling(1.0, 102, 86, 9.5),
     UNEVEN_PROCESSES: Uneven("uvicorn_workers", (ProcessShare(9, 2), ProcessShare(0, 0)), (), True),

@@ -69,3 +69,18 @@ def test_without_netlink_the_machine_s_counter_is_read(monkeypatch: pytest.Monke
             overflow(other, stack)
         dropped = processes.dropped_connections(other.getsockname()[1])
     assert (watch.between(None, None).listen_overflows or 0) >= (dropped or 1)
+
+
+def test_ports_in_time_wait_are_in_the_record() -> None:
+    with listening() as server, ResourceSampler(os.getpid(), (), None) as watch:
+        server.listen(64)
+        port = server.getsockname()[1]
+        for _ in range(40):
+            with socket.create_connection(("127.0.0.1", port)) as client:
+                accepted, _ = server.accept()
+                client.close()  # first, so that its port waits
+                accepted.close()
+        found = watch
+    ports = found.between(None, None).ports
+    assert ports.available is not None and ports.available > 0
+    assert ports.time_wait is not None and ports.time_wait >= 1

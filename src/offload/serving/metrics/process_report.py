@@ -20,6 +20,7 @@ from time import sleep  # as above
 from typing import Any
 
 from offload.serving.metrics import (
+    blas_threads,
     forked_threads,
     garbage,
     loop_lag,
@@ -108,6 +109,7 @@ def report(
         "thread_switches": thread_switches.between(start, end),
         "memory": probe.memory_of(os.getpid()),
         "lost_threads": forked_threads.lost(),
+        "blas": blas_threads.since(start),
         "collector": garbage.between(start, end),
         "malloc": malloc.figures(),
     }

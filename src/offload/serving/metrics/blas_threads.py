@@ -1,0 +1,135 @@
+"""The threads of BLAS and OpenMP in this process, and their CPU time. Standard library only.
+
+numpy's OpenBLAS, MKL and OpenMP start threads of their own, as many as there are CPUs. They are no
+threads of Python, and have no name. A thread is one of theirs if it has a return address in such a
+library on its stack, and none in Python: this is read when the process reports, so that a request
+costs nothing. Linux only.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import struct
+import sys
+from threading import enumerate as python_threads
+from time import monotonic, process_time
+from typing import Any
+
+# What a file of each library is called, also in wheels, and the variable that sets its threads
+LIBRARIES = (
+    (re.compile(r"openblas"), "OpenBLAS", "OPENBLAS_NUM_THREADS"),
+    (re.compile(r"libmkl_"), "MKL", "MKL_NUM_THREADS"),
+    (re.compile(r"libblis"), "BLIS", "BLIS_NUM_THREADS"),
+    (re.compile(r"lib(gomp|omp|iomp5)\b"), "OpenMP", "OMP_NUM_THREADS"),
+)
+PYTHON = re.compile(r"(^|/)(lib)?python[\d.]*t?[^/]*$")
+STACK = 1 << 13  # bytes of a stack that are read
+_found: dict[int, int] = {}  # the index in LIBRARIES of each thread of theirs
+# Times, with the CPU time until then of these threads, and of the process, in s
+_readings: list[tuple[float, float, float]] = []
+
+
+def since(start: float) -> dict[str, Any] | None:
+    """Return the number of these threads, and their share of the CPU time since before `start`.
+
+    None without such a library. The share is None without an earlier reading: each report makes
+    one, and the first report comes before a load.
+    """
+    if sys.platform != "linux":
+        return None
+    if not (libraries := _libraries()):
+        _readings.append((monotonic(), 0.0, process_time()))
+        return None
+    _find(*libraries)
+    used_s = {thread: _cpu_s(thread) for thread in _found}
+    total_s = sum(used_s.values())
+    earlier = [reading for reading in _readings if reading[0] <= start]
+    now_s = process_time()
+    share = None
+    if earlier and now_s > earlier[-1][2]:
+        share = round((total_s - earlier[-1][1]) / (now_s - earlier[-1][2]), 4)
+    _readings.append((monotonic(), total_s, now_s))
+    del _readings[1:-64]
+    busiest = max(used_s, key=lambda each: used_s[each], default=None)
+    _, name, variable = LIBRARIES[
+        min(libraries[0].values()) if busiest is None else _found[busiest]
+    ]
+    return {
+        "library": name,
+        "variable": variable,
+        "threads": len(_found),
+        "share": share,
+    }
+
+
+Range = tuple[int, int]
+
+
+def _libraries() -> tuple[dict[Range, int], list[Range]] | None:
+    """Return the addresses of the code of libraries, and of Python; None without a library."""
+    found: dict[Range, int] = {}
+    python: list[Range] = []
+    with open("/proc/self/maps", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+        for line in file:
+            words = line.split(maxsplit=5)
+            if len(words) < 6 or "x" not in words[1]:
+                continue
+            low, high = (int(each, 16) for each in words[0].split("-"))
+            name = words[5].strip()
+            file_name = name.rpartition("/")[2]
+            for index, (pattern, *_) in enumerate(LIBRARIES):
+                if pattern.search(file_name):
+                    found[low, high] = index
+                    break
+            else:
+                if PYTHON.search(name):
+                    python.append((low, high))
+    return (found, python) if found else None
+
+
+def _find(libraries: dict[Range, int], python: list[Range]) -> None:
+    """Add the threads of the libraries that wait now, and forget those that have ended."""
+    alive = {int(name) for name in os.listdir("/proc/self/task")}  # noqa: PTH208 - faster
+    for thread in _found.keys() - alive:
+        del _found[thread]
+    known = {each.native_id for each in python_threads()}
+    for thread in alive - _found.keys() - known:
+        words = _stack(thread)
+        if any(low <= word < high for word in words for low, high in python):
+            continue
+        index = next(
+            (
+                index
+                for word in words
+                for (low, high), index in libraries.items()
+                if low <= word < high
+            ),
+            None,
+        )
+        if index is not None:
+            _found[thread] = index
+
+
+def _stack(thread: int) -> tuple[int, ...]:
+    """Return the program counter and the stack of a thread that waits; empty if it runs."""
+    try:
+        with open(f"/proc/self/task/{thread}/syscall", encoding="ascii") as file:  # noqa: PTH123
+            *_, pointer, counter = file.read().split()
+        memory = os.open("/proc/self/mem", os.O_RDONLY)
+        try:
+            stack = os.pread(memory, STACK, int(pointer, 16))
+        finally:
+            os.close(memory)
+    except (OSError, ValueError, OverflowError):  # it runs or has ended, or this is not permitted
+        return ()
+    count = len(stack) // 8
+    return int(counter, 16), *struct.unpack_from(f"{count}Q", stack)
+
+
+def _cpu_s(thread: int) -> float:
+    try:
+        with open(f"/proc/self/task/{thread}/schedstat", encoding="ascii") as file:  # noqa: PTH123
+            return int(file.read().split()[0]) / 1e9
+    except (OSError, IndexError, ValueError):
+        return 0.0
