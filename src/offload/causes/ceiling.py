@@ -32,16 +32,14 @@ class Ceiling:
     """The `rate` in requests/s that CPU, users and workers allow, and what limits it: `by`.
 
     `reached` is the measured share of it, and `reached_high` the upper end of its interval, from
-    the intervals of the measured rate and of the response time of a single request. `reached_alone`
-    is this end of what an undisturbed server is allowed, whose threads do not wait for a CPU.
-    `others` is the share of the machine's CPU that other programs used.
+    the intervals of the measured rate and of the response time of a single request. `others` is the
+    share of the machine's CPU that other programs used.
     """
 
     rate: float
     by: str
     reached: float
     reached_high: float
-    reached_alone: float
     others: float
 
 
@@ -67,7 +65,6 @@ def find(records: Sequence[Record]) -> Ceiling | None:
     return replace(
         middle,
         reached_high=factor * statistics.geometric_mean(each.reached_high for each in found),
-        reached_alone=factor * statistics.geometric_mean(each.reached_alone for each in found),
         others=statistics.median(each.others for each in found),
     )
 
@@ -79,11 +76,9 @@ def _of_load(record: Record, alone_s: float | None, longest_s: float | None) -> 
         return None
     allowed, by = _allowed(record, rate, alone_s)
     least, _ = _allowed(record, rate, longest_s or alone_s)
-    used, host = record.resources, record.resources.host
-    alone = replace(record, resources=replace(used, queued_s=0.0))
-    undisturbed, _ = _allowed(alone, rate, longest_s or alone_s)
+    host = record.resources.host
     others = min(1.0, (host.others_cpu or 0.0) + (host.steal or 0.0))
-    return Ceiling(allowed, by, rate / allowed, rate / least, rate / undisturbed, others)
+    return Ceiling(allowed, by, rate / allowed, rate / least, others)
 
 
 def _widening(records: Sequence[Record]) -> float:

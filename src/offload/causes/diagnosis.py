@@ -52,8 +52,8 @@ def find_last_word(of: Figures) -> Cause | None:
         return None
     least = 1 - NEAR
     if found.reached_high >= least:
-        is_for_others = found.reached_alone < least and found.others > MAX_OTHERS
-        return None if is_for_others else Cause(NOTHING, found.reached, least, ceiling=found)
+        is_disturbed = found.others > MAX_OTHERS  # it reaches all of the little that is left
+        return None if is_disturbed else Cause(NOTHING, found.reached, least, ceiling=found)
     if found.reached_high >= least * (1 - found.others):
         return None
     return Cause(UNEXPLAINED, 1 - found.reached, NEAR, ceiling=found)

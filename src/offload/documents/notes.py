@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from offload.causes import diagnosis
+from offload.causes import diagnosis, victims
 from offload.documents.rows import Row, case_name, gil_enabled_by, share_text
 from offload.engine import figures, intervals
 from offload.engine.figures import LONG_OTHERS, LONG_STEAL, rate_of, speed_change
@@ -128,13 +128,25 @@ def count_flags(records: Sequence[Record], what: str) -> list[str]:
 def case_warnings(cases: Iterable[tuple[str, Sequence[Record]]]) -> list[str]:
     """Return the warnings on the windows of several named cases.
 
-    These are the number of failed loads of each case, and the flags of all windows together.
+    These are the number of failed loads of each case, the flags of all windows together, and light
+    routes that are slow in a case; if none is, those of the first case.
     """
     named = [*cases]
     failed = [(name, failed_loads(windows)) for name, windows in named]
     problems = [f"problem: {name}: {found}" for name, found in failed if found is not None]
     every = [record for _, windows in named for record in windows]
-    return [*problems, *count_flags(every, "windows")]
+    return [*problems, *count_flags(every, "windows"), *_light_routes(named)]
+
+
+def _light_routes(cases: Sequence[tuple[str, Sequence[Record]]]) -> list[str]:
+    known = [(name, windows) for name, windows in cases if victims.find(windows)]
+    slow = [each for each in known if any(found.is_slow for found in victims.find(each[1]))]
+    return [f"{name}: {light_route_note(windows)}" for name, windows in slow or known[:1]]
+
+
+def light_route_note(records: Sequence[Record]) -> str | None:
+    """Return what happens to the light routes of a case; None if it has none."""
+    return victims.note(records, {cause.kind for cause in diagnosis.diagnose(records)})
 
 
 def failed_loads(records: Sequence[Record]) -> str | None:

@@ -110,6 +110,7 @@ def load_test_text(record: Record) -> str:
         outcome_text(record),
         wrapped(percentiles_text(record)),
         listing([str(one.problem)] if one.problem else notes.row_warnings(one)),
+        wrapped(notes.light_route_note([record]) or ""),
     )
     return "\n\n".join(part for part in parts if part) + "\n"
 

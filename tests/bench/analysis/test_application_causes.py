@@ -67,7 +67,7 @@ IDLE = Figures(
     gil_enabled=True,
     is_asgi=True,
     cores=2,
-    ceiling=Ceiling(102.0, USERS, 0.98, 1.0, 1.0, 0.0),
+    ceiling=Ceiling(102.0, USERS, 0.98, 1.0, 0.0),
 )
 
 
@@ -91,7 +91,7 @@ def test_nothing_is_wrong_if_no_rule_applies_and_the_figures_are_known() -> None
 
 
 def test_a_rate_far_below_what_is_allowed_is_unexplained_if_no_rule_applies() -> None:
-    far = Ceiling(200.0, USERS, 0.5, 0.84, 0.84, 0.0)
+    far = Ceiling(200.0, USERS, 0.5, 0.84, 0.0)
     [cause] = found(ceiling=far)
     assert (cause.kind, cause.value, cause.threshold) == (UNEXPLAINED, 0.5, diagnosis.NEAR)
     assert diagnosis.clause(cause, 25) == (
@@ -99,10 +99,9 @@ def test_a_rate_far_below_what_is_allowed_is_unexplained_if_no_rule_applies() ->
     )
     assert kinds(ceiling=replace(far, reached_high=0.85)) == [NOTHING]  # it may be within 15 %
     assert kinds(ceiling=replace(far, others=0.1)) == []  # it may be because of them
-    near = replace(far, reached_high=1.0, reached_alone=0.7)  # its threads waited for a CPU
-    assert kinds(ceiling=near) == kinds(ceiling=replace(near, others=0.3)) == [NOTHING]
-    assert kinds(ceiling=replace(near, others=0.4)) == []
-    assert kinds(ceiling=replace(near, others=0.4, reached_alone=0.9)) == [NOTHING]
+    near = replace(far, reached_high=1.0)
+    assert kinds(ceiling=replace(near, others=0.3)) == [NOTHING]
+    assert kinds(ceiling=replace(near, others=0.4)) == []  # the CPU that is left is the limit
     assert kinds({"stretch": 12.0}, rate=40.0, ceiling=far) == [WAITS_ELSEWHERE]
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from offload.causes import diagnosis, victims
 from offload.causes.execution import GIL_SATURATED, LOOP_BLOCKED, THREAD_LIMIT
+from offload.documents import notes, results_files
 from offload.engine.record import (
     LONG,
     WINDOW,
@@ -132,3 +133,13 @@ def test_the_line_is_below_a_table_and_in_json_and_a_record_keeps_it() -> None:
     assert (found["path"], found["requests"], found["p50_s"]) == ("/healthz", 24, 2.0)
     escaped = said(record(replace(SLOW, path="/\x1b[2J")))
     assert "\x1b" not in escaped
+
+
+def test_of_several_cases_the_slow_ones_are_told_or_else_the_first() -> None:
+    fast, slow = record(FAST), record(SLOW, limiter=FULL)
+    [told] = notes.case_warnings([("loopx1", [fast]), ("loopx2", [slow])])
+    assert told.startswith("loopx2: under this load /healthz takes 2 s")
+    [told] = notes.case_warnings([("loopx1", [fast]), ("loopx2", [fast])])
+    assert told.startswith("loopx1: under this load /livez takes 4 ms")
+    assert notes.case_warnings([("loopx1", [record()])]) == []
+    assert "under this load /healthz takes 2 s" in results_files.load_test_text(slow)
