@@ -64,13 +64,25 @@ def by_map(own: ThreadPoolExecutor) -> object:
     return [*own.map(abs, [1, 2], timeout=ENDS_S)]
 
 
+def once_all_run(threads: int, work: Callable[..., object]) -> Callable[..., object]:
+    """Return `work` that begins when so many threads run it: earlier its calls find a thread."""
+    barrier = threading.Barrier(threads)
+
+    def begin(*arguments: Any) -> object:
+        barrier.wait(ENDS_S)
+        return work(*arguments)
+
+    return begin
+
+
 @pytest.mark.parametrize("work", [by_result, by_exception, by_wait, by_as_completed, by_map])
 def test_a_pool_waits_for_itself_however_its_tasks_wait(
     work: Callable[[ThreadPoolExecutor], object],
 ) -> None:
     with pool(3) as own:
+        begin = once_all_run(3, work)
         for _ in range(4):
-            own.submit(work, own)
+            own.submit(begin, own)
         [found] = pools()
         assert (found["threads"], found["waiting"], found["name"]) == (3, 3, None)
         assert (found["place"]["function"], found["place"]["count"]) == (work.__name__, 3)
@@ -97,8 +109,9 @@ def test_a_pool_with_a_thread_that_works_does_not_wait_for_itself() -> None:
     with pool(3) as own:
         try:
             own.submit(is_over.wait, ENDS_S)
+            begin = once_all_run(2, by_result)
             for _ in range(4):
-                own.submit(by_result, own)
+                own.submit(begin, own)
             [found] = pools()
             assert (found["threads"], found["waiting"], found["stuck"]) == (3, 2, 1)
         finally:
@@ -178,8 +191,9 @@ def test_threads_of_asyncio_that_wait_for_a_coroutine_wait_for_what_it_waits_for
 ) -> None:
     with loop_in_thread() as loop, pool(2, "asyncio") as own:
         loop.set_default_executor(own)
+        begin = once_all_run(2, from_thread)
         for _ in range(4):
-            calling = asyncio.to_thread(from_thread, loop, inner)
+            calling = asyncio.to_thread(begin, loop, inner)
             asyncio.run_coroutine_threadsafe(calling, loop)
         threading.Event().wait(0.2)
         [found] = pools()
