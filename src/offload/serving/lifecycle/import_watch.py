@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from os import _exit  # imported by name: an import replaces it in its module
 from pathlib import Path
-from time import monotonic, process_time
+from time import monotonic, process_time, thread_time
 from types import FrameType
 from typing import Any
 
 from offload.errors import UsageError
 from offload.serving.metrics.stalls import Place, is_users, place_of
 
-PAUSE = 0.2  # s
+PAUSE = 0.4  # s
 SERVES_S = 1.0  # s at one line while a port is listened on, from which it runs a server
 WAITS_S = 8.0  # s at one line without CPU time: less than what a server may take to start
 IDLE = 0.1  # share of a core, below which an import waits; a guess
@@ -53,18 +53,18 @@ def watched(where: str, fail: Fail) -> Iterator[None]:
 
 def _watch(where: str, fail: Fail, importing: int, ended: threading.Event) -> None:
     at: Place | None = None
-    since, cpu_s = monotonic(), process_time()
+    since, cpu_s = monotonic(), _cpu_s()
     while not ended.wait(PAUSE):
         users = _users_frame(sys._current_frames().get(importing))
         now = None if users is None else place_of(users.f_code, users.f_lineno)
         if users is None or now != at:
-            at, since, cpu_s = now, monotonic(), process_time()
+            at, since, cpu_s = now, monotonic(), _cpu_s()
             continue
         lasted_s = monotonic() - since
         ports = listening_ports() if lasted_s >= SERVES_S else []
         if ports:
             what = f"runs a server on port {ports[0]} and does not end"
-        elif lasted_s >= WAITS_S and process_time() - cpu_s < IDLE * lasted_s:
+        elif lasted_s >= WAITS_S and _cpu_s() - cpu_s < IDLE * lasted_s:
             what = f"has waited for {lasted_s:.0f} s"
         else:
             continue
@@ -73,6 +73,11 @@ def _watch(where: str, fail: Fail, importing: int, ended: threading.Event) -> No
         if not ended.is_set():
             fail(UsageError(f"importing {line} ({source[:100]})", GUARD))
             _exit(UsageError.exit_code)
+
+
+def _cpu_s() -> float:
+    """Return the CPU time of this process without that of the thread that watches it."""
+    return process_time() - thread_time()
 
 
 def _users_frame(frame: FrameType | None) -> FrameType | None:

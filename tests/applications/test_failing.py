@@ -1,0 +1,118 @@
+"""Requests that fail or do not end under load have their cause named, soon and with its line."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from offload.causes import diagnosis
+from offload.causes.failures import NO_PROGRESS, OWN_POOL_WAIT, OWN_SERVER_CALL, STUCK_THREADS
+from offload.engine import workload
+from offload.engine.calling_process import find_application
+from offload.engine.record import Record
+from offload.engine.run import WindowDesign
+from offload.errors import STALLED, UsageError
+from offload.suites import Case, Request
+from tests.installed import require
+from tests.rounds import measure_cases
+
+FOLDER = Path(__file__).parent / "failing"
+USERS = 24
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workload, "PATIENCE", 4.0)
+
+
+def measure(server: str, app: str, path: str, **settings: Any) -> Record:
+    """Measure one window of an application."""
+    require(server)
+    work, request = f"app={app}:app", Request(path)
+    case = Case(server, work, USERS, settings=settings, path=str(FOLDER), request=request)
+    [record] = measure_cases(case, design=WindowDesign(has_one=True, is_probe=True))
+    return record
+
+
+@pytest.mark.server
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize(
+    ("server", "app", "path", "kind", "line"),
+    [
+        ("gunicorn_gthread", "report", "/nested", OWN_POOL_WAIT, ("report", "report.py")),
+        ("uvicorn_httptools", "quotes", "/hangs", STUCK_THREADS, ("fetch", "quotes.py")),
+        ("gunicorn_gthread", "orders", "/order", OWN_SERVER_CALL, ("order", "orders.py")),
+        ("uvicorn_httptools", "quotes", "/locked", NO_PROGRESS, ("never_released", "quotes.py")),
+    ],
+)
+def test_the_cause_of_requests_that_do_not_end_is_named_with_its_line(
+    server: str, app: str, path: str, kind: str, line: tuple[str, str]
+) -> None:
+    settings = {"workers": USERS if app == "report" else 4} if app in ("report", "orders") else {}
+    record = measure(server, app, path, **settings)
+    assert record.problem is not None and record.problem.kind == STALLED, record.result
+    cause = diagnosis.diagnose([record])[0]
+    assert cause.kind == kind, record.application.stall
+    assert cause.line is not None
+    assert (cause.line.function, cause.line.file) == line
+
+
+@pytest.mark.server
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize(
+    ("server", "app", "path"),
+    [
+        ("gunicorn_gthread", "report", "/apart"),
+        ("uvicorn_httptools", "quotes", "/works"),
+        ("gunicorn_gthread", "orders", "/price"),
+    ],
+)
+def test_a_twin_without_the_cause_has_a_rate(server: str, app: str, path: str) -> None:
+    settings = {"workers": 4} if server == "gunicorn_gthread" else {}
+    record = measure(server, app, path, **settings)
+    assert record.problem is None, record.problem
+    found = diagnosis.diagnose([record])
+    assert not [cause.kind for cause in found if diagnosis.is_failure(cause)]
+
+
+IMPORTS = {
+    "server": "import http.server\n"
+    "http.server.HTTPServer(('127.0.0.1', 0), None).serve_forever()\n",
+    "wait": "import threading\nthreading.Event().wait()\n",
+}
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("name", IMPORTS)
+def test_an_import_that_does_not_end_is_reported_soon_with_its_line(
+    tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "shop.py").write_text(f"def app(environ, start): ...\n\n{IMPORTS[name]}")
+    began = time.monotonic()
+    with pytest.raises(UsageError) as raised:
+        find_application("app=shop:app", path=str(tmp_path))
+    assert time.monotonic() - began < 25.0  # of 30 s until the import is too slow
+    expected = {"server": "runs a server on port ", "wait": "has waited for "}
+    assert f"importing shop:app {expected[name]}" in str(raised.value)
+    assert f"{tmp_path / 'shop.py'}:4 (" in str(raised.value)
+    assert "__main__" in raised.value.remedy
+
+
+@pytest.mark.server
+def test_what_an_import_starts_is_reported_with_its_line_but_threads_are_harmless(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "shop.py").write_text(
+        "import multiprocessing, socket, threading, time\n"
+        "def app(environ, start): ...\n"
+        "SERVER = socket.create_server(('127.0.0.1', 0))\n"
+        "POOL = multiprocessing.get_context('fork').Pool(2)\n"
+        "threading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n"
+    )
+    found = find_application("app=shop:app", path=str(tmp_path)).started
+    known = [(each.what, each.count, each.file, each.line) for each in found]
+    assert known == [("server", 1, "shop.py", 3), ("process", 2, "shop.py", 4)]
+    assert len(found[0].ports) == 1
