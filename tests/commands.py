@@ -17,7 +17,7 @@ import fabric.main
 import pytest
 
 from offload import cli
-from tests import ROOT
+from tests import ROOT, schemas
 from tests.waiting import read_line
 
 FAB = str(Path(sys.executable).with_name("fab"))
@@ -27,8 +27,10 @@ CompletedCommand = subprocess.CompletedProcess[str]
 
 
 def fab(*words: str, cwd: Path = ROOT, timeout: float = 60) -> CompletedCommand:
-    """Run `fab` as a user does."""
-    return subprocess.run([FAB, *words], cwd=cwd, capture_output=True, text=True, timeout=timeout)
+    """Run `fab` as a user does; raise an error unless its JSON is by the schema."""
+    done = subprocess.run([FAB, *words], cwd=cwd, capture_output=True, text=True, timeout=timeout)
+    schemas.check_output(words, done.stdout)
+    return done
 
 
 def fab_here(*words: str) -> CompletedCommand:
@@ -49,7 +51,7 @@ def offload_here(*words: str) -> CompletedCommand:
 
 
 def run_here(run: Callable[[], object], *words: str) -> CompletedCommand:
-    """Run a command line in this process, in the project's folder."""
+    """Run a command line in this process, in the project's folder; its JSON is by the schema."""
     out, err, code = io.StringIO(), io.StringIO(), 0
     handlers = [signal.getsignal(number) for number in SIGNALS]
     with contextlib.chdir(ROOT):
@@ -61,6 +63,7 @@ def run_here(run: Callable[[], object], *words: str) -> CompletedCommand:
         finally:
             for number, handler in zip(SIGNALS, handlers, strict=True):
                 signal.signal(number, handler)
+    schemas.check_output(words, out.getvalue())
     return CompletedCommand(words, code, out.getvalue(), err.getvalue())
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from offload.registry.places import PACKAGE
 from tests import ROOT
 from tests.commands import free_port
 from tests.http_clients import get
@@ -50,10 +51,13 @@ def test_the_wheel_holds_the_package_with_servers_tasks_and_data(both: dict[str,
         for part in parts
         for path in part.rglob("*.py")
     }
-    data = {"pyproject.toml", "requirements.lock"}
+    data = {"py.typed", "pyproject.toml", "requirements.lock"}
     data |= {f"documents/page/page.{kind}" for kind in ("html", "css", "js")}
     data |= {f"documents/page/live.{kind}" for kind in ("html", "css", "js")}
-    data |= {"py.typed", "documents/results.schema.json", "studies/gate/gate.schema.json"}
+    data |= {
+        "py.typed",
+        *(str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.schema.json")),
+    }
     data |= {"upstream/www/feed.xml", "upstream/www/page.html"}
     assert names == sources | {f"offload/{name}" for name in data}
     assert all(".dist-info/" in name for name in {*listed} - names)  # and none of lab/

@@ -9,12 +9,11 @@ import pytest
 from offload.documents import results_files
 from offload.documents.results_files import tables
 from offload.engine.record import Record
+from tests import schemas
 from tests.records import changed
 from tests.reports.test_tables import RECORD, windows
 
 ROUNDS = (10.0, 10.1, 9.9, 10.0, 10.0)
-SCHEMA = json.loads(results_files.SCHEMA.read_text())
-jsonschema = pytest.importorskip("jsonschema")
 
 
 def compared(server: str, ratio: float, suite: str = "compare") -> list[Record]:
@@ -51,8 +50,9 @@ def test_a_case_compared_with_itself_has_two_rows_and_is_the_same() -> None:
     ("server", "names"), [("processes", ("threads", "processes")), ("pipes", None)]
 )
 def test_json_has_the_comparison_as_its_effect(server: str, names: tuple[str, str] | None) -> None:
-    found = json.loads(json.dumps(results_files.run_values(compared(server, 1.5))))
-    jsonschema.validate(found, SCHEMA)
+    text = json.dumps(results_files.run_values(compared(server, 1.5)))
+    schemas.validate("report", text)
+    found = json.loads(text)
     [effect] = found["effects"]
     assert (effect["one"], effect["other"]) == (names or ("threads,xml", "pipes,xml"))
     assert (effect["verdict"], effect["rounds"]) == ("faster", 5)
@@ -61,8 +61,9 @@ def test_json_has_the_comparison_as_its_effect(server: str, names: tuple[str, st
 
 def test_json_of_a_disturbed_comparison_has_the_word_and_the_reason() -> None:
     records = [changed(record, others_cpu=0.45) for record in compared("processes", 1.5)]
-    found = json.loads(json.dumps(results_files.run_values(records)))
-    jsonschema.validate(found, SCHEMA)
+    text = json.dumps(results_files.run_values(records))
+    schemas.validate("report", text)
+    found = json.loads(text)
     [effect] = found["effects"]
     assert effect["verdict"] == "disturbed"
     assert effect["flags"][0].startswith("disturbed: other processes used 45 %")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
+import jsonschema
 import pytest
 from markdown_it import MarkdownIt
 
@@ -18,9 +19,9 @@ from offload.studies.gate import formats
 from offload.studies.gate.result import GateResult, KeptRuns, evaluate
 from offload.studies.gate.rule import ConditionVerdict
 from offload.suites import Request
+from tests import schemas
 from tests.bench.gates import PROCESSES, THREADS, plan, rates, records
 
-jsonschema = pytest.importorskip("jsonschema")
 ODD = replace(THREADS, request=Request("/a|b", body="`x` <&> | *y* \u2603 \x01"))
 BMF = {  # as https://bencher.dev/bmf.json describes it, and no other keys
     "type": "object",
@@ -126,8 +127,9 @@ def found(name: str) -> GateResult:
 
 
 def test_json_is_by_its_schema(found: GateResult) -> None:
-    values = json.loads(formats.render(found, "json"))
-    jsonschema.validate(values, json.loads(formats.SCHEMA.read_text()))
+    text = formats.render(found, "json")
+    schemas.validate("compare_runs", text)
+    values = json.loads(text)
     assert values["verdict"] == found.outcome
     assert [case["case"] for case in values["cases"]] == [case.name for case in found.cases]
     for case in values["cases"]:

@@ -423,9 +423,6 @@ def _notes(rows: Sequence[Row]) -> Iterator[str]:
         yield f"{', '.join(cases)} in {python}: {note}"
 
 
-SCHEMA = Path(__file__).with_name("results.schema.json")
-
-
 def run_values(records: Sequence[Record]) -> dict[str, object]:
     """Return the rows of a run, its GIL effects, the machine and the notes on all rows."""
     found = rows(records)

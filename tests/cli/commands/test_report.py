@@ -10,15 +10,13 @@ from typing import Any
 
 import pytest
 
-from offload.documents import results_files
 from offload.engine import journal
-from tests import ROOT
+from tests import ROOT, schemas
 from tests.commands import fab_here
 
 EXAMPLES = sorted(path.parent.name for path in (ROOT / "results").glob("*/run.json"))
 HEAD = "Server,task "
 WIDE = 100
-SCHEMA = json.loads(results_files.SCHEMA.read_text())
 
 
 @pytest.fixture(autouse=True)
@@ -100,9 +98,7 @@ def test_wide_has_every_column(run: str) -> None:
 
 @pytest.mark.parametrize("run", EXAMPLES)
 def test_json_is_by_its_schema(run: str) -> None:
-    jsonschema = pytest.importorskip("jsonschema")
-    jsonschema.Draft202012Validator.check_schema(SCHEMA)
-    jsonschema.validate(json.loads(reported(run, "json")), SCHEMA)
+    schemas.validate("report", reported(run, "json"))
 
 
 def test_json_has_the_effect_of_each_task_that_was_measured_in_threads_and_processes() -> None:

@@ -221,9 +221,6 @@ def _short_name(case: str, most: int) -> str:
 # JSON, described by gate.schema.json
 
 
-SCHEMA = Path(__file__).with_name("gate.schema.json")
-
-
 def as_json(found: GateResult) -> str:
     """Render the verdict, the cases and the condition as one JSON object."""
     return json.dumps(as_dict(found), indent=2, allow_nan=False) + "\n"
