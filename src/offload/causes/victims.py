@@ -141,8 +141,9 @@ def _consequence(found: Victim) -> str:
 
 def _remedy(found: Victim, records: Sequence[Record], kinds: Collection[str]) -> str:
     """Return what to do for a light route, by what it waits for."""
+    path = escaped(found.path)
     if LOOP_BLOCKED in kinds:
-        return "It waits for the blocked event loop: fix that first"
+        return f"{path} waits for the blocked event loop: fix that first"
     last = records[-1]
     own, limiter = last.application, last.application.limiter
     threads = (limiter.total or 0) * (own.processes or 1)
@@ -150,16 +151,16 @@ def _remedy(found: Victim, records: Sequence[Record], kinds: Collection[str]) ->
         queue_s = max(0.0, last.case.users - threads) / last.result.rate
         if (found.p50_s or 0.0) >= queue_s / 2:
             return (
-                f"Make it async def: a def route waits for one of the {limiter.total} threads of "
-                "anyio, all of which the loaded route uses"
+                f"Make {path} async def: a def route waits for one of the {limiter.total} threads "
+                "of anyio, all of which the loaded route uses"
             )
     if GIL_SATURATED in kinds or CPU_SATURATED in kinds:
         what = "the GIL" if GIL_SATURATED in kinds else "the CPU"
-        return f"It waits for {what}: serve it from a process of its own, on a port of its own"
+        return f"{path} waits for {what}: serve it from a process of its own, on a port of its own"
     if own.kind == "wsgi":
         workers = last.server.all_workers or own.processes or 1
         return (
-            f"It waits for one of the {counted(workers, 'worker')} of the server: use more than "
-            "there are users, or a process of its own for it, on a second port"
+            f"{path} waits for one of the {counted(workers, 'worker')} of the server: use more "
+            "than there are users, or a process of its own for it, on a second port"
         )
-    return "Serve it from a process of its own, on a second port"
+    return f"Serve {path} from a process of its own, on a second port"

@@ -48,7 +48,7 @@ def test_a_slow_health_check_is_told_with_its_times_and_its_consequence() -> Non
         "Under this load /healthz takes 2 s (the longest of 24: 2.4 s), alone 3 ms; "
         "/livez takes 4 ms (the longest of 24: 4 ms), alone 2 ms: "
         "a liveness probe with a timeout of 1 s would restart the process. "
-        "Make it async def: a def route waits for one of the 40 threads of anyio, "
+        "Make /healthz async def: a def route waits for one of the 40 threads of anyio, "
         "all of which the loaded route uses."
     )
 
@@ -105,17 +105,15 @@ def test_the_consequence_follows_from_the_timeout_of_a_probe(
 
 def test_the_remedy_is_that_of_what_it_waits_for() -> None:
     blocked = said(record(SLOW, limiter=FULL), kinds=(LOOP_BLOCKED,))
-    assert "It waits for the blocked event loop: fix that first." in blocked
+    assert "/healthz waits for the blocked event loop: fix that first." in blocked
     # 20 users wait for a thread, at 20/s for 1 s; an async route does not
     awaited = replace(SLOW, taken_s=(0.3,) * 24)
     busy = said(record(awaited, limiter=FULL), kinds=(THREAD_LIMIT, GIL_SATURATED))
     assert "async def" not in busy
-    assert "It waits for the GIL: serve it from a process of its own" in busy
+    assert "/healthz waits for the GIL: serve it from a process of its own" in busy
     few = record(SLOW, kind="wsgi", workers=4, server="gunicorn_gthread")
-    assert "It waits for one of the 4 workers of the server: use more than there are users" in (
-        said(few)
-    )
-    assert "Serve it from a process of its own, on a second port." in said(record(SLOW))
+    assert "/healthz waits for one of the 4 workers of the server: use more than" in said(few)
+    assert "Serve /healthz from a process of its own, on a second port." in said(record(SLOW))
 
 
 def test_requests_that_may_have_changed_the_load_are_told() -> None:
