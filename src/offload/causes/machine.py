@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -19,7 +18,6 @@ LISTEN_QUEUE = "listen_queue"
 CLIENT_PORTS = "client_ports"
 BLAS_SHARE = 0.1  # of the CPU time; a guess
 DROPPED = 0.01  # dropped connections per request: they are seen in p99, as 1 s (RFC 6298: the RTO)
-PORTS_USED = 0.9  # share of the ports; the kernel finds the last ones by chance
 NO_PORT = "[Errno 99]"  # EADDRNOTAVAIL, as Python prints it
 
 
@@ -110,7 +108,9 @@ def find_listen_queue(of: Figures) -> Cause | None:
         return None
     server = of.records[-1].server.settings.get("backlog")
     backlog = server if isinstance(server, int) else None
-    return Cause(LISTEN_QUEUE, dropped / completed, DROPPED, limit=backlog, facts=Dropped(dropped))
+    return Cause(
+        LISTEN_QUEUE, dropped / completed, DROPPED, limit=backlog, facts=Dropped(dropped, completed)
+    )
 
 
 def find_client_ports(of: Figures) -> Cause | None:
@@ -118,39 +118,36 @@ def find_client_ports(of: Figures) -> Cause | None:
 
     Many connections in TIME_WAIT alone are no harm: Linux may use their ports again.
     """
-    for record in of.records:
-        own_error = NO_PORT in (record.application.error or "")
+    for record in (*of.records, *of.failed):
         found = record.resources.ports
-        is_full = (found.time_wait or 0) >= PORTS_USED * (found.available or math.inf)
-        if own_error or (is_full and record.result.failed.get("other")):
+        own_error = NO_PORT in (record.application.error or "")
+        if own_error or (found.are_used_up and record.result.failed.get("other")):
             return Cause(CLIENT_PORTS, found.time_wait, found.available, facts=found)
     return None
 
 
 @dataclass(frozen=True)
 class Dropped:
-    """How many connections the listen queue dropped."""
+    """How many connections the listen queue dropped, and how many requests ended meanwhile."""
 
     connections: int
+    requests: int
 
 
 def _describe_listen_queue(cause: Cause, _: int) -> str:
     assert isinstance(cause.facts, Dropped)
     size = "" if cause.limit is None else f" of {cause.limit}"
     dropped = counted(cause.facts.connections, "connection")
-    share = percent(cause.value or 0.0)
+    ended = counted(cause.facts.requests, "request")
     return (
-        f"the listen queue{size} was full and dropped {dropped} ({share} of the requests): such a "
-        "client waits for 1 s or more until it tries again"
+        f"the listen queue{size} was full and dropped {dropped} while {ended} ended: such a client "
+        "waits for 1 s or more until it tries again"
     )
 
 
 def _describe_client_ports(cause: Cause, _: int) -> str:
-    found = cause.facts
-    assert isinstance(found, ClientPorts)
-    used = "" if found.time_wait is None else f", {found.time_wait:,} of them in TIME_WAIT"
-    ports = "all ports" if found.available is None else f"the {found.available:,} ports"
-    return f"{ports} of clients are used up{used}: new connections fail"
+    assert isinstance(cause.facts, ClientPorts)
+    return cause.facts.text
 
 
 def _describe_cpu_quota(cause: Cause, _: int) -> str:

@@ -139,7 +139,8 @@ def _remedy_of_uneven_processes(cause: Cause) -> str:
 
 def find_fork_with_threads(of: Figures) -> Cause | None:
     """Threads ran in the parent when it forked its workers, which did not start them again."""
-    lost = next((r.application.lost_threads for r in of.records if r.application.lost_threads), ())
+    every = [each.application.lost_threads for each in (*of.records, *of.failed)]
+    lost = next((each for each in every if each), ())
     return Cause(FORK_WITH_THREADS, len(lost), 0, facts=LostThreads(lost)) if lost else None
 
 

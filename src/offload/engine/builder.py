@@ -304,6 +304,9 @@ def _detect_machine(record: Record) -> Iterator[Flag]:
     if host.steal is not None and host.steal > most_steal:
         stolen = f"the hypervisor used {percent(host.steal, 1)} of the CPU"
         yield Flag("steal", stolen, "measure at a quieter time")
+    ports = record.resources.ports
+    if ports.are_used_up and record.result.failed.get("other"):
+        yield Flag("ports", ports.text, "use keep_alive=yes, or widen net.ipv4.ip_local_port_range")
     if (record.resources.throttling.share or 0.0) >= THROTTLED:
         fix = "raise the quota, or reserve cores (docker: --cpuset-cpus=, systemd: AllowedCPUs=)"
         yield Flag("throttled", record.resources.throttling.text, fix)

@@ -10,6 +10,7 @@ by round, and then a record as one line of JSON, which is validated when it is r
 from __future__ import annotations
 
 import json
+import math
 import re
 import statistics
 import typing
@@ -295,6 +296,9 @@ class MemoryLimit:
         return f"the server uses {self.used_mib or 0.0:.0f} of the {limit}"
 
 
+PORTS_USED = 0.9  # share of the ports, from which it takes the kernel long to find one; a guess
+
+
 @dataclass(frozen=True)
 class ClientPorts:
     """The ports that clients of this machine get by themselves.
@@ -305,6 +309,18 @@ class ClientPorts:
 
     available: int | None = None
     time_wait: int | None = None
+
+    @property
+    def are_used_up(self) -> bool:
+        """Whether hardly a port is free, if the kernel does not use those in TIME_WAIT again."""
+        return (self.time_wait or 0) >= PORTS_USED * (self.available or math.inf)
+
+    @property
+    def text(self) -> str:
+        """What is used up, in words."""
+        used = "" if self.time_wait is None else f", {self.time_wait:,} of them in TIME_WAIT"
+        ports = "all ports" if self.available is None else f"the {self.available:,} ports"
+        return f"{ports} of clients are used up{used}: new connections fail"
 
 
 @dataclass(frozen=True)

@@ -56,6 +56,7 @@ ADVISED = (
     Seeded("fastapi_report:app", "arenas", ("fastapi",)),
     Seeded("flask_report:app", "arenas", ("flask",)),
     Seeded("fastapi_files:app", "gil_saturated", ("fastapi",)),
+    Seeded("numpy_products:app", "blas_threads", ("numpy",), users=8),
     Seeded("plain_import:app", "gil_import", python="free-threaded"),
     Seeded("seeded_site.asgi:application", "nothing", ("django",), request="/awaits/7"),
     Seeded("seeded_site.wsgi:application", "nothing", ("django",), request="/waits/7"),

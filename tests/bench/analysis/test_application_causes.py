@@ -49,7 +49,7 @@ from tests.rounds import measure_window
 KINDS = [rule.kind for rule in (*diagnosis.RULES, *diagnosis.LAST_WORDS)]
 FACTS = {
     BLAS_THREADS: Blas("OpenBLAS", "OPENBLAS_NUM_THREADS", 3, 0.5),
-    LISTEN_QUEUE: Dropped(7),
+    LISTEN_QUEUE: Dropped(7, 40),
     CLIENT_PORTS: ClientPorts(28_232, 28_100),
     FORK_WITH_THREADS: LostThreads((LostThread("refresh", "shop.py", 12),)),
     CPU_QUOTA: Throttling(1.0, 102, 86, 9.5),
@@ -220,10 +220,10 @@ def test_every_kind_has_a_sentence_that_ends_in_what_to_do() -> None:
 
 
 SERVER = {"asgi": "uvicorn_httptools", "wsgi": "gunicorn_gthread"}
-WSGI = ("flask_", "plain_pool", "seeded_site.wsgi")
+WSGI = ("flask_", "plain_pool", "numpy_", "seeded_site.wsgi")
 # The GIL is the limit only of a process that has the CPU for it, and a process that waits for a CPU
 # is not idle: then nothing else may run.
-TIMING = ("gil_saturated", "waits_elsewhere", "collector", "arenas", NOTHING)
+TIMING = ("gil_saturated", "blas_threads", "waits_elsewhere", "collector", "arenas", NOTHING)
 NEEDS_IDLE = ("starlette_middleware:app",)
 MEASURED = [
     pytest.param(each, id=each.app, marks=pytest.mark.timing if is_alone else ())

@@ -132,7 +132,7 @@ def test_a_full_listen_queue_is_named_from_1_percent_of_the_requests_on() -> Non
     dropping = record(listen_overflows=6)
     assert LISTEN_QUEUE in kinds(dropping)
     [cause] = (c for c in diagnosis.diagnose([dropping]) if c.kind == LISTEN_QUEUE)
-    assert "dropped 6 connections (4 % of the requests)" in diagnosis.sentence(cause, 25)
+    assert "dropped 6 connections while 150 requests ended" in diagnosis.sentence(cause, 25)
     for overflows in (0, 1, None):
         assert LISTEN_QUEUE not in kinds(record(listen_overflows=overflows))
 
@@ -149,6 +149,9 @@ def test_used_up_ports_are_named_only_if_connections_fail() -> None:
     )
     assert CLIENT_PORTS not in kinds(record(ports=full))
     assert CLIENT_PORTS not in kinds(record(ports=ClientPorts(28_232, 9_000), failed={"other": 7}))
+    stopped = record(ports=full, failed={"other": 9_000}, problem="builtin stopped", rate=None)
+    assert CLIENT_PORTS in kinds(stopped)
+    assert "ports" in {flag.kind for flag in builder.trial_flags(stopped)}
     own = record()
     own = replace(own, application=replace(own.application, error="OSError: [Errno 99] Cannot"))
     assert CLIENT_PORTS in kinds(own)
