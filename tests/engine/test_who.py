@@ -149,6 +149,15 @@ def test_the_program_that_started_a_server_does_not_wait() -> None:
     )
 
 
+def test_a_forked_process_is_not_where_its_parent_was() -> None:
+    forked = (f"_bootstrap@{LIB}/multiprocessing/process.py:1", f"run@{LIB}/concurrent/x.py:1")
+    parent = (*ASGI, "view@/home/me/a.py:5", f"start@{LIB}/multiprocessing/process.py:9")
+    assert who.find_spot(frames(*parent, *forked)) is None
+    assert who.find_spot(frames(*parent, *forked, "draw@/home/me/b.py:7")) == who.Spot(
+        Frame("draw", "/home/me/b.py", 7), "process", False
+    )
+
+
 def samples(**kinds: list[tuple[tuple[str, ...], int]]) -> Samples:
     stacks = {
         kind: [Stack(1, "1", frames(*places), count) for places, count in kinds.get(kind, [])]

@@ -139,6 +139,7 @@ LOOPS = (  # the function of a file that runs an event loop in its thread
     ("/gevent/", ""),
     ("/trio/_core/_run.py", ""),
 )
+FORKED = (("/multiprocessing/process.py", "_bootstrap"),)  # the first function of a child
 THREAD_POOL = "thread pool"
 # The function of a file, and what the user's function is that it calls. The first that fits counts.
 CONTEXTS = (
@@ -216,8 +217,11 @@ def find_spot(frames: Sequence[Frame]) -> Spot | None:
     """Return the innermost frame of the user that a server or a loop called; None if there is none.
 
     Frames outside of it, such as the program that started the server, count only if no server and
-    no loop is in the stack.
+    no loop is in the stack. A process that was forked by a call, such as that of an executor, has
+    the frames of this call, too: they are its parent's.
     """
+    forked = [n for n, frame in enumerate(frames) if _fits(FORKED, frame.file, frame.function)]
+    frames = frames[forked[-1] :] if forked else frames
     files = [f"/{frame.file}" for frame in frames]
     loop = [n for n, frame in enumerate(frames) if _fits(LOOPS, files[n], frame.function)]
     server = [n for n, file in enumerate(files) if any(part in file for part in SERVERS)]
