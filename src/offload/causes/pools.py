@@ -23,6 +23,7 @@ HELD = 0.9  # the same for a pool or a lock whose waiting calls cannot be counte
 WAITING = 0.1  # calls that wait for a pool, for each request in the application
 WAITING_QUEUE = 0.5  # the same for a queue: one that feeds a background task is empty, too
 DELAYED = 1.2  # times as long as alone: else nobody waits for the calls in the pool
+COMPUTES = 0.25  # CPU time of a request over the time of a single one
 RESOLVES = 0.5  # share of busy threads that resolve host names
 WAITS = 0.5  # share of the time inside the application that is not CPU time
 HOPS = 10  # for each request
@@ -100,10 +101,15 @@ def _is_limit(pool: PoolUse, of: Figures) -> bool:
 
 
 def _computes(of: Figures) -> bool:
-    """Whether the GIL is the limit, or may be: a process whose GIL is unknown uses a core."""
+    """Whether the GIL is the limit, or may be: it is unknown, and a request mostly computes.
+
+    The time for which a process waits for a CPU shows nothing: other programs may use all of them.
+    """
     if of.signs.gil_utilisation is not None:
         return execution.is_gil_full(of.signs.gil_utilisation)
-    return of.busy_each is None or of.busy_each >= execution.ONE_CORE[0]
+    if of.cores_used is None or not of.rate or not of.alone_s:
+        return True
+    return of.cores_used / of.rate >= COMPUTES * of.alone_s
 
 
 def find_thread_hops(of: Figures) -> Cause | None:

@@ -111,6 +111,9 @@ def test_a_pool_that_looks_like_the_limit_is_not_named(pool: PoolUse) -> None:
 def test_a_full_pool_is_no_limit_if_nobody_waits_or_something_else_is_the_limit() -> None:
     assert DEFAULT_EXECUTOR not in kinds(FULL, inside_s=0.11)
     assert kinds(FULL, gil_utilisation=0.97, cpu_ms_per_request=16.0) == [GIL_SATURATED]
+    assert kinds(FULL, gil_utilisation=None, queued_s=20.0) == [DEFAULT_EXECUTOR]
+    unknown = {"gil_utilisation": None, "cores_used": 1.5, "cpu_ms_per_request": 25.0}
+    assert DEFAULT_EXECUTOR not in kinds(FULL, **unknown)
     assert kinds(FULL, cores_used=1.9, cpu_ms_per_request=31.0) == [CPU_SATURATED]
     assert kinds(FULL, run_s=0.016, rate=60.0, inside_s=0.4, alone_s=0.02) == [WAITS_ELSEWHERE]
     assert kinds(FULL, run_s=0.03, rate=30.0) == [LOOP_BLOCKED]
