@@ -258,7 +258,7 @@ class Prober:
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> None:
         self._ended.set()
-        if self._thread.ident is not None:
+        if error is None and self._thread.ident is not None:  # else Ctrl-C would wait for them
             self._thread.join()
 
     def between(
