@@ -25,6 +25,7 @@ USERS, WORKERS, CPU, LOAD_TOOL = "users", "workers", "cpu", "load tool"
 FULL = 0.1  # share of time with all of anyio's threads in use, from which they are the workers
 CLOSED = "closed"  # model of a load: an open one sets the rate itself
 LEAST_S = 1e-6
+HANDOVER_S = 50e-6  # a guess: until a thread that was woken has the GIL, which nobody holds then
 
 
 @dataclass(frozen=True)
@@ -152,7 +153,8 @@ def _stations(record: Record, each: float) -> list[Station]:
     if record.server.interpreter.get("gil_enabled") is False:
         return [Station(cpu_s, share)]
     held = record.gil.utilisation.value
-    gil_s = cpu_s if held is None else held / each
+    passed_s = HANDOVER_S * (record.gil.switches or 0) / (record.result.completed or 1)
+    gil_s = cpu_s if held is None else held / each + passed_s
     return [Station(gil_s), Station(max(0.0, cpu_s - gil_s), share)]
 
 

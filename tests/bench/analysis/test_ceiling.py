@@ -105,6 +105,14 @@ def test_a_loop_or_a_gil_allows_one_core_of_several() -> None:
     assert found(own=threads, **{**released, "gil_utilisation": None}).reached > 0.9
 
 
+def test_a_gil_that_is_passed_on_often_has_less_time_to_be_held() -> None:
+    threads = Application("wsgi", processes=1, inside_s=0.02)
+    short = {"alone_s": 0.001, "each_s": (0.001,), "rate": 2000.0, "completed": 4000}
+    busy = {**short, "cores_used": 0.8, "gil_utilisation": 0.75}
+    assert found(own=threads, **busy).reached == pytest.approx(0.75, abs=0.03)
+    assert found(own=threads, **busy, gil_switches=8000).reached == pytest.approx(0.95, abs=0.03)
+
+
 def test_a_process_that_waits_for_a_cpu_is_limited_by_it() -> None:
     busy = {"alone_s": 0.003, "each_s": (0.003,), "cores_used": 0.5, "rate": 500.0}
     assert found(**busy, queued_s=0.9).by == CPU
