@@ -150,6 +150,15 @@ def is_per_process(cause: Cause) -> bool:
     return _BY_KIND[cause.kind].is_per_process
 
 
+def explain(records: Sequence[Record], problem: str) -> str:
+    """Return why a case has no figures: its problem, and what made requests fail, with a remedy."""
+    found = [cause for cause in diagnose(records) if is_failure(cause)]
+    if not found:
+        return problem
+    users = records[-1].case.users
+    return f"{problem}: {clause(found[0], users)}; {remedy(found[0])}"
+
+
 def is_failure(cause: Cause) -> bool:
     """Whether requests fail or do not end because of it."""
     return any(rule.kind == cause.kind for rule in failures.RULES)

@@ -9,7 +9,7 @@ import functools
 import math
 import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -157,14 +157,23 @@ class ComparedCases:
         return self.one.name, self.other.name
 
 
-def compare_cases(one: Case, other: Case, records: Sequence[Record], folder: Path) -> ComparedCases:
-    """Compare the two cases of a run; raise RunError when one of them has no rate."""
+def compare_cases(
+    one: Case,
+    other: Case,
+    records: Sequence[Record],
+    folder: Path,
+    explain: Callable[[Sequence[Record], str], str] = lambda _, problem: problem,
+) -> ComparedCases:
+    """Compare the two cases of a run; raise RunError when one of them has no rate.
+
+    `explain` adds the cause of a problem to its text.
+    """
     first, second = (RunRecords(records).at(place).windows() for place in (0, 1))
     rates = estimate_rate(first).value, estimate_rate(second).value
     for case, own, known in zip((one, other), (first, second), rates, strict=True):
         if known is None:
             problem = next((r.problem for r in own if r.problem), "no request was completed")
-            raise RunError(f"{case.name}: {problem}; records: {folder}")
+            raise RunError(f"{case.name}: {explain(own, str(problem))}; records: {folder}")
     found = compare_windows(first, second)
     return ComparedCases(one, other, found, rates, (*first, *second), folder)
 

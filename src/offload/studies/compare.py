@@ -57,10 +57,11 @@ class Compare(Study[Options, "ComparedCases"]):
         return comparison_plan("compare", one, other, options.quick)
 
     def result(self, run: Run) -> ComparedCases:
+        from offload.causes import diagnosis
         from offload.engine.figures import compare_cases
 
         one, other = run.plan.cases
-        return compare_cases(one, other, run.records, run.folder)
+        return compare_cases(one, other, run.records, run.folder, diagnosis.explain)
 
     def document(self, result: ComparedCases) -> Document:
         from offload.documents import Document, comparisons, lines

@@ -86,8 +86,7 @@ class Measure(Study[Options, "Row"]):
         name, users = case_name(result.first), counted(result.first.case.users, "user")
         found = result.estimate
         if result.problem is not None or result.rate is None:
-            why = result.problem or "no request was completed"
-            return Document(f"{name}: {why}", has_verdict=False)
+            return Document(f"{name}: {_why_not(result, str(result.problem))}", has_verdict=False)
         carries = f"{name} carries {number(result.rate)} requests/s with {users}"
         if found is not None and found.low is not None and found.high is not None:
             ends = f"{number(found.low)} to {number(found.high)}"
@@ -110,8 +109,16 @@ class Measure(Study[Options, "Row"]):
 
     def check(self, result: Row) -> None:
         if result.problem is not None or not result.rate:
-            why = result.problem and result.problem.text
-            raise RunError(f"no row has figures: {why or 'no request was completed'}")
+            text = "" if result.problem is None else result.problem.text
+            raise RunError(f"no row has figures: {_why_not(result, text)}")
+
+
+def _why_not(row: Row, problem: str) -> str:
+    from offload.causes import diagnosis
+
+    if row.problem is None:
+        problem = "no request was completed"
+    return diagnosis.explain(row.records, problem)
 
 
 def _figures(row: Row) -> Iterator[tuple[str, str, str]]:

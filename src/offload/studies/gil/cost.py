@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from offload import files
+from offload.causes import diagnosis
 from offload.engine import journal
 from offload.engine.calling_process import find_application
 from offload.engine.figures import ComparedCases, compare_cases
@@ -96,7 +97,7 @@ def evaluate(
 
     `direct_calls` is None for a user's application. Raise RunError if one of the cases has no rate.
     """
-    compared = compare_cases(threads, processes, records, folder)
+    compared = compare_cases(threads, processes, records, folder, diagnosis.explain)
     measured = [r for r in RunRecords(records).at(0).windows() if r.trial.round == 1]
     if not measured or not measured[-1].result.completed:
         raise RunError(f"{threads.name}: the first round has no figures; records: {folder}")
