@@ -34,7 +34,7 @@ def test_a_load_without_a_success_ends_after_its_patience() -> None:
 def test_a_load_ends_if_successes_stop() -> None:
     assert ends(every(0.5, [5, 5, *[0] * 40])) == (
         11.0,
-        "after 10 requests none succeeded for 10 s",
+        "after 10 successes no request succeeded for 10 s",
     )
 
 

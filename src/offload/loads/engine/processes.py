@@ -22,6 +22,7 @@ from offload.loads._load import Load
 from offload.loads.engine.connections import Clients
 from offload.loads.engine.figures import Clock, CountedTime, Samples
 from offload.loads.engine.loops import ClosedLoop, OpenLoop
+from offload.units import counted
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -279,8 +280,8 @@ class StallDetector:
                 self._patience = max(self._patience, self._slice)
             self._count, self._last = count, now
         if now - self._last >= self._patience:
-            none = "no request succeeded" if not count else f"after {count} requests none succeeded"
-            return f"{none} for {now - self._last:.0f} s"
+            after = f"after {counted(count, 'success')} " if count else ""
+            return f"{after}no request succeeded for {now - self._last:.0f} s"
         if now - self._slice_start >= self._slice:
             self._slices.append(count - self._slice_count)
             self._slice_start, self._slice_count = now, count
