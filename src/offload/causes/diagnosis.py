@@ -24,7 +24,6 @@ from offload.causes.execution import GIL_IMPORT
 from offload.causes.figures import Figures, figures, signs_of_case
 from offload.causes.gains import Gain, Switch
 from offload.causes.machine import CLIENT_PORTS, CPU_QUOTA, LISTEN_QUEUE
-from offload.causes.processes import UNEVEN_PROCESSES
 from offload.causes.rules import Cause, Rule
 from offload.engine.figures import MAX_OTHERS
 from offload.engine.record import Record, Who
@@ -96,7 +95,7 @@ RULES = (
 )
 _BY_KIND = {rule.kind: rule for rule in (*RULES, *LAST_WORDS)}
 # Notes below a table omit them: no limit, and those that notes report for all servers.
-NOT_NOTED = {NOTHING, GIL_IMPORT, CPU_QUOTA, LISTEN_QUEUE, CLIENT_PORTS, UNEVEN_PROCESSES}
+NOT_NOTED = {NOTHING, GIL_IMPORT, CPU_QUOTA, LISTEN_QUEUE, CLIENT_PORTS}
 
 
 def diagnose(records: Sequence[Record], gains: Mapping[str, Gain] = {}) -> list[Cause]:

@@ -6,7 +6,7 @@ from offload.causes import execution
 from offload.causes.figures import Figures
 from offload.causes.gains import Switch
 from offload.causes.rules import Cause, Rule
-from offload.engine.record import MemoryLimit, Record
+from offload.engine.record import Malloc, MemoryLimit, Record
 from offload.units import percent, seconds
 
 # Guesses, unless a source is named.
@@ -107,12 +107,14 @@ def _describe_preload_lost(cause: Cause, _: int) -> str:
 
 
 def _describe_arenas(cause: Cause, _: int) -> str:
-    kept = cause.facts.text if cause.facts else "threads allocate from several arenas of malloc"
+    found = cause.facts
+    kept = found.text if isinstance(found, Malloc) else "threads allocate from several arenas"
     return f"{kept}, with {cause.value or 0.0:,.0f} page faults in a second of CPU time"
 
 
 def _describe_memory_limit(cause: Cause, _: int) -> str:
-    return cause.facts.text if cause.facts else "the memory is limited"
+    found = cause.facts
+    return found.text if isinstance(found, MemoryLimit) else "the memory is limited"
 
 
 RULES = (

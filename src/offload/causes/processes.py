@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from offload.causes.failures import WORKER_ENDED, WORKER_FAILS
 from offload.causes.figures import Figures
 from offload.causes.rules import Cause, Rule
-from offload.engine.builder import has_uneven_requests
+from offload.engine import builder
 from offload.engine.record import LostThread, ProcessShare, Record
 from offload.errors import escaped
 from offload.registry import catalog
 from offload.units import counted, percent, seconds
 
 # Guesses, unless a source is named.
-SLOWER = 2.0  # times the response time of the fastest process, and of a single request
-FEWEST = 20  # requests of a process, from which its response time is known to a quarter
+SLOWER = 2.0  # times the response time of a single request
 FULL = 0.85  # cores of a process that computes all the time, beside the load tool
 FREE = 0.9  # share of the machine's CPU, below which another process could compute
 IDLE = 0.5  # share of the requests and of the CPU of the busiest process
@@ -68,28 +66,13 @@ def _uneven(record: Record) -> Uneven | None:
     mean_s, alone_s = record.result.response.mean_s, record.baseline.alone_s
     if not elapsed_s or not mean_s or not alone_s:
         return None
-    times_s = tuple(_response_s(each, elapsed_s) for each in shares)
+    times_s = builder.response_times_s(record)
     slowest_s = max((each for each in times_s if each is not None), default=mean_s)
     if slowest_s < SLOWER * alone_s or any(each.requests is None for each in shares):
         return None
-    if not _is_slower(times_s) and not _has_idle(record, elapsed_s):
+    if not builder.differ_in_time(times_s) and not _has_idle(record, elapsed_s):
         return None
     return Uneven(record.case.server, shares, times_s, record.case.keep_alive)
-
-
-def _response_s(share: ProcessShare, elapsed_s: float) -> float | None:
-    """Return the response time of a process by Little's law, in a closed loop without think time.
-
-    A connection that is kept has one request in progress at any time.
-    """
-    if not share.connections or (share.requests or 0) < FEWEST:
-        return None
-    return share.connections * elapsed_s / (share.requests or 1)
-
-
-def _is_slower(times_s: Sequence[float | None]) -> bool:
-    known = [each for each in times_s if each is not None]
-    return len(known) > 1 and max(known) >= SLOWER * min(known)
 
 
 def _has_idle(record: Record, elapsed_s: float) -> bool:
@@ -102,7 +85,7 @@ def _has_idle(record: Record, elapsed_s: float) -> bool:
         return False
     is_free = host.busy_s / elapsed_s < FREE * cores
     is_idle = min(used) < IDLE * max(used) and requests[-1] < IDLE * requests[0]
-    return is_free and is_idle and max(used) >= FULL and has_uneven_requests(requests)
+    return is_free and is_idle and max(used) >= FULL and builder.has_uneven_requests(requests)
 
 
 def _describe_uneven_processes(cause: Cause, _: int) -> str:

@@ -280,6 +280,9 @@ def _detect(record: Record) -> Iterator[Flag]:
         yield Flag("stall", more, remedy)
     if (differs := _differing_count(record.load)) is not None:
         yield Flag("count", differs, "load the server by this command only")
+    times_s = response_times_s(record)
+    if None not in times_s[:2] and len(times_s) > 1 and not differ_in_time(times_s):
+        return  # the processes only wait: others would not be faster
     if has_uneven_requests(requests := record.resources.requests or ()):
         shares = ", ".join(str(count) for count in requests)
         remedy = BALANCE
@@ -334,6 +337,31 @@ def _differing_count(load: LoadFacts) -> str | None:
 
 def _stall_s(record: Record) -> float:
     return (record.baseline.kept_s or 0.0) - (record.baseline.alone_s or 0.0)
+
+
+FEWEST = 20  # requests of a process, from which its response time is known to a quarter; a guess
+SLOWER = 2.0  # times the response time of the fastest process; a guess
+
+
+def response_times_s(record: Record) -> tuple[float | None, ...]:
+    """Return the response time of each of several processes, if clients keep their connections.
+
+    This is Little's law in a closed loop without think time: a kept connection always has one
+    request in progress. None is unknown, also that of a process without connections.
+    """
+    elapsed_s = record.result.elapsed_s
+    return tuple(
+        each.connections * elapsed_s / each.requests
+        if elapsed_s and each.connections and each.requests and each.requests >= FEWEST
+        else None
+        for each in (record.resources.shares if record.load.model == "closed" else ())
+    )
+
+
+def differ_in_time(times_s: Sequence[float | None]) -> bool:
+    """Whether the response times of processes are very different."""
+    known = [each for each in times_s if each is not None]
+    return len(known) > 1 and max(known) >= SLOWER * min(known)
 
 
 def has_uneven_requests(requests: Sequence[int]) -> bool:

@@ -9,6 +9,7 @@ from offload.causes import diagnosis
 from offload.causes.execution import CPU_SATURATED
 from offload.causes.processes import FORK_WITH_THREADS, UNEVEN_PROCESSES, Uneven
 from offload.causes.rules import Cause
+from offload.engine import builder
 from offload.engine.record import Application, LostThread, ProcessShare, Record
 from tests.records import changed, record_of
 
@@ -56,11 +57,15 @@ def test_processes_whose_requests_wait_while_another_serves_nothing_are_uneven()
     facts = cause.facts
     assert isinstance(facts, Uneven)
     assert facts.keep_alive
+    kept = record(*KEPT, connections=(17, 7, 1, 0))
+    assert "uneven" in {flag.kind for flag in builder.trial_flags(kept)}
 
 
 def test_uneven_connections_of_processes_that_only_await_are_no_harm() -> None:
     waits = (5100, 17, 0.9), (2100, 7, 0.4), (300, 1, 0.1), (0, 0, 0.0)  # each request takes 10 ms
     assert causes(record(*waits, response_mean_s=0.0101, alone_s=0.01)) == []
+    kept = record(*waits, response_mean_s=0.0101, alone_s=0.01, connections=(17, 7, 1, 0))
+    assert "uneven" not in {flag.kind for flag in builder.trial_flags(kept)}
     elsewhere = (510, 17, 0.1), (210, 7, 0.1), (30, 1, 0.0), (0, 0, 0.0)  # all wait alike
     assert causes(record(*elsewhere, response_mean_s=0.1, alone_s=0.01)) == []
 
