@@ -9,8 +9,9 @@ import pytest
 
 from offload.causes import pools
 from offload.causes.execution import CPU_SATURATED, GIL_SATURATED, LOOP_BLOCKED, THREAD_LIMIT
-from offload.causes.machine import CPU_QUOTA
+from offload.causes.machine import CPU_QUOTA, LISTEN_QUEUE
 from offload.causes.memory import MEMORY_LIMIT
+from offload.causes.processes import UNEVEN_PROCESSES
 from offload.engine.record import HotLine, MemoryLimit, Resources, Throttling, Who
 from offload.engine.who import BLOCKS, Frame
 from offload.studies.watch import diagnosis
@@ -29,7 +30,7 @@ def kinds(**signs: object) -> list[str]:
 
 
 def sockets(requests: int, seconds: float = 10.0, in_progress: int = 0) -> SocketUse:
-    use = SocketUse(5, seconds, waiting={8000: 0}, places={8000: 64}, opened=0)
+    use = SocketUse(5, seconds, places={8000: 64}, opened=0)
     use.requests, use.in_progress = Counter({7: requests}), Counter({7: in_progress})
     return use
 
@@ -147,3 +148,63 @@ def test_a_full_default_executor_has_the_remedy_for_what_fills_it(
     [seen] = diagnosis.find(Signs(pools=[pool], sockets=sockets(0, in_progress=50)))
     assert seen.sentence.startswith("All 3 threads of asyncio's default executor, which ")
     assert remedy in seen.sentence
+
+
+def uneven(
+    cores: tuple[float, float],
+    kept: tuple[int, int] = (0, 0),
+    requests: tuple[int, int] = (0, 0),
+) -> Signs:
+    """Return the signs of two processes with kept connections, all of which have a request."""
+    use = SocketUse(6, 12.0, opened=0, pairs=5, kept_seconds=10.0, accepting=frozenset({7, 8}))
+    use.kept = use.kept_in_progress = Counter({7: 5 * kept[0], 8: 5 * kept[1]})
+    use.kept_requests = Counter({7: requests[0], 8: requests[1]})
+    return Signs(cores=dict(zip((7, 8), cores, strict=True)), busy_cores=1.5, sockets=use)
+
+
+@pytest.mark.parametrize(
+    ("signs", "is_named"),
+    [
+        (uneven((0.2, 0.2), kept=(7, 1), requests=(200, 130)), True),  # 350 and 77 ms
+        (uneven((0.2, 0.1), kept=(7, 1), requests=(900, 130)), False),  # 78 and 77 ms: loops
+        (uneven((0.2, 0.2), kept=(7, 1), requests=(400, 19)), False),  # too few
+        (uneven((0.2, 0.2), kept=(4, 3), requests=(400, 800)), False),  # other requests
+        (uneven((0.9, 0.05), kept=(7, 1)), True),  # one computes all the time
+        (uneven((0.9, 0.6)), False),
+        (uneven((0.8, 0.05)), False),
+    ],
+)
+def test_processes_are_uneven_if_requests_wait_in_one_of_them(
+    signs: Signs, is_named: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("offload.resource_limits.cpu_count", lambda: 2)
+    assert (UNEVEN_PROCESSES in [seen.cause.kind for seen in diagnosis.find(signs)]) is is_named
+    full = replace(signs, busy_cores=1.9)  # another process could not compute, either
+    if not signs.sockets.kept_requests[7]:
+        assert diagnosis.find(full) == []
+
+
+def test_the_shares_of_uneven_processes_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("offload.resource_limits.cpu_count", lambda: 2)
+    [slow] = diagnosis.find(uneven((0.2, 0.2), kept=(7, 1), requests=(200, 130)))
+    assert slow.clause == (
+        "the processes share the load unevenly: a response of pid 7 takes 350 ms, a response of "
+        "pid 8 takes 76.9 ms (7, 1 kept connections)"
+    )
+    [idle] = diagnosis.find(uneven((0.9, 0.05)))
+    assert idle.sentence.startswith(
+        "The processes share the load unevenly: pid 7 uses 0.90 cores, pid 8 uses 0.05 cores"
+    )
+
+
+@pytest.mark.parametrize(("dropped", "found"), [(20, [LISTEN_QUEUE]), (1, [])])
+def test_a_listen_queue_is_named_if_it_drops_connections(dropped: int, found: list[str]) -> None:
+    use = SocketUse(
+        6, 12.0, dropped={8000: dropped, 8001: 0}, places={8000: 8, 8001: 5}, opened=200
+    )
+    record = diagnosis._record(Resources(), use)
+    assert kinds(record=record) == found
+    for seen in diagnosis.find(Signs(record=record)):
+        assert seen.sentence.startswith(
+            "The listen queue of 8 was full and dropped 20 connections (10 % of the requests)"
+        )

@@ -15,9 +15,10 @@ from typing import Any
 
 import pytest
 
-from offload.causes.execution import GIL_SATURATED, LOOP_BLOCKED, THREAD_LIMIT
-from offload.causes.machine import CPU_QUOTA
+from offload.causes.execution import CPU_SATURATED, GIL_SATURATED, LOOP_BLOCKED, THREAD_LIMIT
+from offload.causes.machine import CPU_QUOTA, LISTEN_QUEUE
 from offload.causes.pools import DEFAULT_EXECUTOR
+from offload.causes.processes import UNEVEN_PROCESSES
 from offload.engine import who
 from tests import ROOT
 from tests.commands import FAB, free_port
@@ -33,7 +34,9 @@ UVICORN = ("uvicorn", "shop:app", "--log-level", "warning", "--port")
 GRANIAN = ("granian", "--interface", "asgi", "shop:app", "--no-ws", "--port")
 GUNICORN = ("gunicorn", "desk:app", "--threads", "4", "--bind")
 GUNICORN_ASGI = ("gunicorn", "shop:app", "-k", "uvicorn_worker.UvicornWorker", "--bind")
-SECONDS = 5
+SHORT_QUEUE = ("gunicorn", "desk:app", "-k", "sync", "--backlog", "4", "--bind")
+WORKERS = ("gunicorn", "desk:app", "--workers", "2", "--threads", "1", "-k", "gthread", "--bind")
+SECONDS = 8
 # Without capabilities, root is to the kernel an ordinary user.
 UNPRIVILEGED = ("setpriv", "--bounding-set=-all", "--inh-caps=-all") if os.geteuid() == 0 else ()
 SEEN = ("causes", "loops", "pools", "gil_holders", "not_seen", "who", "who_unavailable", "tree")
@@ -110,10 +113,10 @@ class Users:
             connection.close()
 
 
-def watch(pid: int, user: Sequence[str] = ()) -> dict[str, Any]:
+def watch(pid: int, user: Sequence[str] = (), seconds: int = SECONDS) -> dict[str, Any]:
     """Return the summary of `offload watch`."""
     said = subprocess.run(
-        [*user, FAB, f"watch:{pid},seconds={SECONDS},format=json"],
+        [*user, FAB, f"watch:{pid},seconds={seconds},format=json"],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -122,6 +125,45 @@ def watch(pid: int, user: Sequence[str] = ()) -> dict[str, Any]:
     assert said.returncode == 0, said.stderr
     summary: dict[str, Any] = json.loads(said.stdout.splitlines()[-1])
     return summary
+
+
+class KeptUsers(Users):
+    """Users who keep their connections: so many to each of the two processes."""
+
+    def __init__(self, port: int, counts: Sequence[int]) -> None:
+        super().__init__(port, "/wait", 0)
+        self._found: dict[int, list[http.client.HTTPConnection]] = {}
+        assert wait_until(lambda: self._connect(port, counts), 60)
+        most, least = sorted(self._found.values(), key=len, reverse=True)
+        kept = [*most[: counts[0]], *least[: counts[1]]]
+        for connection in {*most, *least} - {*kept}:
+            connection.close()
+        self._threads = [threading.Thread(target=self._send_on, args=(each,)) for each in kept]
+
+    def _connect(self, port: int, counts: Sequence[int]) -> bool:
+        """Open another connection; return whether there are enough to each process."""
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+        connection.request("GET", "/pid")
+        pid = json.loads(connection.getresponse().read())["pid"]
+        self._found.setdefault(pid, []).append(connection)
+        sizes = sorted(map(len, self._found.values()), reverse=True)
+        return len(sizes) == 2 and sizes[0] >= counts[0] and sizes[1] >= counts[1]
+
+    def _send_on(self, connection: http.client.HTTPConnection) -> None:
+        with suppress(OSError, http.client.HTTPException), closing(connection):
+            while not self._stopped.is_set():
+                connection.request("GET", self._path)
+                connection.getresponse().read()
+                self.answers += 1
+
+
+@pytest.mark.parametrize(("counts", "is_named"), [((6, 1), True), ((3, 3), False)])
+def test_processes_that_share_connections_unevenly_are_named(
+    counts: Sequence[int], is_named: bool
+) -> None:
+    with serving(WORKERS) as (pid, port), KeptUsers(port, counts):
+        summary = watch(pid, seconds=20)
+    assert (UNEVEN_PROCESSES in kinds(summary)) is is_named, summary["causes"]
 
 
 @contextmanager
@@ -168,6 +210,7 @@ def kinds(summary: dict[str, Any]) -> list[str]:
         (GUNICORN_ASGI, "/receipt", 8, LOOP_BLOCKED, "print_receipt (shop.py:15, route) blocks"),
         (UVICORN, "/invoice", 60, THREAD_LIMIT, "all 40 threads of anyio in pid "),
         (GRANIAN, "/invoice", 60, THREAD_LIMIT, "all 40 threads of anyio in pid "),
+        (SHORT_QUEUE, "/wait", 30, LISTEN_QUEUE, "the listen queue of 4 was full and dropped "),
         (UVICORN, "/lookup", 60, DEFAULT_EXECUTOR, " threads of asyncio's default executor"),
     ],
 )
@@ -212,9 +255,10 @@ def test_the_line_that_holds_the_gil_is_named() -> None:
         (UVICORN, "/lookup", 3),
         (UVICORN, "/label", 1),
         (GUNICORN, "/wait", 2),
+        (SHORT_QUEUE, "/wait", 3),
     ],
 )
 def test_a_healthy_server_is_not_accused(argv: Sequence[str], path: str, users: int) -> None:
     with serving(argv) as (pid, port), Users(port, path, users):
         summary = watch(pid)
-    assert not {LOOP_BLOCKED, THREAD_LIMIT, DEFAULT_EXECUTOR} & {*kinds(summary)}, summary["causes"]
+    assert not {*kinds(summary)} - {GIL_SATURATED, CPU_SATURATED}, summary["causes"]

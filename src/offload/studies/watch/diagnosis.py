@@ -6,6 +6,7 @@ of a server that this program starts: a cause whose figures are unknown is not n
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -26,9 +27,11 @@ from offload.causes.execution import (
 from offload.causes.figures import Figures
 from offload.causes.memory import MEMORY_LIMIT
 from offload.causes.pools import DEFAULT_EXECUTOR
+from offload.causes.processes import FREE, FULL, IDLE, SLOWER, UNEVEN_PROCESSES
 from offload.causes.rules import Cause
 from offload.engine import record
-from offload.engine.record import CaseFacts, HotLine, Record, Trial, Who
+from offload.engine.builder import CHANCE, UNEVEN
+from offload.engine.record import CaseFacts, HotLine, Record, Resources, Trial, Who
 from offload.engine.who import BLOCKS
 from offload.errors import escaped
 from offload.studies.watch import threads
@@ -45,6 +48,11 @@ from offload.units import percent, seconds
 
 ANYIO_TOKENS = 40  # CapacityLimiter of anyio's to_thread; an application can change it
 MOST_WORKERS, SPARE_WORKERS = 32, 4  # asyncio's executor has at most min(32, CPUs + 4) threads
+MOST_NAMED = 4  # processes
+UNEVEN_REMEDY = (
+    "close connections after a response or a short time, give each process its own queue "
+    "(SO_REUSEPORT), or put a balancer in front, with a port for each process"
+)
 MORE = 1.1  # requests in progress per thread of a pool, from which some wait for a thread; a guess
 LOCKED = 0.5  # share of a full pool's threads that wait for a lock, such as the GIL; a guess
 
@@ -59,11 +67,12 @@ class Seen:
     cause: Cause
     pid: int | None
     clause: str
+    remedy: str | None = None  # instead of that of its kind
 
     @property
     def sentence(self) -> str:
         """The clause and the remedy."""
-        remedy = diagnosis.remedy(self.cause)
+        remedy = diagnosis.remedy(self.cause) if self.remedy is None else self.remedy
         text = f"{self.clause}; {remedy}." if remedy else f"{self.clause}."
         return f"{text[0].upper()}{text[1:]}"
 
@@ -77,13 +86,14 @@ class Seen:
 class Signs:
     """What was seen of the processes; empty or None is unknown.
 
-    `cpu` is the use of all processes in cores. `rho` is the share of time in which the GIL of a
-    process is held, and `cores` its CPU use, by pid. `holders` are the threads that hold the GIL
-    most. `record` has what the machine allows the processes. `unknown` are reasons why something is
-    not seen.
+    `cpu` is the use of all processes in cores, `busy_cores` that of the whole machine. `rho` is the
+    share of time in which the GIL of a process is held, and `cores` its CPU use, by pid. `holders`
+    are the threads that hold the GIL most. `record` has what the machine allows the processes.
+    `unknown` are reasons why something is not seen.
     """
 
     cpu: float | None = None
+    busy_cores: float | None = None
     rho: Mapping[int, float] = field(default_factory=dict)
     cores: Mapping[int, float] = field(default_factory=dict)
     loops: Sequence[LoopUse] = ()
@@ -103,6 +113,7 @@ def read_signs(watch: Watch, summary: Summary) -> Signs:
     cores = {pid: each.figures["cpu"].mean for pid, each in processes}
     return Signs(
         cpu=summary.tree["cpu"].mean if summary.readings >= MIN_READINGS else None,
+        busy_cores=watch.limits.busy_cores(),
         rho={pid: mean for pid, mean in rho.items() if mean is not None},
         cores={pid: mean for pid, mean in cores.items() if mean is not None},
         loops=watch.threads.loops(),
@@ -110,8 +121,24 @@ def read_signs(watch: Watch, summary: Summary) -> Signs:
         sockets=watch.sockets.use(),
         holders=find_holders(samples, watch.sampled.folder) if samples else (),
         who=found_who,
-        record=replace(WATCHED, resources=watch.limits.resources()),
+        record=_record(watch.limits.resources(), watch.sockets.use()),
         unknown=[why for why in (watch.threads.why, watch.sockets.use().why) if why],
+    )
+
+
+def _record(resources: Resources, use: SocketUse) -> Record:
+    """Return a record for the rules for what the machine allows: a request for each connection.
+
+    Connections to other programs of the machine count, too, so that a share is at least this.
+    """
+    port = max(use.dropped, key=lambda each: use.dropped[each], default=None)
+    if port is None:
+        return replace(WATCHED, resources=resources)
+    return replace(
+        WATCHED,
+        resources=replace(resources, listen_overflows=use.dropped[port]),
+        server=replace(WATCHED.server, settings={"backlog": use.places[port]}),
+        result=replace(WATCHED.result, completed=use.opened),
     )
 
 
@@ -241,6 +268,47 @@ def find_cpu_saturated(of: Signs) -> Iterator[Seen]:
         yield Seen(Cause(CPU_SATURATED, round(of.cpu / count, 4), SATURATED), None, clause)
 
 
+def find_uneven(of: Signs) -> Iterator[Seen]:
+    """Requests wait in some processes, while others serve few or none."""
+    pids = sorted(of.sockets.accepting & of.cores.keys(), key=lambda pid: (-of.cores[pid], pid))
+    if len(pids) < 2:
+        return
+    parts = [f"pid {pid} uses {of.cores[pid]:.2f} cores" for pid in pids]
+    times = {pid: known for pid in pids if (known := of.sockets.response_s(pid)) is not None}
+    slow, fast = max(times.values(), default=0.0), min(times.values(), default=0.0)
+    is_slower = slow >= SLOWER * fast > 0 and _is_beyond_chance(of.sockets, times)
+    is_free = of.busy_cores is not None and of.busy_cores < FREE * resource_limits.cpu_count()
+    most, least = of.cores[pids[0]], of.cores[pids[-1]]
+    if not is_slower and not (is_free and most >= FULL and least < IDLE * most):
+        return
+    if is_slower:
+        parts = [f"a response of pid {pid} takes {seconds(times[pid])}" for pid in times]
+    clause = f"the processes share the load unevenly: {_few(parts)}"
+    if of.sockets.pairs:
+        kept = [f"{of.sockets.kept[pid] / of.sockets.pairs:.0f}" for pid in pids]
+        clause += f" ({_few(kept)} kept connections)"
+    value = slow / fast if is_slower else least / most
+    cause = Cause(UNEVEN_PROCESSES, round(value, 4), SLOWER if is_slower else IDLE)
+    yield Seen(cause, None, clause, UNEVEN_REMEDY)
+
+
+def _is_beyond_chance(use: SocketUse, times: Mapping[int, float]) -> bool:
+    """Whether the slowest process has more connections, and surely more requests in progress.
+
+    If responses take as long in both, requests in progress are as many as their shares of requests.
+    """
+    slow, fast = max(times, key=lambda pid: times[pid]), min(times, key=lambda pid: times[pid])
+    count = use.kept_in_progress[slow] + use.kept_in_progress[fast]
+    share = use.kept_requests[slow] / (use.kept_requests[slow] + use.kept_requests[fast])
+    surplus = use.kept_in_progress[slow] - count * share
+    is_uneven = use.kept[slow] > UNEVEN * use.kept[fast]
+    return is_uneven and surplus >= CHANCE * math.sqrt(count * share * (1 - share))
+
+
+def _few(parts: Sequence[str]) -> str:
+    return ", ".join(parts[:MOST_NAMED]) + (", ..." if len(parts) > MOST_NAMED else "")
+
+
 def find_by_records(of: Signs) -> Iterator[Seen]:
     """Apply the rules for what the machine allows to a record of what was seen."""
     figures = Figures(
@@ -263,4 +331,11 @@ def find_by_records(of: Signs) -> Iterator[Seen]:
 
 
 RECORD_RULES = (*machine.RULES, *(each for each in memory.RULES if each.kind == MEMORY_LIMIT))
-RULES = (find_by_records, find_loop_blocked, find_gil_saturated, find_pool_full, find_cpu_saturated)
+RULES = (
+    find_by_records,
+    find_loop_blocked,
+    find_gil_saturated,
+    find_pool_full,
+    find_uneven,
+    find_cpu_saturated,
+)

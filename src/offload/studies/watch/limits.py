@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 
 import psutil
 
 from offload import resource_limits
+from offload.engine import host
 from offload.engine.memory_limits import MemoryLimits
 from offload.engine.record import Resources, Throttling
 from offload.studies.watch.usage import Pace
@@ -18,11 +20,14 @@ class LimitMeter:
     def __init__(self, pid: int) -> None:
         self._pid = pid
         self._before: dict[str, resource_limits.QuotaCounts] = {}
+        self._busy_s: float | None = None
+        self._began = 0.0
         self._memory, self._pace = MemoryLimits(pid), Pace()
 
     def start(self) -> None:
         """Read the counts so far."""
         self._before = resource_limits.quota_counts(self._pid)
+        self._busy_s, self._began = host.read_counters()["busy_s"], time.monotonic()
 
     def read(self, members: Iterable[psutil.Process]) -> None:
         """Read the memory of these processes if that is due."""
@@ -33,6 +38,11 @@ class LimitMeter:
     def resources(self) -> Resources:
         """Return what was read, for the rules for records."""
         return Resources(throttling=self._throttling(), memory_limit=self._memory.found())
+
+    def busy_cores(self) -> float | None:
+        """Return how many cores of the machine were in use, by all programs."""
+        now, seconds = host.read_counters()["busy_s"], time.monotonic() - self._began
+        return None if now is None or self._busy_s is None else (now - self._busy_s) / seconds
 
     def _throttling(self) -> Throttling:
         """Return the counts since then of the group whose quota stopped the process most often."""

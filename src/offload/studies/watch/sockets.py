@@ -9,13 +9,22 @@ from __future__ import annotations
 import os
 import socket
 import struct
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from offload.engine.processes import LISTEN, open_sockets, socket_attributes, socket_messages
-from offload.studies.watch.usage import Pace
+import psutil
+
+from offload.engine.processes import (
+    LISTEN,
+    dropped_connections,
+    open_sockets,
+    socket_attributes,
+    socket_messages,
+)
 
 LISTENING, ESTABLISHED, CLOSE_WAIT = 10, 1, 8  # states
 INFO = 2  # the attribute with struct tcp_info
@@ -23,6 +32,8 @@ INFO = 2  # the attribute with struct tcp_info
 STATE, QUEUES = 1, struct.Struct("=56xIIII")
 # Offsets in tcp_info: ms since the last data was sent, and received; segments with data.
 LAST_SENT, LAST_RECEIVED, SEGMENTS = 44, 52, struct.Struct("=152xII")
+SHARE = 0.004  # maximum use of a core for readings
+FEWEST = 20  # requests, from which a mean response time is known to a quarter
 OTHER_NETWORK = (
     "pid {pid} has a network of its own, as in a container, so its connections are unknown: run "
     "watch in it"
@@ -52,30 +63,45 @@ class Socket:
 class SocketUse:
     """The sockets of a process tree while it was watched.
 
-    By port: the readings in which the listen queue was `full`, and the largest number of `waiting`
-    connections and of `places`. By process, over the `readings`: the sums of its connections and of
-    its requests `in_progress`, and the number of `requests` in connections that remained open.
-    `opened` is the number of connections that were opened to any port of the machine. `why` is the
-    reason if the sockets are unknown.
+    By port: the `places` of the listen queue, and the connections that it `dropped`. By process,
+    over the `readings`: the sums of its connections and of its requests `in_progress`, and the
+    number of `requests` in connections that remained open. `opened` is the number of connections
+    that were opened to any port of the machine. `why` is the
+    reason if the sockets are unknown. `kept` are the sums of those connections that were there in
+    the reading before, `kept_in_progress` and `kept_requests` those of their requests; there were
+    `pairs` of such readings in `kept_seconds`. `accepting` are the processes that listen, without a
+    parent that only holds the socket for them.
     """
 
     readings: int = 0
     seconds: float = 0.0
-    full: Counter[int] = field(default_factory=Counter)
-    waiting: dict[int, int] = field(default_factory=dict)
+    dropped: dict[int, int] = field(default_factory=dict)
     places: dict[int, int] = field(default_factory=dict)
     connections: Counter[int] = field(default_factory=Counter)
     in_progress: Counter[int] = field(default_factory=Counter)
     requests: Counter[int] = field(default_factory=Counter)
     opened: int | None = None
     why: str | None = None
+    kept: Counter[int] = field(default_factory=Counter)
+    kept_in_progress: Counter[int] = field(default_factory=Counter)
+    kept_requests: Counter[int] = field(default_factory=Counter)
+    pairs: int = 0
+    kept_seconds: float = 0.0
+    accepting: frozenset[int] = frozenset()
+
+    def response_s(self, pid: int) -> float | None:
+        """Return the mean response time on kept connections, by Little's law; None if unknown."""
+        if not self.pairs or self.kept_requests[pid] < FEWEST:
+            return None
+        in_progress = self.kept_in_progress[pid] / self.pairs
+        return in_progress * self.kept_seconds / self.kept_requests[pid]
 
     def most_requests_per_s(self, pid: int) -> float | None:
         """Return an upper limit of the rate of requests to a process; None if it is unknown.
 
         Each connection that was opened may have been a request to this process.
         """
-        if not self.waiting or not self.seconds or self.opened is None:
+        if not self.places or not self.seconds or self.opened is None:
             return None
         return (self.requests[pid] + self.opened) / self.seconds
 
@@ -85,7 +111,8 @@ class SocketMeter:
 
     def __init__(self, root: int) -> None:
         self._use = SocketUse()
-        self._pace = Pace()
+        self._due = 0.0
+        self._dropped: dict[int, int] = {}  # at the first reading, by port
         self._received: dict[int, int] = {}  # by inode
         self._opened: int | None = None
         if not os.access(f"/proc/{root}/fd", os.R_OK):
@@ -95,8 +122,9 @@ class SocketMeter:
 
     def read(self, pids: Iterable[int], seconds: float) -> None:
         """Read the sockets if that is due; `seconds` is the time since the start."""
-        if self._use.why is not None or not self._pace.is_due():
+        if self._use.why is not None or seconds < self._due:
             return
+        began = time.thread_time()  # not the time in which other programs run
         owners: dict[int, set[int]] = {}
         for pid in pids:
             for link in open_sockets(pid):
@@ -110,7 +138,7 @@ class SocketMeter:
         opened = passive_opens()
         self._add(found, owners, seconds, opened)
         self._received = {each.inode: each.received for each in found}
-        self._pace.finish()
+        self._due = seconds + (time.thread_time() - began) / SHARE
 
     def use(self) -> SocketUse:
         """Return the use so far."""
@@ -124,19 +152,25 @@ class SocketMeter:
         opened: int | None,
     ) -> None:
         use = self._use
-        is_first = self._opened is None and not use.readings
+        is_first = not use.readings
+        if not is_first:
+            use.pairs += 1
+            use.kept_seconds += seconds - use.seconds
         if opened is not None:
             self._opened = opened if self._opened is None else self._opened
             use.opened = opened - self._opened
         use.readings += 1
         use.seconds = seconds
+        listening = {pid for each in found if each.listens for pid in owners[each.inode]}
+        use.accepting = frozenset(listening - _parents_of(listening))
         ports = {each.port for each in found if each.listens}
         for each in found:
             port = each.port
             if each.listens:
-                use.waiting[port] = max(use.waiting.get(port, 0), each.waiting)
                 use.places[port] = max(use.places.get(port, 0), each.most)
-                use.full[port] += each.waiting > each.most
+                if (dropped := dropped_connections(port)) is not None:
+                    self._dropped.setdefault(port, dropped)
+                    use.dropped[port] = dropped - self._dropped[port]
                 continue
             if port not in ports:  # a connection to another server, such as a database
                 continue
@@ -144,8 +178,22 @@ class SocketMeter:
             pid = max(owners[each.inode])
             use.connections[pid] += 1
             use.in_progress[pid] += each.is_in_progress
-            before = self._received.get(each.inode, each.received if is_first else 0)
-            use.requests[pid] += max(0, each.received - before)
+            before = self._received.get(each.inode)
+            if before is not None:
+                use.kept[pid] += 1
+                use.kept_in_progress[pid] += each.is_in_progress
+                use.kept_requests[pid] += max(0, each.received - before)
+            elif is_first:
+                before = each.received
+            use.requests[pid] += max(0, each.received - (before or 0))
+
+
+def _parents_of(pids: Iterable[int]) -> set[int]:
+    found = set()
+    for pid in pids:
+        with suppress(psutil.Error):
+            found.add(psutil.Process(pid).ppid())
+    return found
 
 
 def read_sockets() -> Iterator[Socket]:
