@@ -61,4 +61,7 @@ ADVISED = (
     Seeded("seeded_site.asgi:application", "nothing", ("django",), request="/awaits/7"),
     Seeded("seeded_site.wsgi:application", "nothing", ("django",), request="/waits/7"),
     Seeded("plain_awaits:app", "nothing"),
+    Seeded("plain_slows:app", "unexplained"),
+    Seeded("fastapi_health:app", "thread_limit", ("fastapi",), request="/report/7", users=60),
+    Seeded("plain_health:app", "loop_blocked"),
 )

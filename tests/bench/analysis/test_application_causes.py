@@ -223,7 +223,15 @@ SERVER = {"asgi": "uvicorn_httptools", "wsgi": "gunicorn_gthread"}
 WSGI = ("flask_", "plain_pool", "numpy_", "seeded_site.wsgi")
 # The GIL is the limit only of a process that has the CPU for it, and a process that waits for a CPU
 # is not idle: then nothing else may run.
-TIMING = ("gil_saturated", "blas_threads", "waits_elsewhere", "collector", "arenas", NOTHING)
+TIMING = (
+    "gil_saturated",
+    "blas_threads",
+    "waits_elsewhere",
+    "collector",
+    "arenas",
+    NOTHING,
+    UNEXPLAINED,
+)
 NEEDS_IDLE = ("starlette_middleware:app",)
 MEASURED = [
     pytest.param(each, id=each.app, marks=pytest.mark.timing if is_alone else ())
