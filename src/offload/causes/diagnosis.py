@@ -160,7 +160,8 @@ def explain(records: Sequence[Record], problem: str) -> str:
 
 def is_failure(cause: Cause) -> bool:
     """Whether requests fail or do not end because of it."""
-    return any(rule.kind == cause.kind for rule in failures.RULES)
+    fails = {failures.FORK_WITH_THREADS, *(rule.kind for rule in failures.RULES)}
+    return cause.kind in fails
 
 
 def remedy(cause: Cause) -> str:

@@ -24,6 +24,7 @@ STUCK_THREADS = "stuck_threads"
 WORKER_FAILS = "worker_fails"
 WORKER_ENDED = "worker_ended"
 NO_PROGRESS = "no_progress"
+FORK_WITH_THREADS = "fork_with_threads"  # its rule stands in processes.py
 
 
 def find_own_pool_wait(of: Figures) -> Cause | None:
@@ -216,6 +217,7 @@ RULES = (
         _describe_stuck_threads,
         "a thread cannot be cancelled: set a timeout inside that call, such as that of its socket",
         is_per_process=True,
+        is_symptom_of=frozenset({FORK_WITH_THREADS}),
     ),
     Rule(
         WORKER_FAILS,
@@ -235,6 +237,8 @@ RULES = (
         find_no_progress,
         _describe_no_progress,
         "look at what that line waits for or computes, and limit it by a timeout",
-        is_symptom_of=frozenset({OWN_POOL_WAIT, OWN_SERVER_CALL, STUCK_THREADS, WORKER_ENDED}),
+        is_symptom_of=frozenset(
+            {OWN_POOL_WAIT, OWN_SERVER_CALL, STUCK_THREADS, WORKER_ENDED, FORK_WITH_THREADS}
+        ),
     ),
 )

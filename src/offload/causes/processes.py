@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from offload.causes.failures import WORKER_ENDED, WORKER_FAILS
+from offload.causes.failures import FORK_WITH_THREADS, WORKER_ENDED, WORKER_FAILS
 from offload.causes.figures import Figures
 from offload.causes.rules import Cause, Rule
 from offload.engine import builder
@@ -20,7 +20,6 @@ FREE = 0.9  # share of the machine's CPU, below which another process could comp
 IDLE = 0.5  # share of the requests and of the CPU of the busiest process
 
 UNEVEN_PROCESSES = "uneven_processes"
-FORK_WITH_THREADS = "fork_with_threads"
 MOST_NAMED = 3  # threads
 
 

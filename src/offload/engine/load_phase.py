@@ -76,16 +76,16 @@ def measure_baseline(
         first = send_first_requests(
             url, FIRST_REQUESTS_LATER if is_again else FIRST_REQUESTS, request, FACTOR * longest_s
         )
-    except BadStatus as error:
-        if serves_application(server_facts):
-            raise _application_error(error, request, server_facts) from None
-        raise
     except FailedRequest as error:
-        if serves_application(server_facts):
-            report = report_window(server_facts, url, 0.0, 0.0, has_stalled=True)
-            known = report.get("application", {})
-            error.application = dataclass_from(Application, known, "application")
-        raise
+        if not serves_application(server_facts):
+            raise
+        failure, has_stalled = error, not isinstance(error, BadStatus)
+        if isinstance(error, BadStatus):
+            failure = _application_error(error, request, server_facts)
+        report = report_window(server_facts, url, 0.0, 0.0, has_stalled=has_stalled)
+        known = report.get("application", {})
+        failure.application = dataclass_from(Application, known, "application")
+        raise failure from None
     if not is_again:
         workload.check_timeout(case, server_facts, first.alone_s)
     needs_kept = case.keep_alive and not is_again

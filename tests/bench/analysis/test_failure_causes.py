@@ -7,6 +7,7 @@ from typing import Any
 
 from offload.causes import diagnosis
 from offload.causes.failures import (
+    FORK_WITH_THREADS,
     IMPORT_STARTS,
     NO_PROGRESS,
     OWN_POOL_WAIT,
@@ -18,6 +19,7 @@ from offload.causes.failures import (
 )
 from offload.engine.record import (
     Application,
+    LostThread,
     Place,
     ProcessFailures,
     Record,
@@ -132,3 +134,12 @@ def test_an_import_that_starts_something_is_a_cause_by_its_line() -> None:
 def test_a_stall_is_read_back_from_a_file() -> None:
     record = stalled(own_calls=1)
     assert from_line(to_line(record)).application == record.application
+
+
+def test_threads_that_a_fork_lost_explain_a_pool_that_stalls() -> None:
+    stuck = stalled(**pool(stuck=4, stuck_s=5.0))
+    assert kinds(stuck) == [STUCK_THREADS]
+    own = replace(stuck.application, lost_threads=(LostThread("refresh", "shop.py", 12),))
+    [cause] = diagnosis.diagnose([replace(stuck, application=own)])
+    assert cause.kind == FORK_WITH_THREADS
+    assert diagnosis.is_failure(cause)
