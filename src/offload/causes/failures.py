@@ -15,6 +15,7 @@ from offload.units import counted, percent, seconds
 STUCK = 0.75  # share of a pool's threads: the others are between two calls that will be stuck, too
 OLDER = 3.0  # age of a call over the response time of a single request
 FAILS, WORKS = 0.5, 0.05  # shares of failed requests of one process, and of all others
+SOON_S = 0.1  # s after the start of a window, before which a process failed before
 ENOUGH = 10  # requests of a process, from which these shares are known
 
 IMPORT_STARTS = "import_starts"
@@ -173,7 +174,8 @@ def _describe_stuck_threads(cause: Cause, _: int) -> str:
 
 
 def _describe_worker_fails(cause: Cause, _: int) -> str:
-    since = "" if cause.since_s is None else f", all of them since {seconds(cause.since_s)}"
+    since_s = cause.since_s or 0.0
+    since = "" if since_s < SOON_S else f", all of them from {seconds(since_s)} on"
     return (
         f"one of {cause.limit} processes fails: {percent(cause.value or 0.0)} of its requests"
         f"{since}, and hardly any of the others"

@@ -105,7 +105,7 @@ def test_one_process_whose_requests_fail_is_told_from_failures_everywhere() -> N
     [cause] = diagnosis.diagnose([processes(0, 90, 2, 1)])
     assert (cause.kind, cause.value, cause.limit, cause.since_s) == (WORKER_FAILS, 0.9, 4, 1.5)
     said = diagnosis.clause(cause, 25)
-    assert "one of 4 processes fails: 90 % of its requests, all of them since 1.5 s" in said
+    assert "one of 4 processes fails: 90 % of its requests, all of them from 1.5 s on" in said
     assert kinds(processes(50, 55)) == []  # every second request, everywhere
     assert kinds(processes(0, 40)) == []
     assert kinds(processes(90)) == []
