@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from offload import resource_limits
 from offload.studies.advise import answer, costs, study
 from offload.studies.advise.choice import Question
 from offload.studies.advise.costs import Cost, Costs
@@ -193,3 +194,12 @@ def test_users_limit_what_reaches_the_rate_that_they_allow(users: int, is_limit:
     found = Evidence(Setup("loop", LOOPS), {1: 4214.0})
     said = answer.limit_in_words(found, known)
     assert ("users" in said) == is_limit, said
+
+
+def test_under_a_quota_more_cores_are_not_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, known = Evidence(Setup("processes", POOL, 1, 2), {1: 90.0}), prior(COMPUTES)
+    monkeypatch.setattr(resource_limits, "own_cpu_quota", lambda: None)
+    assert answer.limit_in_words(found, known).endswith("is the CPU: more cores carry more.")
+    monkeypatch.setattr(resource_limits, "own_cpu_quota", lambda: 1.5)
+    said = answer.limit_in_words(found, known)
+    assert said.endswith("is the CPU: a larger quota than 1.5 CPUs carries more.")

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from offload import resource_limits
 from offload.documents import Chart, Command, Curve, Document, Paragraph, Spot
 from offload.documents.text import WIDTH, render
 from offload.engine.intervals import Interval
@@ -32,7 +33,7 @@ from offload.studies.advise.overload import Overload, sentences
 from offload.studies.advise.prior import MOST_USERS, Prior
 from offload.studies.advise.result import case_of
 from offload.suites import Case
-from offload.units import counted, number, percent, seconds
+from offload.units import counted, cpus, number, percent, seconds
 
 MOST_ROWS = 5
 LARGE_CALL_MIB = 4.0
@@ -365,8 +366,10 @@ def limit_in_words(found: Evidence, prior: Prior) -> str:
     allowed = prior.bounds(setup).get("users")  # calls/s
     are_users = allowed is not None and (found.capacity or 0.0) >= REACHED * allowed
     name = "users" if are_users else prior.limit(setup)
+    quota = resource_limits.own_cpu_quota()
+    more = "more cores carry" if quota is None else f"a larger quota than {cpus(quota)} carries"
     limits = {
-        "cpu": "the CPU: more cores carry more",
+        "cpu": f"the CPU: {more} more",
         "serial": "the event loop" if setup.kind == LOOPS else "the GIL of each process",
         "slots": f"its {setup.slots} slots: each holds a call while it waits",
         "users": f"the {question.users} users: each waits for one response at a time",
