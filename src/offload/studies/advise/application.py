@@ -10,8 +10,8 @@ from typing import Any
 
 from offload.causes import diagnosis, failures, victims
 from offload.causes import who as who_in_words
+from offload.causes.failures import FORK_WITH_THREADS
 from offload.causes.gains import Gain
-from offload.causes.processes import FORK_WITH_THREADS
 from offload.causes.rules import Cause
 from offload.engine.calling_process import ImportedApplication, find_application
 from offload.engine.record import LONG, Record, Started, Who
