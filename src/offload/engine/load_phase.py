@@ -206,9 +206,12 @@ def run(
         problem = f"{ended} under {load.users} users, after {measured.completed or 0} responses"
         fix = "start it by its own program under the same load, and read its log"
     if problem is None and load.arrivals is None and measured.completed == 0:
-        problem, fix = f"no request was completed ({_failures(measured)})", "check the responses"
+        problem, fix = (
+            f"no request was completed ({failures_text(measured)})",
+            "check the responses",
+        )
     elif problem is not None and ran.result.is_stalled:
-        problem = f"{problem} under {load.users} users ({_failures(measured)})"
+        problem = f"{problem} under {load.users} users ({failures_text(measured)})"
     window = (measured.window_began, measured.window_ended)
     has_stalled = ran.result.is_stalled or failed_share(measured) > MOST_FAILED
     report = _request_report(facts, load.url, *window, has_stalled, beside)
@@ -264,7 +267,7 @@ def failed_share(measured: Figures) -> float:
     return failed / max(1, failed + (measured.completed or 0))
 
 
-def _failures(measured: Figures) -> str:
+def failures_text(measured: Figures) -> str:
     """Return the numbers of failed requests by kind."""
     known = [f"{kind}: {count}" for kind, count in measured.failed.items() if count]
     return ", ".join(known) or "none failed"

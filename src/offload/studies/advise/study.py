@@ -188,7 +188,9 @@ def _failed(record: Record) -> RunError:
     problem, causes = record.problem, diagnosis.diagnose([record])
     if problem is None:
         failed, done = record.result.failures or 0, record.result.completed or 0
+        kinds = load_phase.failures_text(record.result)
         what = f"{failed} of {failed + done} requests failed under {record.case.users} users"
+        what += f" ({kinds})"
         if error := record.application.error:
             what += f" ({error})"
     else:
