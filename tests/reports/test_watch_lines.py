@@ -9,6 +9,7 @@ import pytest
 from offload.engine.gil_location import NOT_PYTHON, Unreadable
 from offload.studies.watch import document as report
 from offload.studies.watch import summary as summaries
+from offload.studies.watch.diagnosis import Signs
 from offload.studies.watch.gil_meter import OFF, ON, UNREADABLE, GilUse
 from offload.studies.watch.readings import ProcessReading, Reading, TreeReading
 from offload.studies.watch.response_time import Response
@@ -81,7 +82,9 @@ def test_a_finding_is_of_the_process_whose_gil_is_held_most() -> None:
 def test_figures_of_late_samples_mean_nothing(late: float) -> None:
     summary = summed(process(5, 1.0, on(0.97, late)))
     assert (summary.finding(4) is None) is (late > 0.25)
-    assert ("~: more than 25 % of the samples" in report.text(summary, None)) is (late > 0.25)
+    assert ("~: more than 25 % of the samples" in report.text(summary, None, Signs())) is (
+        late > 0.25
+    )
 
 
 def test_a_process_that_ran_for_a_while_is_judged_by_its_own_readings() -> None:
@@ -116,7 +119,7 @@ def test_what_is_unknown_is_a_dash_and_null_and_never_zero() -> None:
     assert (found["cpu"], found["rho"], found["gil"]) == (None, None, "unreadable")
     assert found["gil_why"] == "pid 7 (sh) is not a Python process"
     assert written["tree"]["switches_involuntary"] is None
-    ended = json.loads(report.json_summary(summed(process(7, None, SHELL)), None))
+    ended = json.loads(report.json_summary(summed(process(7, None, SHELL)), None, Signs()))
     assert ended["processes"][0]["cpu"] == {"mean": None, "max": None}
     assert ended["sentence"] is None
 
@@ -149,14 +152,16 @@ def test_the_summary_counts_failed_requests_apart() -> None:
     summary = Summary()
     for response in (Response(0.002, 200), Response(0.004, 200), Response(0.1, 500), None):
         summary.add(reading(process(5, 1.0, on(0.5)), response=response))
-    assert "response: 3.0 ms (4.0 ms) of 2 requests, 1 failed" in report.text(summary, None)
+    assert "response: 3.0 ms (4.0 ms) of 2 requests, 1 failed" in report.text(
+        summary, None, Signs()
+    )
 
 
 def test_the_summary_has_the_20_processes_that_ran_longest() -> None:
     summary = summed(process(1, 1.0, on(0.5)))
     for pid in range(2, 25):
         summary.add(reading(process(pid, 1.0, on(0.5))))
-    text = report.text(summary, None)
+    text = report.text(summary, None, Signs())
     assert text.count(" python ") == 20
     assert "\n1 python " in text
     assert "and 4 processes that ran for a shorter time" in text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 
+from offload.errors import MachineError
 from offload.loads._load import (
     BODY_MARK,
     CLOSED_LOOP_ONLY,
@@ -97,7 +98,9 @@ def version(driver: str) -> str | None:
     """Return a driver's version, None if unknown; raise MachineError if its tool is missing."""
     from offload.loads import _run
 
-    module = _run.check(Load("http://127.0.0.1/", 1, keep_alive=True), driver)
+    module = importlib.import_module(f"offload.loads.{driver}")
+    if not _run.is_installed(module):
+        raise MachineError(f"{driver} is not installed", f"{module.INSTALL}, or use driver=builtin")
     return _run.version(module)
 
 

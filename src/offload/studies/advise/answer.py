@@ -220,17 +220,7 @@ def _charts(answer: Answer) -> Iterator[Chart]:
     """Yield capacity against memory, and response times against load of the best two."""
     known = [each for each in answer.choice.rows if each.capacity and each.memory_mib]
     if len(known) > 1:
-        spots = [
-            Spot(
-                each.memory_mib or 0.0,
-                capacity,
-                f"{number(capacity)}/s",
-                *((low, high) if len(each.rates) >= LEAST_ROUNDS else (None, None)),
-                each.setup.name,
-            )
-            for each in known
-            for capacity, low, high in [each.interval or (0.0, 0.0, 0.0)]
-        ]
+        spots = [_spot(each, each.capacity or 0.0) for each in known]
         about = (
             f"The lines are 95 % intervals, of set-ups with {LEAST_ROUNDS} rounds or more. "
             "Up and to the left is better."
@@ -240,6 +230,13 @@ def _charts(answer: Answer) -> Iterator[Chart]:
     loaded = [each for each in answer.choice.rows if len(each.latencies) > 1][:2]
     if loaded:
         yield _response_times(loaded)
+
+
+def _spot(found: Evidence, capacity: float) -> Spot:
+    ends = found.interval if len(found.rates) >= LEAST_ROUNDS else None
+    low, high = (None, None) if ends is None else ends[1:]
+    words = f"{number(capacity)}/s"
+    return Spot(found.memory_mib or 0.0, capacity, words, low, high, found.setup.name)
 
 
 def _response_times(loaded: Sequence[Evidence]) -> Chart:
