@@ -206,5 +206,5 @@ def test_a_listen_queue_is_named_if_it_drops_connections(dropped: int, found: li
     assert kinds(record=record) == found
     for seen in diagnosis.find(Signs(record=record)):
         assert seen.sentence.startswith(
-            "The listen queue of 8 was full and dropped 20 connections (10 % of the requests)"
+            "The listen queue of 8 was full and dropped 20 connections while 200 "
         )

@@ -149,3 +149,17 @@ def test_threads_of_a_pool_hold_the_gil_together() -> None:
     assert (second.name, second.share) == ("MainThread", 0.15)
     assert second.frame is not None
     assert second.frame.function == "send"
+
+
+@pytest.mark.parametrize(
+    ("function", "file", "runs_loop"),
+    [
+        ("view", "/home/me/a.py", True),
+        ("wait", f"{LIB}/threading.py", False),  # a parent that waits for its workers
+    ],
+)
+def test_a_loop_that_was_never_idle_is_known_by_the_code_of_the_user(
+    function: str, file: str, runs_loop: bool
+) -> None:
+    serve = Frame("serve", f"{SITE}/granian/server/common.py", 1)
+    assert threads.runs_loop([serve, Frame(function, file, 2)]) is runs_loop

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from offload.engine.processes import read_switches, thread_ids
-from offload.engine.who import LOOPS, Frame, Samples, Stack, dump_stacks, is_users, shortened
+from offload.engine.who import Frame, Samples, Stack, dump_stacks, find_spot, is_users, shortened
 from offload.studies.watch.usage import Pace
 
 EVERY = 0.01  # s between two samples of the loops
@@ -368,13 +368,13 @@ def _read_at_start(file: int) -> bytes:
 # What the sampled stacks say
 
 
-def runs_loop(frames: Iterable[Frame]) -> bool:
-    """Whether a stack is that of a thread that runs an event loop."""
-    return any(
-        part in f"/{frame.file}" and name in ("", frame.function)
-        for frame in frames
-        for part, name in LOOPS
-    )
+def runs_loop(frames: Sequence[Frame]) -> bool:
+    """Whether a stack is that of an event loop that runs code of the user.
+
+    The stack of a parent that waits for its workers has frames of the server, too.
+    """
+    spot = find_spot(frames)
+    return spot is not None and spot.is_loop
 
 
 def runs_call(frames: Sequence[Frame]) -> bool:
