@@ -185,9 +185,9 @@ NETWORK = "measure:3/network_sync,users=2"  # which needs what the task fetches 
 @pytest.mark.parametrize(
     ("words", "number", "code", "row"),
     [
-        slow(QUICK, signal.SIGINT, 130, "Server,task"),  # in make test: test_measuring, Ctrl-C
-        slow(NETWORK, signal.SIGTERM, 130, "threads,network_sync"),
-        slow(NETWORK, signal.SIGKILL, -9, "threads,network_sync"),
+        slow(QUICK, signal.SIGINT, 130, "Server/task"),  # in make test: test_measuring, Ctrl-C
+        slow(NETWORK, signal.SIGTERM, 130, "threads/network_sync"),
+        slow(NETWORK, signal.SIGKILL, -9, "threads/network_sync"),
     ],
 )
 def test_an_ended_run_keeps_what_was_finished_and_leaves_no_process(

@@ -30,10 +30,10 @@ def compared(server: str, ratio: float, suite: str = "compare") -> list[Record]:
 def test_a_comparison_is_reported_with_its_verdict_and_ratio(suite: str) -> None:
     text = tables(compared("pipes", 1.5, suite))
     assert text.splitlines()[:4] == [
-        "faster: pipes,xml is faster than threads,xml",
+        "faster: pipes/xml is faster than threads/xml",
         "ratio 1.500, 95 % interval 1.498 to 1.502, 5 rounds",
-        "threads,xml: 10.00/s",
-        "pipes,xml: 15.00/s",
+        "threads/xml: 10.00/s",
+        "pipes/xml: 15.00/s",
     ]
     assert "unresolved" not in text
 
@@ -42,8 +42,8 @@ def test_a_case_compared_with_itself_has_two_rows_and_is_the_same() -> None:
     records = compared("threads", 1.0)
     records = [changed(record, command=RECORD.case.command, id="one") for record in records]
     text = tables(records)
-    assert text.startswith("same: threads,xml is as fast as threads,xml\nratio 1.000")
-    assert sum(line.startswith("threads,xml  ") for line in text.splitlines()) == 2
+    assert text.startswith("same: threads/xml is as fast as threads/xml\nratio 1.000")
+    assert sum(line.startswith("threads/xml  ") for line in text.splitlines()) == 2
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_json_has_the_comparison_as_its_effect(server: str, names: tuple[str, st
     schemas.validate("report", text)
     found = json.loads(text)
     [effect] = found["effects"]
-    assert (effect["one"], effect["other"]) == (names or ("threads,xml", "pipes,xml"))
+    assert (effect["one"], effect["other"]) == (names or ("threads/xml", "pipes/xml"))
     assert (effect["verdict"], effect["rounds"]) == ("faster", 5)
     assert effect["ratio"] == pytest.approx(1.5)
 

@@ -256,14 +256,14 @@ def test_results_of_a_file_whose_name_is_not_text_are_kept() -> None:
     name = "caf\udce9.py:quote"  # as Python reads a name in Latin-1
     record = changed(RECORD, task=name, command=f"run_server:3,{name}")
     kept = publish(journal.new_run("x"), [record])
-    assert "threads,caf\ufffd.py:quote" in kept.read_text()
+    assert "threads/caf\ufffd.py:quote" in kept.read_text()
 
 
 def test_one_load_test_has_its_row_its_times_and_its_warnings() -> None:
     flagged = changed(RECORD, kind=TEST, flags=("others: 20 %: end them",))
     head, _, line, load, _, outcome, _, note = load_test_text(flagged).splitlines()
-    assert head.split()[:2] == ["Server,task", "Users"]
-    assert (line.split()[0], load) == ("threads,xml", "  siege")
+    assert head.split()[:2] == ["Server/task", "Users"]
+    assert (line.split()[0], load) == ("threads/xml", "  siege")
     assert outcome == "300 completed, failed: 3 timeout, 7 unfinished; availability 99.00 %"
     assert note == "* others: 20 %: end them"
     asked = changed(RECORD, request={"path": "/a", "method": "POST", "body": "b=1"})

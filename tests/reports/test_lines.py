@@ -72,7 +72,7 @@ def test_a_row_of_the_summary_has_each_figure_in_its_column() -> None:
     found = rows([FULL, *windows(FULL, 20.0, 20.01, 20.02, 20.01, 20.0)])
     head, _, line = results_files.summary_table(found).splitlines()
     assert cells(head) == [*results_files.DEFINITIONS]
-    assert cells(line) == ["threads,xml", "25", "20.01 +-0.1 %", "2.50 s", "40.2 MiB", "46 %"]
+    assert cells(line) == ["threads/xml", "25", "20.01 +-0.1 %", "2.50 s", "40.2 MiB", "46 %"]
     head, _, line = results_files.wide_table(found).splitlines()
     assert cells(head) == [*results_files.WIDE_HEAD[:3], "siege", *results_files.WIDE_HEAD[4:]]
     assert cells(line) == [
@@ -85,7 +85,7 @@ def test_a_row_of_what_is_not_known_is_of_dashes() -> None:
     bare = record_of("run", "threads", "xml", 25, "run_server:3,xml", "2026-01-01", kind=LONG)
     bare = changed(bare, rate=3.0)
     assert cells(results_files.summary_table([Row((), bare)]).splitlines()[2]) == [
-        "threads,xml",
+        "threads/xml",
         "25",
         "3.00 once",
     ]
@@ -141,7 +141,7 @@ def test_a_manual_load_test_shows_its_load_settings() -> None:
     by_hand = changed(RECORD, kind=TEST, asked_rate=12.5, think_s=0.5, keep_alive=True)
     line, load = results_files.summary_table(rows([by_hand])).splitlines()[2:]
     assert (line.split()[0], load) == (
-        "threads,xml",
+        "threads/xml",
         "  siege, 12.5/s requested, think 0.5 s, kept",
     )
 

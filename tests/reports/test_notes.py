@@ -69,19 +69,19 @@ def test_flags_of_one_kind_are_one_note() -> None:
         for record in windows(server, *STEADY)
     ]
     assert noted(*flagged) == [
-        "uneven: 9, 1 connections: use more users (10 loads of threads,xml and processes,xml)"
+        "uneven: 9, 1 connections: use more users (10 loads of threads/xml and processes/xml)"
     ]
 
 
 def test_rows_with_too_few_rounds_are_named_with_the_remedy() -> None:
     assert noted(*windows(RECORD, 10.0, 10.0)) == [
-        "fewer rounds than an analysis needs: threads,xml: offload resume continues the run"
+        "fewer rounds than an analysis needs: threads/xml: offload resume continues the run"
     ]
 
 
 def test_a_run_whose_time_was_over_is_not_to_be_resumed() -> None:
     assert noted(*windows(RECORD, 10.0, 10.0), RECORD) == [
-        "fewer rounds than an analysis needs: threads,xml: "
+        "fewer rounds than an analysis needs: threads/xml: "
         "the time of the run was over: use offload measure"
     ]
 

@@ -74,7 +74,7 @@ def test_failures_are_named_by_kind_and_unfinished_is_none_of_them() -> None:
 
 def test_results_hold_the_published_tools_output_then_the_gil_effects_then_the_table() -> None:
     text = results_txt([RECORD, PROCESSES, *windows(RECORD, 10.0)])
-    places = [text.index(words) for words in ("own words", "GIL effects", "Server,task")]
+    places = [text.index(words) for words in ("own words", "GIL effects", "Server/task")]
     assert places == sorted(places)
     assert text.count("the tool's own words") == 2
 
@@ -212,7 +212,7 @@ def test_manual_load_tests_have_a_row_each_with_their_load() -> None:
 def test_another_provenance_has_its_own_table(change: dict[str, Any]) -> None:
     here = changed(RECORD, upstream={"kind": "nginx", "latency_s": 0.0})
     text = tables([here, changed(PROCESSES, upstream=here.case.upstream), changed(here, **change)])
-    assert text.count("Server,task  ") == 2
+    assert text.count("Server/task  ") == 2
     assert "each has its own table" in text
 
 

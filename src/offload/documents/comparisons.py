@@ -319,7 +319,7 @@ def _compare_rows(threads: Row, processes: Row) -> Comparison:
 
 # One Python with its GIL on and off
 
-ON_AND_OFF_HEAD = ("Server, task", "Workers", "GIL on", "GIL off", "off : on", "Memory")
+ON_AND_OFF_HEAD = ("Server/task", "Workers", "GIL on", "GIL off", "off : on", "Memory")
 ON_AND_OFF_DEFINITIONS = (
     "Workers: threads of one process; with prefork, processes with one thread each.",
     "GIL on, GIL off: completed requests per second of the same build, with PYTHON_GIL=1 and =0.",
@@ -390,7 +390,7 @@ def on_and_off_ratio_text(pair: OnAndOff) -> str:
 def _on_and_off_cells(pair: OnAndOff) -> Iterator[str]:
     case = pair.on.first.case
     server = pair.on.first.server
-    yield f"{case.server}, {case.task}"
+    yield f"{case.server}/{case.task}"
     yield str(server.workers or server.settings.get("processes", "-"))
     for row in (pair.on, pair.off):
         yield "-" if row.rate is None else f"{units.number(row.rate)}/s"

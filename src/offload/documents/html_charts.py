@@ -120,7 +120,7 @@ def on_off_picture(pairs: Sequence[OnAndOff]) -> Picture | None:
     """Draw the ratio of each server without its GIL to the same with it; None without ratios."""
     found = [
         Ratio(
-            f"{pair.on.first.case.server}, {pair.on.first.case.task}",
+            f"{pair.on.first.case.server}/{pair.on.first.case.task}",
             comparisons.on_and_off_ratio_text(pair),
             verdict.ratio,
             verdict.low,
@@ -325,7 +325,7 @@ def _by_task(rows: Sequence[Row], line_of: Callable[[Row], Line]) -> Iterator[Ba
             yield Band(_label(task))
         for row in own:
             first = row.first
-            name = first.case.server if has_headings else f"{first.case.server},{first.case.task}"
+            name = first.case.server if has_headings else f"{first.case.server}/{first.case.task}"
             users = f", {first.case.users} users" if several_users[task] else ""
             rate = first.case.asked_rate
             requested = "" if rate is None else f"{rate:.4g}/s requested"

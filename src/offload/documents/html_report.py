@@ -222,7 +222,7 @@ def _on_and_off(run: MeasuredRun) -> Iterator[Finding]:
         case = pair.on.first.case
         ratio = comparisons.on_and_off_ratio_text(pair)
         yield Finding(
-            _sentence(pair.sentence), f"{case.server}, {case.task}", ratio, _tone(pair.comparison)
+            _sentence(pair.sentence), f"{case.server}/{case.task}", ratio, _tone(pair.comparison)
         )
 
 

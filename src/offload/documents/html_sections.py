@@ -254,7 +254,7 @@ def table(
     )
 
 
-CASE, REQUESTED = "Server,task", "Requested"
+CASE, REQUESTED = "Server/task", "Requested"
 OPEN_LOOP = (
     f"{REQUESTED}: the rate at which requests were sent, whether or not others were answered."
 )
@@ -461,13 +461,13 @@ def ratio_panels(run: MeasuredRun) -> Iterator[Panel]:
     if pairs := comparisons.on_and_off_pairs(run.rows):
         rows = [
             (
-                text(f"{pair.on.first.case.server}, {pair.on.first.case.task}"),
+                text(f"{pair.on.first.case.server}/{pair.on.first.case.task}"),
                 *_verdict_cells(pair.comparison),
                 text(f"{pair.sentence}."),
             )
             for pair in pairs
         ]
-        head = ("Server, task", *VERDICT_HEAD, "Conclusion")
+        head = ("Server/task", *VERDICT_HEAD, "Conclusion")
         own = table("Ratio of the rates without and with the GIL", head, rows)
         yield Panel(own, on_off_picture(pairs), run.command)
 

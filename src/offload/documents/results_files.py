@@ -153,9 +153,9 @@ def _output(record: Record) -> str:
     return f"{title}\n{'=' * len(title)}\n{output.rstrip()}\n"
 
 
-LABEL = "Server,task"
+LABEL = "Server/task"
 DEFINITIONS = {
-    LABEL: "the case; write it after offload run_server: to start its server",
+    LABEL: "the case, as offload measure has it, and other settings of its server",
     "Users": "each waits for a response before its next request",
     "Rate": "completed requests per second, with the 95 % interval over rounds of fresh servers",
     "Response": "the mean time of a request, including its wait for other requests",

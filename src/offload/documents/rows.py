@@ -365,7 +365,7 @@ def case_label(record: Record) -> str:
 
 
 def case_name(record: Record) -> str:
-    """Return the server, task and settings of a case, as `offload run_server:` accepts them."""
+    """Return a case as the command line has it, and its settings: `threads/file_sync workers=8`."""
     parts = (first_cell(record, WIDTH).first, request_of(record), origin_of(record))
     return " ".join(part for part in parts if part)
 
@@ -402,11 +402,11 @@ def first_cell(record: Record, most: int) -> FirstCell:
     """Return the first cell of a row, `most` characters wide at most."""
     if not record.case.command.startswith(COMMAND):
         return FirstCell(shortened(record.case.command, most), "")
-    case, settings = f"{record.case.server},{record.case.task}", settings_of(record)
-    whole = f"{case},{settings}" if settings else case
+    case, settings = f"{record.case.server}/{record.case.task}", settings_of(record)
+    whole = f"{case} {settings}" if settings else case
     if len(whole) <= most:
         return FirstCell(whole, "")
-    return FirstCell(shortened(case, most, f"{record.case.server},"), settings)
+    return FirstCell(shortened(case, most, f"{record.case.server}/"), settings)
 
 
 def conditions(rows: Sequence[Row]) -> str:

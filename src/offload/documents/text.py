@@ -85,8 +85,8 @@ def shortened(label: str, most: int, kept: str = "") -> str:
 
     `kept` is a prefix that is not shortened, such as the name of the server of a case.
 
-    >>> shortened("threads,shop.pricing:quote", 20, "threads,")
-    'threads,...ing:quote'
+    >>> shortened("threads/shop.pricing:quote", 20, "threads/")
+    'threads/...ing:quote'
     """
     if len(label) <= most:
         return label

@@ -60,11 +60,11 @@ def test_a_name_is_text_in_tables() -> None:
     for element in root.iter():
         assert not any(attribute.startswith("on") for attribute in element.attrib)
         assert element.tag != "img"
-    shown = [words(row["Server,task"]) for row in tables(root)["Requests per second"]]
+    shown = [words(row["Server/task"]) for row in tables(root)["Requests per second"]]
     for name in NAMES:
         plain = " ".join(printable(name).split())
-        assert f"threads,{plain}" in shown
-        assert f"processes,{plain}" in shown
+        assert f"threads/{plain}" in shown
+        assert f"processes/{plain}" in shown
 
 
 def test_a_report_has_no_hidden_characters() -> None:

@@ -77,7 +77,7 @@ def test_rows_of_the_same_case_are_all_shown() -> None:
     ]
     one, other = written("one", *tests), written("other", *tests[:2])
     rows = tables(parsed(rendered(one, other)))["Requests per second, by run"]
-    name = "threads,xml, 25 users, {} requested".format
+    name = "threads/xml, 25 users, {} requested".format
     assert [words(row["Case"]) for row in rows] == [
         name("10/s"),
         name("20/s"),
