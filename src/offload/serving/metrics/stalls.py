@@ -30,7 +30,7 @@ STUCK_S = 0.6  # s, from which a thread that is still in the same call is stuck
 DEEPEST = 20  # futures that wait for each other
 MOST = 3  # places
 MOST_TASKS = 1000  # whose places are counted
-RECENT_S, FEW = 5.0, 3  # s before the end of a load whose notes count, and how many are enough
+RECENT_S, FEW = 5.0, 6  # s before the end of a load whose notes count, and how many are enough
 FUTURES, POOL = "concurrent/futures/_base.py", "concurrent/futures/thread.py"
 ASYNCIO, ANYIO = "asyncio", "anyio"  # names of pools
 WAITING = ("result", "exception", "wait", "as_completed")  # functions of FUTURES
@@ -77,15 +77,15 @@ def note() -> None:
 def report(end: float) -> dict[str, Any]:
     """Return the pools, and where threads and tasks waited, from the notes of a load until `end`.
 
-    Without notes, sample the stacks for a second.
+    If there are few notes, also sample the stacks for a second.
     """
     notes = [each for each in _notes if end - RECENT_S <= each.time <= end]
-    if len(notes) < FEW:
+    if len(notes) < FEW:  # they are too young for the age of calls
         for number in range(SAMPLES):
             if number:
                 sleep(PAUSE)
             note()
-        notes = [*_notes][-SAMPLES:]
+        notes += [*_notes][-SAMPLES:]
     last = notes[-1]
     samples = ([each.pools[key] for each in notes if key in each.pools] for key in last.pools)
     forget()
