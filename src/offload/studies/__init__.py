@@ -103,7 +103,7 @@ class Command(ABC, Generic[O]):
 
 
 class Study(Command[O], Generic[O, R]):
-    """A question. Its options have a field `output`, or it has its own `run`.
+    """A question, whose runs are resumed and reported.
 
     With `has_failing_cases` a case that cannot start is a part of the answer, not an error; with
     `has_missing_pythons` a case whose Python is missing, too.
@@ -111,21 +111,6 @@ class Study(Command[O], Generic[O, R]):
 
     has_failing_cases: ClassVar[bool] = False
     has_missing_pythons: ClassVar[bool] = False
-
-    def run(self, options: O, runner: Runner) -> None:
-        """Measure a plan and answer."""
-        plan, output = self.plan(options), _output(options)
-        for line in self.notices(plan):
-            runner.report(line)
-        runner.answer(self, runner.measure(plan, output.open), output.format)
-
-    @abstractmethod
-    def plan(self, options: O) -> Plan:
-        """Return what to measure; raise UsageError."""
-
-    def notices(self, plan: Plan) -> Iterable[str]:
-        """Return what the user should know before the run."""
-        return ()
 
     def check_plan(self, plan: Plan) -> None:
         """Raise UserError if a run that was interrupted cannot be continued."""
@@ -164,6 +149,25 @@ class Study(Command[O], Generic[O, R]):
 
     def check(self, result: R) -> None:
         """Raise the error whose exit code the command has."""
+
+
+class PlannedStudy(Study[O, R]):
+    """A question whose options say all that is measured. They have a field `output`."""
+
+    def run(self, options: O, runner: Runner) -> None:
+        """Measure a plan and answer."""
+        plan, output = self.plan(options), _output(options)
+        for line in self.notices(plan):
+            runner.report(line)
+        runner.answer(self, runner.measure(plan, output.open), output.format)
+
+    @abstractmethod
+    def plan(self, options: O) -> Plan:
+        """Return what to measure; raise UsageError."""
+
+    def notices(self, plan: Plan) -> Iterable[str]:
+        """Return what the user should know before the run."""
+        return ()
 
 
 def _output(options: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from cyclopts import Parameter
 
 from offload import options
-from offload.studies import Run, Study, check_disturbance
+from offload.studies import PlannedStudy, Run, check_disturbance
 
 if TYPE_CHECKING:
     from offload.documents import Document
@@ -40,7 +40,7 @@ class Options:
     output: options.Output = options.Output()
 
 
-class Compare(Study[Options, "ComparedCases"]):
+class Compare(PlannedStudy[Options, "ComparedCases"]):
     """The ratio of the rates of two cases, with its interval and its verdict."""
 
     options = Options

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from offload import options
 from offload.errors import RunError
 from offload.registry.catalog import is_application
-from offload.studies import Run, Study
+from offload.studies import PlannedStudy, Run
 from offload.units import counted, number
 
 UNKNOWN = "-"
@@ -48,7 +48,7 @@ class Options:
     output: options.Output = options.Output()
 
 
-class Measure(Study[Options, "Row"]):
+class Measure(PlannedStudy[Options, "Row"]):
     """The rate of a case with its interval, its response times, its memory and its GIL."""
 
     options = Options

@@ -18,7 +18,6 @@ from offload.studies import Run, Runner, Study, check_disturbance
 
 if TYPE_CHECKING:
     from offload.documents import Document
-    from offload.engine.plan import Plan
     from offload.studies.advise.answer import Answer
     from offload.studies.advise.handlers import Handler
     from offload.suites import Case
@@ -109,9 +108,6 @@ class Advise(Study[Options, "Answer"]):
                 runner.write_report(folder)  # after the answer: Ctrl-C must not lose it
         if failure is not None:
             raise failure
-
-    def plan(self, options: Options) -> Plan:
-        raise NotImplementedError  # `run` makes a plan of the set-ups that each round has
 
     def result(self, run: Run) -> Answer:
         from offload.studies.advise import study

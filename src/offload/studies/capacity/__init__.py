@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from offload import options
 from offload.errors import RunError, UsageError
-from offload.studies import Run, Study
+from offload.studies import PlannedStudy, Run
 from offload.units import number, percent, seconds
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Found:
     problem: str | None
 
 
-class CapacityStudy(Study[Options, Found]):
+class CapacityStudy(PlannedStudy[Options, Found]):
     """The capacity with its interval, and the response times by rate."""
 
     options = Options

@@ -13,7 +13,7 @@ from offload.errors import RunError, StartError, UsageError
 from offload.options import application_task
 from offload.registry import catalog
 from offload.registry.catalog import is_application
-from offload.studies import Run, Study, check_disturbance
+from offload.studies import PlannedStudy, Run, check_disturbance
 
 if TYPE_CHECKING:
     from offload.documents import Document
@@ -49,7 +49,7 @@ class Options:
     output: options.Output = options.Output()
 
 
-class Gil(Study[Options, "GilCost"]):
+class Gil(PlannedStudy[Options, "GilCost"]):
     """The figures of the GIL, and what follows from them."""
 
     group = "Understand"

@@ -12,7 +12,7 @@ from offload import options
 from offload.errors import UsageError
 from offload.options import arguments
 from offload.registry import catalog, entries
-from offload.studies import Run, Study, check_disturbance
+from offload.studies import PlannedStudy, Run, check_disturbance
 
 if TYPE_CHECKING:
     from offload.documents import Document
@@ -45,7 +45,7 @@ class Options:
     output: options.Output = options.Output()
 
 
-class Scale(Study[Options, "Sweep | Grid"]):
+class Scale(PlannedStudy[Options, "Sweep | Grid"]):
     """The rate by number, the number that is enough, and a model; or a grid of two sizes."""
 
     options = Options
