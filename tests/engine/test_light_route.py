@@ -54,7 +54,7 @@ def served(answer: Callable[[str], Answer]) -> Iterator[tuple[str, list[tuple[st
             yield f"http://127.0.0.1:{server.server_address[1]}", seen
         finally:
             server.shutdown()
-            thread.join()
+            thread.join(10)
 
 
 def paths_of(answer: Callable[[str], Answer], request: Request | None = None) -> list[str]:

@@ -42,7 +42,7 @@ def started():
     """Create one that starts its thread in each worker, and that lacks nothing else."""
     loading = threading.Thread(target=load)
     loading.start()
-    loading.join()
+    loading.join(10)
     start = lambda: threading.Thread(target=wait, daemon=True).start()  # noqa: E731
     start()
     os.register_at_fork(after_in_child=start)

@@ -136,7 +136,7 @@ def test_a_process_that_the_kernel_stops_is_seen() -> None:
                     time.sleep(1.5)
             finally:
                 process.kill()
-                process.wait()
+                process.wait(10)
         found = sampler.between(None, None).throttling
         assert (found.quota, found.periods is not None) == (0.1, True)
         assert found.throttled is not None and found.throttled >= 3

@@ -101,7 +101,7 @@ class Users:
     def __exit__(self, *_: object) -> None:
         self._stopped.set()
         for thread in self._threads:
-            thread.join()
+            thread.join(10)
 
     def _send(self) -> None:
         while not self._stopped.is_set():

@@ -23,7 +23,7 @@ threads = [threading.Thread(target=respond) for _ in range(4)]
 for thread in threads:
     thread.start()
 for thread in threads:
-    thread.join()
+    thread.join(10)
 print(sys._is_gil_enabled(), probe.response_counts["completed"])
 """
 

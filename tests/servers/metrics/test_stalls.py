@@ -140,7 +140,7 @@ def loop_in_thread() -> Iterator[asyncio.AbstractEventLoop]:
         yield loop
     finally:
         loop.call_soon_threadsafe(loop.stop)
-        thread.join()
+        thread.join(10)
         loop.run_until_complete(cancel_others())
         loop.close()
 
@@ -219,7 +219,7 @@ def test_threads_of_anyio_wait_for_threads_of_anyio() -> None:
             reporting = threading.Thread(target=lambda: found.extend(pools()))
             reporting.start()
             await anyio.sleep(1.0)
-            reporting.join()
+            reporting.join(10)
             limiter.total_tokens = 8
 
     anyio.run(many)
