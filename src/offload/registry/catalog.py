@@ -19,7 +19,13 @@ from offload.registry import entries, places
 from offload.registry.entries import Entry
 
 FOLDER = places.PACKAGE  # contains servers/, tasks/, loads/ and suites/
-STUDIES = tuple(sorted(p.stem for p in (FOLDER / "studies").iterdir() if p.stem[0] != "_"))
+STUDIES = tuple(
+    sorted(
+        path.stem
+        for path in (FOLDER / "studies").iterdir()
+        if path.stem[0] != "_" and path.suffix != ".json"
+    )
+)
 RUN_NAMES = (*STUDIES, "load_tests")  # of runs that are not of suites
 MAX_LISTED = 12  # names in an error message
 

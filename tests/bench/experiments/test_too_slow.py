@@ -90,7 +90,7 @@ def test_a_case_that_is_too_slow_has_no_second_round() -> None:
 
 def test_a_load_that_failed_by_its_timeouts_reports_how_long_a_request_takes() -> None:
     started = cast(StartedServer, type("Started", (), {"facts": LOOP})())
-    ready = cast(Any, ReadyServer)(started, "", None, Baseline(alone_s=20.0), None, ())
+    ready = cast(Any, ReadyServer)(started, "", None, Baseline(alone_s=20.0), None, (), None)
     outcome = cast(Any, LoadOutcome)(
         None, Result(failed={"timeout": 9}), None, None, None, None, {}, (),
         Problem(LOAD, "not all users had a response within 85 s"),

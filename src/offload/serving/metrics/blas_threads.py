@@ -12,6 +12,7 @@ import os
 import re
 import struct
 import sys
+from pathlib import Path
 from threading import enumerate as python_threads
 from time import monotonic, process_time
 from typing import Any
@@ -70,21 +71,23 @@ def _libraries() -> tuple[dict[Range, int], list[Range]] | None:
     """Return the addresses of the code of libraries, and of Python; None without a library."""
     found: dict[Range, int] = {}
     python: list[Range] = []
-    with open("/proc/self/maps", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
-        for line in file:
-            words = line.split(maxsplit=5)
-            if len(words) < 6 or "x" not in words[1]:
-                continue
-            low, high = (int(each, 16) for each in words[0].split("-"))
-            name = words[5].strip()
-            file_name = name.rpartition("/")[2]
-            for index, (pattern, *_) in enumerate(LIBRARIES):
-                if pattern.search(file_name):
-                    found[low, high] = index
-                    break
-            else:
-                if PYTHON.search(name):
-                    python.append((low, high))
+    try:
+        lines = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:  # such as no free file descriptor
+        return None
+    for line in lines:
+        words = line.split(maxsplit=5)
+        if len(words) < 6 or "x" not in words[1]:
+            continue
+        low, high = (int(each, 16) for each in words[0].split("-"))
+        file_name = words[5].rpartition("/")[2]
+        for index, (pattern, *_) in enumerate(LIBRARIES):
+            if pattern.search(file_name):
+                found[low, high] = index
+                break
+        else:
+            if PYTHON.search(words[5]):
+                python.append((low, high))
     return (found, python) if found else None
 
 

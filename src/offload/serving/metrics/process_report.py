@@ -134,7 +134,7 @@ def _answer(server: socket) -> None:
             if _is_same_user(connection):
                 request = loads(connection.recv(1000))
                 tracer.update()
-                if request.get("note"):
+                if "note" in request:
                     stalls.note()
                     continue
                 values = report(
