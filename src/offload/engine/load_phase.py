@@ -59,6 +59,7 @@ from offload.suites import Case, Request, load_suite
 from offload.upstream import Upstream
 
 FIRST_REQUESTS_LATER = 2  # in later rounds of a block; the first round has FIRST_REQUESTS
+MORE_MEMORY = "raise the limit of memory, or use fewer processes, threads or users"
 FACTOR = 2.0  # a guess: the first request may take twice as long, because it prepares the task
 
 
@@ -205,6 +206,9 @@ def run(
     if facts is not None and (ended := server.exit_reason(_pid(facts))) is not None:
         problem = f"{ended} under {load.users} users, after {measured.completed or 0} responses"
         fix = "start it by its own program under the same load, and read its log"
+    limit = sampler.memory_limit()
+    if problem is not None and limit.kills:
+        problem, fix = f"{problem}: {limit.text}", MORE_MEMORY
     if problem is None and load.arrivals is None and measured.completed == 0:
         problem, fix = (
             f"no request was completed ({failures_text(measured)})",

@@ -103,7 +103,7 @@ class ResourceSampler:
                 rss_mib=self._peaks.get("memory_rss_mib"),
                 whole_mib=self._peaks.get("memory_whole_mib"),
             ),
-            memory_limit=MemoryLimit() if self._limits is None else self._limits.found(),
+            memory_limit=self.memory_limit(),
             processes=_whole(self._peaks.get("processes")),
             threads=_whole(self._peaks.get("threads")),
             fds=_whole(self._peaks.get("fds")),
@@ -138,6 +138,10 @@ class ResourceSampler:
             key=lambda each: (each.throttled or 0, -(each.quota or 0.0)),
             default=Throttling(),
         )
+
+    def memory_limit(self) -> MemoryLimit:
+        """Return how near the server came to its limits of memory in the whole load."""
+        return MemoryLimit() if self._limits is None else self._limits.found()
 
     def _requests(self, window: tuple[float, float] | None) -> tuple[int, ...] | None:
         """Return the requests of each process, in descending order; None if some are unknown."""
