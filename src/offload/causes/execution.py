@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from offload.causes import who
 from offload.causes.figures import Figures
+from offload.causes.gains import Switch
 from offload.causes.machine import BLAS_THREADS, CPU_QUOTA
 from offload.causes.rules import Cause, Rule
 from offload.engine.who import BLOCKS
@@ -25,6 +26,7 @@ COLLECTED = 0.5  # share of the CPU time that the garbage collector takes
 STRETCHED = 2.0  # time under load over the time alone, above which a resource is too small
 
 BODY_TITLE, BACKGROUND = "response body", "background task"  # as in engine/who.py
+TOKENS = "SERVER_TOKENS"  # sets total_tokens in our servers (serving/metrics/thread_limiter.py)
 GIL_IMPORT = "gil_import"
 LOOP_BLOCKED = "loop_blocked"
 GIL_SATURATED = "gil_saturated"
@@ -213,6 +215,13 @@ def _describe_cpu_saturated(cause: Cause, _: int) -> str:
 
 # A thread that a quota stops looks like one that runs, waits, or holds the GIL for long.
 STOPPED = frozenset({CPU_QUOTA})
+
+
+def _twice_the_threads(cause: Cause) -> Switch | None:
+    threads = 2 * (cause.limit or 0)
+    return Switch({TOKENS: str(threads)}, how=f"{threads} threads") if threads else None
+
+
 RULES = (
     Rule(
         GIL_IMPORT,
@@ -243,6 +252,7 @@ RULES = (
         "processes, or await",
         is_per_process=True,
         is_symptom_of=STOPPED,
+        switch=_twice_the_threads,
     ),
     Rule(
         CPU_SATURATED,

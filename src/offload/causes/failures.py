@@ -233,6 +233,7 @@ RULES = (
         find_worker_ended,
         _describe_worker_ended,
         "start the application by the server's own program and read its log",
+        is_symptom_of=frozenset({"memory_limit"}),
     ),
     Rule(
         NO_PROGRESS,

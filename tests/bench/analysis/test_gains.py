@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from offload.causes import diagnosis
+from offload.causes.execution import THREAD_LIMIT
 from offload.causes.gains import Gain, Switch, measured
 from offload.causes.rules import Cause, Rule
 from offload.engine.record import WINDOW, Record
 from offload.engine.server import command
+from offload.serving.metrics import thread_limiter
 from offload.studies.advise.result import switched
 from offload.suites import Case
 from tests.bench.analysis.test_application_causes import IDLE
@@ -117,3 +119,11 @@ def test_a_cause_without_a_clear_gain_stays_one_and_its_sentence_has_the_figures
         "The garbage collector takes 70 % of the CPU time, up to 70 ms at a time; "
     )
     assert text.endswith(". Measured with MALLOC_ARENA_MAX=2: 0.99 times the rate (0.9 to 1.1).")
+
+
+def test_twice_the_threads_are_measured_if_all_are_in_use() -> None:
+    rule = next(each for each in diagnosis.RULES if each.kind == THREAD_LIMIT)
+    switch = rule.switch(Cause(THREAD_LIMIT, 0.9, 0.1, limit=40))
+    assert switch is not None and switch.text == "80 threads"
+    assert switch.variables == {thread_limiter.TOKENS: "80"}
+    assert rule.switch(Cause(THREAD_LIMIT, 0.9, 0.1)) is None
