@@ -13,8 +13,9 @@ import math
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from itertools import islice
 from time import monotonic
 from types import CellType, FunctionType, MethodType, ModuleType
 from typing import Any
@@ -262,10 +263,10 @@ def _is_own(module: Any) -> bool:
 def _parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     """Yield the attributes or items of an object, without calling anything of it."""
     if isinstance(value, dict):
-        items = [*value.items()][:MOST_ITEMS]
+        items = _first(value.items())
         yield from ((f"{name}[{key!r}]", each) for key, each in items if isinstance(key, str))
     elif isinstance(value, list | tuple | set | frozenset):
-        yield from ((f"{name}[{n}]", each) for n, each in enumerate([*value][:MOST_ITEMS]))
+        yield from ((f"{name}[{n}]", each) for n, each in enumerate(_first(value)))
     elif isinstance(value, MethodType):
         yield name, value.__self__
     elif isinstance(value, FunctionType):
@@ -278,9 +279,19 @@ def _parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:
         for key, each in _attributes(value):
             # Starlette keeps what is set on app.state in this dictionary.
             if key == "_state" and isinstance(each, dict):
-                yield from ((f"{name}.{k}", part) for k, part in [*each.items()][:MOST_ITEMS])
+                yield from ((f"{name}.{k}", part) for k, part in _first(each.items()))
             else:
                 yield f"{name}.{key}", each
+
+
+def _first(items: Iterable[Any]) -> list[Any]:
+    """Return the first items of a container.
+
+    The others are not touched: their count of references is in memory that forked processes share.
+    """
+    with suppress(RuntimeError):  # another thread changes the container
+        return [*islice(items, MOST_ITEMS)]
+    return []
 
 
 def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
@@ -290,7 +301,7 @@ def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
             with suppress(AttributeError):  # not set, or a private name
                 yield key, object.__getattribute__(value, key)
     with suppress(AttributeError):
-        yield from [*object.__getattribute__(value, "__dict__").items()][:MOST_ITEMS]
+        yield from _first(object.__getattribute__(value, "__dict__").items())
 
 
 def _content(cell: CellType) -> Any:
