@@ -24,6 +24,7 @@ OWN_SERVER_CALL = "own_server_call"
 STUCK_THREADS = "stuck_threads"
 WORKER_FAILS = "worker_fails"
 WORKER_ENDED = "worker_ended"
+MEMORY_LIMIT = "memory_limit"  # see causes/memory.py
 NO_PROGRESS = "no_progress"
 FORK_WITH_THREADS = "fork_with_threads"  # its rule stands in processes.py
 
@@ -233,7 +234,7 @@ RULES = (
         find_worker_ended,
         _describe_worker_ended,
         "start the application by the server's own program and read its log",
-        is_symptom_of=frozenset({"memory_limit"}),
+        is_symptom_of=frozenset({MEMORY_LIMIT}),
     ),
     Rule(
         NO_PROGRESS,
@@ -241,7 +242,14 @@ RULES = (
         _describe_no_progress,
         "look at what that line waits for or computes, and limit it by a timeout",
         is_symptom_of=frozenset(
-            {OWN_POOL_WAIT, OWN_SERVER_CALL, STUCK_THREADS, WORKER_ENDED, FORK_WITH_THREADS}
+            {
+                OWN_POOL_WAIT,
+                OWN_SERVER_CALL,
+                STUCK_THREADS,
+                WORKER_ENDED,
+                FORK_WITH_THREADS,
+                MEMORY_LIMIT,
+            }
         ),
     ),
 )

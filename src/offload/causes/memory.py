@@ -70,10 +70,11 @@ def find_preload_lost(of: Figures) -> Cause | None:
 
 def find_memory_limit(of: Figures) -> Cause | None:
     """The kernel killed processes, the memory reached a limit, or parts of it were swapped out."""
-    found = max((each.resources.memory_limit for each in of.records), key=_severity, default=None)
+    records = [*of.records, *of.failed]
+    found = max((each.resources.memory_limit for each in records), key=_severity, default=None)
     if found is None:
         return None
-    failed = next((each for each in of.records if _is_out_of_memory(each)), None)
+    failed = next((each for each in records if _is_out_of_memory(each)), None)
     share = _share(found)
     is_reached = share >= REACHED or bool(found.kills)
     is_swapped = (found.swap_mib or 0.0) >= SWAPPED_MIB
