@@ -14,7 +14,7 @@ from offload.units import counted, percent, seconds
 # Guesses.
 STUCK = 0.75  # share of a pool's threads: the others are between two calls that will be stuck, too
 OLDER = 3.0  # age of a call over the response time of a single request
-FAILS, WORKS = 0.5, 0.05  # shares of failed requests of one process, and of all others
+FAILS, WORKS = 0.5, 0.05  # shares of failed requests: of a load or one process, of all others
 SOON_S = 0.1  # s after the start of a window, before which a process failed before
 ENOUGH = 10  # requests of a process, from which these shares are known
 
@@ -53,18 +53,34 @@ def find_own_server_call(of: Figures) -> Cause | None:
 
 
 def find_stuck_threads(of: Figures) -> Cause | None:
-    """Most threads of a pool are in calls that take much longer than a request does alone."""
+    """Threads of a pool are in calls that take much longer than a request does alone.
+
+    They are most of its threads. If most requests fail, one is enough: no request is left after the
+    load, and those that were stuck earlier may have ended.
+    """
     if find_own_pool_wait(of) is not None or find_own_server_call(of) is not None:
         return None
     alone_s = max((r.baseline.alone_s or 0.0 for r in (*of.records, *of.failed)), default=0.0)
     for pool in sorted(_pools(of), key=lambda pool: -(pool.stuck_s or 0.0)):
         age_s = pool.stuck_s or 0.0
-        if pool.place is None or pool.stuck < max(1.0, STUCK * pool.threads):
+        least = 1.0 if _mostly_fails(of) else max(1.0, STUCK * pool.threads)
+        if pool.place is None or pool.stuck < least:
             continue
         if age_s >= OLDER * alone_s:
             line = _line(pool.place, pool.stuck / pool.threads)
             return Cause(STUCK_THREADS, age_s, limit=pool.threads, pool_name=pool.name, line=line)
     return None
+
+
+def _mostly_fails(of: Figures) -> bool:
+    """Whether more than FAILS of the requests of a load failed."""
+    results = [record.result for record in (*of.records, *of.failed)]
+    shares = [
+        failures / (failures + (each.completed or 0))
+        for each in results
+        if (failures := each.failures)
+    ]
+    return max(shares, default=0.0) > FAILS
 
 
 def find_worker_fails(of: Figures) -> Cause | None:
@@ -167,9 +183,11 @@ def _describe_own_server_call(cause: Cause, _: int) -> str:
 
 def _describe_stuck_threads(cause: Cause, _: int) -> str:
     share = cause.line.share if cause.line else 0.0
-    of = "all" if share >= 1.0 else f"{round(share * (cause.limit or 0))} of"
+    stuck = round(share * (cause.limit or 0))
+    of, runs = "all" if share >= 1.0 else f"{stuck} of", "runs" if stuck == 1 else "run"
+    threads = counted(cause.limit or 0, "thread")
     return (
-        f"{of} {counted(cause.limit or 0, 'thread')} of {_pool(cause)} run on{_place(cause)} for "
+        f"{of} {threads} of {_pool(cause)} {runs} on{_place(cause)} for "
         f"{seconds(cause.value or 0.0)} or longer, also after their requests have ended"
     )
 

@@ -143,3 +143,15 @@ def test_threads_that_a_fork_lost_explain_a_pool_that_stalls() -> None:
     [cause] = diagnosis.diagnose([replace(stuck, application=own)])
     assert cause.kind == FORK_WITH_THREADS
     assert diagnosis.is_failure(cause)
+
+
+def test_one_thread_that_runs_on_is_enough_where_most_requests_fail() -> None:
+    one = stalled(**pool(stuck=1, stuck_s=5.0))
+    assert STUCK_THREADS not in kinds(one)
+    failing = changed(replace(one, problem=None), completed=30, failed={"5xx": 320})
+    [cause] = (c for c in diagnosis.diagnose([failing]) if c.kind == STUCK_THREADS)
+    assert diagnosis.clause(cause, 16).startswith(
+        "1 of 4 threads of the pool POOL runs on in price"
+    )
+    working = changed(replace(one, problem=None), completed=320, failed={"5xx": 30})
+    assert STUCK_THREADS not in kinds(working)
