@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from offload.engine.intervals import geometric_mean_ratio, mean_interval
+from offload.engine.intervals import geometric_mean_ratio
 from offload.engine.record import Record, pairs_by_round
 
 # From these on, a gain is worth a change; guesses.
@@ -85,9 +86,9 @@ def measured(how: str, plain: Sequence[Record], switched: Sequence[Record]) -> G
     if ratio is None:
         return None
     pairs = pairs_by_round(plain, switched, lambda each: each.resources.memory.after_mib)
-    saved = [before - after for before, after in pairs]
-    if len(saved) < 2:
+    share = geometric_mean_ratio(pairs)
+    if share is None:
         return Gain(how, *ratio)
-    memory_mib = sum(before for before, _ in pairs) / len(pairs)
-    low_mib, _ = mean_interval(saved)
-    return Gain(how, *ratio, memory_mib, sum(saved) / len(saved), low_mib)
+    memory_mib = statistics.fmean(before for before, _ in pairs)
+    saved_mib = memory_mib - statistics.fmean(after for _, after in pairs)
+    return Gain(how, *ratio, memory_mib, saved_mib, memory_mib * (1 - share[2]))

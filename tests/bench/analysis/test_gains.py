@@ -62,6 +62,12 @@ def test_a_small_or_uncertain_gain_is_not_clear(rates: list[float], after_mib: l
     assert found is not None and not found.is_clear and "less" not in found.text
 
 
+def test_memory_that_varies_is_saved_for_certain_if_each_round_saves_much_of_it() -> None:
+    plain = windows([65.0, 68.0, 66.0], [1017.0, 1109.0, 1916.0])
+    found = measured("A=1", plain, windows([66.0, 69.0, 64.0], [463.0, 402.0, 414.0]))
+    assert found is not None and found.saves_memory and found.text.endswith(", 921 MiB less")
+
+
 def test_a_gain_is_unknown_without_two_rounds_of_both() -> None:
     assert measured("A=1", windows([65.0, 66.0]), windows([70.0, None])) is None
     assert measured("A=1", windows([65.0, 66.0]), []) is None
