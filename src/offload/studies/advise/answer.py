@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from offload import resource_limits
+from offload.causes.failures import FORK_WITH_THREADS
 from offload.documents import Chart, Command, Curve, Document, Paragraph, Spot
 from offload.documents.text import WIDTH, render
 from offload.engine.intervals import Interval
@@ -115,7 +116,9 @@ class Answer:
     @property
     def preload_harms(self) -> bool:
         """Whether workers lack threads that the application's import starts."""
-        return isinstance(self.subject, Application) and bool(self.subject.preload_causes)
+        subject = self.subject
+        causes = subject.preload_causes if isinstance(subject, Application) else ()
+        return any(cause.kind == FORK_WITH_THREADS for cause in causes)
 
     @property
     def serve_command(self) -> str:

@@ -12,6 +12,7 @@ from offload.causes import diagnosis, failures, victims
 from offload.causes import who as who_in_words
 from offload.causes.failures import FORK_WITH_THREADS
 from offload.causes.gains import Gain
+from offload.causes.memory import PRELOAD_LOST
 from offload.causes.rules import Cause
 from offload.engine.calling_process import ImportedApplication, find_application
 from offload.engine.record import LONG, Record, Started, Who
@@ -64,8 +65,8 @@ class Application:
     `remaining` for the chosen set-up. `worker` is the memory of one of its processes, `preloaded`
     the same with the application imported before the fork. `who` are the lines of one process.
     `gains` are those of switches that were measured with one process, by kind of cause.
-    `preload_causes` are why its import before the fork does harm. `probe` is the record of one
-    process, and `advised` are those of the windows of the chosen set-up.
+    `preload_causes` are why its import before the fork does harm, or saves little. `probe` is the
+    record of one process, and `advised` are those of the windows of the chosen set-up.
     """
 
     kinds: tuple[str, ...]
@@ -108,6 +109,10 @@ class Application:
             }
             over = " It does not limit the advised size." if is_over else ""
             yield f"{diagnosis.sentence(cause, self.users)}{over}"
+        known = {cause.kind for cause in self.causes} | {diagnosis.NOTHING, diagnosis.UNEXPLAINED}
+        for cause in self.remaining:
+            if cause.kind not in known:
+                yield f"In the advised size: {diagnosis.sentence(cause, self.users)}"
         yield from who_in_words.sentences(self.who, {cause.line for cause in self.causes})
         if self.probe is not None:
             yield from victims.sentences([self.probe], {cause.kind for cause in self.causes})
@@ -219,9 +224,13 @@ def in_setup(
         gains |= result.gains(diagnosis.switches(windows), cases[place], cases, records)
     forked = {place for place in own if cases[place].settings.get("preload", "no") != "no"}
     preloaded = diagnosis.diagnose([each for each in records if each.trial.place in forked])
+    shared = diagnosis.diagnose([each for each in records if each.trial.place in preload])
     return replace(
         known,
-        preload_causes=tuple(each for each in preloaded if each.kind == FORK_WITH_THREADS),
+        preload_causes=(
+            *(each for each in preloaded if each.kind == FORK_WITH_THREADS),
+            *(each for each in shared if each.kind == PRELOAD_LOST),
+        ),
         remaining=tuple(diagnosis.diagnose(windows, gains)),
         advised=tuple(windows),
         worker=_memory(found),

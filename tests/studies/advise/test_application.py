@@ -1,0 +1,52 @@
+"""What limits the chosen set-up of an application, and how much of its memory stays shared."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from offload.causes.memory import MEMORY_LIMIT, PRELOAD_LOST
+from offload.causes.rules import Cause
+from offload.engine.record import LONG, WINDOW, Collector, MemoryLimit, Record
+from offload.studies.advise import application, costs
+from offload.studies.advise.application import Application
+from offload.studies.advise.result import setup_of
+from offload.suites import Case
+from tests.records import new_record
+
+PLAIN = Case("gunicorn_gthread", "app=shop:app", settings={"processes": 2, "workers": 4})
+CASES = [
+    PLAIN,
+    *(replace(PLAIN, settings={**PLAIN.settings, "preload": p}) for p in ("yes", "freeze")),
+]
+
+
+def record(place: int, kind: str, copied_mib: float | None = None, **limit: Any) -> Record:
+    made = new_record(CASES[place], "run", rate=80.0)
+    own = replace(made.application, kind="wsgi", collector=Collector(0.01, 0.04, 1, copied_mib))
+    used = replace(made.resources, memory_limit=MemoryLimit(**limit))
+    trial = replace(made.trial, kind=kind, place=place, block=0, round=1)
+    return replace(made, application=own, resources=used, trial=trial)
+
+
+def advised(*records: Record) -> Application:
+    """Return an application whose one process had no cause, in the set-up of these records."""
+    found = costs.of_application(record(0, WINDOW), 4)
+    one = Application(("wsgi",), "app", found, 0.01, 8, causes=(Cause("nothing"),))
+    return application.in_setup(one, setup_of(PLAIN), CASES, records)
+
+
+def test_what_collections_copy_with_preload_is_noted_and_is_no_harm_with_freeze() -> None:
+    found = advised(record(0, WINDOW), record(1, LONG, 120.0), record(2, LONG, 0.1))
+    assert [each.kind for each in found.preload_causes] == [PRELOAD_LOST]
+    assert advised(record(0, WINDOW), record(1, LONG, 4.0)).preload_causes == ()
+    assert advised(record(0, WINDOW), record(2, LONG, 120.0)).preload_causes == ()
+
+
+def test_a_cause_that_only_the_chosen_set_up_has_is_told() -> None:
+    limit = {"by": "ulimit -v", "limit_mib": 900.0, "used_mib": 890.0}
+    found = advised(record(0, WINDOW, **limit))
+    assert [each.kind for each in found.remaining] == [MEMORY_LIMIT]
+    [text] = [each for each in found.why() if each.startswith("In the advised size: ")]
+    assert "890 of the 900 MiB of ulimit -v" in text
+    assert not [each for each in advised(record(0, WINDOW)).why() if "advised size:" in each]
