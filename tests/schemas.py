@@ -24,8 +24,8 @@ OTHERS = {  # commands whose schema has not their name
 }
 
 
-def validate(command: str, text: str) -> None:
-    """Raise an error unless a text is what the schema of a command describes.
+def validate(command: str, text: str) -> int:
+    """Return the number of values of a text; raise an error unless the command's schema has them.
 
     `report` and `run_suite` print a list for several runs, `watch` one object in each line.
     """
@@ -38,6 +38,7 @@ def validate(command: str, text: str) -> None:
             assert any(_validator(name).is_valid(value) for name in names), f"{command}: {value}"
         else:
             _validator(names[0]).validate(value)
+    return len(printed)
 
 
 def check_output(words: Sequence[str], printed: str) -> None:

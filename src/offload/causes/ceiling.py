@@ -57,7 +57,11 @@ def find(records: Sequence[Record]) -> Ceiling | None:
     closed = [each for each in records if each.load.model == CLOSED and each.result.rate]
     alone_s, longest_s = _alone_s(closed)
     found = sorted(
-        (each for record in closed if (each := _of_load(record, alone_s, longest_s)) is not None),
+        (
+            each
+            for record in closed
+            if (each := _find_in_load(record, alone_s, longest_s)) is not None
+        ),
         key=lambda each: each.reached,
     )
     if not found:
@@ -70,7 +74,7 @@ def find(records: Sequence[Record]) -> Ceiling | None:
     )
 
 
-def _of_load(record: Record, alone_s: float | None, longest_s: float | None) -> Ceiling | None:
+def _find_in_load(record: Record, alone_s: float | None, longest_s: float | None) -> Ceiling | None:
     """Return the ceiling of one load; `longest_s` is the upper end of the interval of `alone_s`."""
     rate = record.result.rate
     if not rate or not alone_s or record.resources.cores_used is None:

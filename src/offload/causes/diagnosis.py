@@ -20,6 +20,7 @@ from offload.causes import (
     victims,
     who,
 )
+from offload.causes.ceiling import Ceiling
 from offload.causes.execution import GIL_IMPORT
 from offload.causes.figures import Figures, figures, signs_of_case
 from offload.causes.gains import Gain, Switch
@@ -52,15 +53,15 @@ def find_last_word(of: Figures) -> Cause | None:
     least = 1 - NEAR
     if found.reached_high >= least:
         is_disturbed = found.others > MAX_OTHERS  # it reaches all of the little that is left
-        return None if is_disturbed else Cause(NOTHING, found.reached, least, ceiling=found)
+        return None if is_disturbed else Cause(NOTHING, found.reached, least, facts=found)
     if found.reached_high >= least * (1 - found.others):
         return None
-    return Cause(UNEXPLAINED, 1 - found.reached, NEAR, ceiling=found)
+    return Cause(UNEXPLAINED, 1 - found.reached, NEAR, facts=found)
 
 
 def _describe_nothing(cause: Cause, users: int) -> str:
-    found = cause.ceiling
-    if found is None:
+    found = cause.facts
+    if not isinstance(found, Ceiling):
         return "nothing is wrong"
     by = BY[found.by].format(users=counted(users, "user"))
     share = percent(min(1.0, found.reached))
@@ -68,8 +69,8 @@ def _describe_nothing(cause: Cause, users: int) -> str:
 
 
 def _describe_unexplained(cause: Cause, _: int) -> str:
-    text, found = f"{percent(cause.value or 0.0)} of the rate is unexplained", cause.ceiling
-    if found is None:
+    text, found = f"{percent(cause.value or 0.0)} of the rate is unexplained", cause.facts
+    if not isinstance(found, Ceiling):
         return text
     measured = number(found.reached * found.rate)
     return f"{text}: CPU, users and workers allow {number(found.rate)}/s, and it is {measured}/s"

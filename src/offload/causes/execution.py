@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from offload.causes import who
 from offload.causes.figures import Figures
 from offload.causes.gains import Switch
@@ -26,7 +28,7 @@ COLLECTED = 0.5  # share of the CPU time that the garbage collector takes
 STRETCHED = 2.0  # time under load over the time alone, above which a resource is too small
 
 BODY_TITLE, BACKGROUND = "response body", "background task"  # as in engine/who.py
-TOKENS = "SERVER_TOKENS"  # sets total_tokens in our servers (serving/metrics/thread_limiter.py)
+TOKENS = "SERVER_TOKENS"  # sets total_tokens in our servers (serving/metrics/thread_use.py)
 GIL_IMPORT = "gil_import"
 LOOP_BLOCKED = "loop_blocked"
 GIL_SATURATED = "gil_saturated"
@@ -34,6 +36,14 @@ THREAD_LIMIT = "thread_limit"
 WAITS_ELSEWHERE = "waits_elsewhere"
 THREAD_HOPS = "thread_hops"  # of the chapter pools
 CPU_SATURATED = "cpu_saturated"
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """The part of a route that blocks the loop, None for the route itself; times in a request."""
+
+    context: str | None = None
+    blocks: float | None = None
 
 
 def find_gil_import(of: Figures) -> Cause | None:
@@ -53,21 +63,20 @@ def find_loop_blocked(of: Figures) -> Cause | None:
     steps, route = of.blocking_steps, of.signs.loop_blocked_by
     run_s, after_s = of.signs.loop_blocked_by_s or 0.0, steps.after_s or 0.0
     if after_s >= BLOCKED_S and _share_of_time(of, after_s) >= BLOCKED_SHARE:
-        return Cause(LOOP_BLOCKED, after_s, BLOCKED_S, route, context=BACKGROUND)
+        return Cause(LOOP_BLOCKED, after_s, BLOCKED_S, route, facts=Blocks(BACKGROUND))
     is_long = run_s >= BLOCKED_S or (is_idle(of) and (of.loop_lag_s or 0.0) >= LATE_S)
     if not is_long or _share_of_time(of, max(run_s, steps.blocked_s or 0.0)) < BLOCKED_SHARE:
         return _loop_blocked_elsewhere(of)
     if (steps.body_blocked_s or 0.0) >= BODY * max(run_s, steps.blocked_s or 0.0):
         blocks, value_s = steps.body_blocks or 0.0, steps.body_blocked_s or 0.0
-        return Cause(
-            LOOP_BLOCKED, value_s / blocks, BLOCKED_S, route, context=BODY_TITLE, blocks=blocks
-        )
+        body = Blocks(BODY_TITLE, blocks)
+        return Cause(LOOP_BLOCKED, value_s / blocks, BLOCKED_S, route, facts=body)
     line = of.hottest
     context = line.context if line is not None and line.doing == BLOCKS else None
     blocks = steps.blocks or 0.0
     if blocks >= SEVERAL:
         run_s = (steps.blocked_s or 0.0) / blocks
-    return Cause(LOOP_BLOCKED, run_s, BLOCKED_S, route, context=context, blocks=blocks or None)
+    return Cause(LOOP_BLOCKED, run_s, BLOCKED_S, route, facts=Blocks(context, blocks or None))
 
 
 def _share_of_time(of: Figures, each_s: float) -> float:
@@ -185,11 +194,12 @@ def _describe_loop_blocked(cause: Cause, _: int) -> str:
             f"the event loop is blocked for {value_s} at a time, not by a route, but by another "
             "asyncio task, such as that of a middleware"
         )
-    route = PARTS_OF_ROUTE.get(cause.context or "", "{}").format(escaped(cause.route))
+    found = cause.facts if isinstance(cause.facts, Blocks) else Blocks()
+    route = PARTS_OF_ROUTE.get(found.context or "", "{}").format(escaped(cause.route))
     times = ""
-    if cause.blocks is not None and cause.blocks >= SEVERAL:
-        times = f", {cause.blocks:.3g} times a request"
-    after = " after its response" if cause.context == BACKGROUND else ""
+    if found.blocks is not None and found.blocks >= SEVERAL:
+        times = f", {found.blocks:.3g} times a request"
+    after = " after its response" if found.context == BACKGROUND else ""
     return (
         f"the event loop is blocked: {route} runs on it for {value_s} without a pause{after}"
         f"{times}, and all other requests of the process wait"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from offload.causes.figures import Figures
 from offload.causes.rules import Cause, Rule
-from offload.engine.record import HotLine, Place, Stall, StalledPool, Started
+from offload.engine.record import HotLine, Place, ProcessFailures, Stall, StalledPool, Started
 from offload.engine.who import WAITS
 from offload.errors import STALLED, escaped
 from offload.units import counted, percent, seconds
@@ -24,7 +24,7 @@ OWN_SERVER_CALL = "own_server_call"
 STUCK_THREADS = "stuck_threads"
 WORKER_FAILS = "worker_fails"
 WORKER_ENDED = "worker_ended"
-MEMORY_LIMIT = "memory_limit"  # see causes/memory.py
+MEMORY_LIMIT = "memory_limit"  # its rule stands in memory.py
 NO_PROGRESS = "no_progress"
 FORK_WITH_THREADS = "fork_with_threads"  # its rule stands in processes.py
 
@@ -33,13 +33,8 @@ def find_own_pool_wait(of: Figures) -> Cause | None:
     """Every thread of a pool waits for a call that is still in the queue of the same pool."""
     for pool in _pools(of):
         if pool.queued and pool.threads and pool.waiting >= pool.threads:
-            return Cause(
-                OWN_POOL_WAIT,
-                float(pool.queued),
-                limit=pool.threads,
-                pool_name=pool.name,
-                line=_line(pool.place, 1.0),
-            )
+            line = _line(pool.place, 1.0)
+            return Cause(OWN_POOL_WAIT, pool.queued, limit=pool.threads, line=line, facts=pool)
     return None
 
 
@@ -68,7 +63,7 @@ def find_stuck_threads(of: Figures) -> Cause | None:
             continue
         if age_s >= OLDER * alone_s:
             line = _line(pool.place, pool.stuck / pool.threads)
-            return Cause(STUCK_THREADS, age_s, limit=pool.threads, pool_name=pool.name, line=line)
+            return Cause(STUCK_THREADS, age_s, limit=pool.threads, line=line, facts=pool)
     return None
 
 
@@ -94,7 +89,7 @@ def find_worker_fails(of: Figures) -> Cause | None:
         failed, served = (sum(getattr(e, n) for e in others) for n in ("failed", "requests"))
         share = worst.failed / worst.requests
         if share >= FAILS and failed <= WORKS * served:
-            return Cause(WORKER_FAILS, share, FAILS, limit=len(found), since_s=worst.failing_s)
+            return Cause(WORKER_FAILS, share, FAILS, limit=len(found), facts=worst)
     return None
 
 
@@ -155,8 +150,9 @@ def _place(cause: Cause) -> str:
 
 
 def _pool(cause: Cause) -> str:
+    name = cause.facts.name if isinstance(cause.facts, StalledPool) else None
     known = {None: "a pool", "asyncio": "asyncio's default executor", "anyio": "anyio"}
-    return escaped(known.get(cause.pool_name, f"the pool {cause.pool_name}"))
+    return escaped(known.get(name, f"the pool {name}"))
 
 
 def _describe_import_starts(cause: Cause, _: int) -> str:
@@ -193,7 +189,8 @@ def _describe_stuck_threads(cause: Cause, _: int) -> str:
 
 
 def _describe_worker_fails(cause: Cause, _: int) -> str:
-    since_s = cause.since_s or 0.0
+    failing_s = cause.facts.failing_s if isinstance(cause.facts, ProcessFailures) else None
+    since_s = failing_s or 0.0
     since = "" if since_s < SOON_S else f", all of them from {seconds(since_s)} on"
     return (
         f"one of {cause.limit} processes fails: {percent(cause.value or 0.0)} of its requests"

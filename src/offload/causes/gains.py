@@ -77,7 +77,7 @@ class Gain:
         return f"Measured with {self.how}: {rate}{saved}"
 
 
-def measured(how: str, plain: Sequence[Record], switched: Sequence[Record]) -> Gain | None:
+def estimate_gain(how: str, plain: Sequence[Record], switched: Sequence[Record]) -> Gain | None:
     """Return the gain of a switch from the windows without and with it, in the same rounds.
 
     None if it is unknown: there are fewer than two rounds in which both have a rate.

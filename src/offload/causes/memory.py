@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from offload.causes import execution
+from offload.causes.failures import MEMORY_LIMIT
 from offload.causes.figures import Figures
 from offload.causes.gains import Switch
 from offload.causes.rules import Cause, Rule
-from offload.engine.record import Malloc, MemoryLimit, Record
+from offload.engine.record import Collector, Malloc, MemoryLimit, Record
 from offload.units import percent, seconds
 
 # Guesses, unless a source is named.
@@ -24,7 +25,6 @@ COPIED_MIB = 16.0  # by collections in each process
 COLLECTOR = "collector"
 ARENAS = "arenas"
 PRELOAD_LOST = "preload_lost"
-MEMORY_LIMIT = "memory_limit"
 
 FREEZE = Switch({"SERVER_FREEZE": "yes"}, how="gc.freeze() after the import")
 
@@ -39,7 +39,7 @@ def find_collector(of: Figures) -> Cause | None:
     if share is None or share < COLLECTED or (of.busy_each or 0.0) < execution.IDLE:
         return None
     is_single = found.full is not None and 0 < found.full < REPEATED
-    return Cause(COLLECTOR, share, COLLECTED, longest_s=found.longest_s, needs_gain=is_single)
+    return Cause(COLLECTOR, share, COLLECTED, facts=found, needs_gain=is_single)
 
 
 def find_arenas(of: Figures) -> Cause | None:
@@ -96,7 +96,8 @@ def _is_out_of_memory(record: Record) -> bool:
 
 
 def _describe_collector(cause: Cause, _: int) -> str:
-    longest = "" if cause.longest_s is None else f", up to {seconds(cause.longest_s)} at a time"
+    longest_s = cause.facts.longest_s if isinstance(cause.facts, Collector) else None
+    longest = "" if longest_s is None else f", up to {seconds(longest_s)} at a time"
     return f"the garbage collector takes {percent(cause.value or 0.0)} of the CPU time{longest}"
 
 

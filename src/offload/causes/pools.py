@@ -7,6 +7,7 @@ longer, the calls in the pool wait for something else, and a larger pool gains n
 from __future__ import annotations
 
 import statistics
+from dataclasses import dataclass
 
 from offload.causes import execution
 from offload.causes.execution import STRETCHED, THREAD_HOPS
@@ -39,6 +40,13 @@ QUEUES = ("queue.Queue", "asyncio.Queue")
 UNITS = {THREADS: "thread", PROCESSES: "process"}
 
 
+@dataclass(frozen=True)
+class Hops:
+    """What a request hands over to threads: its body has so many `parts`."""
+
+    parts: float
+
+
 def find_default_executor(of: Figures) -> Cause | None:
     """All threads of asyncio's default executor are in use, and calls wait for one."""
     pool = _limiting_pool(of)
@@ -67,7 +75,7 @@ def find_waits_elsewhere(of: Figures) -> Cause | None:
 
 
 def _cause(kind: str, pool: PoolUse) -> Cause:
-    return Cause(kind, pool.full, POOL_FULL, limit=pool.limit, pool=pool)
+    return Cause(kind, pool.full, POOL_FULL, limit=pool.limit, facts=pool)
 
 
 def _limiting_pool(of: Figures) -> PoolUse | None:
@@ -127,7 +135,7 @@ def find_thread_hops(of: Figures) -> Cause | None:
     users = of.records[-1].case.users
     if hops < HOPS or not is_most or of.alone_s > users * hops * HOP_S:
         return None
-    return Cause(THREAD_HOPS, round(hops, 1), HOPS, parts=round(parts, 1))
+    return Cause(THREAD_HOPS, round(hops, 1), HOPS, facts=Hops(round(parts, 1)))
 
 
 def _hops(record: Record) -> tuple[float, float, float] | None:
@@ -148,15 +156,16 @@ def _describe_default_executor(cause: Cause, _: int) -> str:
         f"run_in_executor(None, ...) share, are in use for {percent(cause.value or 0.0)} of the "
         f"time{_waiting(cause)}"
     )
-    if cause.pool is not None and _resolves(cause.pool):
+    pool = cause.facts
+    if isinstance(pool, PoolUse) and _resolves(pool):
         return f"{text}; they resolve host names (DNS, getaddrinfo)"
-    if cause.pool is not None and cause.pool.shares_dns:
+    if isinstance(pool, PoolUse) and pool.shares_dns:
         return f"{text}; DNS (getaddrinfo) waits in the same queue"
     return text
 
 
 def _remedy_default_executor(cause: Cause) -> str:
-    if cause.pool is not None and _resolves(cause.pool):
+    if isinstance(cause.facts, PoolUse) and _resolves(cause.facts):
         return (
             "cache the addresses or keep connections, use uvloop, which resolves in threads of its "
             "own, or set a default executor with more max_workers"
@@ -172,8 +181,8 @@ def _resolves(pool: PoolUse) -> bool:
 
 
 def _describe_waits_elsewhere(cause: Cause, users: int) -> str:
-    pool = cause.pool
-    if pool is None:
+    pool = cause.facts
+    if not isinstance(pool, PoolUse):
         return (
             "requests wait for neither the CPU nor the GIL, but for another resource, such as a "
             f"pool of about {cause.limit} connections: with {counted(users, 'user')} a request "
@@ -191,30 +200,35 @@ def _describe_waits_elsewhere(cause: Cause, users: int) -> str:
 
 
 def _remedy_waits_elsewhere(cause: Cause) -> str:
-    if cause.pool is not None and cause.pool.kind in LOCKS:
+    if isinstance(cause.facts, PoolUse) and cause.facts.kind in LOCKS:
         return "hold it for less of a request, or use several (each process has its own)"
     return "enlarge that pool (each process has its own)"
 
 
 def _waiting(cause: Cause) -> str:
-    waiting = None if cause.pool is None else cause.pool.waiting
-    return (
-        f", and {counted(round(waiting), 'call')} wait for one" if waiting and waiting >= 2 else ""
-    )
+    waiting = cause.facts.waiting if isinstance(cause.facts, PoolUse) else None
+    several = waiting is not None and waiting >= 2
+    return f", and {counted(round(waiting or 0), 'call')} wait for one" if several else ""
+
+
+def _many_parts(cause: Cause) -> float | None:
+    """Return the number of parts of the body, if most hops are for them."""
+    parts = cause.facts.parts if isinstance(cause.facts, Hops) else 0.0
+    return parts if parts >= max(HOPS, (cause.value or 0.0) / 2) else None
 
 
 def _describe_thread_hops(cause: Cause, _: int) -> str:
     hops = f"{cause.value or 0.0:,.0f} times"
-    if cause.parts is not None and cause.parts >= HOPS and cause.parts >= (cause.value or 0.0) / 2:
+    if parts := _many_parts(cause):
         return (
-            f"each request hands over to a thread {hops}: its body has {cause.parts:,.0f} parts, "
-            "and a def generator or a file is read in a thread for each part"
+            f"each request hands over to a thread {hops}: its body has {parts:,.0f} parts, and a "
+            "def generator or a file is read in a thread for each part"
         )
     return f"each request hands over to a thread {hops}, which takes most of its CPU time"
 
 
 def _remedy_thread_hops(cause: Cause) -> str:
-    if cause.parts is not None and cause.parts >= HOPS and cause.parts >= (cause.value or 0.0) / 2:
+    if _many_parts(cause):
         return "yield parts of 64 KiB, use an async generator, or return the body as a whole"
     return "do the short calls in one thread call, or make them async def"
 

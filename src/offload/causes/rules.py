@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from offload.causes.ceiling import Ceiling
 from offload.causes.figures import Figures
 from offload.causes.gains import Gain, Switch
-from offload.engine.record import HotLine, PoolUse
+from offload.engine.record import HotLine
 
 
 @dataclass(frozen=True)
@@ -19,14 +18,10 @@ class Cause:
     blocks the loop; None if another task does, in which case `value` is the 99th percentile of the
     loop's lag. `module` is the module that switched the GIL on. `limit` is the number of threads,
     or about how many requests the unknown resource handles at once. `gil_s` is the time for which a
-    request holds the GIL, `longest_s` that of the longest pause. `line` is the line that blocks the
-    loop, if the stacks of the server were sampled. `context` is the part of the route that blocks
-    it, such as its response body, and `blocks` how often it does so in a request. `parts` is the
-    number of parts of a body, `pool` the pool that is full, if it is known, and `pool_name` that of
-    a pool that stalls. `since_s` is since when in the load. `facts` is what another rule found: a
-    part of the records, or a dataclass of its own. `gain` is what its remedy changed, if that was
-    measured. A cause that `needs_gain` is only a suspicion until the gain is clear. `ceiling` is
-    what CPU, users and workers allow, if no rule applies.
+    request holds the GIL. `line` is the line that blocks the loop, or at which threads wait, if the
+    stacks of the server were sampled. `facts` is what else the rule found: a part of the records,
+    or a dataclass of its chapter. `gain` is what its remedy changed, if that was measured. A cause
+    that `needs_gain` is only a suspicion until the gain is clear.
     """
 
     kind: str
@@ -36,18 +31,10 @@ class Cause:
     module: str | None = None
     limit: int | None = None
     gil_s: float | None = None
-    longest_s: float | None = None
     line: HotLine | None = None
-    context: str | None = None
-    blocks: float | None = None
-    parts: float | None = None
-    pool: PoolUse | None = None
     facts: object | None = None
-    ceiling: Ceiling | None = None
     gain: Gain | None = None
     needs_gain: bool = False
-    pool_name: str | None = None
-    since_s: float | None = None
 
 
 def _has_no_switch(_: Cause) -> Switch | None:

@@ -321,7 +321,7 @@ class ReadyServer:
         if not neighbours and (trial.round or 0) <= 1:  # later rounds add to these requests
             load = replace(load, seconds=max(load.seconds or 0.0, self.beside.window_s))
         if users is not None:
-            case, load = replace(case, users=users), workload.of_few_users(load, users)
+            case, load = replace(case, users=users), workload.reduce_users(load, users)
         placement = self.started.case.placement
         if placement.hosts:
             load = workload.of_fixed_length(load, workload.cycle_s(case, self.facts, self.before))

@@ -76,7 +76,7 @@ def window(
     return replace(load(url, case, before, sent), seconds=WINDOW, window=full)
 
 
-def of_few_users(load: Load, users: int) -> Load:
+def reduce_users(load: Load, users: int) -> Load:
     """Return a window's load with so few users that some of them will have a slow response."""
     short = replace(load.window, cycles=0.0, completions=2, longest=MOST_PATIENCE / 2, waits=False)
     return replace(load, users=users, window=short)

@@ -83,7 +83,7 @@ def kinds(signs: dict[str, Any] | None = None, **values: Any) -> list[str]:
 
 def test_nothing_is_wrong_if_no_rule_applies_and_the_figures_are_known() -> None:
     [cause] = found()
-    assert (cause.kind, cause.value, cause.ceiling) == (NOTHING, 0.98, IDLE.ceiling)
+    assert (cause.kind, cause.value, cause.facts) == (NOTHING, 0.98, IDLE.ceiling)
     said = diagnosis.sentence(cause, 25)
     assert said == "Nothing is wrong: 99.96/s are 98 % of what the 25 users allow."
     assert kinds(cores_used=None) == kinds(rate=None) == kinds({"wait_share": None}) == []

@@ -54,7 +54,7 @@ def pool(**values: Any) -> dict[str, Any]:
 
 def test_a_pool_whose_threads_all_wait_for_its_own_queue_waits_for_itself() -> None:
     [cause] = diagnosis.diagnose([stalled(**pool(waiting=4))])
-    assert (cause.kind, cause.limit, cause.pool_name) == (OWN_POOL_WAIT, 4, "POOL")
+    assert (cause.kind, cause.limit, cause.facts) == (OWN_POOL_WAIT, 4, replace(POOL, waiting=4))
     assert diagnosis.clause(cause, 25) == (
         "all 4 threads of the pool POOL wait in price (shop.py:12) for calls that are still in the "
         "queue of the same pool (30 calls)"
@@ -103,7 +103,8 @@ def processes(*failed: int, requests: int = 100) -> Record:
 
 def test_one_process_whose_requests_fail_is_told_from_failures_everywhere() -> None:
     [cause] = diagnosis.diagnose([processes(0, 90, 2, 1)])
-    assert (cause.kind, cause.value, cause.limit, cause.since_s) == (WORKER_FAILS, 0.9, 4, 1.5)
+    worst = ProcessFailures(2, 100, 90, 1.5)
+    assert (cause.kind, cause.value, cause.limit, cause.facts) == (WORKER_FAILS, 0.9, 4, worst)
     said = diagnosis.clause(cause, 25)
     assert "one of 4 processes fails: 90 % of its requests, all of them from 1.5 s on" in said
     assert kinds(processes(50, 55)) == []  # every second request, everywhere

@@ -10,11 +10,11 @@ import pytest
 
 from offload.causes import diagnosis
 from offload.causes.execution import THREAD_LIMIT
-from offload.causes.gains import Gain, Switch, measured
+from offload.causes.gains import Gain, Switch, estimate_gain
 from offload.causes.rules import Cause, Rule
-from offload.engine.record import WINDOW, Record
+from offload.engine.record import WINDOW, Collector, Record
 from offload.engine.server import command
-from offload.serving.metrics import thread_limiter
+from offload.serving.metrics import thread_use
 from offload.studies.advise.result import switched
 from offload.suites import Case
 from tests.bench.analysis.test_application_causes import IDLE
@@ -40,7 +40,7 @@ def windows(rates: Sequence[float | None], after_mib: Sequence[float] = ()) -> l
 
 def test_a_gain_is_the_ratio_of_the_rates_and_the_memory_that_is_saved() -> None:
     plain = windows([65.0, 68.0, 66.0], [955.0, 940.0, 970.0])
-    found = measured("MALLOC_ARENA_MAX=2", plain, windows([244.0, 239.0, 250.0], [312.0] * 3))
+    found = estimate_gain("MALLOC_ARENA_MAX=2", plain, windows([244.0, 239.0, 250.0], [312.0] * 3))
     assert found is not None
     assert found.ratio == pytest.approx(3.68, abs=0.01) and 3 < found.low < found.high < 4.5
     assert found.saved_mib == pytest.approx(643.0) and found.is_clear
@@ -58,19 +58,19 @@ def test_a_gain_is_the_ratio_of_the_rates_and_the_memory_that_is_saved() -> None
 )
 def test_a_small_or_uncertain_gain_is_not_clear(rates: list[float], after_mib: list[float]) -> None:
     plain = windows([65.0, 68.0, 66.0], [955.0, 940.0, 970.0])
-    found = measured("A=1", plain, windows(rates, after_mib))
+    found = estimate_gain("A=1", plain, windows(rates, after_mib))
     assert found is not None and not found.is_clear and "less" not in found.text
 
 
 def test_memory_that_varies_is_saved_for_certain_if_each_round_saves_much_of_it() -> None:
     plain = windows([65.0, 68.0, 66.0], [1017.0, 1109.0, 1916.0])
-    found = measured("A=1", plain, windows([66.0, 69.0, 64.0], [463.0, 402.0, 414.0]))
+    found = estimate_gain("A=1", plain, windows([66.0, 69.0, 64.0], [463.0, 402.0, 414.0]))
     assert found is not None and found.saves_memory and found.text.endswith(", 921 MiB less")
 
 
 def test_a_gain_is_unknown_without_two_rounds_of_both() -> None:
-    assert measured("A=1", windows([65.0, 66.0]), windows([70.0, None])) is None
-    assert measured("A=1", windows([65.0, 66.0]), []) is None
+    assert estimate_gain("A=1", windows([65.0, 66.0]), windows([70.0, None])) is None
+    assert estimate_gain("A=1", windows([65.0, 66.0]), []) is None
 
 
 def test_a_switch_changes_a_case_that_does_not_have_it_and_whose_server_has_the_setting() -> None:
@@ -120,7 +120,8 @@ def test_a_suspicion_is_a_cause_and_explains_others_only_if_its_gain_is_clear() 
 
 def test_a_cause_without_a_clear_gain_stays_one_and_its_sentence_has_the_figures() -> None:
     low = replace(GAIN, ratio=0.99, low=0.9, high=1.1)
-    text = diagnosis.sentence(Cause("collector", 0.7, 0.15, longest_s=0.07, gain=low), 8)
+    cause = Cause("collector", 0.7, 0.15, facts=Collector(longest_s=0.07), gain=low)
+    text = diagnosis.sentence(cause, 8)
     assert text.startswith(
         "The garbage collector takes 70 % of the CPU time, up to 70 ms at a time; "
     )
@@ -131,5 +132,5 @@ def test_twice_the_threads_are_measured_if_all_are_in_use() -> None:
     rule = next(each for each in diagnosis.RULES if each.kind == THREAD_LIMIT)
     switch = rule.switch(Cause(THREAD_LIMIT, 0.9, 0.1, limit=40))
     assert switch is not None and switch.text == "80 threads"
-    assert switch.variables == {thread_limiter.TOKENS: "80"}
+    assert switch.variables == {thread_use.TOKENS: "80"}
     assert rule.switch(Cause(THREAD_LIMIT, 0.9, 0.1)) is None

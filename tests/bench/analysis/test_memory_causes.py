@@ -37,7 +37,7 @@ def collected(share: float | None, full: int | None = 5, of: Figures = BUSY) -> 
 
 def test_the_collector_is_the_cause_from_a_share_of_the_time_on() -> None:
     [cause] = diagnosis.find(collected(0.72))
-    assert (cause.kind, cause.value, cause.longest_s) == (COLLECTOR, 0.72, 0.07)
+    assert (cause.kind, cause.value, cause.facts) == (COLLECTOR, 0.72, Collector(0.72, 0.07, 5))
     assert kinds(collected(0.14)) == kinds(collected(None)) == [GIL_SATURATED]
     assert kinds(collected(0.3)) == [COLLECTOR, GIL_SATURATED]  # the GIL is full without it, too
     assert kinds(collected(0.3, of=replace(BUSY, cores_used=0.5))) == [COLLECTOR]  # 60 % of it

@@ -8,8 +8,14 @@ from typing import Any
 import pytest
 
 from offload.causes import diagnosis, pools
-from offload.causes.execution import CPU_SATURATED, GIL_SATURATED, LOOP_BLOCKED, THREAD_HOPS
-from offload.causes.pools import DEFAULT_EXECUTOR, WAITS_ELSEWHERE
+from offload.causes.execution import (
+    CPU_SATURATED,
+    GIL_SATURATED,
+    LOOP_BLOCKED,
+    THREAD_HOPS,
+    Blocks,
+)
+from offload.causes.pools import DEFAULT_EXECUTOR, WAITS_ELSEWHERE, Hops
 from offload.causes.rules import Cause
 from offload.engine.record import Application, PoolUse, Record, Route, Steps, from_line, to_line
 from tests.records import changed, record_of
@@ -74,7 +80,7 @@ POOL = PoolUse("ThreadPoolExecutor", "shop.PRINTERS", 6, 0.99, 18.0, 25.0)
 
 def test_a_pool_is_named_with_its_variable_and_number() -> None:
     [cause] = causes(POOL)
-    assert (cause.kind, cause.limit, cause.pool) == (WAITS_ELSEWHERE, 6, POOL)
+    assert (cause.kind, cause.limit, cause.facts) == (WAITS_ELSEWHERE, 6, POOL)
     said = diagnosis.clause(cause, 25)
     assert said.startswith("requests wait for shop.PRINTERS, a ThreadPoolExecutor of 6 threads: ")
     unnamed = replace(POOL, kind="asyncio.Semaphore", name=None)
@@ -88,7 +94,7 @@ def test_a_pool_is_named_with_its_variable_and_number() -> None:
 
 def test_without_a_known_pool_the_number_is_that_of_littles_law() -> None:
     [cause] = causes()
-    assert (cause.kind, cause.limit, cause.pool) == (WAITS_ELSEWHERE, 6, None)
+    assert (cause.kind, cause.limit, cause.facts) == (WAITS_ELSEWHERE, 6, None)
     assert "a pool of about 6 connections" in diagnosis.clause(cause, 25)
 
 
@@ -105,7 +111,7 @@ def test_without_a_known_pool_the_number_is_that_of_littles_law() -> None:
 )
 def test_a_pool_that_looks_like_the_limit_is_not_named(pool: PoolUse) -> None:
     [cause] = causes(pool)
-    assert (cause.kind, cause.pool) == (WAITS_ELSEWHERE, None)
+    assert (cause.kind, cause.facts) == (WAITS_ELSEWHERE, None)
 
 
 def test_a_full_pool_is_no_limit_if_nobody_waits_or_something_else_is_the_limit() -> None:
@@ -145,7 +151,7 @@ HOPS = {
 
 def test_many_hops_are_named_with_the_parts_of_the_body() -> None:
     [cause] = causes(**HOPS)
-    assert (cause.kind, cause.value, cause.parts) == (THREAD_HOPS, 1000.0, 1000.0)
+    assert (cause.kind, cause.value, cause.facts) == (THREAD_HOPS, 1000.0, Hops(1000.0))
     said = diagnosis.sentence(cause, 25)
     assert "hands over to a thread 1,000 times: its body has 1,000 parts" in said
     assert "parts of 64 KiB" in said
@@ -172,7 +178,7 @@ def test_a_pool_of_processes_may_use_the_cpu() -> None:
     one = PoolUse("ProcessPoolExecutor", "shop.POOL", 1, 1.0, 20.0, 25.0)
     values = {"rate": 10.0, "cores_used": 1.0, "cpu_ms_per_request": 100.0}
     [cause] = causes(one, **values)
-    assert (cause.kind, cause.pool) == (WAITS_ELSEWHERE, one)
+    assert (cause.kind, cause.facts) == (WAITS_ELSEWHERE, one)
     assert "a ProcessPoolExecutor of 1 process: all" in diagnosis.clause(cause, 25)
     assert kinds(replace(one, limit=2), **values | {"cores_used": 1.9}) == [CPU_SATURATED]
 
@@ -190,7 +196,7 @@ def blocked(steps: Steps, run_s: float) -> list[Cause]:
 
 def test_a_response_body_and_a_background_task_are_told_from_their_route() -> None:
     [cause] = blocked(BODY, 0.12)
-    assert (cause.kind, cause.context, cause.blocks) == (LOOP_BLOCKED, "response body", 4.0)
+    assert (cause.kind, cause.facts) == (LOOP_BLOCKED, Blocks("response body", 4.0))
     assert cause.value == pytest.approx(0.03)
     said = diagnosis.clause(cause, 25)
     assert "the response body of GET /a runs on it for 30 ms" in said
@@ -199,7 +205,7 @@ def test_a_response_body_and_a_background_task_are_told_from_their_route() -> No
     assert "a background task of GET /a runs on it for 110 ms" in diagnosis.clause(cause, 25)
     assert "after its response" in diagnosis.clause(cause, 25)
     [cause] = blocked(Steps(blocks=1.0, blocked_s=0.12), 0.12)
-    assert (cause.context, cause.route) == (None, "GET /a")
+    assert (cause.facts, cause.route) == (Blocks(None, 1.0), "GET /a")
 
 
 def test_many_blocks_of_a_route_block_the_loop_together() -> None:

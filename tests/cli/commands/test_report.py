@@ -98,7 +98,7 @@ def test_wide_has_every_column(run: str) -> None:
 
 @pytest.mark.parametrize("run", EXAMPLES)
 def test_json_is_by_its_schema(run: str) -> None:
-    schemas.validate("report", reported(run, "json"))
+    assert schemas.validate("report", reported(run, "json")) == 1
 
 
 def test_json_has_the_effect_of_each_task_that_was_measured_in_threads_and_processes() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from offload.causes.memory import MEMORY_LIMIT, PRELOAD_LOST
+from offload.causes.failures import MEMORY_LIMIT
+from offload.causes.memory import PRELOAD_LOST
 from offload.causes.rules import Cause
 from offload.engine.record import LONG, WINDOW, Collector, MemoryLimit, Record
 from offload.studies.advise import application, costs

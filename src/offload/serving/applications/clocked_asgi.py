@@ -23,8 +23,7 @@ from offload.serving.metrics import (
     process_report,
     request_clock,
     stalls,
-    thread_limiter,
-    thread_switches,
+    thread_use,
 )
 from offload.serving.metrics.request_clock import Cell, Request, Run
 
@@ -38,7 +37,7 @@ class ClockedApplication:
 
     def __init__(self, work: str) -> None:
         self._application = user_application.load(work, user_application.ASGI)
-        if thread_limiter.TOKENS in os.environ and "anyio.to_thread" not in sys.modules:
+        if thread_use.TOKENS in os.environ and "anyio.to_thread" not in sys.modules:
             what = f"{work.partition('=')[2]} has no endpoints in anyio's threads"
             raise UsageError(what, "leave workers= out, or use Starlette or FastAPI")
         self._work = work
@@ -134,14 +133,14 @@ class _Clocked:
                 step, value = steps.throw, error
 
 
-def _watch(cell: Cell, application: Any) -> thread_limiter.Watch:
+def _watch(cell: Cell, application: Any) -> thread_use.Watch:
     """Sample the lag of this thread's event loop, and the use of threads and pools, from now on."""
-    limiter = cell.limiter = thread_limiter.Watch()
+    limiter = cell.limiter = thread_use.Watch()
     loop = asyncio.get_running_loop()
 
     def sample() -> None:
         limiter.sample()
-        thread_switches.sample()
+        thread_use.sample_switches()
         pool_use.sample(request_clock.count_inside(), loop, application)
 
     sample()

@@ -17,7 +17,7 @@ from offload.errors import UserError
 from offload.serving.applications import responses, user_worker
 from offload.serving.frameworks import uvicorn_server
 from offload.serving.lifecycle import readiness
-from offload.serving.metrics import loop_lag, probe, task_clock, thread_limiter
+from offload.serving.metrics import loop_lag, probe, task_clock, thread_use
 from offload.serving.pools import anyio_threads
 
 
@@ -39,7 +39,7 @@ def supervise(task: str, port: int, backlog: int, processes: int, tokens: int) -
 
 def supervised() -> Starlette:
     """Create the application of a supervised process, and its worker threads when it starts."""
-    task, tokens = uvicorn_server.join_supervisor(), int(os.environ[thread_limiter.TOKENS])
+    task, tokens = uvicorn_server.join_supervisor(), int(os.environ[thread_use.TOKENS])
     probe.facts["workers"] = tokens
     threads = anyio_threads.Threads(task, tokens)
     return user_worker.create(partial(application, within=threads), task)

@@ -18,7 +18,7 @@ from offload.errors import StartError, UserError
 from offload.serving.applications import asgi, user_worker
 from offload.serving.lifecycle import drain, parent_watch, readiness, worker_ready
 from offload.serving.lifecycle.stop_signal import stop
-from offload.serving.metrics import probe, thread_limiter
+from offload.serving.metrics import probe, thread_use
 
 POLL = 0.01  # s
 NAME = "SERVER_NAME"  # the variable with the server's name for supervised processes
@@ -69,7 +69,7 @@ def supervise_task(
     """
     user_worker.check(task)
     if tokens:
-        os.environ[thread_limiter.TOKENS] = str(tokens)
+        os.environ[thread_use.TOKENS] = str(tokens)
     os.environ[worker_ready.TASK], os.environ[NAME] = task, str(probe.facts["server"])
     with worker_ready.folder_of_failures():
         supervise(application, port, backlog, processes)

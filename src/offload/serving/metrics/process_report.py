@@ -31,8 +31,7 @@ from offload.serving.metrics import (
     request_clock,
     stalls,
     task_clock,
-    thread_limiter,
-    thread_switches,
+    thread_use,
     tracer,
 )
 
@@ -103,10 +102,10 @@ def report(
         return found | ({"each": task_clock.each(start, end)} if with_each else {})
     found |= {
         **request_clock.between(start, end),
-        **thread_limiter.threads(),
-        "limiter": thread_limiter.between(start, end),
+        **thread_use.threads(),
+        "limiter": thread_use.between(start, end),
         "pools": pool_use.between(start, end),
-        "thread_switches": thread_switches.between(start, end),
+        "thread_switches": thread_use.switches_between(start, end),
         "memory": probe.memory_of(os.getpid()),
         "lost_threads": forked_threads.lost(),
         "blas": blas_threads.since(start),

@@ -17,7 +17,7 @@ from weakref import ReferenceType, ref
 
 from offload.serving.metrics import probe
 from offload.serving.metrics.samples import Samples
-from offload.serving.metrics.thread_limiter import Watch
+from offload.serving.metrics.thread_use import Watch
 
 PERIOD = 0.1  # s: the requests of a period determine the share that is clocked in the next one
 FAILED = 500  # status from which a response is a failure of the application

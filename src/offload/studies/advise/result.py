@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from offload.causes.gains import Gain, Switch
-from offload.causes.gains import measured as gain_of
+from offload.causes.gains import Gain, Switch, estimate_gain
 from offload.engine.record import LONG, WINDOW, Memory, Record
 from offload.loads.engine import figures
 from offload.registry import catalog
@@ -82,7 +81,7 @@ def gains(
     return {
         kind: gain
         for kind, switch in causes.items()
-        if (gain := gain_of(switch.text, plain, windows(switched(case, switch)))) is not None
+        if (gain := estimate_gain(switch.text, plain, windows(switched(case, switch)))) is not None
     }
 
 

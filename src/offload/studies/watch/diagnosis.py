@@ -24,8 +24,8 @@ from offload.causes.execution import (
     SATURATED,
     THREAD_LIMIT,
 )
+from offload.causes.failures import MEMORY_LIMIT
 from offload.causes.figures import Figures
-from offload.causes.memory import MEMORY_LIMIT
 from offload.causes.pools import DEFAULT_EXECUTOR
 from offload.causes.processes import FREE, FULL, IDLE, SLOWER, UNEVEN_PROCESSES
 from offload.causes.rules import Cause
@@ -210,7 +210,7 @@ def find_pool_full(of: Signs) -> Iterator[Seen]:
             )
         else:
             use = record.PoolUse(pools.DEFAULT, limit=count, full=pool.busy, dns=pool.resolving)
-            cause = Cause(DEFAULT_EXECUTOR, round(pool.busy, 4), SATURATED, limit=count, pool=use)
+            cause = Cause(DEFAULT_EXECUTOR, round(pool.busy, 4), SATURATED, limit=count, facts=use)
             clause = f"{diagnosis.clause(cause, 0)} (pid {pool.pid})"
         yield Seen(cause, pool.pid, clause)
 

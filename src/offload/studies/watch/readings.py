@@ -23,11 +23,10 @@ from offload.engine.gil_location import NOT_PYTHON, STARTING, Unreadable
 from offload.engine.who import BackgroundSample, Samples
 from offload.errors import MachineError, UsageError, UserError
 from offload.studies.watch.gil_meter import ON, UNREADABLE, GilMeter, GilUse
-from offload.studies.watch.limits import LimitMeter
 from offload.studies.watch.response_time import Requester, Response
 from offload.studies.watch.sockets import SocketMeter
 from offload.studies.watch.threads import ThreadMeter
-from offload.studies.watch.usage import ProcessUse, TreeUse, is_alive, program_name
+from offload.studies.watch.usage import LimitMeter, ProcessUse, TreeUse, is_alive, program_name
 
 EVERY = 1.0  # s between two readings
 

@@ -1,4 +1,4 @@
-"""Count anyio's threads that are in use, and the calls that wait for a thread; or limit them.
+"""Threads: how many of anyio's are in use, or their limit; and how often others stop to wait.
 
 Starlette and FastAPI run `def` endpoints in these threads, 40 by default. anyio is not imported
 here; if the application has not imported it, it has no such limit. Standard library only.
@@ -14,10 +14,14 @@ from typing import Any
 
 from offload.serving.metrics.samples import Samples
 
+if sys.platform == "linux":
+    from resource import RUSAGE_SELF, RUSAGE_THREAD, getrusage
+
 TOKENS = "SERVER_TOKENS"  # the variable with the number of threads, if the server sets it
 POOLS = {"anyio_threads": "AnyIO worker thread", "asyncio_threads": "asyncio_"}
 
 _samples = Samples(4)
+_switches = Samples(2)
 
 
 class Watch:
@@ -64,3 +68,21 @@ def threads() -> dict[str, int]:
     """Count the threads of the two pools that async applications use, by their names."""
     names = [thread.name for thread in threading.enumerate()]
     return {key: sum(name.startswith(start) for name in names) for key, start in POOLS.items()}
+
+
+# Switches: a thread that waits for its next call, or for the GIL, is counted each time (Linux)
+
+
+def sample_switches() -> None:
+    """Keep how often threads other than this one have waited; call it on the loop's timer."""
+    if sys.platform == "linux":
+        others = getrusage(RUSAGE_SELF).ru_nvcsw - getrusage(RUSAGE_THREAD).ru_nvcsw
+        _switches.add(monotonic(), others)
+
+
+def switches_between(start: float, end: float) -> int | None:
+    """Return the number in a window; None without samples, or if several loops ran."""
+    rows = _switches.between(start, end) or []
+    if len(rows) < 2 or rows[-1][1] < rows[0][1]:
+        return None
+    return round(rows[-1][1] - rows[0][1])
