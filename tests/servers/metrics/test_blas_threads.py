@@ -34,7 +34,6 @@ start = time.monotonic()
 threads = [Thread(target=work) for _ in range(2)]
 for each in threads: each.start()
 for each in threads: each.join()
-time.sleep(0.2)  # its threads spin before they wait
 print(json.dumps(blas_threads.since(start)))
 """
 

@@ -14,7 +14,8 @@ import struct
 import sys
 from pathlib import Path
 from threading import enumerate as python_threads
-from time import monotonic, process_time
+from threading import get_native_id
+from time import monotonic, process_time, sleep  # imported by name: a task may replace them
 from typing import Any
 
 # What a file of each library is called, also in wheels, and the variable that sets its threads
@@ -26,6 +27,7 @@ LIBRARIES = (
 )
 PYTHON = re.compile(r"(^|/)(lib)?python[\d.]*t?[^/]*$")
 STACK = 1 << 13  # bytes of a stack that are read
+SPIN_S, PAUSE_S = 0.4, 0.02  # s: threads of OpenBLAS spin for up to about 0.2 s
 _found: dict[int, int] = {}  # the index in LIBRARIES of each thread of theirs
 # Times, with the CPU time until then of these threads, and of the process, in s
 _readings: list[tuple[float, float, float]] = []
@@ -92,13 +94,25 @@ def _libraries() -> tuple[dict[Range, int], list[Range]] | None:
 
 
 def _find(libraries: dict[Range, int], python: list[Range]) -> None:
-    """Add the threads of the libraries that wait now, and forget those that have ended."""
+    """Add the threads of the libraries, and forget those that have ended.
+
+    They spin after their last call, and can only be told from others once they wait.
+    """
+    ends = monotonic() + SPIN_S
+    while _find_waiting(libraries, python) and monotonic() < ends:
+        sleep(PAUSE_S)
+
+
+def _find_waiting(libraries: dict[Range, int], python: list[Range]) -> bool:
+    """Add the threads of the libraries that wait now; return whether unknown threads run."""
     alive = {int(name) for name in os.listdir("/proc/self/task")}  # noqa: PTH208 - faster
     for thread in _found.keys() - alive:
         del _found[thread]
-    known = {each.native_id for each in python_threads()}
+    known = {each.native_id for each in python_threads()} | {get_native_id()}
+    runs = False
     for thread in alive - _found.keys() - known:
         words = _stack(thread)
+        runs = runs or not words
         if any(low <= word < high for word in words for low, high in python):
             continue
         index = next(
@@ -112,6 +126,7 @@ def _find(libraries: dict[Range, int], python: list[Range]) -> None:
         )
         if index is not None:
             _found[thread] = index
+    return runs
 
 
 def _stack(thread: int) -> tuple[int, ...]:
