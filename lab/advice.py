@@ -64,8 +64,7 @@ def judge(
             found.answers.append(answer.best.setup.name)
             if first is None:
                 first, found.took_s = answer, time.monotonic() - began
-                fast = answer.subject.alone_s <= study.FAST_S
-                found.told_s = study.BUDGET_S if fast else study.SLOW_BUDGET_S
+                found.told_s = study.usual_budget(answer.subject.alone_s)
         assert first is not None
         for rival, why in dominating(first, case, report):
             found.rivals += 1

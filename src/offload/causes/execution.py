@@ -23,12 +23,13 @@ GIL_HELD_S = 0.005  # s per request: CPython's switch interval, sys.getswitchint
 ONE_CORE = (0.85, 1.25)  # cores used by a process whose threads wait for one GIL
 BODY = 0.5  # part of the time on the loop from which it is called that of the response body
 SEVERAL = 1.5  # blocks of a request, from which their number is reported
-IDLE = 0.5  # cores per process, below which it mostly waits
+IDLE = 0.5  # cores per process, below which it mostly waits; share of time, of its GIL
 COLLECTED = 0.5  # share of the CPU time that the garbage collector takes
 STRETCHED = 2.0  # time under load over the time alone, above which a resource is too small
 
 BODY_TITLE, BACKGROUND = "response body", "background task"  # as in engine/who.py
-TOKENS = "SERVER_TOKENS"  # sets total_tokens in our servers (serving/metrics/thread_use.py)
+# These variables set the threads of anyio and of asyncio (serving/metrics/thread_use.py).
+TOKENS, EXECUTOR_THREADS = "SERVER_TOKENS", "SERVER_EXECUTOR_THREADS"
 GIL_IMPORT = "gil_import"
 LOOP_BLOCKED = "loop_blocked"
 GIL_SATURATED = "gil_saturated"
@@ -56,7 +57,8 @@ def find_gil_import(of: Figures) -> Cause | None:
 def find_loop_blocked(of: Figures) -> Cause | None:
     """A route, or another task, blocks the event loop for long and for most of the time.
 
-    Requests in threads that hold the GIL delay the loop, too; this is a different cause.
+    Shorter runs count if the process is idle, or computes without the GIL. Requests in threads that
+    hold the GIL delay the loop, too; this is a different cause.
     """
     if not of.is_asgi or (of.threads_used or 0) > 1:
         return None
@@ -64,7 +66,8 @@ def find_loop_blocked(of: Figures) -> Cause | None:
     run_s, after_s = of.signs.loop_blocked_by_s or 0.0, steps.after_s or 0.0
     if after_s >= BLOCKED_S and _share_of_time(of, after_s) >= BLOCKED_SHARE:
         return Cause(LOOP_BLOCKED, after_s, BLOCKED_S, route, facts=Blocks(BACKGROUND))
-    is_long = run_s >= BLOCKED_S or (is_idle(of) and (of.loop_lag_s or 0.0) >= LATE_S)
+    is_late = is_idle(of) and (of.loop_lag_s or 0.0) >= LATE_S
+    is_long = run_s >= BLOCKED_S or is_late or (run_s >= GIL_HELD_S and _leaves_gil(of))
     if not is_long or _share_of_time(of, max(run_s, steps.blocked_s or 0.0)) < BLOCKED_SHARE:
         return _loop_blocked_elsewhere(of)
     if (steps.body_blocked_s or 0.0) >= BODY * max(run_s, steps.blocked_s or 0.0):
@@ -77,6 +80,12 @@ def find_loop_blocked(of: Figures) -> Cause | None:
     if blocks >= SEVERAL:
         run_s = (steps.blocked_s or 0.0) / blocks
     return Cause(LOOP_BLOCKED, run_s, BLOCKED_S, route, facts=Blocks(context, blocks or None))
+
+
+def _leaves_gil(of: Figures) -> bool:
+    """Whether the GIL is mostly free: what computes without it on the loop gains in a thread."""
+    used = of.signs.gil_utilisation
+    return used is not None and used < IDLE
 
 
 def _share_of_time(of: Figures, each_s: float) -> float:
@@ -227,9 +236,10 @@ def _describe_cpu_saturated(cause: Cause, _: int) -> str:
 STOPPED = frozenset({CPU_QUOTA})
 
 
-def _twice_the_threads(cause: Cause) -> Switch | None:
+def twice_the_threads(cause: Cause, variable: str = TOKENS) -> Switch | None:
+    """Return the switch that doubles the threads which are the limit."""
     threads = 2 * (cause.limit or 0)
-    return Switch({TOKENS: str(threads)}, how=f"{threads} threads") if threads else None
+    return Switch({variable: str(threads)}, how=f"{threads} threads") if threads else None
 
 
 RULES = (
@@ -262,7 +272,7 @@ RULES = (
         "processes, or await",
         is_per_process=True,
         is_symptom_of=STOPPED,
-        switch=_twice_the_threads,
+        switch=twice_the_threads,
     ),
     Rule(
         CPU_SATURATED,

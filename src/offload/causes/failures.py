@@ -14,7 +14,8 @@ from offload.units import counted, percent, seconds
 # Guesses.
 STUCK = 0.75  # share of a pool's threads: the others are between two calls that will be stuck, too
 OLDER = 3.0  # age of a call over the response time of a single request
-FAILS, WORKS = 0.5, 0.05  # shares of failed requests: of a load or one process, of all others
+FAILS, WORKS = 0.5, 0.05  # shares of failed requests: of one process, of all others
+MOST_FAILED = 0.25  # of the requests of a load, from which it fails as a whole
 SOON_S = 0.1  # s after the start of a window, before which a process failed before
 ENOUGH = 10  # requests of a process, from which these shares are known
 
@@ -40,8 +41,10 @@ def find_own_pool_wait(of: Figures) -> Cause | None:
 
 def find_own_server_call(of: Figures) -> Cause | None:
     """Requests wait for other requests to the same server, which they keep from being served."""
-    for stall in _stalls(of):
-        if stall.own_calls:
+    for record in reversed((*of.records, *of.failed)):
+        stall = record.application.stall
+        fails = record.problem is not None or record.result.failed_share > MOST_FAILED
+        if fails and stall is not None and stall.own_calls:
             place = stall.places[0] if stall.places else None
             return Cause(OWN_SERVER_CALL, float(stall.own_calls), line=_line(place, 1.0))
     return None
@@ -50,32 +53,19 @@ def find_own_server_call(of: Figures) -> Cause | None:
 def find_stuck_threads(of: Figures) -> Cause | None:
     """Threads of a pool are in calls that take much longer than a request does alone.
 
-    They are most of its threads. If most requests fail, one is enough: no request is left after the
-    load, and those that were stuck earlier may have ended.
+    They are most of its threads, or one that began its call while requests failed, and runs on
+    after all requests.
     """
     if find_own_pool_wait(of) is not None or find_own_server_call(of) is not None:
         return None
     alone_s = max((r.baseline.alone_s or 0.0 for r in (*of.records, *of.failed)), default=0.0)
     for pool in sorted(_pools(of), key=lambda pool: -(pool.stuck_s or 0.0)):
         age_s = pool.stuck_s or 0.0
-        least = 1.0 if _mostly_fails(of) else max(1.0, STUCK * pool.threads)
-        if pool.place is None or pool.stuck < least:
-            continue
-        if age_s >= OLDER * alone_s:
+        is_stuck = pool.outlived or pool.stuck >= max(1.0, STUCK * pool.threads)
+        if pool.place is not None and is_stuck and age_s >= OLDER * alone_s:
             line = _line(pool.place, pool.stuck / pool.threads)
             return Cause(STUCK_THREADS, age_s, limit=pool.threads, line=line, facts=pool)
     return None
-
-
-def _mostly_fails(of: Figures) -> bool:
-    """Whether more than FAILS of the requests of a load failed."""
-    results = [record.result for record in (*of.records, *of.failed)]
-    shares = [
-        failures / (failures + (each.completed or 0))
-        for each in results
-        if (failures := each.failures)
-    ]
-    return max(shares, default=0.0) > FAILS
 
 
 def find_worker_fails(of: Figures) -> Cause | None:

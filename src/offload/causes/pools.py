@@ -80,32 +80,50 @@ def _cause(kind: str, pool: PoolUse) -> Cause:
 
 def _limiting_pool(of: Figures) -> PoolUse | None:
     """Return the smallest pool that limits the application; None if there is none."""
-    if not of.records or not of.rate or not of.alone_s or (of.signs.stretch or 0.0) < DELAYED:
+    stretch = of.signs.stretch
+    if not of.records or not of.rate or not of.alone_s or stretch is None:
         return None
     if (
         execution.find_loop_blocked(of) is not None
         or (of.signs.cpu_utilisation or 0.0) >= execution.SATURATED
     ):
         return None
-    found = [pool for pool in of.records[-1].application.pools if _is_limit(pool, of)]
+    is_limit = _is_limit if stretch >= DELAYED else _is_kept_full
+    found = [pool for pool in of.records[-1].application.pools if is_limit(pool, of)]
     return min(found, key=lambda pool: pool.limit or 0, default=None)
 
 
 def _is_limit(pool: PoolUse, of: Figures) -> bool:
-    full, inside = pool.full or 0.0, pool.inside or 0.0
-    if not pool.limit or pool.grows or full < POOL_FULL or not of.rate or not of.alone_s:
+    inside = pool.inside or 0.0
+    if not pool.limit or not _is_waited_for(pool) or not of.rate or not of.alone_s:
         return False
-    if pool.waiting is None:
-        waits = full >= HELD
-    else:
-        least = WAITING_QUEUE if pool.kind in QUEUES else WAITING
-        waits = pool.waiting >= least * inside
-    if not waits or (pool.kind != PROCESSES and _computes(of)):
+    if pool.kind != PROCESSES and _computes(of):
         return False
     # A request may make several calls at once, so that more calls than requests are in the pool.
     calls = max(1.0, (pool.limit + (pool.waiting or 0.0)) / inside) if inside else 1.0
     in_pool_s = pool.limit * of.processes / of.rate
     return in_pool_s < STRETCHED * of.alone_s * calls
+
+
+def _is_waited_for(pool: PoolUse) -> bool:
+    full = pool.full or 0.0
+    if pool.grows or full < POOL_FULL:
+        return False
+    if pool.waiting is None:
+        return full >= HELD
+    least = WAITING_QUEUE if pool.kind in QUEUES else WAITING
+    return pool.waiting >= least * (pool.inside or 0.0)
+
+
+def _is_kept_full(pool: PoolUse, of: Figures) -> bool:
+    """Whether calls of others keep an executor full: a single request waits for them as long.
+
+    If its calls were those of requests only, several requests would take longer than one.
+    """
+    calls = (pool.limit or 0) + (pool.waiting or 0.0)
+    is_executor = pool.kind in (DEFAULT, THREADS, PROCESSES)
+    is_full = is_executor and (pool.full or 0.0) >= HELD and _is_waited_for(pool)
+    return is_full and calls > (pool.inside or 0.0) >= 2 and not _computes(of)
 
 
 def _computes(of: Figures) -> bool:
@@ -248,6 +266,7 @@ RULES = (
         _remedy_default_executor,
         is_per_process=True,
         is_symptom_of=STOPPED,
+        switch=lambda cause: execution.twice_the_threads(cause, execution.EXECUTOR_THREADS),
     ),
     Rule(
         WAITS_ELSEWHERE,

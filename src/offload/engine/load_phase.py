@@ -149,7 +149,6 @@ def comparable_content(suite: str | None, body: bytes) -> str | None:
     return f"{text[:WHOLE_CONTENT]}... {len(text)} characters, sha256 {digest}"
 
 
-MOST_FAILED = 0.25  # share of failed requests from which stacks are read; a guess
 SHORT_S = (
     0.2  # s of load (a guess): for a shorter one, CPU clocks with ticks of 10 ms are too coarse
 )
@@ -217,7 +216,7 @@ def run(
     elif problem is not None and ran.result.is_stalled:
         problem = f"{problem} under {load.users} users ({failures_text(measured)})"
     window = (measured.window_began, measured.window_ended)
-    has_stalled = ran.result.is_stalled or failed_share(measured) > MOST_FAILED
+    has_stalled = ran.result.is_stalled or bool(measured.failures)
     report = _request_report(facts, load.url, *window, has_stalled, beside)
     application = report.get("application") or {}
     if application and before:
@@ -263,12 +262,6 @@ def run(
         if problem is None
         else Problem(STALLED if ran.result.is_stalled else LOAD, problem, fix),
     )
-
-
-def failed_share(measured: Figures) -> float:
-    """Return the share of the requests that failed; those that did not end are no failures."""
-    failed = sum(n or 0 for kind, n in measured.failed.items() if kind != "unfinished")
-    return failed / max(1, failed + (measured.completed or 0))
 
 
 def failures_text(measured: Figures) -> str:
@@ -340,23 +333,23 @@ def _run_sampled(
     return ran, sampler, gil_sampler, _growth(tries, _tries(upstream)), served, before
 
 
-WATCH_AFTER_S, WATCH_EVERY_S = 3.0, 0.5  # s; most loads have ended before
+NOTE_EVERY_S = 0.5
 
 
 @contextmanager
 def _watched(facts: Facts | None, pids: Sequence[int]) -> Iterator[None]:
-    """Let processes note during a long load what they do, in case that it stalls."""
+    """Let processes note during a load what they do, in case that requests fail or stall."""
     if facts is None or not serves_application(facts):
         yield
         return
     ended = threading.Event()
 
     def watch() -> None:
-        pause = WATCH_AFTER_S
+        pause = 0.0
         while not ended.wait(pause):
             for pid in pids:
                 _report_of(pid, json.dumps({"note": True}).encode())
-            pause = WATCH_EVERY_S
+            pause = NOTE_EVERY_S
 
     thread = threading.Thread(target=watch, daemon=True)
     thread.start()

@@ -187,12 +187,6 @@ class Result(Figures):
     little_ratio: float | None = None
     tries_per_request: float | None = None
 
-    @property
-    def failures(self) -> int | None:
-        """The number of failed requests; requests unfinished at the end are not failures."""
-        known = [count for kind, count in self.failed.items() if kind != "unfinished"]
-        return sum(count or 0 for count in known) if known else None
-
 
 @dataclass(frozen=True)
 class Memory:
@@ -564,12 +558,13 @@ class Place:
 
 @dataclass(frozen=True)
 class StalledPool:
-    """A pool of threads of one process, just after a load that had stalled.
+    """A pool of threads of one process, in a load that had failures, and just after it.
 
     `name` is the variable that holds it, or "asyncio" or "anyio". `queued` calls waited for one of
     its threads. `waiting` threads waited for a call in the queue of this pool itself, and `stuck`
-    ones were in the same call for `stuck_s` (their median), as far as that was observed. `place` is
-    where most of them were.
+    ones were in the same call for `stuck_s` (their median), as far as that was observed; `outlived`
+    of these calls began in the load, and no request waited for them any more. `place` is where most
+    of them were.
     """
 
     name: str | None = None
@@ -578,12 +573,13 @@ class StalledPool:
     waiting: int = 0
     stuck: int = 0
     stuck_s: float | None = None
+    outlived: int = 0
     place: Place | None = None
 
 
 @dataclass(frozen=True)
 class Stall:
-    """What the processes did just after a load in which hardly any request succeeded any more.
+    """What the processes did in a load with failed requests, and just after it.
 
     `own_calls` is the number of connections of the server's processes to its own port.
     """
@@ -669,8 +665,8 @@ class Application:
     `worker_private_mib` the largest memory that a process does not share. `lost_threads` ran in the
     parent of these processes when it forked. `error` is the last unhandled exception of the
     application, with its file and line. `failures` has each process, and
-    `ended` is the number of processes that ended during the load. `stall` is None unless hardly any
-    request succeeded any more. `beside` are light routes that were measured under the same load;
+    `ended` is the number of processes that ended during the load. `stall` is None unless
+    requests failed or stalled. `beside` are light routes that were measured under the same load;
     the means are without them. None is unknown.
     """
 

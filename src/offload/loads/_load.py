@@ -421,6 +421,18 @@ class Figures:
     window_ended: float | None = None
     response: Response = Response()
 
+    @property
+    def failures(self) -> int | None:
+        """The number of failed requests; requests unfinished at the end are not failures."""
+        known = [count for kind, count in self.failed.items() if kind != "unfinished"]
+        return sum(count or 0 for count in known) if known else None
+
+    @property
+    def failed_share(self) -> float:
+        """The share of the finished requests that failed; 0 without any."""
+        failed = self.failures or 0
+        return failed / max(1, failed + (self.completed or 0))
+
 
 @dataclass(frozen=True)
 class LoadResult:

@@ -112,7 +112,11 @@ def test_a_route_that_fills_the_loop_blocks_it() -> None:
     [cause] = found(BLOCKED, rate=24.0)
     assert (cause.kind, cause.route, cause.value) == (LOOP_BLOCKED, "GET /a", 0.04)
     assert cause.threshold == execution.BLOCKED_S
-    assert kinds(BLOCKED | {"loop_blocked_by_s": 0.019}, rate=50.0) == [NOTHING]
+    short = BLOCKED | {"loop_blocked_by_s": 0.019}
+    assert kinds(short | {"gil_utilisation": 0.6}, rate=50.0) == [NOTHING]
+    assert kinds(short | {"gil_utilisation": 0.4}, rate=50.0) == [LOOP_BLOCKED]
+    brief = {"loop_blocked_by_s": 0.004, "gil_utilisation": 0.4}
+    assert kinds(BLOCKED | brief, rate=200.0) == [NOTHING]
     assert kinds(BLOCKED, rate=5.0) == [NOTHING]  # the loop has time left
     assert kinds(BLOCKED, rate=24.0, is_asgi=False) == [NOTHING]
 

@@ -146,13 +146,22 @@ def test_threads_that_a_fork_lost_explain_a_pool_that_stalls() -> None:
     assert diagnosis.is_failure(cause)
 
 
-def test_one_thread_that_runs_on_is_enough_where_most_requests_fail() -> None:
-    one = stalled(**pool(stuck=1, stuck_s=5.0))
-    assert STUCK_THREADS not in kinds(one)
-    failing = changed(replace(one, problem=None), completed=30, failed={"5xx": 320})
-    [cause] = (c for c in diagnosis.diagnose([failing]) if c.kind == STUCK_THREADS)
+def test_one_call_that_outlives_all_requests_of_a_load_with_failures_is_enough() -> None:
+    works = {"completed": 2000, "failed": {"5xx": 9}}
+    for values, found in (
+        ({"stuck": 1, "stuck_s": 1.2, "outlived": 1}, [STUCK_THREADS]),
+        ({"stuck": 1, "stuck_s": 1.2}, []),  # it was there before, or a request waits for it
+        ({"stuck": 1, "stuck_s": 0.05, "outlived": 1}, []),  # it is not older than a request
+    ):
+        own = changed(replace(stalled(**pool(**values)), problem=None), **works)
+        assert [kind for kind in kinds(own) if kind == STUCK_THREADS] == found, values
+    [cause] = (c for c in diagnosis.diagnose([stalled(**pool(stuck=1, stuck_s=5.0, outlived=1))]))
     assert diagnosis.clause(cause, 16).startswith(
         "1 of 4 threads of the pool POOL runs on in price"
     )
-    working = changed(replace(one, problem=None), completed=320, failed={"5xx": 30})
-    assert STUCK_THREADS not in kinds(working)
+
+
+def test_calls_to_its_own_server_are_no_cause_while_most_requests_succeed() -> None:
+    own = replace(stalled(own_calls=3, pools=()), problem=None)
+    assert OWN_SERVER_CALL not in kinds(changed(own, completed=900, failed={"5xx": 100}))
+    assert OWN_SERVER_CALL in kinds(changed(own, completed=100, failed={"5xx": 900}))

@@ -11,6 +11,7 @@ import pytest
 from offload.causes import diagnosis
 from offload.causes.execution import THREAD_LIMIT
 from offload.causes.gains import Gain, Switch, estimate_gain
+from offload.causes.pools import DEFAULT_EXECUTOR
 from offload.causes.rules import Cause, Rule
 from offload.engine.record import WINDOW, Collector, Record
 from offload.engine.server import command
@@ -134,3 +135,6 @@ def test_twice_the_threads_are_measured_if_all_are_in_use() -> None:
     assert switch is not None and switch.text == "80 threads"
     assert switch.variables == {thread_use.TOKENS: "80"}
     assert rule.switch(Cause(THREAD_LIMIT, 0.9, 0.1)) is None
+    of_asyncio = next(each for each in diagnosis.RULES if each.kind == DEFAULT_EXECUTOR)
+    switch = of_asyncio.switch(Cause(DEFAULT_EXECUTOR, 0.9, 0.5, limit=6))
+    assert switch is not None and switch.variables == {thread_use.EXECUTOR_THREADS: "12"}

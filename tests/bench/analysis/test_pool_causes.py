@@ -114,6 +114,13 @@ def test_a_pool_that_looks_like_the_limit_is_not_named(pool: PoolUse) -> None:
     assert (cause.kind, cause.facts) == (WAITS_ELSEWHERE, None)
 
 
+def test_a_pool_that_calls_of_others_keep_full_is_named_though_one_request_waits_as_long() -> None:
+    others = replace(FULL, waiting=24.0)  # 30 calls of 25 requests
+    assert kinds(others, inside_s=0.11) == [DEFAULT_EXECUTOR]
+    assert kinds(replace(others, full=0.8), inside_s=0.11) != [DEFAULT_EXECUTOR]
+    assert kinds(replace(others, kind="asyncio.Semaphore"), inside_s=0.11) == []
+
+
 def test_a_full_pool_is_no_limit_if_nobody_waits_or_something_else_is_the_limit() -> None:
     assert DEFAULT_EXECUTOR not in kinds(FULL, inside_s=0.11)
     assert kinds(FULL, gil_utilisation=0.97, cpu_ms_per_request=16.0) == [GIL_SATURATED]
@@ -121,7 +128,7 @@ def test_a_full_pool_is_no_limit_if_nobody_waits_or_something_else_is_the_limit(
     unknown = {"gil_utilisation": None, "cores_used": 1.5, "cpu_ms_per_request": 25.0}
     assert DEFAULT_EXECUTOR not in kinds(FULL, **unknown)
     assert kinds(FULL, cores_used=1.9, cpu_ms_per_request=31.0) == [CPU_SATURATED]
-    assert kinds(FULL, run_s=0.016, rate=60.0, inside_s=0.4, alone_s=0.02) == [WAITS_ELSEWHERE]
+    assert kinds(FULL, run_s=0.002, rate=60.0, inside_s=0.4, alone_s=0.02) == [WAITS_ELSEWHERE]
     assert kinds(FULL, run_s=0.03, rate=30.0) == [LOOP_BLOCKED]
 
 

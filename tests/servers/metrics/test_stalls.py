@@ -247,6 +247,42 @@ def test_a_call_that_runs_on_is_stuck_and_the_newest_calls_are_not() -> None:
             is_over.set()
 
 
+@pytest.mark.parametrize(("inside", "outlived"), [(0, 2), (1, 1), (5, 0)])
+def test_calls_that_began_in_a_load_outlive_it_unless_requests_may_wait_for_them(
+    monkeypatch: pytest.MonkeyPatch, inside: int, outlived: int
+) -> None:
+    monkeypatch.setattr(stalls, "count_inside", lambda: inside)
+    is_over = threading.Event()
+    with pool(4) as own:
+        try:
+            own.submit(is_over.wait, ENDS_S)  # such as a consumer that always runs
+            threading.Event().wait(0.05)
+            stalls.note()
+            for _ in range(2):
+                own.submit(is_over.wait, ENDS_S)
+            found = [each for each in stalls.report(time.monotonic())["pools"] if each["stuck"]]
+            assert [(each["stuck"], each["outlived"]) for each in found] == [(3, outlived)]
+        finally:
+            is_over.set()
+
+
+def by_result_soon(own: ThreadPoolExecutor) -> object:
+    return own.submit(int).result(0.5)
+
+
+def test_what_waited_under_load_counts_and_not_what_waits_after_it() -> None:
+    with pool(2) as own:
+        begin = once_all_run(2, by_result_soon)
+        ends = [own.submit(begin, own) for _ in range(2)]
+        threading.Event().wait(0.2)
+        stalls.note()
+        stalls.note()
+        end = time.monotonic()
+        assert not any(wait(ends, ENDS_S).not_done)
+        [found] = stalls.report(end)["pools"]
+        assert (found["threads"], found["waiting"], found["queued"]) == (2, 2, 2)
+
+
 def test_the_place_of_most_tasks_is_that_of_the_users_innermost_coroutine() -> None:
     with loop_in_thread() as loop:
         for _ in range(5):

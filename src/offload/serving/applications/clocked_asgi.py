@@ -137,6 +137,7 @@ def _watch(cell: Cell, application: Any) -> thread_use.Watch:
     """Sample the lag of this thread's event loop, and the use of threads and pools, from now on."""
     limiter = cell.limiter = thread_use.Watch()
     loop = asyncio.get_running_loop()
+    thread_use.set_executor_threads(loop)
 
     def sample() -> None:
         limiter.sample()

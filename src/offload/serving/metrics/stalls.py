@@ -25,6 +25,8 @@ from time import monotonic, sleep
 from types import FrameType, ModuleType
 from typing import Any
 
+from offload.serving.metrics.request_clock import count_inside
+
 SAMPLES, PAUSE = 5, 0.2  # s
 STUCK_S = 0.6  # s, from which a thread that is still in the same call is stuck
 DEEPEST = 20  # futures that wait for each other
@@ -59,6 +61,7 @@ class _Note:
 _loops: list[AbstractEventLoop] = []
 _calls: dict[int, tuple[FrameType, float]] = {}  # by thread: its call, and since when it is seen
 _notes: deque[_Note] = deque(maxlen=20)
+_first_note = 0.0  # its time: calls that were seen later began during the load
 
 
 def note_loop(loop: AbstractEventLoop) -> None:
@@ -68,8 +71,11 @@ def note_loop(loop: AbstractEventLoop) -> None:
 
 def note() -> None:
     """Note the calls of the threads of pools, and where threads and tasks wait."""
+    global _first_note
     stacks = _thread_stacks()
     _note_calls(stacks)
+    if not _notes:
+        _first_note = monotonic()
     pools = {pool.key: pool for pool in _pools(stacks)}
     _notes.append(_Note(monotonic(), pools, _places(stacks)))
 
@@ -79,7 +85,8 @@ def report(end: float) -> dict[str, Any]:
 
     If there are few notes, also sample the stacks for a second.
     """
-    notes = [each for each in _notes if end - RECENT_S <= each.time <= end]
+    under_load = [each for each in _notes if end - RECENT_S <= each.time <= end]
+    notes = [*under_load]
     if len(notes) < FEW:  # they are too young for the age of calls
         for number in range(SAMPLES):
             if number:
@@ -87,12 +94,20 @@ def report(end: float) -> dict[str, Any]:
             note()
         notes += [*_notes][-SAMPLES:]
     last = notes[-1]
-    samples = ([each.pools[key] for each in notes if key in each.pools] for key in last.pools)
+    known = under_load if len(under_load) > 1 else notes
+    found = [
+        {**_waits(_of(key, known) or _of(key, notes)), **_stuck(_of(key, notes))}
+        for key in last.pools
+    ]
     forget()
     return {
-        "pools": [_summary(each) for each in samples],
+        "pools": found,
         "places": [_values(place, count) for place, count in last.places.most_common(MOST)],
     }
+
+
+def _of(key: int, notes: Sequence[_Note]) -> list[_Pool]:
+    return [each.pools[key] for each in notes if key in each.pools]
 
 
 def forget() -> None:
@@ -165,11 +180,11 @@ def _note_calls(stacks: Sequence[_Stack]) -> None:
             _calls[stack.ident] = known if known and known[0] is call else (call, now)
 
 
-def _age(stack: _Stack) -> float:
-    """Return for how long a thread has been seen in its call, in s; 0 if it waits for another."""
+def _since(stack: _Stack) -> float:
+    """Return since when a thread has been seen in its call; now if it waits for another call."""
     call, known = stack.call, _calls.get(stack.ident)
     is_known = known is not None and known[0] is call and stack.awaited is None
-    return monotonic() - known[1] if known and is_known else 0.0
+    return known[1] if known and is_known else monotonic()
 
 
 # Pools
@@ -181,7 +196,11 @@ class _Pool:
     def __init__(self, key: int, name: str | None, queued: int, stacks: list[_Stack]) -> None:
         self.key, self.name, self.queued, self.threads = key, name, queued, len(stacks)
         self.waiting = 0
-        self.calls = [(_age(stack), stack.place) for stack in stacks]
+        now, inside = monotonic(), count_inside()
+        since = [(_since(stack), stack.place) for stack in stacks]
+        self.calls = [(now - began, place) for began, place in since]
+        old = sum(now - began >= STUCK_S and began > _first_note for began, _ in since)
+        self.outlived = max(0, old - inside)  # a request may still wait for a call
 
 
 def _pools(stacks: Sequence[_Stack]) -> list[_Pool]:
@@ -291,8 +310,15 @@ def _queued(queue: Any) -> set[int]:
     return {id(each.future) for each in calls if hasattr(each, "future")}
 
 
-def _summary(samples: Sequence[_Pool]) -> dict[str, Any]:
-    """Return a pool in several samples: its median one."""
+def _waits(samples: Sequence[_Pool]) -> dict[str, Any]:
+    """Return how many calls and threads of a pool waited, in the median one of its samples."""
+    pools = sorted(samples, key=lambda each: (each.waiting, each.queued))
+    median = pools[(len(pools) - 1) // 2]
+    return {"queued": median.queued, "waiting": median.waiting}
+
+
+def _stuck(samples: Sequence[_Pool]) -> dict[str, Any]:
+    """Return the calls of a pool that were old in several samples, and where they were."""
     late = samples[len(samples) // 2 :]  # earlier the age of calls was not known yet
     old = [[call for call in each.calls if call[0] >= STUCK_S] for each in late]
     stuck = median_low(len(each) for each in old)
@@ -302,10 +328,9 @@ def _summary(samples: Sequence[_Pool]) -> dict[str, Any]:
     return {
         "name": samples[-1].name,
         "threads": samples[-1].threads,
-        "queued": median_low(each.queued for each in samples),
-        "waiting": median_low(each.waiting for each in samples),
         "stuck": stuck,
         "stuck_s": round(ages[len(ages) // 2], 1) if stuck else None,
+        "outlived": median_low(each.outlived for each in late),
         "place": next((_values(place, count) for place, count in places.most_common(1)), None),
     }
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from asyncio import AbstractEventLoop
+from concurrent.futures import ThreadPoolExecutor
 from time import monotonic
 from typing import Any
 
@@ -17,7 +19,8 @@ from offload.serving.metrics.samples import Samples
 if sys.platform == "linux":
     from resource import RUSAGE_SELF, RUSAGE_THREAD, getrusage
 
-TOKENS = "SERVER_TOKENS"  # the variable with the number of threads, if the server sets it
+# The variables with the number of threads of anyio and of asyncio, if the server sets it.
+TOKENS, EXECUTOR_THREADS = "SERVER_TOKENS", "SERVER_EXECUTOR_THREADS"
 POOLS = {"anyio_threads": "AnyIO worker thread", "asyncio_threads": "asyncio_"}
 
 _samples = Samples(4)
@@ -62,6 +65,12 @@ def between(start: float, end: float) -> dict[str, Any] | None:
         "waiting": int(max(row[3] for row in rows)),
         "full": round(sum(row[1] >= row[2] for row in rows) / len(rows), 4),
     }
+
+
+def set_executor_threads(loop: AbstractEventLoop) -> None:
+    """Give a loop a default executor with the number of threads that the variable sets."""
+    if (found := os.environ.get(EXECUTOR_THREADS)) is not None:
+        loop.set_default_executor(ThreadPoolExecutor(int(found), "asyncio"))
 
 
 def threads() -> dict[str, int]:

@@ -202,8 +202,10 @@ def document(answer: Answer) -> Document:
     """Return the answer for any renderer."""
     if answer.disturbed is not None:
         headline = f"No verdict for {answer.title}: {answer.disturbed.message}."
-        remedy = Paragraph("Next", (f"{_capitalized(answer.disturbed.remedy)}.",))
-        return Document(headline, paragraphs=(remedy,), has_verdict=False, shows_cases=False)
+        told = [Paragraph("Next", (f"{_capitalized(answer.disturbed.remedy)}.",))]
+        if isinstance(answer.subject, Application) and (seen := [*answer.subject.seen()]):
+            told.insert(0, Paragraph("Seen, but not judged", tuple(seen)))
+        return Document(headline, paragraphs=tuple(told), has_verdict=False, shows_cases=False)
     deploy = f"Deploy {size_in_words(answer.best.setup)} for {answer.title}."
     rows = answer.choice.rows[:MOST_ROWS]
     rate = max((each.p99.rate for each in rows if each.p99), default=None)

@@ -95,6 +95,12 @@ class Application:
         """Whether a change of the application removes the limit of each process."""
         return any(map(diagnosis.is_per_process, (*self.causes, *self.remaining)))
 
+    def seen(self) -> Iterator[str]:
+        """Yield the causes in one process, each as a sentence."""
+        for cause in self.causes:
+            if cause.kind not in {diagnosis.NOTHING, diagnosis.UNEXPLAINED}:
+                yield diagnosis.sentence(cause, self.users)
+
     def why(self) -> Iterator[str]:
         """Yield the causes of its limit; say which ones do not limit the chosen set-up."""
         if not self.causes:

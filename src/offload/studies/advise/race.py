@@ -60,7 +60,7 @@ class Race:
 
     `costs` are known before the race: of a function, or from `measure_alone`. With `overloads` the
     choice is loaded beyond its capacity at the end. With `measures_switches` there is time for what
-    may remove the causes of an application's limit.
+    may remove the causes of an application's limit. A brief one has one round, and no other loads.
     """
 
     question: Question
@@ -71,6 +71,7 @@ class Race:
     costs: Costs | None = None
     overloads: bool = False
     measures_switches: bool = True
+    is_brief: bool = False
     seed: int = field(default_factory=plans.new_seed)
     cases: list[Case] = field(default_factory=list)
     records: list[Record] = field(default_factory=list)
@@ -138,6 +139,8 @@ class Race:
         try:
             with hold_for(self.case) as upstream:
                 self.measure(1, candidates, upstream)
+                if self.is_brief:
+                    return
                 self._raise_users(upstream)
                 setups = self._after_first(candidates)
                 number = 1

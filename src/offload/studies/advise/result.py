@@ -162,7 +162,7 @@ def _evidence(setup: Setup, case: Case, records: Sequence[Record]) -> Evidence:
     windows = [each for each in records if each.trial.kind == WINDOW]
     works = [each for each in windows if each.problem is None and each.result.rate]
     failed = next((each.problem for each in windows if each.problem is not None), None)
-    if failed is None and any(_failed_share(each) > MOST_FAILED for each in works):
+    if failed is None and any(each.result.failed_share > MOST_FAILED for each in works):
         failed_kinds = {
             kind for each in works for kind, count in each.result.failed.items() if count
         }
@@ -186,11 +186,6 @@ def _evidence(setup: Setup, case: Case, records: Sequence[Record]) -> Evidence:
         latencies=tuple(_latencies(loads)),
         problem=problem,
     )
-
-
-def _failed_share(record: Record) -> float:
-    failures, completed = record.result.failures or 0, record.result.completed or 0
-    return failures / max(1, failures + completed)
 
 
 def _client_share(record: Record) -> float | None:

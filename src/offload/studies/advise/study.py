@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from offload import files
-from offload.causes import diagnosis, who
+from offload.causes import diagnosis, failures, who
 from offload.engine import host, journal, load_phase
 from offload.engine.figures import LONG_OTHERS, find_disturbance
 from offload.engine.plan import Plan
@@ -34,6 +34,9 @@ from offload.units import counted, percent, seconds
 
 FAST_S = 0.05  # time of a call up to which the answer takes BUDGET_S, else SLOW_BUDGET_S
 BUDGET_S, SLOW_BUDGET_S = 90.0, 180.0
+SLOWEST_S = 1.0  # time of a call from which one round of few set-ups must do, in SLOWEST_BUDGET_S
+SLOWEST_BUDGET_S = 60.0
+ROUND_CALLS = 5.5  # calls one after another that the measurement of a slow set-up takes
 LEAST_BUDGET_S = 60.0  # budget of an answer below which no remedy is measured
 PROBES = 3  # servers of an application that are tried until one starts
 REPEAT = "repeat offload advise"
@@ -66,10 +69,11 @@ def advise(
     """Return what to deploy for the task or application of a case; save the records in `folder`.
 
     `on_start` is called with the folder before the first round. With `overloads` the choice is
-    loaded beyond its capacity after that. Without `budget_s` the answer takes
-    BUDGET_S or SLOW_BUDGET_S. After an interrupt, the answer is from the records so far; raise
-    KeyboardInterrupt if there are none yet. Raise UserError if the function or the application
-    fails, or if no set-up can meet the requirements.
+    loaded beyond its capacity after that. Without `budget_s` the answer takes BUDGET_S, or
+    SLOW_BUDGET_S; of very slow calls SLOWEST_BUDGET_S, if no rate and no p99 is required. After an
+    interrupt, the answer is from the records so far; raise KeyboardInterrupt if there are none yet.
+    Raise UserError if the function or the application fails, or if no set-up can meet the
+    requirements.
     """
     _warn_of_others(report)
     race = Race(question, case, folder, report, time.monotonic(), overloads=overloads)
@@ -80,10 +84,14 @@ def advise(
         else:
             saved, candidates = _start_function(race, on_start)
         alone_s = _subject(saved, race.cases, race.records).alone_s
-        usual_s = BUDGET_S if alone_s <= FAST_S else SLOW_BUDGET_S
-        race.ends += usual_s if budget_s is None else budget_s
+        is_slowest = alone_s >= SLOWEST_S and question.rate is None and question.p99_s is None
+        race.is_brief = is_slowest and budget_s is None
+        race.ends += budget_s or usual_budget(alone_s, race.is_brief)
         if is_application(case.task):
             _measure_switches(race, budget_s)
+        if race.is_brief:
+            most = (race.ends - time.monotonic()) / (ROUND_CALLS * alone_s)
+            candidates = candidates[: max(2, int(most))]
         names = ", ".join(each.name for each in candidates)
         left_s = race.ends - time.monotonic()
         report(f"the answer takes about {left_s:.0f} s more: {names}")
@@ -95,6 +103,13 @@ def advise(
     return answer(saved, case, race.plan, race.records, is_interrupted)
 
 
+def usual_budget(alone_s: float, is_brief: bool = False) -> float:
+    """Return how long an answer takes, in s, by the time of a call alone."""
+    if is_brief:
+        return SLOWEST_BUDGET_S
+    return BUDGET_S if alone_s <= FAST_S else SLOW_BUDGET_S
+
+
 def _measure_switches(race: Race, budget_s: float | None) -> None:
     """Measure the remedies of one process; this is not part of the usual time of an answer."""
     race.measures_switches = budget_s is None or budget_s >= LEAST_BUDGET_S
@@ -102,7 +117,7 @@ def _measure_switches(race: Race, budget_s: float | None) -> None:
         return
     began = time.monotonic()
     race.measure_switches([each for each in race.records if each.result.rate])
-    if budget_s is None:
+    if budget_s is None and not race.is_brief:
         race.ends += time.monotonic() - began
 
 
@@ -148,6 +163,8 @@ def _start_application(
     if on_start is not None:
         on_start(race.folder)
     found = _probe_application(race, saved, servers)
+    for sentence in found.seen():
+        race.report(f"seen: {sentence}")
     _check_response_time(race.question, found)
     race.costs = found.costs
     candidates = race.prior.candidates_of_each(servers)
@@ -180,27 +197,29 @@ def _application(saved: Saved, cases: Sequence[Case], records: Sequence[Record])
 
 
 def _fails(record: Record) -> bool:
-    return load_phase.failed_share(record.result) > load_phase.MOST_FAILED
+    return record.result.failed_share > failures.MOST_FAILED
 
 
 def _failed(record: Record) -> RunError:
     """Return what was seen in a load that failed, with its causes and what to do."""
-    problem, causes = record.problem, diagnosis.diagnose([record])
-    if problem is None:
-        failed, done = record.result.failures or 0, record.result.completed or 0
-        kinds = load_phase.failures_text(record.result)
-        what = f"{failed} of {failed + done} requests failed under {record.case.users} users"
-        what += f" ({kinds})"
-        if error := record.application.error:
-            what += f" ({error})"
-    else:
-        what = problem.message
-    known = [cause for cause in causes if diagnosis.is_failure(cause)]
-    remedy = FIX_OR_LIMIT if problem is None else problem.remedy
-    for cause in known[:1]:
-        what = f"{what}: {diagnosis.clause(cause, record.case.users)}"
-        remedy = diagnosis.remedy(cause)
-    return RunError(what, remedy or FIX_OR_LIMIT)
+    problem = record.problem
+    if problem is not None:
+        return _explained(problem.message, problem.remedy or FIX_OR_LIMIT, [record])
+    failed, done = record.result.failures or 0, record.result.completed or 0
+    what = f"{failed} of {failed + done} requests failed under {record.case.users} users"
+    what += f" ({load_phase.failures_text(record.result)})"
+    if error := record.application.error:
+        what += f" ({error})"
+    return _explained(what, FIX_OR_LIMIT, [record])
+
+
+def _explained(what: str, remedy: str, records: Sequence[Record]) -> RunError:
+    """Return an error with the cause that the newest record shows for failed requests."""
+    for record in reversed(records):
+        for cause in filter(diagnosis.is_failure, diagnosis.diagnose([record])):
+            said = f"{what}: {diagnosis.clause(cause, record.case.users)}"
+            return RunError(said, diagnosis.remedy(cause) or remedy)
+    return RunError(what, remedy)
 
 
 def _too_slow(stalled: Record, few: Record) -> RunError:
@@ -231,7 +250,7 @@ def answer(
     choice = choose(saved.question, found, subject.costs.blocks_s)
     if choice is None:
         problem = next((each.problem for each in found if each.problem), "there are no records")
-        raise RunError(f"no set-up worked: {problem}", FIX_OR_LIMIT)
+        raise _explained(f"no set-up worked: {problem}", FIX_OR_LIMIT, records)
     if isinstance(subject, Application):
         subject = application.in_setup(subject, choice.best.setup, plan.cases, records)
     windows = [each for each in records if each.trial.kind == WINDOW]
