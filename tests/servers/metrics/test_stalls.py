@@ -279,8 +279,22 @@ def test_what_waited_under_load_counts_and_not_what_waits_after_it() -> None:
         stalls.note()
         end = time.monotonic()
         assert not any(wait(ends, ENDS_S).not_done)
-        [found] = stalls.report(end)["pools"]
-        assert (found["threads"], found["waiting"], found["queued"]) == (2, 2, 2)
+        assert stalls.report_own_waits(end - 1.0) is None  # no note is so old
+        own_waits = stalls.report_own_waits(end)
+        assert own_waits is not None
+        for [found] in (own_waits["pools"], stalls.report(end)["pools"]):
+            assert (found["threads"], found["waiting"], found["queued"]) == (2, 2, 2)
+
+
+def test_a_pool_of_which_a_thread_works_does_not_wait_for_itself_without_failures() -> None:
+    with pool(2) as own:
+        begin = once_all_run(2, lambda _: time.sleep(0.3))
+        for _ in range(4):
+            own.submit(begin, own)
+        threading.Event().wait(0.1)
+        stalls.note()
+        stalls.note()
+        assert stalls.report_own_waits(time.monotonic()) is None
 
 
 def test_the_place_of_most_tasks_is_that_of_the_users_innermost_coroutine() -> None:

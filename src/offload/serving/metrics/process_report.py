@@ -112,8 +112,9 @@ def report(
         "collector": garbage.between(start, end),
         "malloc": malloc.figures(),
     }
-    if has_stalled:
-        found["stall"] = stalls.report(end)
+    stall = stalls.report(end) if has_stalled else stalls.report_own_waits(end)
+    if stall is not None:
+        found["stall"] = stall
     stalls.forget()
     if with_each:
         found["each"] = request_clock.each(start, end)

@@ -85,7 +85,7 @@ def report(end: float) -> dict[str, Any]:
 
     If there are few notes, also sample the stacks for a second.
     """
-    under_load = [each for each in _notes if end - RECENT_S <= each.time <= end]
+    under_load = _notes_until(end)
     notes = [*under_load]
     if len(notes) < FEW:  # they are too young for the age of calls
         for number in range(SAMPLES):
@@ -104,6 +104,24 @@ def report(end: float) -> dict[str, Any]:
         "pools": found,
         "places": [_values(place, count) for place, count in last.places.most_common(MOST)],
     }
+
+
+def report_own_waits(end: float) -> dict[str, Any] | None:
+    """Return the pools of which all threads waited for calls in their own queue; None without one.
+
+    Timeouts may end such waits, so that no request fails.
+    """
+    notes = _notes_until(end)
+    found = []
+    for key in notes[-1].pools if len(notes) > 1 else ():
+        pools = _of(key, notes)
+        if (waits := _waits(pools))["waiting"] >= pools[-1].threads:
+            found.append({**waits, **_stuck(pools)})
+    return {"pools": found, "places": []} if found else None
+
+
+def _notes_until(end: float) -> list[_Note]:
+    return [each for each in _notes if end - RECENT_S <= each.time <= end]
 
 
 def _of(key: int, notes: Sequence[_Note]) -> list[_Pool]:
