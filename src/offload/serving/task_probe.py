@@ -2,19 +2,23 @@
 
 Each line on stdin is a JSON object {"kind": KIND, "count": N, "seconds": S}; the result is one line
 of JSON on stdout. The kinds are `first` (one call) and `alone` (several) in the main thread,
-`threads`, `processes` and `loop` (N concurrent calls on one event loop). The task's output goes to
-stderr. The environment variables are those of `python -m offload.servers`.
+`threads`, `processes` and `loop` (N concurrent calls on one event loop). If calls wait for others
+in the queue of the same pool, it is {"stall": {"pools": [..]}}, and the last one: they may not end.
+The output of the task goes to stderr. The environment variables are those of
+`python -m offload.servers`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import math
 import os
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
 from functools import partial
 from json import dumps, loads  # imported by name: a task may replace them in their module
@@ -26,11 +30,12 @@ from typing import Any, TextIO
 from offload import resource_limits, tasks
 from offload.errors import UserError
 from offload.serving.lifecycle import calling, import_watch, readiness
-from offload.serving.metrics import call_statistics, own_gil, probe
+from offload.serving.metrics import call_statistics, own_gil, probe, stalls
 from offload.serving.metrics.call_statistics import CallStatistics, LoopClock
 from offload.serving.pools import call_pools, pool_workers
 
 FEWEST = 3  # calls of `alone`
+NOTE_EVERY_S, NOTES = 0.25, 4  # notes of stacks, and how many show a pool that waits for itself
 MOST_GROWTH_MIB = 512.0  # of the memory of `alone`: calls that leak would take all
 PREPARES = 2.0  # time of a first call over that of later ones, above which it prepares its process
 
@@ -49,7 +54,9 @@ def main(arguments: list[str]) -> int:
             probing = _Probing(task, stack, start)
             for line in requests:
                 try:
-                    _print(results, probing.measure(**loads(line)))
+                    with _watched(results):
+                        found = probing.measure(**loads(line))
+                    _print(results, found)
                 except UserError as error:
                     _print(results, {"error": str(error), "exit_code": error.exit_code})
                 except (MemoryError, OSError, RuntimeError) as error:
@@ -67,6 +74,31 @@ def main(arguments: list[str]) -> int:
 def _print(results: TextIO, values: dict[str, Any]) -> None:
     results.write(f"{dumps(values)}\n")  # a task may replace `print`
     results.flush()
+
+
+@contextmanager
+def _watched(results: TextIO) -> Iterator[None]:
+    """Print the pools that wait for themselves in the meantime, and end this process."""
+    has_ended = threading.Event()
+
+    def watch() -> None:
+        for number in itertools.count(1):
+            if has_ended.wait(NOTE_EVERY_S):
+                return
+            stalls.note()
+            found = stalls.report_own_waits(monotonic()) if number >= NOTES else None
+            if found is not None:
+                _print(results, {"stall": found})
+                os._exit(1)  # its pools never end
+
+    watching = threading.Thread(target=watch, daemon=True)
+    watching.start()
+    try:
+        yield
+    finally:
+        has_ended.set()
+        watching.join()
+        stalls.forget()
 
 
 def _facts(task: str) -> dict[str, Any]:

@@ -157,6 +157,41 @@ def test_a_function_is_too_slow_after_three_calls_or_a_timeout(
         probe_measurement.measure(Case("threads", "shop:locked", path=str(tmp_path)), None, 25)
 
 
+NESTED = """
+import time
+from concurrent.futures import ThreadPoolExecutor
+POOL, OTHER, SINGLE = ThreadPoolExecutor(2), ThreadPoolExecutor(2), ThreadPoolExecutor(1)
+def inner():
+    time.sleep(0.01)
+    return b"42"
+def outer(pool): return pool.submit(inner).result()
+def nested(): return POOL.submit(outer, POOL).result()
+def apart(): return POOL.submit(outer, OTHER).result()
+def alone(): return SINGLE.submit(outer, SINGLE).result()
+"""
+
+
+@pytest.mark.server
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("name", ["nested", "alone", "apart"])
+def test_calls_that_wait_for_the_queue_of_their_own_pool_are_reported_soon(
+    name: str, tmp_path: Path
+) -> None:
+    (tmp_path / "shop.py").write_text(NESTED)
+    case = Case("threads", f"shop:{name}", path=str(tmp_path))
+    began = time.monotonic()
+    if name == "apart":
+        assert not probe_measurement.measure(case, None, 4).fails(THREADS)
+        return
+    with pytest.raises(RunError) as raised:
+        probe_measurement.measure(case, None, 4)
+    assert time.monotonic() - began < 30.0
+    all_of = {"alone": "the only thread of the pool SINGLE waits"}
+    who = all_of.get(name, "all 2 threads of the pool POOL wait")
+    assert f"calls do not end: {who} in outer (shop.py:8)" in str(raised.value)
+    assert raised.value.remedy.startswith("call the inner function directly")
+
+
 @pytest.mark.server
 @pytest.mark.parametrize(
     ("name", "is_coroutine"),

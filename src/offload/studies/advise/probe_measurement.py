@@ -15,11 +15,13 @@ from typing import Any
 import psutil
 
 from offload import resource_limits
+from offload.causes import diagnosis, failures
 from offload.engine import calling_process
 from offload.engine.calling_process import CallingProcess, CallTimeout
 from offload.engine.gil_sampler import GilSampler
 from offload.engine.host import measure_speed
 from offload.engine.processes import pss_mib, uss_mib
+from offload.engine.record import Stall, dataclass_from
 from offload.errors import MachineError, RunError, StartError
 from offload.studies.advise.probe import (
     ALONE,
@@ -379,10 +381,19 @@ def request(
         error_type = ProbeTimeout if isinstance(error, CallTimeout) else RunError
         remedy = resource_limits.or_raise_memory("fix the function first")
         raise error_type(f"{error}{workers}", remedy) from error
+    if "stall" in found:
+        raise _own_pool_wait(found["stall"])
     if "error" in found and "rate" not in found:
         is_machine = found.get("exit_code") == MachineError.exit_code
         raise (MachineError if is_machine else RunError)(str(found["error"]))
     return found
+
+
+def _own_pool_wait(found: Mapping[str, Any]) -> RunError:
+    """Return the error for calls that wait for others in the queue of the same pool."""
+    cause = failures.own_pool_wait(dataclass_from(Stall, found, "stall").pools)
+    assert cause is not None
+    return RunError(f"calls do not end: {diagnosis.clause(cause, 1)}", diagnosis.remedy(cause))
 
 
 def _pids(child: CallingProcess) -> set[int]:
