@@ -28,12 +28,13 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workload, "PATIENCE", 4.0)
 
 
-def measure(server: str, app: str, path: str, **settings: Any) -> Record:
-    """Measure one window of an application."""
+def measure(server: str, app: str, path: str, with_gil: bool = False, **settings: Any) -> Record:
+    """Measure one window of an application, `with_gil` after the load of a single user."""
     require(server)
     work, request = f"app={app}:app", Request(path)
     case = Case(server, work, USERS, settings=settings, path=str(FOLDER), request=request)
-    [record] = measure_cases(case, design=WindowDesign(has_one=True, is_probe=True))
+    design = WindowDesign(has_one=True, is_probe=True)
+    [record] = measure_cases(case, with_gil=with_gil, design=design)
     return record
 
 
@@ -58,6 +59,15 @@ def test_the_cause_of_requests_that_do_not_end_is_named_with_its_line(
     assert cause.kind == kind, record.application.stall
     assert cause.line is not None
     assert (cause.line.function, cause.line.file) == line
+
+
+@pytest.mark.server
+@pytest.mark.timeout(120)
+def test_a_load_of_a_single_user_that_stalls_ends_soon_too() -> None:
+    began = time.monotonic()
+    record = measure("uvicorn_httptools", "quotes", "/locked", with_gil=True)
+    assert record.problem is not None and record.problem.kind == STALLED, record.result
+    assert time.monotonic() - began < 60.0  # a request alone has a timeout of 30 s
 
 
 @pytest.mark.server

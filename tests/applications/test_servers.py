@@ -131,7 +131,7 @@ def test_the_gil_of_single_requests_is_sampled(name: str, app: str, serve: Serve
     running = serve(name, app)
     path = "/block" if app == "pure:app" else "/cpu"
     case = CaseFacts("id", name, f"app={app}", "fab", 2)
-    load = workload.alone(f"{running.url[:-1]}{path}", case, Request(path))
+    load = workload.alone(f"{running.url[:-1]}{path}", case, Baseline(), Request(path))
     alone = load_phase.measure_single_request(load, running.facts, Baseline(alone_s=0.02))
     assert alone.task_s is not None
     if alone.hold.share is not None:  # else no core was free for the sampler

@@ -478,7 +478,7 @@ def _make_ready(started: StartedServer, trial: Trial, with_gil: bool) -> ReadySe
     before, flags = measure_baseline(trial, started.facts, url, started.request, reported)
     alone = SingleRequest()
     if with_gil:
-        load = workload.alone(url, started.facts, started.request)
+        load = workload.alone(url, started.facts, before, started.request)
         alone = load_phase.measure_single_request(load, reported, before)
     facts = builder.server_facts(reported)
     beside = _find_light_routes(started.case, url, reported, before)

@@ -132,10 +132,11 @@ def warm_up(url: str, case: CaseFacts, server: ServerFacts, sent: Request) -> Lo
     )
 
 
-def alone(url: str, case: CaseFacts, sent: Request) -> Load:
+def alone(url: str, case: CaseFacts, before: Baseline, sent: Request) -> Load:
     """Return a load of one user; the caller sets its number of requests."""
     one = load(url, case, Baseline(), sent)
-    return replace(one, users=1, processes=1, seconds=None, keep_alive=False)
+    patient = Window(patience=patience_s(1, before.alone_s or 0.0))
+    return replace(one, users=1, processes=1, seconds=None, keep_alive=False, window=patient)
 
 
 def cycle_s(case: CaseFacts, server: ServerFacts, before: Baseline) -> float:
