@@ -270,7 +270,9 @@ def by_result_soon(own: ThreadPoolExecutor) -> object:
     return own.submit(int).result(0.5)
 
 
-def test_what_waited_under_load_counts_and_not_what_waits_after_it() -> None:
+def test_what_waited_under_load_counts_and_not_what_waits_after_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with pool(2) as own:
         begin = once_all_run(2, by_result_soon)
         ends = [own.submit(begin, own) for _ in range(2)]
@@ -280,6 +282,9 @@ def test_what_waited_under_load_counts_and_not_what_waits_after_it() -> None:
         end = time.monotonic()
         assert not any(wait(ends, ENDS_S).not_done)
         assert stalls.report_own_waits(end - 1.0) is None  # no note is so old
+        with monkeypatch.context() as patch:
+            patch.setattr(stalls, "_HAS_GIL", lambda: False)
+            assert stalls.report_own_waits(end) is None
         own_waits = stalls.report_own_waits(end)
         assert own_waits is not None
         for [found] in (own_waits["pools"], stalls.report(end)["pools"]):

@@ -109,9 +109,10 @@ def report(end: float) -> dict[str, Any]:
 def report_own_waits(end: float) -> dict[str, Any] | None:
     """Return the pools of which all threads waited for calls in their own queue; None without one.
 
-    Timeouts may end such waits, so that no request fails.
+    Timeouts may end such waits, so that no request fails. Without the GIL it cannot be read for
+    which calls they wait.
     """
-    notes = _notes_until(end)
+    notes = _notes_until(end) if _HAS_GIL() else []
     found = []
     for key in notes[-1].pools if len(notes) > 1 else ():
         pools = _of(key, notes)
