@@ -298,6 +298,21 @@ def test_a_leak_is_told_with_the_calls_until_the_limit(answered: Answered) -> No
     assert told.endswith(" calls; fix that, or restart its processes before.")
 
 
+@pytest.mark.server
+@pytest.mark.timeout(150)
+def test_very_slow_calls_are_answered_from_one_round_of_few_set_ups(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "shop.py").write_text("import time\ndef quote():\n    time.sleep(0.3)\n")
+    monkeypatch.setattr(study, "SLOWEST_S", 0.25)
+    monkeypatch.setattr(study, "SLOWEST_BUDGET_S", 12.0)
+    case = Case("threads", f"{tmp_path}/shop.py:quote")
+    found = study.advise(case, Question(), tmp_path / "run", lambda _: None)
+    assert {len(each.rates) for each in found.choice.rows} == {1}
+    assert not any(each.latencies for each in found.choice.rows)
+    assert len(found.choice.rows) + len(found.choice.left_out) < 5
+
+
 def test_a_memory_below_one_process_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "shop.py").write_text(SHOP)
     case = Case("threads", f"{tmp_path}/shop.py:quote")

@@ -86,7 +86,7 @@ def advise(
         alone_s = _subject(saved, race.cases, race.records).alone_s
         is_slowest = alone_s >= SLOWEST_S and question.rate is None and question.p99_s is None
         race.is_brief = is_slowest and budget_s is None
-        race.ends += budget_s or usual_budget(alone_s, race.is_brief)
+        race.ends += usual_budget(alone_s, race.is_brief) if budget_s is None else budget_s
         if is_application(case.task):
             _measure_switches(race, budget_s)
         if race.is_brief:
