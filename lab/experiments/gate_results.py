@@ -14,9 +14,8 @@ from pathlib import Path
 from lab import DATA, json_lines
 from lab.method import resampling
 from lab.method.method_check import CheckResult
-from lab.method.resampling import Round
 from offload.engine import host, intervals
-from offload.engine.figures import Measured, rate_of, work_by_round
+from offload.engine.figures import Measured, rate_of
 from offload.engine.record import RunRecords, pairs_by_round
 from offload.errors import StorageError
 from offload.studies.gate import formats
@@ -59,7 +58,6 @@ class FinishedGate:
     `kind` is the name of a Kind. `outcome` is the result of the gate, `verdict` that of its case.
     `ratio` is the rate now over that of the baseline, with its interval; None if there is no
     verdict. `pairs` are the rates of the baseline and of now, in requests/s, of each round.
-    `work_s` are the CPU times of fixed work during them in s; None if they are unknown in a round.
     `seconds` is the duration of the measurement, `utc` its start.
     """
 
@@ -76,12 +74,6 @@ class FinishedGate:
     utc: str
     machine: str
     pairs: tuple[tuple[float, float], ...]
-    work_s: tuple[tuple[float, float], ...] | None = None
-
-    @property
-    def measured_rounds(self) -> list[Round]:
-        """The rates of each round with the CPU times of fixed work during them."""
-        return [*zip(self.pairs, self.work_s or [None] * len(self.pairs), strict=True)]
 
     def text(self) -> str:
         """Return the outcome of its case as one line."""
@@ -106,7 +98,6 @@ def of_result(kind: Kind, number: int, result: GateResult, seconds: float) -> Fi
     change, first = case.verdict.change, result.records[0]
     is_known = change.value is not None
     baseline, now = (RunRecords(result.records).at(place).windows() for place in (0, 1))
-    work_s = work_by_round(baseline, now)
     return FinishedGate(
         kind=kind.name,
         number=number,
@@ -121,17 +112,14 @@ def of_result(kind: Kind, number: int, result: GateResult, seconds: float) -> Fi
         utc=first.trial.utc,
         machine=host.sentence(first.environment),
         pairs=tuple(pairs_by_round(baseline, now, rate_of)),
-        work_s=None if work_s is None else tuple(work_s),
     )
 
 
 def load(file: Path = FILE) -> list[FinishedGate]:
     """Read the stored gates; raise StorageError if the file is damaged."""
     found: list[FinishedGate] = json_lines.load(file, FinishedGate, "gate")
-    if any(len(pair) != 2 for gate in found for pair in (*gate.pairs, *(gate.work_s or ()))):
+    if any(len(pair) != 2 for gate in found for pair in gate.pairs):
         raise StorageError(f"{file}: a round has not two rates", "remove its damaged line")
-    if any(gate.work_s is not None and len(gate.work_s) != len(gate.pairs) for gate in found):
-        raise StorageError(f"{file}: a round has no `work_s`", "remove its damaged line")
     return found
 
 
@@ -177,9 +165,9 @@ def _check_same(own: Sequence[FinishedGate]) -> list[CheckResult]:
 
 def check_resampled(own: Sequence[FinishedGate]) -> list[CheckResult]:
     """Check gates resampled from the rounds of the A/A gates."""
-    pools: dict[str, list[Round]] = {}
+    pools: dict[str, list[tuple[float, float]]] = {}
     for found in own:
-        pools.setdefault(found.case, []).extend(found.measured_rounds)
+        pools.setdefault(found.case, []).extend(found.pairs)
     known = [rounds for rounds in pools.values() if len(rounds) >= MIN_PAIRS]
     if not known:
         why = f"no case has {MIN_PAIRS} rounds"

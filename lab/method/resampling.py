@@ -24,8 +24,6 @@ MAX_RED = intervals.GATE_ERROR  # share of gates that are red although no loss e
 T = TypeVar("T")
 Pair = tuple[float, float]
 Pairs = Sequence[Pair]
-# The rates (A, B) of a round, and the CPU times of fixed work during them; None if unknown
-Round = tuple[Pair, Pair | None]
 
 
 @dataclass(frozen=True)
@@ -124,7 +122,7 @@ def power(
 
 
 def gate_test(
-    pools: Sequence[Sequence[Round]],
+    pools: Sequence[Pairs],
     loss: float = 0.0,
     margin: float = 0.05,
     gates: int = 300,
@@ -146,17 +144,12 @@ def gate_test(
     return ResamplingResult(hits, gates, low, high, low <= MAX_RED)
 
 
-def _is_red(
-    rounds: Sequence[Round], loss: float, margin: float, cases: int, rng: random.Random
-) -> bool:
+def _is_red(pairs: Pairs, loss: float, margin: float, cases: int, rng: random.Random) -> bool:
     """Whether a simulated case makes its gate red; its analyses stop at the first verdict."""
-    sample = _resample(rounds, rng, intervals.GATE.last)
-    sample = [_exchanged(each) if rng.random() < 0.5 else each for each in sample]
-    with_loss = [(a, b * (1 - loss)) for (a, b), _ in sample]
-    work = [work_s for _, work_s in sample if work_s is not None]
+    sample = _resample_exchanged(pairs, rng, intervals.GATE.last)
+    with_loss = [(a, b * (1 - loss)) for a, b in sample]
     for count in intervals.GATE.counts:
-        work_s = work[:count] if len(work) == len(sample) else None
-        found = decisions.paired_ratio(with_loss[:count], work_s)
+        found = decisions.paired_ratio(with_loss[:count])
         assert found is not None
         error = intervals.GATE.stopping_level(count) / 2
         low, high = found.low(error), found.high(error / cases)
@@ -188,12 +181,6 @@ def _final_outcome(pairs: Pairs, effect: float = decisions.EFFECT) -> str:
         if outcome != decisions.UNRESOLVED:
             break
     return outcome
-
-
-def _exchanged(found: Round) -> Round:
-    """Return a round with A and B exchanged."""
-    (a, b), work_s = found
-    return (b, a), None if work_s is None else work_s[::-1]
 
 
 def _resample_exchanged(pairs: Pairs, rng: random.Random, count: int) -> list[Pair]:

@@ -110,8 +110,7 @@ def compare_windows(
     """Compare a value of two cases, paired by round, at the last level of their run's design.
 
     `level` overrides this level, because a run stops early only at a stricter one. Rates of rounds
-    with `apart` are used only if the cases have no other rounds. Ratios of rates are corrected for
-    the speed of the CPUs in both windows if it was measured.
+    with `apart` are used only if the cases have no other rounds.
     """
     if value is rate_of and pairs_by_round(of_rate(one), of_rate(other), value):
         one, other = of_rate(one), of_rate(other)
@@ -120,7 +119,6 @@ def compare_windows(
         pairs_by_round(one, other, value),
         intervals.sequential_design(is_quick).level if level is None else level,
         ROUGH if is_quick else EFFECT,
-        work_by_round(one, other) if value is rate_of else None,
     )
     if flag := find_disturbance(one, other):
         return Comparison(replace(found, outcome=DISTURBED), flag)
@@ -176,24 +174,6 @@ def compare_cases(
             raise RunError(f"{case.name}: {explain(own, str(problem))}; records: {folder}")
     found = compare_windows(first, second)
     return ComparedCases(one, other, found, rates, (*first, *second), folder)
-
-
-def work_by_round(
-    one: Sequence[Record], other: Sequence[Record]
-) -> list[tuple[float, float]] | None:
-    """Return the CPU times of fixed work in each round in which both cases have a rate.
-
-    None if one is unknown, as for records of earlier versions.
-    """
-
-    def work_s(record: Record) -> float | None:
-        return record.resources.host.work_s if record.result.rate else None
-
-    rounds = [which for which in by_round(one, rate_of) if which in by_round(other, rate_of)]
-    first, second = by_round(one, work_s), by_round(other, work_s)
-    if not all(which in first and which in second for which in rounds):
-        return None
-    return [(first[which], second[which]) for which in rounds]
 
 
 def is_client_bound(windows: Sequence[Record]) -> bool:
@@ -309,8 +289,7 @@ def measure_figure(name: str, windows: Windows, level: float) -> Measured:
 def log_ratio(baseline: Windows, windows: Windows) -> decisions.LogRatio | None:
     """Return the ratio of both rates, from the rounds in which both were measured."""
     baseline, windows = of_rate(baseline), of_rate(windows)
-    pairs = pairs_by_round(baseline, windows, rate_of)
-    return decisions.paired_ratio(pairs, work_by_round(baseline, windows))
+    return decisions.paired_ratio(pairs_by_round(baseline, windows, rate_of))
 
 
 def _mean(values: Sequence[float], level: float) -> Measured:

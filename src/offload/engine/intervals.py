@@ -14,8 +14,7 @@ at all these sizes; test_estimate.py there checks that intervals cover the rate 
 
 The levels of the analyses of GATE add up to the error rate of a gate (Bonferroni), and half of it
 is for the last analysis. This is an upper limit however the analyses depend on each other, and for
-any degrees of freedom. With ratios that are corrected for the speed of the CPUs it is approximate
-(see `decisions.corrected_mean`).
+any degrees of freedom.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from offload.engine import gil_location, host, intervals, processes, server, wor
 from offload.engine.figures import little_ratio
 from offload.engine.gil_location import Unreadable
 from offload.engine.gil_sampler import NO_SAMPLE, GilSampler, Utilisation
-from offload.engine.host import SpeedMeter, load_average
+from offload.engine.host import load_average
 from offload.engine.light_route import NO_PATHS, LightPaths, Prober
 from offload.engine.processes import ProcessTree, ResourceSampler
 from offload.engine.record import (
@@ -178,24 +178,22 @@ def run(
     upstream: Upstream | None,
     neighbours: Sequence[int] = (),
     sender: Sender = HERE,
-    speed: SpeedMeter | None = None,
     pin: str | None = None,
     beside: LightPaths = NO_PATHS,
 ) -> LoadOutcome:
     """Run `load` with `driver`, from `sender`, and sample the resources of the server.
 
     `facts` is the server's ready line; None for an external server, whose resources are unknown.
-    `neighbours` are the pids of the idle servers of the same block. `speed` measures the speed of
-    the CPUs meanwhile. `pin` are the CPUs of the server and of the load tool, if they are limited.
-    The light routes `beside` are requested sparsely at the same time.
+    `neighbours` are the pids of the idle servers of the same block. `pin` are the CPUs of the
+    server and of the load tool, if they are limited. The light routes `beside` are requested
+    sparsely at the same time.
     """
-    ours = [*neighbours, *([] if speed is None else speed.pids)]
     prober = Prober(load.url, beside)
     with prober:
-        sampled = _run_sampled(load, driver, facts, upstream, ours, sender)
+        sampled = _run_sampled(load, driver, facts, upstream, neighbours, sender)
     flags: tuple[Flag, ...] = ()
     if sampled[0].hung:  # siege hangs about once in 22 short runs
-        sampled = _run_sampled(load, driver, facts, upstream, ours, sender)
+        sampled = _run_sampled(load, driver, facts, upstream, neighbours, sender)
         flags = (Flag("hung", f"{driver} was killed and run again"),)
     ran, sampler, gil_sampler, tries, served, before = sampled
     problem = ran.result.problem
@@ -246,7 +244,7 @@ def run(
             # The upstream counts all tries of a load, not only those of its window.
             tries_per_request=None if load.has_window else _per(tries, measured.completed),
         ),
-        _resources(sampler.between(*window), measured, tool, speed),
+        _resources(sampler.between(*window), measured, tool),
         _tasks(report),
         GilFacts(
             utilisation=Share(gil.share, gil.low, gil.high),
@@ -270,9 +268,7 @@ def failures_text(measured: Figures) -> str:
     return ", ".join(known) or "none failed"
 
 
-def _resources(
-    used: Resources, measured: Figures, tool: LoadFacts, speed: SpeedMeter | None
-) -> Resources:
+def _resources(used: Resources, measured: Figures, tool: LoadFacts) -> Resources:
     """Add the figures that are derived from CPU times; for a short load they are unknown."""
     elapsed_s = measured.elapsed_s or 0.0
     cpu_s = None if elapsed_s < SHORT_S else used.cpu_s
@@ -280,9 +276,6 @@ def _resources(
         used.host,
         others_cpu=_others_cpu(used, elapsed_s, tool),
         load_average=load_average(),
-        work_s=None
-        if speed is None
-        else speed.work_s(measured.window_began, measured.window_ended),
     )
     return replace(
         used,

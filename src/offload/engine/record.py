@@ -212,12 +212,11 @@ class Memory:
 class HostUse:
     """The CPU use of the machine in the window, and its speed.
 
-    `busy_s` is the CPU time of all processes, `own_cpu_s` that of this program, the upstream,
-    idle servers and the speed meter. `others_cpu` is the share of the machine's CPU that other
+    `busy_s` is the CPU time of all processes, `own_cpu_s` that of this program, the upstream
+    and idle servers. `others_cpu` is the share of the machine's CPU that other
     processes used, `steal` the share that the hypervisor used. `cpu_pressure` is the share of time
     in which a thread waited for a CPU. `python_s` and `memory_s` are the durations of two fixed
-    pieces of work just before the window. `work_s` is the mean CPU time of a fixed piece of work on
-    each CPU in the window (see docs/method.rst).
+    pieces of work just before the window.
     """
 
     busy_s: float | None = None
@@ -228,7 +227,6 @@ class HostUse:
     load_average: tuple[float, ...] = ()
     python_s: float | None = None
     memory_s: float | None = None
-    work_s: float | None = None
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from typing import Protocol
 from offload import files, loads, prctl
 from offload.engine import builder, journal, light_route, load_phase, server, who, workload
 from offload.engine.builder import body_flags, build_record, retry_reasons, tool_flags
-from offload.engine.host import SpeedMeter, environment, measure_speed
+from offload.engine.host import environment, measure_speed
 from offload.engine.light_route import LightPaths
 from offload.engine.load_phase import LoadOutcome, SingleRequest, measure_baseline
 from offload.engine.plan import (
@@ -326,18 +326,16 @@ class ReadyServer:
         if placement.hosts:
             load = workload.of_fixed_length(load, workload.cycle_s(case, self.facts, self.before))
         started = time.monotonic()
-        with SpeedMeter() as speed_meter:
-            loaded = load_phase.run(
-                load,
-                "builtin",
-                running.facts,
-                self.started.upstream,
-                neighbours,
-                placement.sender,
-                speed_meter,
-                placement.pin,
-                self.beside,
-            )
+        loaded = load_phase.run(
+            load,
+            "builtin",
+            running.facts,
+            self.started.upstream,
+            neighbours,
+            placement.sender,
+            placement.pin,
+            self.beside,
+        )
         load_s = round(time.monotonic() - started, 3)
         loaded = self._with_explanation(loaded)
         trial = replace(trial, place=self.started.place, phases={"load": load_s})

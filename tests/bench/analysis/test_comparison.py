@@ -48,24 +48,6 @@ def pair(times: float, one: dict[str, Any] | None = None, **other: Any) -> Compa
     return compare_windows(first, second)
 
 
-def test_a_ratio_is_corrected_for_the_speed_of_the_cpus_in_its_windows() -> None:
-    """Within a round, one case was measured on slower CPUs than the other."""
-    slower = (1.3, 0.75, 1.4, 1.0, 0.8, 1.2)
-    one = windows([100.0] * 6, work_s=0.0003)
-    speeds = [[100.0 / s**2] for s in slower]
-    other = [
-        record
-        for n, (rates, s) in enumerate(zip(speeds, slower, strict=True), 1)
-        for record in windows([None] * (n - 1) + rates, place=1, work_s=0.0003 * s)[-2:]
-    ]
-    found = compare_windows(one, other).verdict
-    assert found.ratio == pytest.approx(1.0, abs=0.01)
-    assert found.sd is not None and found.sd < 0.12
-    unknown = [changed(record, work_s=None) for record in other]
-    plain = compare_windows(one, unknown).verdict
-    assert plain.sd is not None and plain.sd > 0.4
-
-
 def test_what_changes_from_round_to_round_cancels() -> None:
     found = pair(1.5).verdict
     assert (found.outcome, found.pairs) == (FASTER, 5)

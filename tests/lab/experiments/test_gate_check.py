@@ -187,10 +187,8 @@ def test_it_helps_and_refuses() -> None:
 
 def test_few_rounds_are_not_resampled() -> None:
     """Some values, drawn again and again, would be red more often than those of a case."""
-    rounds = [((100.0, 100.0 + n), None) for n in range(gate_results.MIN_PAIRS)]
-    few, enough = (
-        SimpleNamespace(case="3/x", measured_rounds=each) for each in (rounds[1:], rounds)
-    )
+    rounds = [(100.0, 100.0 + n) for n in range(gate_results.MIN_PAIRS)]
+    few, enough = (SimpleNamespace(case="3/x", pairs=each) for each in (rounds[1:], rounds))
     [found] = gate_results.check_resampled([few])
     assert (found.passed, found.measured) == (None, "no case has 20 rounds")
     assert len(gate_results.check_resampled([enough])) == 4

@@ -83,8 +83,8 @@ class ProcessCost:
 class Probe:
     """Calls of a task without a server: alone (`call`, `process`) and at once (`points`).
 
-    `python_s` is the duration of fixed work in Python in s (see `cpu_speed`), which is longer
-    on a slower machine. `cores` can be used at once, and `quota` of them on average; None: all.
+    `python_s` is how long fixed work in Python takes in s, longer on a slower machine (see
+    `host.measure_speed`). `cores` can be used at once, and `quota` of them on average; None: all.
     `limit_mib` is the memory that may be used; None: unknown.
     """
 

@@ -1,7 +1,7 @@
 """When a gate ends, and its verdicts: who lost more than a limit, and whether a condition holds.
 
 If the logarithms of rates have a normal distribution, a gate is red by chance in at most 1 % of
-runs (approximately, if ratios are corrected for the speed of the CPUs: see `control_variate`):
+runs:
 GATE_ERROR is divided among all analyses of a run, and then among its cases, their failures
 and its figures: by Holm's method for cases and failures, equally for figures. A case stops early if
 it has a verdict at the level of the early analyses, which is stricter. The reported verdict is
