@@ -60,7 +60,7 @@ def find_loop_blocked(of: Figures) -> Cause | None:
     Shorter runs count if the process is idle, or computes without the GIL. Requests in threads that
     hold the GIL delay the loop, too; this is a different cause.
     """
-    if not of.is_asgi or (of.threads_used or 0) > 1:
+    if not of.is_asgi or ((of.threads_used or 0) > 1 and not _leaves_gil(of)):
         return None
     steps, route = of.blocking_steps, of.signs.loop_blocked_by
     run_s, after_s = of.signs.loop_blocked_by_s or 0.0, steps.after_s or 0.0

@@ -58,15 +58,17 @@ def find_own_server_call(of: Figures) -> Cause | None:
 def find_stuck_threads(of: Figures) -> Cause | None:
     """Threads of a pool are in calls that take much longer than a request does alone.
 
-    They are most of its threads, or one that began its call while requests failed, and runs on
-    after all requests.
+    They are most of its threads, while the load fails as a whole; or one that began its call while
+    requests failed, and runs on after all requests.
     """
     if find_own_pool_wait(of) is not None or find_own_server_call(of) is not None:
         return None
+    fails = bool(of.failed) or any(r.result.failed_share > MOST_FAILED for r in of.records)
     alone_s = max((r.baseline.alone_s or 0.0 for r in (*of.records, *of.failed)), default=0.0)
     for pool in sorted(_pools(of), key=lambda pool: -(pool.stuck_s or 0.0)):
         age_s = pool.stuck_s or 0.0
-        is_stuck = pool.outlived or pool.stuck >= max(1.0, STUCK * pool.threads)
+        is_full = fails and pool.stuck >= max(1.0, STUCK * pool.threads)
+        is_stuck = is_full or pool.outlived > 0
         if pool.place is not None and is_stuck and age_s >= OLDER * alone_s:
             line = _line(pool.place, pool.stuck / pool.threads)
             return Cause(STUCK_THREADS, age_s, limit=pool.threads, line=line, facts=pool)

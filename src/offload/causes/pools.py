@@ -27,6 +27,7 @@ DELAYED = 1.2  # times as long as alone: else nobody waits for the calls in the 
 COMPUTES = 0.25  # CPU time of a request over the time of a single one
 RESOLVES = 0.5  # share of busy threads that resolve host names
 WAITS = 0.5  # share of the time inside the application that is not CPU time
+NEAR = 0.85  # share of what CPU, users and workers allow: then nothing else limits the rate
 HOPS = 10  # for each request
 HOP_S = 50e-6  # s of CPU for a hop; measured on Python 3.11: 50 us, and 70 us on a busy machine
 HOPS_SHARE = 0.5  # of the CPU time of a request
@@ -70,6 +71,8 @@ def find_waits_elsewhere(of: Figures) -> Cause | None:
         return None
     if not execution.is_idle(of) or wait_share < WAITS or stretch < STRETCHED:
         return None
+    if of.ceiling is not None and of.ceiling.reached_high >= NEAR:
+        return None  # requests take as long on average as those of a single user
     at_once = max(1, round(of.rate * of.alone_s))
     return Cause(WAITS_ELSEWHERE, stretch, STRETCHED, limit=at_once)
 
@@ -97,7 +100,8 @@ def _is_limit(pool: PoolUse, of: Figures) -> bool:
     inside = pool.inside or 0.0
     if not pool.limit or not _is_waited_for(pool) or not of.rate or not of.alone_s:
         return False
-    if pool.kind != PROCESSES and _computes(of):
+    is_gil_full = execution.is_gil_full(of.signs.gil_utilisation)
+    if is_gil_full or (pool.kind != PROCESSES and _computes(of)):
         return False
     # A request may make several calls at once, so that more calls than requests are in the pool.
     calls = max(1.0, (pool.limit + (pool.waiting or 0.0)) / inside) if inside else 1.0
@@ -106,24 +110,26 @@ def _is_limit(pool: PoolUse, of: Figures) -> bool:
 
 
 def _is_waited_for(pool: PoolUse) -> bool:
+    """Whether calls of requests wait for a pool: more than wait without any request."""
     full = pool.full or 0.0
     if pool.grows or full < POOL_FULL:
         return False
     if pool.waiting is None:
-        return full >= HELD
+        return full >= HELD and (pool.idle_full or 0.0) < POOL_FULL
     least = WAITING_QUEUE if pool.kind in QUEUES else WAITING
-    return pool.waiting >= least * (pool.inside or 0.0)
+    return pool.waiting - (pool.idle_waiting or 0.0) >= least * (pool.inside or 0.0)
 
 
 def _is_kept_full(pool: PoolUse, of: Figures) -> bool:
-    """Whether calls of others keep an executor full: a single request waits for them as long.
+    """Whether calls of others keep an executor full, also without requests, and requests wait.
 
-    If its calls were those of requests only, several requests would take longer than one.
+    Then a single request takes as long as one of several.
     """
-    calls = (pool.limit or 0) + (pool.waiting or 0.0)
-    is_executor = pool.kind in (DEFAULT, THREADS, PROCESSES)
-    is_full = is_executor and (pool.full or 0.0) >= HELD and _is_waited_for(pool)
-    return is_full and calls > (pool.inside or 0.0) >= 2 and not _computes(of)
+    if pool.kind not in (DEFAULT, THREADS, PROCESSES) or _computes(of):
+        return False
+    is_full = min(pool.full or 0.0, pool.idle_full or 0.0) >= POOL_FULL
+    of_requests = (pool.waiting or 0.0) - (pool.idle_waiting or 0.0)
+    return is_full and _is_waited_for(pool) and of_requests >= WAITING_QUEUE * (pool.inside or 0.0)
 
 
 def _computes(of: Figures) -> bool:
@@ -201,10 +207,12 @@ def _resolves(pool: PoolUse) -> bool:
 def _describe_waits_elsewhere(cause: Cause, users: int) -> str:
     pool = cause.facts
     if not isinstance(pool, PoolUse):
+        few = cause.limit == 1
+        what = "a lock, or a pool of 1" if few else f"a pool of about {cause.limit} connections"
         return (
-            "requests wait for neither the CPU nor the GIL, but for another resource, such as a "
-            f"pool of about {cause.limit} connections: with {counted(users, 'user')} a request "
-            f"takes {cause.value or 0.0:.3g} times as long as alone"
+            "requests wait for neither the CPU nor the GIL, but for another resource, such as "
+            f"{what}: with {counted(users, 'user')} a request takes {cause.value or 0.0:.3g} times "
+            "as long as alone"
         )
     name = "" if pool.name is None else f"{escaped(pool.name)}, "
     article = "an" if pool.kind[0] in "aeiou" else "a"

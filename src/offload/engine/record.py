@@ -464,8 +464,9 @@ class PoolUse:
     `limit` parts were in use, `waiting` the mean number of calls that waited for one, and `inside`
     that of requests in the application. `grows`: far more calls waited at the end of the window
     than at its start. `dns` is the share of its busy threads that resolved host names;
-    `shares_dns`: the event loop resolves host names in it, too. The values are those of the process
-    with the highest `full`.
+    `shares_dns`: the event loop resolves host names in it, too. `idle_full` and `idle_waiting` are
+    `full` and `waiting` while no request was inside: the use by background tasks. The values are
+    those of the process with the highest `full`.
     """
 
     kind: str
@@ -477,6 +478,8 @@ class PoolUse:
     grows: bool = False
     dns: float | None = None
     shares_dns: bool = False
+    idle_full: float | None = None
+    idle_waiting: float | None = None
 
 
 @dataclass(frozen=True)

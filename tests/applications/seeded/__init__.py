@@ -45,6 +45,8 @@ ADVISED = (
     ),
     Seeded("fastapi_to_thread:app", "default_executor", ("fastapi",), named="default executor"),
     Seeded("plain_resolves:app", "default_executor", named="getaddrinfo"),
+    Seeded("fastapi_shared_threads:app", "default_executor", ("fastapi",)),
+    Seeded("fastapi_beside:app", "nothing", ("fastapi",)),
     Seeded("fastapi_rows:app", "thread_hops", ("fastapi",), named="its body has 400 parts"),
     Seeded("fastapi_rows_async:app", "nothing", ("fastapi",)),
     Seeded("fastapi_own_threads:app", "nothing", ("fastapi",)),

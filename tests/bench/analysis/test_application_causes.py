@@ -81,6 +81,9 @@ def kinds(signs: dict[str, Any] | None = None, **values: Any) -> list[str]:
     return [cause.kind for cause in found(signs, **values)]
 
 
+FAR = Ceiling(480.0, USERS, 0.2, 0.2, 0.0)  # users and CPU allow five times the rate
+
+
 def test_nothing_is_wrong_if_no_rule_applies_and_the_figures_are_known() -> None:
     [cause] = found()
     assert (cause.kind, cause.value, cause.facts) == (NOTHING, 0.98, IDLE.ceiling)
@@ -124,14 +127,15 @@ def test_a_route_that_fills_the_loop_blocks_it() -> None:
 def test_a_loop_that_another_task_than_a_routes_blocks_is_late_while_the_process_is_idle() -> None:
     late = {"stretch": 20.0, "loop_blocked_by": "GET /a", "loop_blocked_by_s": 0.001}
     blocked = late | {"loop_blocked_s": 0.033}
-    [cause] = found(blocked, rate=25.0, loop_lag_s=0.013)
+    [cause] = found(blocked, ceiling=FAR, rate=25.0, loop_lag_s=0.013)
     assert (cause.kind, cause.route, cause.value) == (LOOP_BLOCKED, None, 0.033)
-    assert kinds(blocked, rate=25.0, loop_lag_s=0.004) == [WAITS_ELSEWHERE]
+    assert kinds(blocked, ceiling=FAR, rate=25.0, loop_lag_s=0.004) == [WAITS_ELSEWHERE]
     short = late | {"loop_blocked_s": 0.019}
-    assert kinds(short, rate=25.0, loop_lag_s=0.013) == [WAITS_ELSEWHERE]
+    assert kinds(short, ceiling=FAR, rate=25.0, loop_lag_s=0.013) == [WAITS_ELSEWHERE]
     assert kinds(blocked, rate=25.0, loop_lag_s=0.013, cores_used=0.8) == [NOTHING]
-    threads = kinds(blocked, rate=25.0, loop_lag_s=0.013, threads_used=4)
-    assert threads == [WAITS_ELSEWHERE]
+    late_by = {"ceiling": FAR, "rate": 25.0, "loop_lag_s": 0.013, "threads_used": 4}
+    assert kinds(blocked, **late_by) == [LOOP_BLOCKED]  # the threads hardly hold the GIL
+    assert kinds(blocked | {"gil_utilisation": 0.6}, **late_by) == [WAITS_ELSEWHERE]
 
 
 def test_a_sampled_line_that_blocks_the_loop_is_named_however_short_its_blocks_are() -> None:
@@ -189,13 +193,13 @@ def test_all_threads_in_use_are_the_limit_unless_they_wait_for_something_else() 
     assert (cause.kind, cause.limit, cause.value) == (THREAD_LIMIT, 40, 0.95)
     assert kinds(full | {"limiter_full": 0.05}, rate=780.0) == [NOTHING]
     pool = full | {"stretch": 30.0}
-    [cause] = found(pool, rate=40.0, threads_used=40)
+    [cause] = found(pool, rate=40.0, threads_used=40, ceiling=FAR)
     assert (cause.kind, cause.limit) == (WAITS_ELSEWHERE, 2)
 
 
 def test_a_pool_of_connections_is_a_wait_while_the_process_is_idle() -> None:
     wait = {"stretch": 12.0}
-    [cause] = found(wait, rate=40.0)
+    [cause] = found(wait, rate=40.0, ceiling=FAR)
     assert (cause.kind, cause.limit, cause.value) == (WAITS_ELSEWHERE, 2, 12.0)
     assert kinds({"stretch": 1.9}, rate=40.0) == [NOTHING]
     assert kinds(wait | {"wait_share": 0.4}, rate=40.0) == [NOTHING]

@@ -17,7 +17,16 @@ from offload.causes.execution import (
 )
 from offload.causes.pools import DEFAULT_EXECUTOR, WAITS_ELSEWHERE, Hops
 from offload.causes.rules import Cause
-from offload.engine.record import Application, PoolUse, Record, Route, Steps, from_line, to_line
+from offload.engine.record import (
+    Application,
+    PoolUse,
+    Record,
+    Route,
+    Steps,
+    Tasks,
+    from_line,
+    to_line,
+)
 from tests.records import changed, record_of
 
 RECORD = record_of("run", "uvicorn_httptools", "app=shop:app", 25, "run_server", "2026-01-01")
@@ -115,15 +124,36 @@ def test_a_pool_that_looks_like_the_limit_is_not_named(pool: PoolUse) -> None:
 
 
 def test_a_pool_that_calls_of_others_keep_full_is_named_though_one_request_waits_as_long() -> None:
-    others = replace(FULL, waiting=24.0)  # 30 calls of 25 requests
+    others = replace(FULL, waiting=34.0, idle_full=1.0, idle_waiting=18.0)  # 16 are of 25 requests
     assert kinds(others, inside_s=0.11) == [DEFAULT_EXECUTOR]
-    assert kinds(replace(others, full=0.8), inside_s=0.11) != [DEFAULT_EXECUTOR]
-    assert kinds(replace(others, kind="asyncio.Semaphore"), inside_s=0.11) == []
+    assert DEFAULT_EXECUTOR not in kinds(replace(others, idle_full=0.1), inside_s=0.11)
+    constant = replace(others, idle_waiting=33.0)  # no request waits for it
+    assert DEFAULT_EXECUTOR not in kinds(constant, inside_s=0.11)
+    semaphore = replace(others, kind="asyncio.Semaphore")
+    assert WAITS_ELSEWHERE not in kinds(semaphore, inside_s=0.11)
+
+
+def test_what_waits_without_any_request_is_no_limit_of_requests() -> None:
+    consumers = PoolUse("asyncio.Queue", "shop.JOBS", 9, 1.0, 30.0, 25.0, idle_waiting=30.0)
+    leader = PoolUse("threading.Lock", "shop.LEADER", 1, 1.0, None, 25.0, idle_full=1.0)
+    for pool in (consumers, leader):
+        [cause] = causes(pool)
+        assert (cause.kind, cause.facts) == (WAITS_ELSEWHERE, None)
+
+
+def test_nothing_else_is_waited_for_if_requests_of_one_user_take_as_long_on_average() -> None:
+    """A few of them take long, so that the median of the first ones is short."""
+    tasks = Tasks(alone_s=0.4, alone_high_s=0.5)
+    varied = replace(record(inside_s=0.42), tasks=tasks)
+    varied = replace(varied, load=replace(varied.load, model="closed"))
+    assert WAITS_ELSEWHERE not in [cause.kind for cause in diagnosis.diagnose([varied])]
 
 
 def test_a_full_pool_is_no_limit_if_nobody_waits_or_something_else_is_the_limit() -> None:
     assert DEFAULT_EXECUTOR not in kinds(FULL, inside_s=0.11)
     assert kinds(FULL, gil_utilisation=0.97, cpu_ms_per_request=16.0) == [GIL_SATURATED]
+    pickled = PoolUse("ProcessPoolExecutor", "shop.POOL", 2, 1.0, 14.0, 25.0)
+    assert kinds(pickled, gil_utilisation=0.97, cpu_ms_per_request=16.0) == [GIL_SATURATED]
     assert kinds(FULL, gil_utilisation=None, queued_s=20.0) == [DEFAULT_EXECUTOR]
     unknown = {"gil_utilisation": None, "cores_used": 1.5, "cpu_ms_per_request": 25.0}
     assert DEFAULT_EXECUTOR not in kinds(FULL, **unknown)

@@ -30,6 +30,7 @@ MOST_POOLS = 32
 DEEPEST = 7  # attributes and items inside each other: app.router.routes[0].endpoint
 MOST_ITEMS = 64  # of a container
 MOST_REPORTED = 5
+MOST_IDLE = 500  # samples while no request is inside
 GROWTH = 2.0  # times as many wait in the last third of a window; a guess
 DNS_EVERY = 0.1  # s between two looks at what the threads of a full executor do
 LOCK = type(threading.Lock())  # libraries have many: only those of the user count
@@ -60,6 +61,19 @@ class Pool:
         self.is_servers = self.shares_dns = False
         self._read = read
         self._most = 0.0
+        self._idle: list[tuple[bool, float]] = []  # full and waiting, while no request was inside
+
+    def note_idle(self, is_full: bool, waiting: float) -> None:
+        """Note its use while no request is inside: then others use it, such as background tasks."""
+        if len(self._idle) < MOST_IDLE:
+            self._idle.append((is_full, waiting))
+
+    @property
+    def idle(self) -> dict[str, float | None]:
+        """How often it was full while no request was inside, and the mean number that waited."""
+        known = [*self._idle]
+        full, waiting = (float(each[0]) for each in known), [each[1] for each in known]
+        return {"idle_full": _mean([*full], len(known)), "idle_waiting": _mean(waiting, len(known))}
 
     def use(self) -> Use | None:
         """Return its use now; None if it no longer exists, or cannot be read yet."""
@@ -317,7 +331,8 @@ def _content(cell: CellType) -> Any:
 def sample(inside: int, loop: Any = None, application: object = None) -> None:
     """Store the use of the pools, if the last sample is old enough. Any thread may call this.
 
-    `inside` is the number of requests in the application, `loop` the running event loop.
+    `inside` is the number of requests in the application, `loop` the running event loop; without
+    one, the thread of a request calls this before it uses a pool.
     """
     global _due, _search_due, _pause
     now = monotonic()
@@ -329,14 +344,14 @@ def sample(inside: int, loop: Any = None, application: object = None) -> None:
             _search(application)
             _search_due, _pause = now + _pause, min(LAST_SEARCH, 2 * _pause)
         _add_executors(loop)
-        _store(now, inside)
+        _store(now, inside, inside == 0 if loop is not None else inside <= 1)
     except Exception:  # noqa: BLE001 - objects of the user may do anything; this is only a sample
         _search_due = now + LAST_SEARCH
     finally:
         _sampling.release()
 
 
-def _store(now: float, inside: int) -> None:
+def _store(now: float, inside: int, is_idle: bool) -> None:
     global _dns_due
     _passed.add(now, inside)
     me = threading.current_thread()
@@ -344,7 +359,10 @@ def _store(now: float, inside: int) -> None:
         if pool.is_servers or (use := pool.use()) is None:
             continue
         limit, used, waiting = use
-        if limit < 1 or (used < limit and not waiting > 0):
+        is_full = limit >= 1 and (used >= limit or waiting > 0)
+        if is_idle:
+            pool.note_idle(is_full, waiting)
+        if not is_full:
             continue
         is_executor = pool.title in (THREADS, DEFAULT)
         if is_executor and me in pool.thing()._threads:  # it runs this request
@@ -379,7 +397,8 @@ def between(start: float, end: float) -> list[dict[str, Any]] | None:
     `full` is the share of samples in which all of a pool was in use, `waiting` the mean number of
     calls that waited for it, `inside` that of requests in the application. `grows`: far more waited
     in the last third of the window than in the first. `dns` is the share of its threads that
-    resolved host names.
+    resolved host names. `idle_full` and `idle_waiting` are `full` and `waiting` of the time in
+    which no request was inside, since the start.
     """
     passed, full = _passed.between(start, end), _full.between(start, end)
     if not passed or full is None:
@@ -398,6 +417,7 @@ def between(start: float, end: float) -> list[dict[str, Any]] | None:
                 "inside": _mean([row[1] for row in passed], len(passed)),
                 "grows": _grows([row[3] for row in own]),
                 "dns": _mean(shares, len(shares)),
+                **_pools[number].idle,
             }
         )
     found.sort(key=lambda each: each["full"], reverse=True)
