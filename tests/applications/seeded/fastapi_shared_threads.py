@@ -1,4 +1,4 @@
-"""A background task keeps asyncio's default executor full, which each request needs for a moment."""
+"""A background task keeps asyncio's default executor full, which each request needs for a bit."""
 
 from __future__ import annotations
 
