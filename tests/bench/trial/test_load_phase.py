@@ -27,7 +27,7 @@ def four_cores(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_cpu_of_all_load_processes_is_not_that_of_others(four_cores: None) -> None:
     used = Resources(cpu_s=1.0, host=HostUse(busy_s=3.2, own_cpu_s=0.1))
     tool = LoadFacts(cpu_s=1.9, busy=0.5)  # four processes, of which the busiest used 0.5 s
-    shown = load_phase._resources(used, Figures(elapsed_s=1.0, completed=9), tool, None)
+    shown = load_phase._resources(used, Figures(elapsed_s=1.0, completed=9), tool)
     assert shown.host.others_cpu == pytest.approx(0.05)  # 0.2 of 4 s
 
 
