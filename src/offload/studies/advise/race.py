@@ -42,6 +42,7 @@ NEIGHBOURS = 2
 # Switches of causes are measured in rounds of a block of their own, with new servers.
 SWITCH_DESIGN = WindowDesign(beside_s=1.2, reads_idle=True)
 SWITCH_ROUNDS, SWITCH_S = 3, 30.0  # rounds, and their usual time in s
+ROUND_CALLS = 5.5  # calls one after another that the measurement of a slow set-up takes
 LONGEST_SWITCH_S = 60.0  # s after which no third round starts
 MOST_SWITCHES = 2  # beside the set-up as it is
 MOST_MEMORY = 0.8  # share of the memory that these servers may need
@@ -120,9 +121,11 @@ class Race:
         journal.save_plan(self.plan, self.folder)
         cases = {each: self.cases[each] for each in (place, *range(first, len(self.cases)))}
         name, how = self.cases[place].name, " and ".join(changed)
-        self.report(f"{name} without and with {how}: about {SWITCH_S:.0f} s")
+        rounds = FEWEST if self.is_brief else SWITCH_ROUNDS
+        slow_s = rounds * len(cases) * ROUND_CALLS * (records[-1].baseline.alone_s or 0.0)
+        self.report(f"{name} without and with {how}: about {max(SWITCH_S, slow_s):.0f} s")
         ends = time.monotonic() + LONGEST_SWITCH_S
-        for number in range(1, SWITCH_ROUNDS + 1):
+        for number in range(1, rounds + 1):
             self._show_progress("remedies", cases)
             trial = replace(self._trial(number), block=SWITCHES)
             self._keep(measure_round(cases, trial, None, lambda *_: None, False, SWITCH_DESIGN))

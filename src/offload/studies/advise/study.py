@@ -28,7 +28,7 @@ from offload.studies.advise.evidence import Setup
 from offload.studies.advise.function import Function
 from offload.studies.advise.prior import Prior
 from offload.studies.advise.probe import Probe
-from offload.studies.advise.race import Race
+from offload.studies.advise.race import ROUND_CALLS, Race
 from offload.suites import Case
 from offload.units import counted, percent, seconds
 
@@ -36,7 +36,6 @@ FAST_S = 0.05  # time of a call up to which the answer takes BUDGET_S, else SLOW
 BUDGET_S, SLOW_BUDGET_S = 90.0, 180.0
 SLOWEST_S = 1.0  # time of a call from which one round of few set-ups must do, in SLOWEST_BUDGET_S
 SLOWEST_BUDGET_S = 60.0
-ROUND_CALLS = 5.5  # calls one after another that the measurement of a slow set-up takes
 LEAST_BUDGET_S = 60.0  # budget of an answer below which no remedy is measured
 PROBES = 3  # servers of an application that are tried until one starts
 REPEAT = "repeat offload advise"
@@ -90,8 +89,9 @@ def advise(
         if is_application(case.task):
             _measure_switches(race, budget_s)
         if race.is_brief:
-            most = (race.ends - time.monotonic()) / (ROUND_CALLS * alone_s)
-            candidates = candidates[: max(2, int(most))]
+            now, each_s = time.monotonic(), ROUND_CALLS * alone_s
+            candidates = candidates[: max(2, int((race.ends - now) / each_s))]
+            race.ends = max(race.ends, now + len(candidates) * each_s)
         names = ", ".join(each.name for each in candidates)
         left_s = race.ends - time.monotonic()
         report(f"the answer takes about {left_s:.0f} s more: {names}")
