@@ -31,6 +31,7 @@ GRID = (
     *(Setup("gunicorn_gthread", THREADS, 2, count) for count in (8, 32)),
 )
 ROUNDS, FEWEST = 7, 3
+SLOWER, LARGER = 0.6, 1.25  # ratios in one round of all set-ups, beyond which none can dominate
 LOAD = 0.8  # of the smaller capacity, at which response times are compared
 
 
@@ -83,12 +84,15 @@ def dominating(
     folder.mkdir(parents=True, exist_ok=True)
     race = Race(answer.question, case, folder, report, math.inf, answer.prior.costs)
     best = answer.best.setup
+    rivals = [each for each in GRID if each != best and answer.prior.is_possible(each)]
+    if "blocks its event loop" in answer.choice.left_out.values():
+        rivals = [each for each in rivals if each.kind != LOOPS]  # the rule keeps loops free
     with hold_for(case) as upstream:
-        for index, rival in enumerate(GRID):
-            if rival == best or not answer.prior.is_possible(rival):
-                continue
-            if rival.kind == LOOPS and "blocks its event loop" in answer.choice.left_out.values():
-                continue  # the rule keeps loops free
+        race.measure(1, [best, *rivals], upstream)
+        alike = [each for each in rivals if _is_alike(*_pair(race, best, each))]
+        yield from ((each, "") for each in rivals if each not in alike)
+        for index, rival in enumerate(alike):
+            race = Race(answer.question, case, folder, report, math.inf, answer.prior.costs)
             for number in range(1, ROUNDS + 1):
                 race.measure(100 * (index + 1) + number, [best, rival], upstream)
                 own, other = _pair(race, best, rival)
@@ -108,6 +112,12 @@ def dominating(
 def _pair(race: Race, best: Setup, rival: Setup) -> tuple[Evidence, Evidence]:
     found = {each.setup: each for each in race.evidence()}
     return found[best], found[rival]
+
+
+def _is_alike(own: Evidence, other: Evidence) -> bool:
+    """Whether one round leaves open that `other` dominates `own`."""
+    slower = (other.capacity or 0.0) < SLOWER * (own.capacity or 0.0)
+    return not slower and _memory_ratio(other, own) <= LARGER
 
 
 def _dominates(one: Evidence, other: Evidence) -> str:
