@@ -18,8 +18,17 @@ from offload.errors import UserError
 from offload.loads import Arrivals
 from offload.studies.advise import study
 from offload.studies.advise.answer import Answer
-from offload.studies.advise.choice import CERTAIN, HALF, MEMORY, NO_WORSE, Question
-from offload.studies.advise.evidence import LOOPS, POOL, THREADS, Evidence, Setup
+from offload.studies.advise.choice import HALF, NO_WORSE
+from offload.studies.advise.evidence import (
+    CERTAIN,
+    LOOPS,
+    MEMORY,
+    POOL,
+    THREADS,
+    Evidence,
+    Question,
+    Setup,
+)
 from offload.studies.advise.race import LOAD_S, PASSES, Race
 from offload.suites import Case
 

@@ -26,7 +26,7 @@ def check_advice(functions: str = "", seed: str = "", count: str = "10", repeat:
     """
     from lab import advice
     from offload.documents.text import TableLine, render_table
-    from offload.studies.advise.choice import Question
+    from offload.studies.advise.evidence import Question
 
     times = arguments.whole_number("repeat", repeat, 1, 20)
     names = functions.split("+") if functions else _drawn(seed, count)

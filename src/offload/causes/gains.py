@@ -40,14 +40,15 @@ class Gain:
     """What a remedy changed when it was measured: side by side, in rounds with new servers.
 
     `how` is the switch in words. `ratio` is the rate with it over that without it, with its 95 %
-    interval. `memory_mib` is the memory of the server after the load without it, `saved_mib` what
-    it saved, and `saved_low_mib` the lower end of the 95 % interval; None is unknown.
+    interval from `low` to `high`, which is unknown after one round. `memory_mib` is the memory of
+    the server after the load without it, `saved_mib` what it saved, and `saved_low_mib` the lower
+    end of the 95 % interval; None is unknown.
     """
 
     how: str
     ratio: float
-    low: float
-    high: float
+    low: float | None
+    high: float | None
     memory_mib: float | None = None
     saved_mib: float | None = None
     saved_low_mib: float | None = None
@@ -67,12 +68,13 @@ class Gain:
     @property
     def raises_rate(self) -> bool:
         """Whether it certainly raises the rate considerably."""
-        return self.low >= CLEAR_RATIO
+        return self.low is not None and self.low >= CLEAR_RATIO
 
     @property
     def text(self) -> str:
         """The gain in words."""
-        rate = f"{self.ratio:.3g} times the rate ({self.low:.3g} to {self.high:.3g})"
+        how_sure = "1 round" if self.low is None else f"{self.low:.3g} to {self.high:.3g}"
+        rate = f"{self.ratio:.3g} times the rate ({how_sure})"
         saved = f", {self.saved_mib:.0f} MiB less" if self.saves_memory else ""
         return f"Measured with {self.how}: {rate}{saved}"
 
@@ -80,11 +82,15 @@ class Gain:
 def estimate_gain(how: str, plain: Sequence[Record], switched: Sequence[Record]) -> Gain | None:
     """Return the gain of a switch from the windows without and with it, in the same rounds.
 
-    None if it is unknown: there are fewer than two rounds in which both have a rate.
+    None if it is unknown: there is no round in which both have a rate.
     """
-    ratio = geometric_mean_ratio(pairs_by_round(plain, switched, lambda each: each.result.rate))
-    if ratio is None:
+    rates = pairs_by_round(plain, switched, lambda each: each.result.rate)
+    if not rates:
         return None
+    ratio = geometric_mean_ratio(rates)
+    if ratio is None:
+        ((before, after),) = rates
+        return Gain(how, after / before, None, None)
     pairs = pairs_by_round(plain, switched, lambda each: each.resources.memory.after_mib)
     share = geometric_mean_ratio(pairs)
     if share is None:

@@ -45,6 +45,7 @@ from offload.engine.record import (
     dataclass_from,
 )
 from offload.engine.workload import (
+    ENOUGH_S,
     FIRST_REQUESTS,
     BadStatus,
     FailedRequest,
@@ -64,19 +65,26 @@ FACTOR = 2.0  # a guess: the first request may take twice as long, because it pr
 
 
 def measure_baseline(
-    trial: Trial, case: CaseFacts, url: str, request: Request, server_facts: Mapping[str, object]
+    trial: Trial,
+    case: CaseFacts,
+    url: str,
+    request: Request,
+    server_facts: Mapping[str, object],
+    is_known: bool = False,
 ) -> tuple[Baseline, tuple[Flag, ...]]:
     """Measure the first requests to a new server, whose ready line is `server_facts`.
 
+    One slow request is enough in later rounds, or if its response time alone `is_known`.
     Raise StartError if one of them fails, and TooSlowError if the users of the case would wait for
     longer than the timeout of a request.
     """
     is_again = (trial.round or 0) > 1
-    longest_s = math.inf if is_again else workload.longest_alone_s(case, server_facts)
+    times = FIRST_REQUESTS_LATER if is_again or is_known else FIRST_REQUESTS
+    longest_s = FACTOR * workload.longest_alone_s(case, server_facts)
+    if is_again or is_known:
+        longest_s = ENOUGH_S
     try:
-        first = send_first_requests(
-            url, FIRST_REQUESTS_LATER if is_again else FIRST_REQUESTS, request, FACTOR * longest_s
-        )
+        first = send_first_requests(url, times, request, longest_s)
     except FailedRequest as error:
         if not serves_application(server_facts):
             raise
@@ -449,7 +457,7 @@ def _tries(upstream: Upstream | None) -> int | None:
 
 
 MOST_PLACES = 3  # of a stall
-SINGLE_S = 0.5  # s of tasks; at least two tasks
+SINGLE_S = 0.5  # s of tasks; at least two tasks, unless one takes ENOUGH_S
 # s between two samples: in 0.5 s 2000 samples, whose standard error is at most 0.011
 SINGLE_EVERY = 0.00025
 NO_HOLD = Utilisation()
@@ -485,12 +493,12 @@ def measure_single_request(
 
 
 def run_single_requests(load: Load, facts: Mapping[str, object], alone_s: float) -> SingleRequest:
-    """Run `load` with one user for 0.5 s, or for two tasks if these take longer.
+    """Run `load` with one user for 0.5 s, or for two tasks; one is enough if it takes ENOUGH_S.
 
     `alone_s` is the response time of one request. Only samples between the start and the end of a
     task are used, so h does not include the time of HTTP.
     """
-    count = max(2, math.ceil(SINGLE_S / max(alone_s, 1e-4)))
+    count = 1 if alone_s >= ENOUGH_S else max(2, math.ceil(SINGLE_S / max(alone_s, 1e-4)))
     began = time.monotonic()
     with GilSampler(facts, SINGLE_EVERY) as sampler:
         loads.run(replace(load, requests=count), "builtin")

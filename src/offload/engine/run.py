@@ -256,6 +256,7 @@ class WindowDesign:
     the places of the cases whose stacks are sampled after all windows. With `reads_idle` the memory
     of each server is read after all windows, before and after a garbage collection. `is_probe`: a
     load without responses stops soon, and is repeated with fewer users if requests are slow.
+    `is_known`: the response time of a request alone is known, so that a slow one is sent once.
     """
 
     has_one: bool = False
@@ -263,6 +264,7 @@ class WindowDesign:
     sampled: tuple[int, ...] = ()
     reads_idle: bool = False
     is_probe: bool = False
+    is_known: bool = False
 
 
 MANY_ROUNDS = WindowDesign(has_one=True)  # if the time budget is too short for second windows
@@ -389,7 +391,7 @@ def measure_round(
         with phases.of("baseline", float(len(servers))):
             for place, started in servers.items():
                 try:
-                    members[place] = _make_ready(started, trial, with_gil)
+                    members[place] = _make_ready(started, trial, with_gil, design.is_known)
                 except UserError as error:
                     records[place] = [started.stop(trial, error)]
         for number, place in enumerate(_order(members, trial, design.has_one), start=1):
@@ -469,11 +471,13 @@ def _request_stops(servers: Sequence[Server]) -> None:
         server.request_stop(each)
 
 
-def _make_ready(started: StartedServer, trial: Trial, with_gil: bool) -> ReadyServer:
+def _make_ready(
+    started: StartedServer, trial: Trial, with_gil: bool, is_known: bool
+) -> ReadyServer:
     """Send the first requests to a server; `with_gil` also measures single requests."""
     url = workload.url(started.running.url, started.request)
     reported = started.running.facts
-    before, flags = measure_baseline(trial, started.facts, url, started.request, reported)
+    before, flags = measure_baseline(trial, started.facts, url, started.request, reported, is_known)
     alone = SingleRequest()
     if with_gil:
         load = workload.alone(url, started.facts, before, started.request)

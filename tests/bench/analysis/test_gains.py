@@ -69,8 +69,14 @@ def test_memory_that_varies_is_saved_for_certain_if_each_round_saves_much_of_it(
     assert found is not None and found.saves_memory and found.text.endswith(", 921 MiB less")
 
 
-def test_a_gain_is_unknown_without_two_rounds_of_both() -> None:
-    assert estimate_gain("A=1", windows([65.0, 66.0]), windows([70.0, None])) is None
+def test_a_gain_in_one_round_is_neither_certain_nor_clear() -> None:
+    found = estimate_gain("A=1", windows([65.0, 66.0]), windows([130.0, None]))
+    assert found is not None and not found.is_clear
+    assert found.text == "Measured with A=1: 2 times the rate (1 round)"
+
+
+def test_a_gain_is_unknown_without_a_round_of_both() -> None:
+    assert estimate_gain("A=1", windows([65.0, None]), windows([None, 70.0])) is None
     assert estimate_gain("A=1", windows([65.0, 66.0]), []) is None
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from offload.studies.advise.choice import Question, choose, dominates
-from offload.studies.advise.evidence import LOOPS, POOL, THREADS, Evidence, Latency, Setup
+from offload.studies.advise.choice import choose, dominates
+from offload.studies.advise.evidence import LOOPS, POOL, THREADS, Evidence, Latency, Question, Setup
 
 NOISE = (0.99, 1.0, 1.01)
 LOOP, PREFORK = Setup("loop", LOOPS), Setup("prefork", LOOPS, 2)
@@ -95,6 +97,21 @@ def test_the_standard_pool_wins_a_tie_with_ours() -> None:
     assert choice.best.setup == POOL_8
     assert choice.tie is not None
     assert choice.tie.setup == PIPES_8
+
+
+@pytest.mark.parametrize(("rate", "name"), [(81, "prefork x2"), (79, "threads 2x32")])
+def test_capacities_that_may_be_the_same_do_not_decide_between_loops_and_threads(
+    rate: float, name: str
+) -> None:
+    noisy = {1: 0.7, 2: 1.0, 3: 1.4}
+    threads = replace(measured(TWO_32, 100, 40), rates={n: 100 * f for n, f in noisy.items()})
+    assert chosen(threads, measured(PREFORK, rate, 40)) == name
+
+
+def test_the_choice_is_one_whose_response_times_are_known() -> None:
+    slow, other = measured(PREFORK, 100, 40, 0.3), measured(ONE_32, 99, 40)
+    assert chosen(slow, measured(TWO_32, 99, 40, 0.1), other) == "threads 2x32"
+    assert chosen(slow, other, p99_s=0.2) == "threads 1x32"
 
 
 def test_what_fails_is_left_out() -> None:

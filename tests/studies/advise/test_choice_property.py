@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offload.studies.advise.choice import RESERVE, Choice, Question, choose, dominates
-from offload.studies.advise.evidence import LOOPS, POOL, THREADS, Evidence, Latency, Setup
+from offload.studies.advise.choice import RESERVE, Choice, choose, dominates
+from offload.studies.advise.evidence import LOOPS, POOL, THREADS, Evidence, Latency, Question, Setup
 from tests.properties import examples
 
 SETUPS = [

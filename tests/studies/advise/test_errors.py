@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from offload.studies.advise import function
-from offload.studies.advise.choice import Question
+from offload.studies.advise.evidence import Question
 from offload.studies.advise.prior import Prior
 from offload.suites import Case
 from tests.commands import fab

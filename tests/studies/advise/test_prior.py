@@ -8,9 +8,8 @@ import pytest
 
 from offload import resource_limits
 from offload.studies.advise import answer, costs, study
-from offload.studies.advise.choice import Question
 from offload.studies.advise.costs import Cost, Costs
-from offload.studies.advise.evidence import LOOPS, POOL, THREADS, Evidence, Setup
+from offload.studies.advise.evidence import LOOPS, POOL, THREADS, Evidence, Question, Setup
 from offload.studies.advise.function import SERVERS
 from offload.studies.advise.prior import MOST_CANDIDATES, Prior
 from offload.studies.advise.probe import LOOP, Point, Probe

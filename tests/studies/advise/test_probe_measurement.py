@@ -15,8 +15,7 @@ from offload.engine import calling_process
 from offload.engine.calling_process import CallingProcess
 from offload.errors import RunError
 from offload.studies.advise import costs, probe_measurement
-from offload.studies.advise.choice import Question
-from offload.studies.advise.evidence import LOOPS, POOL
+from offload.studies.advise.evidence import LOOPS, POOL, Question
 from offload.studies.advise.evidence import THREADS as IN_THREADS
 from offload.studies.advise.function import SERVERS
 from offload.studies.advise.prior import Prior

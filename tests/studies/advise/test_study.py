@@ -20,8 +20,7 @@ from offload.errors import Flag, RunError
 from offload.registry import places
 from offload.studies.advise import answer, function, race, study
 from offload.studies.advise.answer import Answer
-from offload.studies.advise.choice import Question
-from offload.studies.advise.evidence import Kept
+from offload.studies.advise.evidence import Kept, Question
 from offload.studies.advise.function import Function
 from offload.suites import Case
 from tests import ROOT

@@ -72,7 +72,7 @@ class Advise(Study[Options, "Answer"]):
     def run(self, options: Options, runner: Runner) -> None:
         from offload.engine import journal
         from offload.studies.advise import handlers, study
-        from offload.studies.advise.choice import Question
+        from offload.studies.advise.evidence import Question
 
         handlers.check(options.code)
         show_page = runner.page(options.open)

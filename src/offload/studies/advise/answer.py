@@ -18,16 +18,20 @@ from offload.errors import Flag, RunError
 from offload.registry import catalog
 from offload.studies.advise import deployment
 from offload.studies.advise.application import Application
-from offload.studies.advise.choice import (
+from offload.studies.advise.choice import RESERVE, Choice
+from offload.studies.advise.evidence import (
     CERTAIN,
+    LOOPS,
     MOST_FAILED,
-    RESERVE,
+    POOL,
     SAME_P99,
-    Choice,
+    THREADS,
+    Evidence,
+    Kept,
+    Latency,
     Question,
-    is_certainly_faster,
+    Setup,
 )
-from offload.studies.advise.evidence import LOOPS, POOL, THREADS, Evidence, Kept, Latency, Setup
 from offload.studies.advise.function import Function
 from offload.studies.advise.handlers import Handler
 from offload.studies.advise.overload import Overload, sentences
@@ -386,7 +390,7 @@ def _certainty(answer: Answer) -> Iterator[str]:
     if choice.tie is not None:
         both = f"{best.setup.name} and {choice.tie.setup.name}"
         yield f"A tie: {both} do not differ in {_compared(best, choice.tie)}."
-    faster = [each for each in choice.rows[1:] if is_certainly_faster(each, best)]
+    faster = [each for each in choice.rows[1:] if each.is_certainly_faster(best)]
     for each in faster[:2]:
         ratio, memory = each.ratio(best), _memory_ratio(each, best)
         if ratio is not None:

@@ -3,7 +3,8 @@
 A set-up must be safe and carry what is required. Of those that no other one dominates, and that
 have at least NEAR of the best capacity (or carry the required rate), the choice is the one with the
 least memory; where memory is the same, the one with the largest capacity, then the shortest p99,
-the fewest processes, and the standard library's pool.
+the fewest processes, the standard library's pool, and loops before threads. Once response times of
+some of these were measured, the choice is one of them.
 """
 
 from __future__ import annotations
@@ -12,33 +13,23 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from offload.studies.advise.evidence import LOOPS, POOL, Evidence
+from offload.studies.advise.evidence import (
+    LOOPS,
+    MOST_FAILED,
+    POOL,
+    SAME_P99,
+    THREADS,
+    Evidence,
+    Question,
+)
 
-CERTAIN = 1.1  # ratio of capacities beyond which the whole interval must be, to differ
-NEAR = 0.9  # share of the best capacity that is enough
+NEAR = 0.9  # share of the best capacity that is enough, unless it is certainly missed
+LEAST_NEAR = 0.8  # share that must have been measured, however uncertain it is
 RESERVE = 0.8  # share of the capacity that a required rate may use
-MEMORY, MEMORY_MIB = 1.1, 16.0  # the same memory: within this factor, or this difference
-SAME_P99 = 1.5  # factor of response times within which they are the same
 HALF = 0.5  # of the memory or of the p99 is certainly better
 NO_WORSE = 0.95  # share of the capacity that is not worse
+KINDS = (LOOPS, THREADS, POOL)  # in the order of preference
 LOOP_S = 0.005  # s that a call may block a loop, on which every other request waits
-MOST_FAILED = 0.01  # share of failed requests
-
-
-@dataclass(frozen=True)
-class Question:
-    """What is required; None: nothing.
-
-    `rate` in requests/s, `p99_s` in s, `memory_mib` in MiB. `connections` limits the calls in
-    progress, `users` the concurrent requests. `isolate`: a crash or hang costs one call.
-    """
-
-    rate: float | None = None
-    p99_s: float | None = None
-    memory_mib: float | None = None
-    connections: int | None = None
-    users: int | None = None
-    isolate: bool = False
 
 
 @dataclass(frozen=True)
@@ -84,7 +75,8 @@ def choose(question: Question, found: Sequence[Evidence], blocks_s: float) -> Ch
     enough = rows
     if question.rate is None or missed == "rate":
         enough = [each for each in rows if _is_near(each, _fastest(rows))]
-    ordered = _by_preference(enough)
+    ordered = _by_preference([each for each in enough if each.latencies] or enough)
+    ordered += [each for each in enough if each not in ordered]
     best = ordered[0]
     tie = next((each for each in ordered[1:] if are_same(best, each)), None)
     rest = sorted((e for e in rows if e is not best), key=lambda e: -(e.capacity or 0.0))
@@ -118,7 +110,9 @@ def _fastest(those: Sequence[Evidence]) -> Evidence:
 
 
 def _is_near(each: Evidence, best: Evidence) -> bool:
-    return each is best or (each.ratio(best) or (0.0, 0.0, 0.0))[0] >= NEAR
+    """Whether a set-up has measured, or may have, NEAR of the best capacity."""
+    ratio = each.ratio(best) or (0.0, 0.0, 0.0)
+    return each is best or (ratio[0] >= LEAST_NEAR and ratio[2] >= NEAR)
 
 
 def _by_preference(those: Sequence[Evidence]) -> list[Evidence]:
@@ -126,46 +120,31 @@ def _by_preference(those: Sequence[Evidence]) -> list[Evidence]:
     remaining, ordered = [*those], []
     while remaining:
         least = min(remaining, key=lambda each: each.memory_mib or math.inf)
-        group = [each for each in remaining if has_same_memory(least, each)]
+        group = [each for each in remaining if least.has_same_memory(each)]
         fastest = _fastest(group)
-        equal = [e for e in group if e is fastest or not is_certainly_faster(fastest, e)]
-        quickest_s = min((e.p99.value for e in equal if e.p99), default=math.inf)
-        quick = [e for e in equal if e.p99 is None or e.p99.value <= SAME_P99 * quickest_s]
-        best = min(quick, key=_simplicity)
+        equal = [e for e in group if e is fastest or not fastest.is_certainly_faster(e)]
+        quick = [e for e in equal if not any(o.is_quicker(e, SAME_P99) for o in equal)]
+        best = min(quick, key=lambda each: _simplicity(each, fastest))
         ordered.append(best)
         remaining.remove(best)
     return ordered
 
 
-def _simplicity(each: Evidence) -> tuple[int, bool, float]:
-    setup = each.setup
+def _simplicity(each: Evidence, fastest: Evidence) -> tuple[int, bool, bool, int, float]:
+    """Return the key of the last preferences; capacities that may be the same come last."""
+    setup, slower = each.setup, not _is_near(each, fastest)
     own_pool = setup.kind == POOL and setup.server != "processes"
-    return setup.all_processes, own_pool, -(each.capacity or 0.0)
-
-
-def is_certainly_faster(one: Evidence, other: Evidence) -> bool:
-    """Whether the whole interval of the ratio of the capacities is beyond CERTAIN."""
-    ratio = one.ratio(other)
-    return ratio is not None and ratio[1] > CERTAIN
-
-
-def has_same_memory(one: Evidence, other: Evidence) -> bool:
-    """Whether two set-ups need the same memory, or that of one is unknown."""
-    if one.memory_mib is None or other.memory_mib is None:
-        return True
-    low, high = sorted((one.memory_mib, other.memory_mib))
-    return high <= max(MEMORY * low, low + MEMORY_MIB)
+    kind = KINDS.index(setup.kind)
+    return setup.all_processes, own_pool, slower, kind, -(each.capacity or 0.0)
 
 
 def are_same(one: Evidence, other: Evidence) -> bool:
     """Whether capacity, memory and response times of two set-ups do not differ."""
-    if is_certainly_faster(one, other) or is_certainly_faster(other, one):
+    if one.is_certainly_faster(other) or other.is_certainly_faster(one):
         return False
-    if one.p99 and other.p99:
-        low, high = sorted((one.p99.value, other.p99.value))
-        if high > SAME_P99 * low:
-            return False
-    return has_same_memory(one, other)
+    if one.is_quicker(other, SAME_P99) or other.is_quicker(one, SAME_P99):
+        return False
+    return one.has_same_memory(other)
 
 
 def dominates(one: Evidence, other: Evidence) -> bool:
@@ -174,14 +153,13 @@ def dominates(one: Evidence, other: Evidence) -> bool:
     if one is other or ratio is None or ratio[0] < NO_WORSE:
         return False
     one_mib, other_mib = one.memory_mib, other.memory_mib
-    if one_mib and other_mib and one_mib > other_mib and not has_same_memory(one, other):
+    if one_mib and other_mib and one_mib > other_mib and not one.has_same_memory(other):
         return False
-    p99, other_p99 = (one.p99, other.p99) if one.p99 and other.p99 else (None, None)
-    if p99 and other_p99 and p99.value > SAME_P99 * other_p99.value:
+    if other.is_quicker(one, SAME_P99):
         return False
-    saves = not has_same_memory(one, other)
+    saves = not one.has_same_memory(other)
     return (
-        ratio[1] > CERTAIN
+        one.is_certainly_faster(other)
         or bool(saves and one_mib and other_mib and one_mib <= HALF * other_mib)
-        or bool(p99 and other_p99 and p99.value <= HALF * other_p99.value)
+        or one.is_quicker(other, 1 / HALF)
     )

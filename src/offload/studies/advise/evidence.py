@@ -1,4 +1,4 @@
-"""What is known of a set-up: its sizes, its capacity, its memory and its response times."""
+"""What is required, and what is known of a set-up: its sizes, capacity, memory, response times."""
 
 from __future__ import annotations
 
@@ -9,6 +9,26 @@ from offload.engine.intervals import Interval, geometric_mean_ratio
 from offload.registry.entries import Entry
 
 LOOPS, THREADS, POOL = "loops", "threads", "pool"  # what runs a call
+CERTAIN = 1.1  # ratio of capacities beyond which the whole interval must be, to differ
+MEMORY, MEMORY_MIB = 1.1, 16.0  # the same memory: within this factor, or this difference
+SAME_P99 = 1.5  # factor of response times within which they are the same
+MOST_FAILED = 0.01  # share of failed requests
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is required; None: nothing.
+
+    `rate` in requests/s, `p99_s` in s, `memory_mib` in MiB. `connections` limits the calls in
+    progress, `users` the concurrent requests. `isolate`: a crash or hang costs one call.
+    """
+
+    rate: float | None = None
+    p99_s: float | None = None
+    memory_mib: float | None = None
+    connections: int | None = None
+    users: int | None = None
+    isolate: bool = False
 
 
 def kind_of(entry: Entry) -> str:
@@ -130,3 +150,22 @@ class Evidence:
     def p99(self) -> Latency | None:
         """The response time at the highest rate that was measured; None if none was."""
         return self.latencies[-1] if self.latencies else None
+
+    def is_certainly_faster(self, other: Evidence) -> bool:
+        """Whether the whole interval of the ratio of the capacities is beyond CERTAIN."""
+        ratio = self.ratio(other)
+        return ratio is not None and ratio[1] > CERTAIN
+
+    def is_quicker(self, other: Evidence, times: float) -> bool:
+        """Whether the p99 of `other` is more than `times` as long, and certainly longer."""
+        own, others = self.p99, other.p99
+        if own is None or others is None:
+            return False
+        return others.value > times * own.value and others.low > own.high
+
+    def has_same_memory(self, other: Evidence) -> bool:
+        """Whether two set-ups need the same memory, or that of one is unknown."""
+        if self.memory_mib is None or other.memory_mib is None:
+            return True
+        low, high = sorted((self.memory_mib, other.memory_mib))
+        return high <= max(MEMORY * low, low + MEMORY_MIB)

@@ -13,9 +13,9 @@ from offload.engine.record import Who
 from offload.engine.server import hold_for
 from offload.registry import catalog, places
 from offload.studies.advise import costs, probe_measurement
-from offload.studies.advise.choice import LOOP_S, Question
+from offload.studies.advise.choice import LOOP_S
 from offload.studies.advise.costs import Costs
-from offload.studies.advise.evidence import LOOPS, Evidence
+from offload.studies.advise.evidence import LOOPS, Evidence, Question
 from offload.studies.advise.probe import LOOP, PROCESSES, THREADS, Probe
 from offload.suites import Case
 from offload.units import percent, seconds

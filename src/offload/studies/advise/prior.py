@@ -13,9 +13,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from offload.registry import catalog
-from offload.studies.advise.choice import RESERVE, Question
+from offload.studies.advise.choice import RESERVE
 from offload.studies.advise.costs import Costs
-from offload.studies.advise.evidence import LOOPS, POOL, THREADS, Setup, kind_of
+from offload.studies.advise.evidence import LOOPS, POOL, THREADS, Question, Setup, kind_of
 
 MOST_THREADS, MOST_WORKERS, MOST_SLOTS, MOST_PROCESSES = 128, 32, 512, 16
 MOST_USERS = 1000  # of a load

@@ -26,9 +26,9 @@ from offload.loads import Arrivals
 from offload.registry import catalog
 from offload.registry.catalog import is_application
 from offload.studies.advise import overload
-from offload.studies.advise.choice import Choice, Question, choose
+from offload.studies.advise.choice import Choice, choose
 from offload.studies.advise.costs import Costs
-from offload.studies.advise.evidence import LOOPS, Evidence, Setup
+from offload.studies.advise.evidence import LOOPS, Evidence, Question, Setup
 from offload.studies.advise.prior import MOST_CANDIDATES, MOST_USERS, Prior
 from offload.studies.advise.result import ALONE, SWITCHES, case_of, evidence, is_raced, switched
 from offload.suites import Case
@@ -42,12 +42,13 @@ NEIGHBOURS = 2
 # Switches of causes are measured in rounds of a block of their own, with new servers.
 SWITCH_DESIGN = WindowDesign(beside_s=1.2, reads_idle=True)
 SWITCH_ROUNDS, SWITCH_S = 3, 30.0  # rounds, and their usual time in s
-ROUND_CALLS = 5.5  # calls one after another that the measurement of a slow set-up takes
+ROUND_CALLS = 6.0  # calls one after another that the measurement of a slow set-up takes
 LONGEST_SWITCH_S = 60.0  # s after which no third round starts
 MOST_SWITCHES = 2  # beside the set-up as it is
 MOST_MEMORY = 0.8  # share of the memory that these servers may need
 SHARES = (0.5, 0.8)  # of the smaller capacity of the best two
 LOAD_S, WARM_S, PASSES = 2.0, 0.3, 3  # of an open loop
+PRELOAD_S = 8.0  # of the loads of preloaded processes, with the start of their servers
 MOST_CHOICES = 3  # set-ups that become the choice while response times are measured
 RATE_S = 20.0  # s of the load at the required rate
 BOUND_BY_USERS = 0.8  # share of users / response time alone, from which users limit a loop
@@ -108,6 +109,24 @@ class Race:
 
     def measure_switches(self, records: Sequence[Record]) -> None:
         """Measure a case with and without what may remove the causes that its records show."""
+        changed = self._add_switched(records)
+        if not changed:
+            return
+        place = records[-1].trial.place or 0
+        cases = {each: self.cases[each] for each in (place, *changed)}
+        name, how = self.cases[place].name, " and ".join(changed.values())
+        slow_s = SWITCH_ROUNDS * len(cases) * ROUND_CALLS * (records[-1].baseline.alone_s or 0.0)
+        self.report(f"{name} without and with {how}: about {max(SWITCH_S, slow_s):.0f} s")
+        ends = time.monotonic() + LONGEST_SWITCH_S
+        for number in range(1, SWITCH_ROUNDS + 1):
+            self._show_progress("remedies", cases)
+            trial = replace(self._trial(number), block=SWITCHES)
+            self._keep(measure_round(cases, trial, None, lambda *_: None, False, SWITCH_DESIGN))
+            if number >= FEWEST and time.monotonic() > ends:
+                break
+
+    def _add_switched(self, records: Sequence[Record]) -> dict[int, str]:
+        """Add the last case of records with what may remove its causes; return how, by place."""
         place = records[-1].trial.place or 0
         changed: dict[str, Case] = {}
         for switch in diagnosis.switches(records).values():
@@ -115,22 +134,11 @@ class Race:
             if case is not None and case not in self.cases and len(changed) < MOST_SWITCHES:
                 changed[switch.text] = case
         if not changed or not self._has_memory_for(records, 1 + len(changed)):
-            return
+            return {}
         first = len(self.cases)
         self.cases += changed.values()
         journal.save_plan(self.plan, self.folder)
-        cases = {each: self.cases[each] for each in (place, *range(first, len(self.cases)))}
-        name, how = self.cases[place].name, " and ".join(changed)
-        rounds = FEWEST if self.is_brief else SWITCH_ROUNDS
-        slow_s = rounds * len(cases) * ROUND_CALLS * (records[-1].baseline.alone_s or 0.0)
-        self.report(f"{name} without and with {how}: about {max(SWITCH_S, slow_s):.0f} s")
-        ends = time.monotonic() + LONGEST_SWITCH_S
-        for number in range(1, rounds + 1):
-            self._show_progress("remedies", cases)
-            trial = replace(self._trial(number), block=SWITCHES)
-            self._keep(measure_round(cases, trial, None, lambda *_: None, False, SWITCH_DESIGN))
-            if number >= FEWEST and time.monotonic() > ends:
-                break
+        return dict(enumerate(changed, start=first))
 
     def _has_memory_for(self, records: Sequence[Record], servers: int) -> bool:
         """Whether several servers as that of the records fit into the memory at once."""
@@ -141,9 +149,11 @@ class Race:
         """Measure until the answer is known; raise UserError if no upstream can be started."""
         try:
             with hold_for(self.case) as upstream:
-                self.measure(1, candidates, upstream)
                 if self.is_brief:
+                    self._measure_briefly(candidates, upstream)
                     return
+                self._report_time(candidates)
+                self.measure(1, candidates, upstream)
                 self._raise_users(upstream)
                 setups = self._after_first(candidates)
                 number = 1
@@ -158,6 +168,10 @@ class Race:
                 self._measure_overload(upstream)
         finally:
             remove_progress(self.folder)
+
+    def _report_time(self, setups: Sequence[Setup]) -> None:
+        names = ", ".join(each.name for each in setups)
+        self.report(f"the answer takes about {self._left_s:.0f} s more: {names}")
 
     def choice(self) -> Choice | None:
         """Return the choice from the records so far; None if no set-up works."""
@@ -184,18 +198,48 @@ class Race:
         journal.append(self.folder, *found)
         self.records.extend(found)
 
-    def measure(self, number: int, setups: Sequence[Setup], upstream: Upstream | None) -> None:
-        """Measure a round of set-ups side by side."""
+    def _measure_briefly(self, setups: Sequence[Setup], upstream: Upstream | None) -> None:
+        """Measure one round of set-ups, and of one process with what may remove its causes.
+
+        There are as many set-ups as the time allows, at least two.
+        """
+        alone = [each for each in self.records if each.result.rate]
+        changed = self._add_switched(alone) if alone else {}
+        each_s = ROUND_CALLS * (alone[-1].baseline.alone_s or 0.0) if alone else 0.0
+        if changed:
+            place = alone[-1].trial.place or 0
+            self.report(f"also {self.cases[place].name} with {' and '.join(changed.values())}")
+            if place not in map(self._place, setups):
+                changed[place] = ""
+        count = max(2, int(self._left_s / each_s) - len(changed)) if each_s else len(setups)
+        self.ends = max(self.ends, time.monotonic() + (count + len(changed)) * each_s)
+        self._report_time(setups[:count])
+        self.measure(1, setups[:count], upstream, changed)
+
+    def measure(
+        self,
+        number: int,
+        setups: Sequence[Setup],
+        upstream: Upstream | None,
+        changed: Collection[int] = (),
+    ) -> None:
+        """Measure a round of set-ups side by side; `changed` are cases with a remedy."""
         places = {self._place(setup): setup for setup in setups}
         trial = self._trial(number)
-        cases = {place: self.cases[place] for place in places}
+        cases = {place: self.cases[place] for place in (*places, *changed)}
         self._show_progress(f"round {number}", places)
         began = time.monotonic()
         design = DESIGN
         if number == 1 and not is_application(self.case.task):
             design = replace(DESIGN, sampled=(min(places),))
         found = measure_round(cases, trial, upstream, lambda *_: None, False, design)
-        self._keep(found)
+        others = [
+            replace(each, trial=replace(each.trial, block=SWITCHES))
+            for each in found
+            if each.trial.place in changed
+        ]
+        found = [each for each in found if each.trial.place in places]
+        self._keep([*found, *others])
         rates = ", ".join(
             f"{places[each.trial.place or 0].name} "
             + (f"{each.result.rate:.4g}/s" if each.result.rate else "failed")
@@ -229,7 +273,7 @@ class Race:
 
     def _has_time_for_another(self, number: int) -> bool:
         loads_s = 2 * len(SHARES) * PASSES * (LOAD_S + WARM_S + 0.5)
-        loads_s += PASSES * LOAD_S + 1
+        loads_s += PASSES * LOAD_S + 1 + PRELOAD_S
         loads_s += RATE_S if self.question.rate else 0.0
         return number < MOST_ROUNDS and self._left_s > loads_s + self._took_s
 

@@ -10,8 +10,15 @@ from offload.causes.gains import Gain, Switch, estimate_gain
 from offload.engine.record import LONG, WINDOW, Memory, Record
 from offload.loads.engine import figures
 from offload.registry import catalog
-from offload.studies.advise.choice import MOST_FAILED
-from offload.studies.advise.evidence import LOOPS, Evidence, Kept, Latency, Setup, kind_of
+from offload.studies.advise.evidence import (
+    LOOPS,
+    MOST_FAILED,
+    Evidence,
+    Kept,
+    Latency,
+    Setup,
+    kind_of,
+)
 from offload.suites import Case
 
 ALONE = 0  # the round in which one process of one server is measured, for its costs
@@ -78,6 +85,13 @@ def gains(
         return [each for each in own if each.trial.place == place]
 
     plain = windows(case)
+    if not plain and case in cases:  # the race had both in one block
+        place = cases.index(case)
+        plain = [
+            replace(each, trial=replace(each.trial, block=SWITCHES))
+            for each in records
+            if is_raced(each) and each.trial.place == place
+        ]
     return {
         kind: gain
         for kind, switch in causes.items()

@@ -23,12 +23,12 @@ from offload.registry.catalog import is_application
 from offload.studies.advise import application, costs, function, overload, result
 from offload.studies.advise.answer import Answer
 from offload.studies.advise.application import Application
-from offload.studies.advise.choice import Question, choose
-from offload.studies.advise.evidence import Setup
+from offload.studies.advise.choice import choose
+from offload.studies.advise.evidence import Question, Setup
 from offload.studies.advise.function import Function
 from offload.studies.advise.prior import Prior
 from offload.studies.advise.probe import Probe
-from offload.studies.advise.race import ROUND_CALLS, Race
+from offload.studies.advise.race import Race
 from offload.suites import Case
 from offload.units import counted, percent, seconds
 
@@ -88,13 +88,6 @@ def advise(
         race.ends += usual_budget(alone_s, race.is_brief) if budget_s is None else budget_s
         if is_application(case.task):
             _measure_switches(race, budget_s)
-        if race.is_brief:
-            now, each_s = time.monotonic(), ROUND_CALLS * alone_s
-            candidates = candidates[: max(2, int((race.ends - now) / each_s))]
-            race.ends = max(race.ends, now + len(candidates) * each_s)
-        names = ", ".join(each.name for each in candidates)
-        left_s = race.ends - time.monotonic()
-        report(f"the answer takes about {left_s:.0f} s more: {names}")
         race.run(candidates)
     except KeyboardInterrupt:
         if race.choice() is None:
@@ -113,11 +106,11 @@ def usual_budget(alone_s: float, is_brief: bool = False) -> float:
 def _measure_switches(race: Race, budget_s: float | None) -> None:
     """Measure the remedies of one process; this is not part of the usual time of an answer."""
     race.measures_switches = budget_s is None or budget_s >= LEAST_BUDGET_S
-    if not race.measures_switches:
+    if race.is_brief or not race.measures_switches:
         return
     began = time.monotonic()
     race.measure_switches([each for each in race.records if each.result.rate])
-    if budget_s is None and not race.is_brief:
+    if budget_s is None:
         race.ends += time.monotonic() - began
 
 
