@@ -1,6 +1,7 @@
 """Tasks: the work that servers run; each task is one public function, found by its name.
 
 A `def` is called and blocks; an `async def` is awaited. Only `call` and `acall` distinguish them.
+They return bytes: text is encoded, None is empty; a dictionary, a list or a number becomes JSON.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import os
 import shlex
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
+from json import dumps  # imported by name: a task may replace it in its module
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -23,9 +25,10 @@ from offload.registry import catalog, places
 from offload.tasks import _failure, _inputs, _user_module
 from offload.tasks._failure import TaskFailed
 
-__all__ = ["TaskFailed", "acall", "call", "is_coroutine", "resolve"]
+__all__ = ["TaskFailed", "acall", "call", "is_coroutine", "resolve", "returns_json"]
 
 _awaited: set[str] = set()  # the tasks that have returned an awaitable
+_json: set[str] = set()  # the tasks whose result has become JSON
 _own_files: dict[str, str | None] = {}  # the file of each user's task, for the line of an error
 
 
@@ -69,6 +72,11 @@ def is_coroutine(name: str) -> bool:
     Of a decorated `async def`, or an object with one, this is known after the first call only.
     """
     return name in _awaited or _inputs.is_coroutine_function(resolve(name))
+
+
+def returns_json(name: str) -> bool:
+    """Whether a result of a task has become JSON."""
+    return name in _json
 
 
 def call(name: str, run: Callable[[Coroutine[Any, Any, Any]], Any] = asyncio.run) -> bytes:
@@ -173,5 +181,13 @@ def _as_bytes(name: str, result: object) -> bytes:
         except Exception as error:  # noqa: BLE001 - such as a view that was released
             failure = _failure.from_error(name, error)
         raise failure
-    kind = type(result).__name__
-    raise _failure.from_message(f"{name} returned {kind}: a task returns bytes, str or None")
+    kind, why = type(result).__name__, "a task returns bytes, str, None or what json.dumps() takes"
+    if isinstance(result, dict | list | tuple | int | float):
+        try:
+            found = dumps(result).encode()
+        except Exception as error:  # noqa: BLE001 - a value in it, such as a date, or a cycle
+            why = f"{error}: {why}"
+        else:
+            _json.add(name)
+            return found
+    raise _failure.from_message(f"{name} returned {kind}: {why}")

@@ -51,8 +51,8 @@ def odd_error():
     raise OddError(1, 2)
 
 
-def a_number():
-    return 42
+def a_set():
+    return {42}
 
 
 def exits_in_a_fork():

@@ -29,10 +29,10 @@ MESSAGES = {
     "raises": r"raised ValueError: two\nlines\x1b[31m",
     "exits": "raised SystemExit: 3",
     "recurses": "raised RecursionError: maximum recursion depth exceeded",
-    "unpicklable": "returned function: a task returns bytes, str or None",
+    "unpicklable": "returned function: a task returns bytes, str, None or what json.dumps() takes",
     "interrupts": "raised KeyboardInterrupt",
     "odd_error": "raised OddError: 1 2",
-    "a_number": "returned int: a task returns bytes, str or None",
+    "a_set": "returned set: a task returns bytes, str, None or what json.dumps() takes",
 }
 TRIES = 10  # for two requests to meet on a busy machine
 of_our_own = pytest.mark.parametrize("noop_server", one_of_each_kind(OWN), indirect=True)

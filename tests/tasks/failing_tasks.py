@@ -7,6 +7,7 @@ import functools
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterator
+from datetime import date
 
 
 class Broken(Exception):
@@ -127,6 +128,14 @@ def kept() -> bytes:
 
 def number() -> int:
     return 7
+
+
+def mapping() -> dict[str, object]:
+    return {"a": [1.5, None, True], "é": "x"}
+
+
+def dated() -> dict[str, object]:
+    return {"day": date(2020, 1, 1)}
 
 
 def generator() -> Iterator[bytes]:

@@ -109,7 +109,15 @@ def test_the_line_is_in_the_file_of_the_task_not_in_that_of_its_decorator(tmp_pa
 
 @pytest.mark.parametrize(
     ("function", "expected"),
-    [("text", "é".encode()), ("nothing", b""), ("array", b"ab"), ("view", b"bc"), ("kept", b"k")],
+    [
+        ("text", "é".encode()),
+        ("nothing", b""),
+        ("array", b"ab"),
+        ("view", b"bc"),
+        ("kept", b"k"),
+        ("number", b"7"),
+        ("mapping", b'{"a": [1.5, null, true], "\\u00e9": "x"}'),
+    ],
 )
 def test_result_becomes_bytes(function: str, expected: bytes) -> None:
     found = tasks.call(f"{HERE}:{function}")
@@ -117,11 +125,18 @@ def test_result_becomes_bytes(function: str, expected: bytes) -> None:
     assert type(found) is bytes
 
 
-@pytest.mark.parametrize(("function", "kind"), [("number", "int"), ("generator", "generator")])
+@pytest.mark.parametrize(
+    ("function", "kind"),
+    [
+        ("generator", "generator"),
+        ("dated", "dict: Object of type date is not JSON serializable"),
+    ],
+)
 def test_other_result_is_named(function: str, kind: str) -> None:
     with pytest.raises(tasks.TaskFailed) as caught:
         tasks.call(f"{HERE}:{function}")
-    assert str(caught.value).endswith(f" returned {kind}: a task returns bytes, str or None")
+    ending = "a task returns bytes, str, None or what json.dumps() takes"
+    assert str(caught.value).endswith(f" returned {kind}: {ending}")
 
 
 def test_cancelled_caller_cancels_the_task() -> None:

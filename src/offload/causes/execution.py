@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from dataclasses import dataclass
 
 from offload.causes import who
@@ -25,6 +26,7 @@ BODY = 0.5  # part of the time on the loop from which it is called that of the r
 SEVERAL = 1.5  # blocks of a request, from which their number is reported
 IDLE = 0.5  # cores per process, below which it mostly waits; share of time, of its GIL
 COLLECTED = 0.5  # share of the CPU time that the garbage collector takes
+GROWN = 1.5  # CPU time of a request at the end of a window over that at its start
 STRETCHED = 2.0  # time under load over the time alone, above which a resource is too small
 
 BODY_TITLE, BACKGROUND = "response body", "background task"  # as in engine/who.py
@@ -37,6 +39,7 @@ THREAD_LIMIT = "thread_limit"
 WAITS_ELSEWHERE = "waits_elsewhere"
 THREAD_HOPS = "thread_hops"  # of the chapter pools
 CPU_SATURATED = "cpu_saturated"
+COST_GROWS = "cost_grows"
 
 
 @dataclass(frozen=True)
@@ -165,6 +168,16 @@ def find_thread_limit(of: Figures) -> Cause | None:
     return Cause(THREAD_LIMIT, full, FULL, limit=total)
 
 
+def find_cost_grows(of: Figures) -> Cause | None:
+    """Each request of the loaded route costs more CPU time than those before it, in each window."""
+    loaded = [r.application.routes[0] for r in of.records if r.application.routes]
+    growth = [route.cpu_growth for route in loaded]
+    known = [each for each in growth if each is not None]
+    if not known or len(known) < len(growth) or statistics.median(known) < GROWN:
+        return None
+    return Cause(COST_GROWS, statistics.median(known), GROWN, route=loaded[-1].route)
+
+
 def find_cpu_saturated(of: Figures) -> Cause | None:
     """The server uses nearly all of the machine's CPU."""
     used = of.signs.cpu_utilisation
@@ -228,6 +241,13 @@ def _describe_gil_saturated(cause: Cause, _: int) -> str:
     return f"the GIL is saturated: one process holds it for {share} of the time{held}"
 
 
+def _describe_cost_grows(cause: Cause, _: int) -> str:
+    return (
+        f"requests of {escaped(cause.route or '')} cost more and more: at the end of a load "
+        f"{cause.value or 0.0:.3g} times the CPU time of those at its start"
+    )
+
+
 def _describe_cpu_saturated(cause: Cause, _: int) -> str:
     return f"the server uses {percent(cause.value or 0.0)} of the machine's CPU"
 
@@ -243,6 +263,13 @@ def twice_the_threads(cause: Cause, variable: str = TOKENS) -> Switch | None:
 
 
 RULES = (
+    Rule(
+        COST_GROWS,
+        find_cost_grows,
+        _describe_cost_grows,
+        "limit what each request adds to and reads again, such as a list or a table",
+        is_symptom_of=STOPPED,
+    ),
     Rule(
         GIL_IMPORT,
         find_gil_import,

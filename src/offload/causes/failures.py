@@ -6,12 +6,21 @@ from collections.abc import Iterable, Iterator
 
 from offload.causes.figures import Figures
 from offload.causes.rules import Cause, Rule
-from offload.engine.record import HotLine, Place, ProcessFailures, Stall, StalledPool, Started
+from offload.engine.record import (
+    HotLine,
+    Place,
+    PoolUse,
+    ProcessFailures,
+    Stall,
+    StalledPool,
+    Started,
+)
 from offload.engine.who import WAITS
 from offload.errors import STALLED, escaped
 from offload.units import counted, percent, seconds
 
 # Guesses.
+TAKEN = 0.9  # share of the time in which all of a pool is taken, and of requests that wait for it
 STUCK = 0.75  # share of a pool's threads: the others are between two calls that will be stuck, too
 OLDER = 3.0  # age of a call over the response time of a single request
 FAILS, WORKS = 0.5, 0.05  # shares of failed requests: of one process, of all others
@@ -19,9 +28,14 @@ MOST_FAILED = 0.25  # of the requests of a load, from which it fails as a whole
 SOON_S = 0.1  # s after the start of a window, before which a process failed before
 ENOUGH = 10  # requests of a process, from which these shares are known
 
+# Titles of pools, as serving/metrics/pool_use.py reports them.
+DEFAULT, THREADS, PROCESSES = "default executor", "ThreadPoolExecutor", "ProcessPoolExecutor"
+EXECUTORS = (DEFAULT, THREADS, PROCESSES)
+
 IMPORT_STARTS = "import_starts"
 OWN_POOL_WAIT = "own_pool_wait"
 OWN_SERVER_CALL = "own_server_call"
+SLOTS_KEPT = "slots_kept"
 STUCK_THREADS = "stuck_threads"
 WORKER_FAILS = "worker_fails"
 WORKER_ENDED = "worker_ended"
@@ -72,6 +86,22 @@ def find_stuck_threads(of: Figures) -> Cause | None:
         if pool.place is not None and is_stuck and age_s >= OLDER * alone_s:
             line = _line(pool.place, pool.stuck / pool.threads)
             return Cause(STUCK_THREADS, age_s, limit=pool.threads, line=line, facts=pool)
+    return None
+
+
+def find_slots_kept(of: Figures) -> Cause | None:
+    """All of a pool is taken while every request inside waits for it, and the load fails.
+
+    Executors are not meant: OWN_POOL_WAIT and STUCK_THREADS are found by their stacks.
+    """
+    for record in reversed((*of.records, *of.failed)):
+        if record.problem is None and record.result.failed_share <= MOST_FAILED:
+            continue
+        for pool in record.application.pools:
+            waiting = (pool.waiting or 0.0) - (pool.idle_waiting or 0.0)
+            is_kept = waiting >= max(1.0, TAKEN * (pool.inside or 0.0))
+            if is_kept and (pool.full or 0.0) >= TAKEN and pool.kind not in EXECUTORS:
+                return Cause(SLOTS_KEPT, pool.full, TAKEN, limit=pool.limit, facts=pool)
     return None
 
 
@@ -186,6 +216,17 @@ def _describe_stuck_threads(cause: Cause, _: int) -> str:
     )
 
 
+def _describe_slots_kept(cause: Cause, _: int) -> str:
+    pool = cause.facts if isinstance(cause.facts, PoolUse) else PoolUse("a pool")
+    name = f"{escaped(pool.name)}, {pool.kind}" if pool.name else pool.kind
+    taken = f"all {cause.limit} of {name} are" if (cause.limit or 0) > 1 else f"{name} is"
+    return (
+        f"{taken} taken for {percent(cause.value or 0.0)} of the time, and every request inside "
+        f"waits for {'one' if (cause.limit or 0) > 1 else 'it'}: requests do not give back what "
+        "they took, or hold one while they wait for another"
+    )
+
+
 def _describe_worker_fails(cause: Cause, _: int) -> str:
     failing_s = cause.facts.failing_s if isinstance(cause.facts, ProcessFailures) else None
     since_s = failing_s or 0.0
@@ -236,6 +277,14 @@ RULES = (
         is_symptom_of=frozenset({FORK_WITH_THREADS}),
     ),
     Rule(
+        SLOTS_KEPT,
+        find_slots_kept,
+        _describe_slots_kept,
+        "give it back on every path (with, or finally), and take no second one while holding one",
+        is_per_process=True,
+        is_symptom_of=frozenset({OWN_POOL_WAIT, STUCK_THREADS, FORK_WITH_THREADS}),
+    ),
+    Rule(
         WORKER_FAILS,
         find_worker_fails,
         _describe_worker_fails,
@@ -258,6 +307,7 @@ RULES = (
             {
                 OWN_POOL_WAIT,
                 OWN_SERVER_CALL,
+                SLOTS_KEPT,
                 STUCK_THREADS,
                 WORKER_ENDED,
                 FORK_WITH_THREADS,

@@ -11,7 +11,15 @@ from dataclasses import dataclass
 
 from offload.causes import execution
 from offload.causes.execution import STRETCHED, THREAD_HOPS
-from offload.causes.failures import OWN_POOL_WAIT, STUCK_THREADS
+from offload.causes.failures import (
+    DEFAULT,
+    EXECUTORS,
+    OWN_POOL_WAIT,
+    PROCESSES,
+    SLOTS_KEPT,
+    STUCK_THREADS,
+    THREADS,
+)
 from offload.causes.figures import Figures
 from offload.causes.rules import Cause, Rule
 from offload.engine.record import PoolUse, Record
@@ -34,8 +42,6 @@ HOPS_SHARE = 0.5  # of the CPU time of a request
 
 DEFAULT_EXECUTOR = "default_executor"
 WAITS_ELSEWHERE = execution.WAITS_ELSEWHERE
-# Titles of pools, as serving/metrics/pool_use.py reports them.
-DEFAULT, THREADS, PROCESSES = "default executor", "ThreadPoolExecutor", "ProcessPoolExecutor"
 LOCKS = ("asyncio.Lock", "threading.Lock")
 QUEUES = ("queue.Queue", "asyncio.Queue")
 UNITS = {THREADS: "thread", PROCESSES: "process"}
@@ -125,7 +131,7 @@ def _is_kept_full(pool: PoolUse, of: Figures) -> bool:
 
     Then a single request takes as long as one of several.
     """
-    if pool.kind not in (DEFAULT, THREADS, PROCESSES) or _computes(of):
+    if pool.kind not in EXECUTORS or _computes(of):
         return False
     is_full = min(pool.full or 0.0, pool.idle_full or 0.0) >= POOL_FULL
     of_requests = (pool.waiting or 0.0) - (pool.idle_waiting or 0.0)
@@ -259,7 +265,7 @@ def _remedy_thread_hops(cause: Cause) -> str:
     return "do the short calls in one thread call, or make them async def"
 
 
-STOPPED = execution.STOPPED | {OWN_POOL_WAIT, STUCK_THREADS}
+STOPPED = execution.STOPPED | {OWN_POOL_WAIT, SLOTS_KEPT, STUCK_THREADS}
 RULES = (
     Rule(
         THREAD_HOPS,

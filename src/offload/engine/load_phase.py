@@ -762,6 +762,7 @@ def _merge_routes(found: Iterable[Facts]) -> list[dict[str, Any]]:
             "cpu_s": _mean(parts, "cpu_s"),
             "run_s": _mean(parts, "run_s"),
             "longest_s": max(each["longest_s"] for each in parts),
+            "cpu_growth": _mean(parts, "cpu_growth"),
             "steps": _merge_steps(parts),
         }
         for name, parts in own.items()

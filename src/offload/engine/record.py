@@ -445,6 +445,8 @@ class Route:
     the CPU time of the calling thread; for an ASGI application this is only the time on the event
     loop. `run_s` is the longest time that a request ran on this thread without a pause; an ASGI
     application blocks its event loop for so long. `longest_s` is the maximum of `run_s`.
+    `cpu_growth` is the CPU time of the last third of requests over that of the first third; None if
+    it did not grow from third to third.
     """
 
     route: str
@@ -453,6 +455,7 @@ class Route:
     cpu_s: float | None = None
     run_s: float | None = None
     longest_s: float | None = None
+    cpu_growth: float | None = None
     steps: Steps = Steps()
 
 

@@ -169,7 +169,8 @@ class _Probing:
         if kind == "first":  # it may prepare the process
             first = _summary([self._calls(0.0)])
             self._first_s = first["wall_s"]
-            return {**first, "is_coroutine": tasks.is_coroutine(self._task)}
+            first["is_coroutine"] = tasks.is_coroutine(self._task)
+            return {**first, "is_json": tasks.returns_json(self._task)}
         if kind == "alone":
             alone = _summary([self._calls(seconds, FEWEST, MOST_GROWTH_MIB)])
             self._later_s = alone["wall_s"]

@@ -20,7 +20,7 @@ import asyncio, os, sys, time
 def raises(): raise ValueError("no quote\\nfor 7")
 def ends(): os._exit(3)
 def exits(): sys.exit(3)
-def number(): return 7
+def a_set(): return {7}
 def needs(symbol): return symbol
 NAME = "quote"
 price = lambda: time.sleep(0.01)
@@ -61,10 +61,10 @@ async def alone():
         ),
         ("bad:ends", 5, "calling bad:ends ended the process (exit code 3): fix the function"),
         ("bad:exits", 5, "every call failed: bad:exits raised SystemExit: 3 (line 5): fix"),
-        ("bad:number", 5, "every call failed: bad:number returned int: a task returns bytes"),
+        ("bad:a_set", 5, "every call failed: bad:a_set returned set: a task returns bytes"),
         ("bad:needs", 2, "'bad:needs' needs symbol: give it arguments as 'bad:needs(@file.json)'"),
         ("bad:NAME", 2, "'NAME' in bad is not a function: name one"),
-        ("bad:number()", 2, "'bad:number()' does not name a function: a task of your own is"),
+        ("bad:a_set()", 2, "'bad:a_set()' does not name a function: a task of your own is"),
         ("bad:leaks", 5, "bad:leaks leaks 1 MiB a call: it reaches "),
         ("bad:fails_often", 5, "no set-up worked: answered 500: bad:fails_often raised"),
     ],

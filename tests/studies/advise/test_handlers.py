@@ -33,6 +33,8 @@ KINDS = {
     "installed": replace(QUOTE, module="feedparser", name="parse", folder=None),
     "arguments": replace(QUOTE, arguments='[1, {"a": None}, "x"]'),
     "named-arguments": replace(QUOTE, is_coroutine=True, arguments='{"basket": [1, 2, 3]}'),
+    "json": replace(QUOTE, is_json=True),
+    "json-coroutine": replace(QUOTE, is_json=True, is_coroutine=True),
     "standard": replace(QUOTE, module="json", name="dumps", folder=None),
 }
 PROCESSES = {"prefork": 4, "threads": 2}

@@ -27,6 +27,8 @@ OTHER = "(other routes)"
 STEPS = (  # what is stored of a request, from the seventh column on; means are reported
     *("parts", "pauses", "blocks", "blocked_s", "body_blocks", "body_blocked_s", "after_s"),
 )
+LEAST = 30  # clocked requests of a route, from which the growth of their CPU time is known
+GROWS = 1.1  # times as much from third to third; a guess
 BLOCK = 0.02  # s without a pause from which a run counts as a block: twice the loop's timer
 
 _samples = Samples(14)
@@ -192,9 +194,10 @@ def between(start: float, end: float) -> dict[str, Any]:
     """Return the means of the clocked requests that ended in a window, in s, by route.
 
     `run_s` is the mean of the requests' longest uninterrupted runs in their threads, `longest_s`
-    their maximum. The CPU time is None if greenlets shared the thread. Without requests `routes` is
-    empty. `failing_s` is the time in the window from which on all requests failed; None if the last
-    one did not fail.
+    their maximum. The CPU time is None if greenlets shared the thread. `cpu_growth` is the CPU time
+    of the last third of requests over that of the first one, None if it did not grow from third to
+    third. Without requests `routes` is empty. `failing_s` is the time in the window from which on
+    all requests failed; None if the last one did not fail.
     """
     rows = _samples.between(start, end) or []
     names = {index: route for route, index in _routes.copy().items()}  # threads add routes
@@ -238,8 +241,20 @@ def _summary(route: str, rows: Sequence[Sequence[float]]) -> dict[str, Any]:
         "cpu_s": None if math.isnan(cpu_s) else round(cpu_s, 9),
         "run_s": round(math.fsum(row[3] for row in rows) / count, 9),
         "longest_s": round(max(row[3] for row in rows), 9),
+        "cpu_growth": _growth([row[2] for row in rows]),
         "steps": {
             name: round(math.fsum(row[number] for row in rows) / count, 6)
             for number, name in enumerate(STEPS, start=6)
         },
     }
+
+
+def _growth(cpu_s: Sequence[float]) -> float | None:
+    third = len(cpu_s) // 3
+    first, middle, last = (
+        math.fsum(cpu_s[number * third : (number + 1) * third]) for number in range(3)
+    )
+    if 3 * third < LEAST - 2 or not first > 0:
+        return None
+    grows = middle >= GROWS * first and last >= GROWS * middle
+    return round(last / first, 3) if grows else None

@@ -192,6 +192,7 @@ def _handler(code: str, found: Answer) -> tuple[Handler | None, UserError | None
             code,
             probe.task,
             is_coroutine=probe.is_coroutine,
+            is_json=probe.is_json,
             path=found.case.path,
             strategy=found.strategy,
             sizes=(setup.processes, setup.workers or 1),

@@ -85,7 +85,7 @@ class Probe:
 
     `python_s` is how long fixed work in Python takes in s, longer on a slower machine (see
     `host.measure_speed`). `cores` can be used at once, and `quota` of them on average; None: all.
-    `limit_mib` is the memory that may be used; None: unknown.
+    `limit_mib` is the memory that may be used; None: unknown. `is_json`: the result becomes JSON.
     """
 
     task: str
@@ -99,6 +99,7 @@ class Probe:
     points: tuple[Point, ...] = ()
     quota: float | None = None
     limit_mib: float | None = None
+    is_json: bool = False
 
     @property
     def capacity(self) -> float:

@@ -126,6 +126,7 @@ def _measure(
         points=points,
         quota=_quota(),
         limit_mib=resource_limits.memory_mib(),
+        is_json=bool(first["is_json"]),
     )
 
 

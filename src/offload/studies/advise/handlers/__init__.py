@@ -79,13 +79,14 @@ def for_setup(
     task: str,
     *,
     is_coroutine: bool,
+    is_json: bool = False,
     path: str | None,
     strategy: str,
     sizes: tuple[int, int],
     users: int,
 ) -> Handler:
     """Return the handler of a task with a strategy and its sizes: processes, workers in each."""
-    found = _function.find(task, is_coroutine, path)
+    found = replace(_function.find(task, is_coroutine, path), is_json=is_json)
     processes, workers = sizes
     return render(framework, Plan(found, strategy, workers, users, processes))
 

@@ -13,11 +13,11 @@ async def lifespan(app):
     {entered}"""
 THREADS_ROUTE = """\
 def answer({parameter}):
-    return PlainTextResponse({sent}() or b"")"""
+    return {response}"""
 ROUTE = """\
 async def answer({parameter}):
     {body}
-    return PlainTextResponse(body or b"")"""
+    return {response}"""
 # uvicorn ends its process with the signal that it received, so exit handlers do not run.
 CLEANUP = "rmtree(get_temp_dir())  # uvicorn exits without removing multiprocessing's folder"
 CLEANUP_IMPORTS = ("from multiprocessing.util import get_temp_dir", "from shutil import rmtree")
@@ -75,11 +75,24 @@ def lifespan(plan: Plan) -> str:
 def route(plan: Plan, parameter: str = "") -> str:
     """Return the function of the route; its response is 500 if the task raises."""
     if plan.strategy == "threads":
-        return THREADS_ROUTE.format(parameter=parameter, sent=plan.executor_function)
+        response = _response(plan, f"{plan.executor_function}()")
+        return THREADS_ROUTE.format(parameter=parameter, response=response)
     if plan.strategy == "pipes":
         body = f"body = await app.state.pool.run({plan.executor_function})"
     elif plan.strategy == "processes":
         body = _program.IN_POOL.format(pool="app.state.pool", sent=plan.executor_function)
     else:
         body = plan.on_loop
-    return ROUTE.format(parameter=parameter, body=_program.indent(body, 4))
+    response = _response(plan, "body")
+    return ROUTE.format(parameter=parameter, body=_program.indent(body, 4), response=response)
+
+
+def response_class(plan: Plan) -> str:
+    """Return the class of Starlette, which FastAPI has, too, of the response."""
+    return "Response" if plan.function.is_json else "PlainTextResponse"
+
+
+def _response(plan: Plan, body: str) -> str:
+    if plan.function.is_json:
+        return f'Response({body}, media_type="{plan.media_type}")'
+    return f'PlainTextResponse({body} or b"")'

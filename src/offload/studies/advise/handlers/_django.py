@@ -15,4 +15,4 @@ IMPORTS = (
     "from django.http import HttpResponse",
     "from django.urls import path",
 )
-RESPONSE = 'return HttpResponse(body or b"", content_type="text/plain; charset=utf-8")'
+RESPONSE = 'return HttpResponse(body or b"", content_type="{media_type}")'

@@ -24,7 +24,7 @@ class Function:
     `folder` is the folder from which the module is imported; None if the module is installed.
     `is_picklable` is true if the module defines the function by a plain `def`: other processes can
     import it by its name. `arguments` is the source of its arguments, a list or a dictionary of
-    named ones; empty if it has none.
+    named ones; empty if it has none. `is_json`: its result becomes JSON.
     """
 
     task: str
@@ -35,6 +35,7 @@ class Function:
     folder: Path | None = None
     local: str = ALIAS
     arguments: str = ""
+    is_json: bool = False
 
     @property
     def import_line(self) -> str:

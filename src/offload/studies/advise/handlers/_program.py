@@ -53,10 +53,11 @@ class Plan:
         """Whether the program needs a function `call()`, which runs the function to completion.
 
         Executors get a function without arguments, and cannot await a coroutine. Pickle finds a
-        function only by its name in its module.
+        function only by its name in its module. A result becomes JSON where the function runs.
         """
         sends = self.strategy in ("processes", "pipes") and not self.function.is_picklable
-        is_other = self.function.is_coroutine or bool(self.function.arguments)
+        own = self.function
+        is_other = own.is_coroutine or own.is_json or bool(own.arguments)
         return self.is_executed and (is_other or sends)
 
     @property
@@ -77,6 +78,15 @@ class Plan:
         stars = "**" if self.function.arguments.startswith("{") else "*"
         return f"{self.function.local}({stars}ARGUMENTS)"
 
+    def result(self, call: str) -> str:
+        """Return the expression of the response's body; `call` is that of the function's result."""
+        return f"json.dumps({call})" if self.function.is_json else call
+
+    @property
+    def media_type(self) -> str:
+        """The type of the response's body."""
+        return "application/json" if self.function.is_json else "text/plain; charset=utf-8"
+
     @property
     def constants(self) -> list[str]:
         """The block with the arguments, if the function has any."""
@@ -89,8 +99,8 @@ class Plan:
     def on_loop(self) -> str:
         """The line that runs the function on the event loop."""
         if self.function.is_coroutine:
-            return f"body = await {self.call}"
-        return f"body = {self.call}  # on the event loop, which it blocks meanwhile"
+            return f"body = {self.result(f'await {self.call}')}"
+        return f"body = {self.result(self.call)}  # on the event loop, which it blocks meanwhile"
 
     @property
     def wrapper(self) -> list[str]:
@@ -98,7 +108,7 @@ class Plan:
         if not self.is_wrapped:
             return []
         body = f"asyncio.run({self.call})" if self.function.is_coroutine else self.call
-        return [f"def call():\n    return {body}"]
+        return [f"def call():\n    return {self.result(body)}"]
 
     def summary(self, framework: str) -> str:
         """Return the first line of the program."""
@@ -121,6 +131,8 @@ def program(plan: Plan, framework: str, imports: Iterable[str], *blocks: str) ->
     needed = {*imports}
     if "asyncio." in text:
         needed.add("import asyncio")
+    if plan.function.is_json:
+        needed.add("import json")
     if not own.startswith("from "):
         needed.add("import importlib")
     elif plan.function.folder is None:

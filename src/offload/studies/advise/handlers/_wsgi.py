@@ -43,10 +43,10 @@ def body(plan: Plan) -> str:
     """Return the lines that run the function to completion."""
     remark = f"{REMARKS[plan.strategy]}\n" if plan.strategy in REMARKS else ""
     if _has_loop(plan):
-        return f"body = asyncio.run_coroutine_threadsafe({plan.call}, loop).result()"
-    if plan.function.is_coroutine:
-        return f"{remark}body = asyncio.run({plan.call})"
-    return f"{remark}body = {plan.call}"
+        called = f"asyncio.run_coroutine_threadsafe({plan.call}, loop).result()"
+    else:
+        called = f"asyncio.run({plan.call})" if plan.function.is_coroutine else plan.call
+    return f"{remark}body = {plan.result(called)}"
 
 
 def _has_loop(plan: Plan) -> bool:

@@ -18,7 +18,7 @@ def handler(plan: Plan) -> tuple[str, str]:
     body = _program.indent(_wsgi.body(plan), 4)
     blocks = [
         "\n\n".join([*_wsgi.before(plan), _django.SETTINGS]),
-        VIEW.format(body=body, response=_django.RESPONSE),
+        VIEW.format(body=body, response=_django.RESPONSE.format(media_type=plan.media_type)),
         f"{_django.URLS}\napp = get_wsgi_application()",
     ]
     imports = [*IMPORTS, *_wsgi.imports(plan)]

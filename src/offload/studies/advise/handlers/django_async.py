@@ -57,7 +57,8 @@ def handler(plan: Plan) -> tuple[str, str]:
     blocks = ["\n\n".join(filter(None, [_django.SETTINGS, pool])), *plan.wrapper]
     if plan.strategy == "processes":
         blocks.append(_program.START_POOL.format(workers=plan.workers))
-    blocks.append(VIEW.format(body=_program.indent(_body(plan), 4), response=_django.RESPONSE))
+    response = _django.RESPONSE.format(media_type=plan.media_type)
+    blocks.append(VIEW.format(body=_program.indent(_body(plan), 4), response=response))
     blocks.append(_application(plan))
     imports = [*IMPORTS, *POOL_IMPORTS.get(plan.strategy, ())]
     # Otherwise uvicorn would serve requests even if the pool does not start.

@@ -8,7 +8,6 @@ from offload.studies.advise.handlers._program import Plan
 PACKAGES = ("starlette>=0.40", *_asgi.SERVER)
 IMPORTS = (
     "from starlette.applications import Starlette",
-    "from starlette.responses import PlainTextResponse",
     "from starlette.routing import Route",
 )
 
@@ -17,6 +16,7 @@ def handler(plan: Plan) -> tuple[str, str]:
     """Return the program and the command that starts it."""
     arguments = ['routes=[Route("/", answer)]', _asgi.lifespan(plan)]
     application = f"app = Starlette({', '.join(filter(None, arguments))})"
-    imports = [*IMPORTS, *_asgi.IMPORTS.get(plan.strategy, ())]
+    response = f"from starlette.responses import {_asgi.response_class(plan)}"
+    imports = [*IMPORTS, response, *_asgi.IMPORTS.get(plan.strategy, ())]
     blocks = [*_asgi.before(plan), _asgi.route(plan, "request"), application]
     return _program.program(plan, "Starlette", imports, *blocks), _asgi.start(plan)

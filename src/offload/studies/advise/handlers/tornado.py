@@ -33,7 +33,7 @@ class Answer(RequestHandler):
         Answer.running += 1
         try:
             {body}
-            self.set_header("Content-Type", "text/plain; charset=utf-8")
+            self.set_header("Content-Type", "{media_type}")
             with suppress(StreamClosedError):  # the client has left
                 await self.finish(body or b"")
         finally:
@@ -95,7 +95,8 @@ GUARD = 'if __name__ == "__main__":\n    {run}'
 def handler(plan: Plan) -> tuple[str, str]:
     """Return the program and the command that starts it."""
     forks = plan.processes > 1
-    blocks = [*plan.wrapper, HANDLER.format(body=_program.indent(_body(plan), 12))]
+    body = _program.indent(_body(plan), 12)
+    blocks = [*plan.wrapper, HANDLER.format(body=body, media_type=plan.media_type)]
     if plan.strategy == "processes":
         blocks.insert(0, _program.START_POOL.format(workers=plan.workers))
     listen = LISTEN_IN_CHILD if forks else LISTEN
