@@ -218,7 +218,7 @@ def _describe_stuck_threads(cause: Cause, _: int) -> str:
 
 def _describe_slots_kept(cause: Cause, _: int) -> str:
     pool = cause.facts if isinstance(cause.facts, PoolUse) else PoolUse("a pool")
-    name = f"{escaped(pool.name)}, {pool.kind}" if pool.name else pool.kind
+    name = f"{escaped(pool.name)} ({pool.kind})" if pool.name else pool.kind
     taken = f"all {cause.limit} of {name} are" if (cause.limit or 0) > 1 else f"{name} is"
     return (
         f"{taken} taken for {percent(cause.value or 0.0)} of the time, and every request inside "

@@ -11,6 +11,7 @@ from offload.causes import diagnosis, execution
 from offload.causes.ceiling import USERS, Ceiling
 from offload.causes.diagnosis import NOTHING, UNEXPLAINED
 from offload.causes.execution import (
+    COST_GROWS,
     CPU_SATURATED,
     GIL_IMPORT,
     GIL_SATURATED,
@@ -34,16 +35,20 @@ from offload.causes.processes import (
 )
 from offload.causes.rules import Cause
 from offload.engine.record import (
+    Application,
     Blas,
     ClientPorts,
     HotLine,
     LostThread,
     ProcessShare,
+    Record,
+    Route,
     Throttling,
 )
 from offload.suites import Case, Request
 from tests.applications.seeded import ADVISED, FOLDER, Seeded
 from tests.installed import lacks, require
+from tests.records import record_of
 from tests.rounds import measure_window
 
 KINDS = [rule.kind for rule in (*diagnosis.RULES, *diagnosis.LAST_WORDS)]
@@ -55,6 +60,7 @@ FACTS = {
     CPU_QUOTA: Throttling(1.0, 102, 86, 9.5),
     UNEVEN_PROCESSES: Uneven("uvicorn_workers", (ProcessShare(9, 2), ProcessShare(0, 0)), (), True),
 }
+RECORD = record_of("run", "hypercorn", "app=shop:app", 25, "run_server", "2026-01-01")
 IDLE = Figures(
     Signs(gil_utilisation=0.05, wait_share=0.9, stretch=1.0, limiter_full=0.0, limiter_total=40),
     processes=1,
@@ -204,6 +210,18 @@ def test_a_pool_of_connections_is_a_wait_while_the_process_is_idle() -> None:
     assert kinds({"stretch": 1.9}, rate=40.0) == [NOTHING]
     assert kinds(wait | {"wait_share": 0.4}, rate=40.0) == [NOTHING]
     assert kinds(wait, rate=40.0, cores_used=0.6) == [NOTHING]
+
+
+def test_a_request_that_costs_more_in_every_window_grows() -> None:
+    def windows(*growth: float | None) -> list[Record]:
+        routes = [Route("GET /a", 90, cpu_growth=each) for each in growth]
+        return [replace(RECORD, application=Application("asgi", routes=(r,))) for r in routes]
+
+    [cause] = found(records=windows(1.9, 2.1))
+    assert (cause.kind, cause.value, cause.route) == (COST_GROWS, 2.0, "GET /a")
+    assert "Requests of GET /a cost more and more" in diagnosis.sentence(cause, 25)
+    assert kinds(records=windows(1.4, 1.4)) == [NOTHING]
+    assert kinds(records=windows(2.0, None)) == [NOTHING]  # noise, or a first use
 
 
 def test_an_import_that_enabled_the_gil_comes_first() -> None:

@@ -12,6 +12,7 @@ from offload.causes.failures import (
     NO_PROGRESS,
     OWN_POOL_WAIT,
     OWN_SERVER_CALL,
+    SLOTS_KEPT,
     STUCK_THREADS,
     WORKER_ENDED,
     WORKER_FAILS,
@@ -21,6 +22,7 @@ from offload.engine.record import (
     Application,
     LostThread,
     Place,
+    PoolUse,
     ProcessFailures,
     Record,
     Stall,
@@ -96,6 +98,28 @@ def test_without_a_known_cause_the_line_of_most_threads_is_named() -> None:
     )
     assert kinds(stalled(places=())) == []
     assert kinds(stalled(kind=LOAD)) == []  # the tool failed, not the application
+
+
+def waiting_for(waiting: float, **values: Any) -> Record:
+    """Return the record of a load whose requests wait for a semaphore of 4, which is taken."""
+    found = PoolUse("asyncio.Semaphore", "shop.GATE", 4, 1.0, waiting, 25.0)
+    own = replace(stalled().application, pools=(replace(found, **values),))
+    return replace(stalled(), application=own)
+
+
+def test_slots_that_no_request_holds_although_all_wait_for_one_are_kept() -> None:
+    [cause] = diagnosis.diagnose([waiting_for(25.0)])
+    assert (cause.kind, cause.limit) == (SLOTS_KEPT, 4)
+    assert diagnosis.clause(cause, 25) == (
+        "all 4 of shop.GATE (asyncio.Semaphore) are taken for 100 % of the time, and every request "
+        "inside waits for one: requests do not give back what they took, or hold one while they "
+        "wait for another"
+    )
+    assert kinds(waiting_for(21.0)) == [NO_PROGRESS]  # four requests hold them
+    assert kinds(waiting_for(25.0, idle_waiting=20.0)) == [NO_PROGRESS]  # other tasks wait
+    assert kinds(waiting_for(25.0, kind="ThreadPoolExecutor")) == [NO_PROGRESS]
+    works = replace(waiting_for(25.0), problem=None)
+    assert SLOTS_KEPT not in kinds(works)  # each request takes several
 
 
 def processes(*failed: int, requests: int = 100) -> Record:
