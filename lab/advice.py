@@ -16,8 +16,10 @@ from offload.engine import journal
 from offload.engine.server import hold_for
 from offload.errors import UserError
 from offload.loads import Arrivals
-from offload.studies.advise import study
+from offload.registry import catalog
+from offload.studies.advise import application, study
 from offload.studies.advise.answer import Answer
+from offload.studies.advise.application import Application
 from offload.studies.advise.choice import HALF, NO_WORSE
 from offload.studies.advise.evidence import (
     CERTAIN,
@@ -28,6 +30,7 @@ from offload.studies.advise.evidence import (
     Evidence,
     Question,
     Setup,
+    kind_of,
 )
 from offload.studies.advise.race import LOAD_S, PASSES, Race
 from offload.suites import Case
@@ -39,6 +42,10 @@ GRID = (
     *(Setup(pool, POOL, 1, count) for pool in ("processes", "pipes") for count in (2, 8)),
     *(Setup("gunicorn_gthread", THREADS, 2, count) for count in (8, 32)),
 )
+SIZES = {  # processes, and threads in each, of the servers of an application
+    LOOPS: ((1, None), (2, None), (4, None)),
+    THREADS: ((1, 8), (1, 32), (2, 8), (2, 32), (4, 16)),
+}
 ROUNDS, FEWEST = 7, 3
 SLOWER, LARGER = 0.6, 1.25  # ratios in one round of all set-ups, beyond which none can dominate
 LOAD = 0.8  # of the smaller capacity, at which response times are compared
@@ -46,9 +53,10 @@ LOAD = 0.8  # of the smaller capacity, at which response times are compared
 
 @dataclass
 class Judgement:
-    """What was found about one function.
+    """What was found about one function or application.
 
     `answers` are the advised set-ups, `told_s` and `took_s` the times of the first answer in s.
+    `causes` are the kinds of an application's causes.
     `dominated` has the reason by the name of each set-up that dominates the first answer.
     """
 
@@ -56,6 +64,7 @@ class Judgement:
     answers: list[str] = field(default_factory=list)
     told_s: float = 0.0
     took_s: float = 0.0
+    causes: list[str] = field(default_factory=list)
     rivals: int = 0
     dominated: dict[str, str] = field(default_factory=dict)
     problem: str | None = None
@@ -64,7 +73,7 @@ class Judgement:
 def judge(
     case: Case, question: Question, repeat: int, report: Callable[[str], object]
 ) -> Judgement:
-    """Advise `repeat` times on the function of a case, and measure the first answer's rivals."""
+    """Advise `repeat` times on the work of a case, and measure the first answer's rivals."""
     found = Judgement(case.task)
     try:
         first: Answer | None = None
@@ -75,6 +84,8 @@ def judge(
             if first is None:
                 first, found.took_s = answer, time.monotonic() - began
                 found.told_s = study.usual_budget(answer.subject.alone_s)
+                if isinstance(answer.subject, Application):
+                    found.causes = [cause.kind for cause in answer.subject.causes]
         assert first is not None
         for rival, why in dominating(first, case, report):
             found.rivals += 1
@@ -93,7 +104,8 @@ def dominating(
     folder.mkdir(parents=True, exist_ok=True)
     race = Race(answer.question, case, folder, report, math.inf, answer.prior.costs)
     best = answer.best.setup
-    rivals = [each for each in GRID if each != best and answer.prior.is_possible(each)]
+    grid = _grid(answer.subject, case) if isinstance(answer.subject, Application) else GRID
+    rivals = [each for each in grid if each != best and answer.prior.is_possible(each)]
     if "blocks its event loop" in answer.choice.left_out.values():
         rivals = [each for each in rivals if each.kind != LOOPS]  # the rule keeps loops free
     with hold_for(case) as upstream:
@@ -116,6 +128,21 @@ def dominating(
                 if own.p99 and other.p99 and other.p99.high <= HALF * own.p99.low:
                     why = f"p99 {other.p99.value:.3g} s, and {own.p99.value:.3g} s"
             yield rival, why
+
+
+def _grid(subject: Application, case: Case) -> list[Setup]:
+    """Return the servers of an application in each of the usual sizes."""
+    found = []
+    for name in application.servers(subject.kinds, case.python):
+        entry = catalog.find_server(name)
+        kind = kind_of(entry)
+        is_single = "processes" not in entry.settings and entry.workers_are != "processes"
+        has_one = entry.workers_are == "processes"  # call at a time in each
+        for processes, threads in SIZES.get(kind, ()):
+            if (is_single and processes > 1) or (has_one and threads not in (8, None)):
+                continue
+            found.append(Setup(name, kind, processes, 1 if has_one and threads else threads))
+    return found
 
 
 def _pair(race: Race, best: Setup, rival: Setup) -> tuple[Evidence, Evidence]:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
 import random
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TypeVar
 
 from lab import corpus
 from lab.commands import command
@@ -10,16 +14,27 @@ from offload.cli import program
 from offload.errors import GateError, UsageError
 from offload.options import arguments
 from offload.registry import catalog
+from offload.suites import Case, Request
+from tests.applications.seeded import ADVISED, FOLDER, Seeded
+
+Drawn = TypeVar("Drawn")
 
 
 @command
-def check_advice(functions: str = "", seed: str = "", count: str = "10", repeat: str = "1") -> None:
+def check_advice(
+    functions: str = "",
+    applications: str = "",
+    seed: str = "",
+    count: str = "10",
+    repeat: str = "1",
+) -> None:
     """Check that nothing dominates the advised set-ups, in 5 minutes for each function.
 
-    functions  names separated by +, such as shop.py:quote; default: some of the corpus
-    seed       a whole number that selects functions of the corpus; default: a new one, printed
-    count      how many; default: 10
-    repeat     number of answers on each function, to check that they agree; default: 1
+    functions     names separated by +, such as shop.py:quote; default: some of the corpus
+    applications  yes: applications with a seeded cause instead of functions
+    seed          a whole number that selects some; default: a new one, printed
+    count         how many; default: 10
+    repeat        number of answers on each, to check that they agree; default: 1
 
     One round of all set-ups leaves out those that are far slower or larger. The advised set-up and
     each of the others are measured in a block of the two alone.
@@ -29,15 +44,31 @@ def check_advice(functions: str = "", seed: str = "", count: str = "10", repeat:
     from offload.studies.advise.evidence import Question
 
     times = arguments.whole_number("repeat", repeat, 1, 20)
-    names = functions.split("+") if functions else _drawn(seed, count)
-    cases = [advice.case_of(catalog.find_task(name).name) for name in names]
-    head = ("Function", "Advised", "Told", "Took", "Rivals", "Dominated by")
+    if applications == "yes":
+        drawn = _draw(_applications(), seed, count)
+        cases = [
+            replace(
+                Case("threads", f"app={each.app}", users=each.users, path=str(FOLDER)),
+                request=Request(each.request),
+            )
+            for each in drawn
+        ]
+        seeded = {f"app={each.app}": each.cause for each in drawn}
+    else:
+        names = functions.split("+") if functions else _draw(corpus.FUNCTIONS, seed, count)
+        tasks = [each if functions else corpus.task_name(each) for each in names]
+        cases = [advice.case_of(catalog.find_task(name).name) for name in tasks]
+        seeded = {}
+    head = ("Function", "Advised", "Told", "Took", "Causes", "Rivals", "Dominated by")
     found = []
     for case in cases:
         program.print_progress(f"{case.task}: an answer, then up to 13 rivals")
-        found.append(each := advice.judge(case, Question(), times, program.print_progress))
+        question = Question(users=case.users if case.task in seeded else None)
+        found.append(each := advice.judge(case, question, times, program.print_progress))
         verdict = each.problem or each.dominated or f"not dominated by {each.rivals}"
         took = f"told {each.told_s:.0f} s, took {each.took_s:.0f} s"
+        if case.task in seeded:
+            took += f", {seeded[case.task]}: {', '.join(each.causes)}"
         program.print_progress(f"{each.task}: {', '.join(each.answers)}; {took}; {verdict}")
     rows = [
         TableLine(
@@ -46,6 +77,7 @@ def check_advice(functions: str = "", seed: str = "", count: str = "10", repeat:
                 ", ".join(each.answers),
                 f"{each.told_s:.0f} s",
                 f"{each.took_s:.0f} s",
+                ", ".join(each.causes),
                 f"{each.rivals}",
                 each.problem or "; ".join(f"{n}: {w}" for n, w in each.dominated.items()) or "none",
             )
@@ -57,13 +89,20 @@ def check_advice(functions: str = "", seed: str = "", count: str = "10", repeat:
         raise GateError("an advised set-up is dominated, or there is no answer")
 
 
-def _drawn(seed: str, count: str) -> list[str]:
-    """Return functions of the corpus, drawn by a printed seed."""
-    most = len(corpus.FUNCTIONS)
-    number = arguments.whole_number("count", count, 1, most)
+def _applications() -> list[Seeded]:
+    """Return the seeded applications that can run here."""
+    return [
+        each
+        for each in ADVISED
+        if each.python is None and all(importlib.util.find_spec(name) for name in each.packages)
+    ]
+
+
+def _draw(every: Sequence[Drawn], seed: str, count: str) -> list[Drawn]:
+    """Return some, drawn by a printed seed."""
+    number = arguments.whole_number("count", count, 1, len(every))
     if seed and not seed.isdecimal():
         raise UsageError(f"seed={seed[:100]!r} is not a whole number")
     chosen = int(seed) if seed else random.SystemRandom().randrange(10**6)
     print(f"seed={chosen}", flush=True)
-    drawn = random.Random(chosen).sample(corpus.FUNCTIONS, number)  # noqa: S311 - no secret
-    return [corpus.task_name(each) for each in drawn]
+    return random.Random(chosen).sample(every, number)  # noqa: S311 - no secret
