@@ -60,8 +60,8 @@ def find_gil_import(of: Figures) -> Cause | None:
 def find_loop_blocked(of: Figures) -> Cause | None:
     """A route, or another task, blocks the event loop for long and for most of the time.
 
-    Shorter runs count if the process is idle, or computes without the GIL. Requests in threads that
-    hold the GIL delay the loop, too; this is a different cause.
+    Shorter runs count if the process is idle, computes without the GIL, or holds it nearly always.
+    Requests in threads that hold the GIL delay the loop, too; this is a different cause.
     """
     if not of.is_asgi or ((of.threads_used or 0) > 1 and not _leaves_gil(of)):
         return None
@@ -70,7 +70,8 @@ def find_loop_blocked(of: Figures) -> Cause | None:
     if after_s >= BLOCKED_S and _share_of_time(of, after_s) >= BLOCKED_SHARE:
         return Cause(LOOP_BLOCKED, after_s, BLOCKED_S, route, facts=Blocks(BACKGROUND))
     is_late = is_idle(of) and (of.loop_lag_s or 0.0) >= LATE_S
-    is_long = run_s >= BLOCKED_S or is_late or (run_s >= GIL_HELD_S and _leaves_gil(of))
+    is_always = _leaves_gil(of) or find_gil_saturated(of) is not None
+    is_long = run_s >= BLOCKED_S or is_late or (run_s >= GIL_HELD_S and is_always)
     if not is_long or _share_of_time(of, max(run_s, steps.blocked_s or 0.0)) < BLOCKED_SHARE:
         return _loop_blocked_elsewhere(of)
     if (steps.body_blocked_s or 0.0) >= BODY * max(run_s, steps.blocked_s or 0.0):

@@ -38,6 +38,7 @@ from offload.engine.record import (
     Application,
     Blas,
     ClientPorts,
+    Collector,
     HotLine,
     LostThread,
     ProcessShare,
@@ -124,6 +125,10 @@ def test_a_route_that_fills_the_loop_blocks_it() -> None:
     short = BLOCKED | {"loop_blocked_by_s": 0.019}
     assert kinds(short | {"gil_utilisation": 0.6}, rate=50.0) == [NOTHING]
     assert kinds(short | {"gil_utilisation": 0.4}, rate=50.0) == [LOOP_BLOCKED]
+    held = short | {"gil_utilisation": 0.97}
+    assert kinds(held, rate=50.0, cores_used=1.0) == [LOOP_BLOCKED, GIL_SATURATED]
+    collected = Collector(share=0.6)
+    assert kinds(held, rate=50.0, cores_used=1.0, collector=collected) == ["collector"]
     brief = {"loop_blocked_by_s": 0.004, "gil_utilisation": 0.4}
     assert kinds(BLOCKED | brief, rate=200.0) == [NOTHING]
     assert kinds(BLOCKED, rate=5.0) == [NOTHING]  # the loop has time left
