@@ -83,7 +83,7 @@ def judge(
             found.answers.append(answer.best.setup.name)
             if first is None:
                 first, found.took_s = answer, time.monotonic() - began
-                found.told_s = study.usual_budget(answer.subject.alone_s)
+                found.told_s = study.usual_budget(answer.subject.alone_s, question)
                 if isinstance(answer.subject, Application):
                     found.causes = [cause.kind for cause in answer.subject.causes]
         assert first is not None
@@ -185,7 +185,10 @@ def _has_no_more_memory(one: Evidence, other: Evidence) -> bool:
 
 
 def _memory_ratio(one: Evidence, other: Evidence) -> float:
-    return (one.memory_mib or math.inf) / (other.memory_mib or math.inf)
+    """Return the ratio of the memory of two set-ups; 1 if one of them is unknown."""
+    if one.memory_mib is None or other.memory_mib is None:
+        return 1.0
+    return one.memory_mib / other.memory_mib
 
 
 def case_of(task: str, path: Path | None = None) -> Case:

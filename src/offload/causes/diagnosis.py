@@ -115,7 +115,7 @@ def find(of: Figures, gains: Mapping[str, Gain] = {}) -> list[Cause]:
     figures that a rule needs are unknown.
     """
     found = [cause for cause in _candidates(of, gains) if not _is_unconfirmed(cause)]
-    kinds = {cause.kind for cause in found if cause.gain is None or cause.gain.raises_rate}
+    kinds = {each.kind for each in found if _may_explain(each)}
     found = [cause for cause in found if not kinds & _BY_KIND[cause.kind].is_symptom_of]
     known = of.rate, of.alone_s, of.busy_cores, of.signs.wait_share
     if not found and (None in known or execution.is_gil_unknown(of)):
@@ -129,12 +129,17 @@ def _candidates(of: Figures, gains: Mapping[str, Gain] = {}) -> list[Cause]:
     return [replace(cause, gain=gains.get(cause.kind)) for cause in found]
 
 
+def _may_explain(cause: Cause) -> bool:
+    """Whether a cause may explain others: its removal was not shown to gain nothing."""
+    return cause.gain is None or not cause.gain.is_judged or cause.gain.raises_rate
+
+
 def _is_unconfirmed(cause: Cause) -> bool:
     """Whether no measurement has confirmed a suspicion, or one has refuted the cause."""
-    if cause.gain is None:
+    if cause.gain is None or not cause.gain.is_judged:
         return cause.needs_gain
-    is_judged = cause.needs_gain or _BY_KIND[cause.kind].is_proven_by_gain
-    return is_judged and not cause.gain.is_clear
+    needs_proof = cause.needs_gain or _BY_KIND[cause.kind].is_proven_by_gain
+    return needs_proof and not cause.gain.is_clear
 
 
 def switches(records: Sequence[Record]) -> dict[str, Switch]:

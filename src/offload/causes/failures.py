@@ -11,6 +11,7 @@ from offload.engine.record import (
     Place,
     PoolUse,
     ProcessFailures,
+    Record,
     Stall,
     StalledPool,
     Started,
@@ -21,11 +22,11 @@ from offload.units import counted, percent, seconds
 
 # Guesses.
 TAKEN = 0.9  # share of the time in which all of a pool is taken, and of requests that wait for it
-STUCK = 0.75  # share of a pool's threads: the others are between two calls that will be stuck, too
+STUCK = 0.75  # share of a pool's threads: the rest may be between two calls
 OLDER = 3.0  # age of a call over the response time of a single request
 FAILS, WORKS = 0.5, 0.05  # shares of failed requests: of one process, of all others
-MOST_FAILED = 0.25  # of the requests of a load, from which it fails as a whole
-SOON_S = 0.1  # s after the start of a window, before which a process failed before
+LOAD_FAILS = 0.25  # share of failed requests, from which a load fails as a whole
+SOON_S = 0.1  # s: a process that fails within this time failed before the window
 ENOUGH = 10  # requests of a process, from which these shares are known
 
 # Titles of pools, as serving/metrics/pool_use.py reports them.
@@ -62,8 +63,7 @@ def find_own_server_call(of: Figures) -> Cause | None:
     """Requests wait for other requests to the same server, which they keep from being served."""
     for record in reversed((*of.records, *of.failed)):
         stall = record.application.stall
-        fails = record.problem is not None or record.result.failed_share > MOST_FAILED
-        if fails and stall is not None and stall.own_calls:
+        if load_fails(record) and stall is not None and stall.own_calls:
             place = stall.places[0] if stall.places else None
             return Cause(OWN_SERVER_CALL, float(stall.own_calls), line=_line(place, 1.0))
     return None
@@ -72,30 +72,37 @@ def find_own_server_call(of: Figures) -> Cause | None:
 def find_stuck_threads(of: Figures) -> Cause | None:
     """Threads of a pool are in calls that take much longer than a request does alone.
 
-    They are most of its threads, while the load fails as a whole; or one that began its call while
-    requests failed, and runs on after all requests.
+    These are most of its threads in a load that fails as a whole, or any call that began while
+    requests failed, and outlives them all.
     """
     if find_own_pool_wait(of) is not None or find_own_server_call(of) is not None:
         return None
-    fails = bool(of.failed) or any(r.result.failed_share > MOST_FAILED for r in of.records)
-    alone_s = max((r.baseline.alone_s or 0.0 for r in (*of.records, *of.failed)), default=0.0)
-    for pool in sorted(_pools(of), key=lambda pool: -(pool.stuck_s or 0.0)):
-        age_s = pool.stuck_s or 0.0
-        is_full = fails and pool.stuck >= max(1.0, STUCK * pool.threads)
-        is_stuck = is_full or pool.outlived > 0
-        if pool.place is not None and is_stuck and age_s >= OLDER * alone_s:
-            line = _line(pool.place, pool.stuck / pool.threads)
-            return Cause(STUCK_THREADS, age_s, limit=pool.threads, line=line, facts=pool)
+    for record in reversed((*of.records, *of.failed)):
+        stall, alone_s = record.application.stall, record.baseline.alone_s or 0.0
+        pools = () if stall is None else stall.pools
+        for pool in sorted(pools, key=lambda pool: -(pool.stuck_s or 0.0)):
+            age_s = pool.stuck_s or 0.0
+            is_full = pool.stuck >= max(1.0, STUCK * pool.threads) and load_fails(record)
+            is_stuck = is_full or pool.outlived > 0
+            if pool.place is not None and is_stuck and age_s >= OLDER * alone_s:
+                count = pool.stuck if is_full else pool.outlived
+                line = _line(pool.place, count / pool.threads)
+                return Cause(STUCK_THREADS, age_s, limit=pool.threads, line=line, facts=pool)
     return None
+
+
+def load_fails(record: Record) -> bool:
+    """Whether the load of a record fails as a whole."""
+    return record.problem is not None or record.result.failed_share > LOAD_FAILS
 
 
 def find_slots_kept(of: Figures) -> Cause | None:
     """All of a pool is taken while every request inside waits for it, and the load fails.
 
-    Executors are not meant: OWN_POOL_WAIT and STUCK_THREADS are found by their stacks.
+    Executors are excluded: OWN_POOL_WAIT and STUCK_THREADS are found by their stacks.
     """
     for record in reversed((*of.records, *of.failed)):
-        if record.problem is None and record.result.failed_share <= MOST_FAILED:
+        if not load_fails(record):
             continue
         for pool in record.application.pools:
             waiting = (pool.waiting or 0.0) - (pool.idle_waiting or 0.0)
@@ -151,7 +158,7 @@ def import_starts(started: Iterable[Started]) -> list[Cause]:
 
 
 def _stalls(of: Figures) -> Iterator[Stall]:
-    """Yield the stalls of all records, the newest first."""
+    """Yield the stalls of all records, those of failed ones first."""
     for record in reversed((*of.records, *of.failed)):
         if record.application.stall is not None:
             yield record.application.stall

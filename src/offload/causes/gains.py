@@ -66,6 +66,11 @@ class Gain:
         return self.raises_rate or self.saves_memory
 
     @property
+    def is_judged(self) -> bool:
+        """Whether there were enough rounds to know whether it is clear."""
+        return self.low is not None
+
+    @property
     def raises_rate(self) -> bool:
         """Whether it certainly raises the rate considerably."""
         return self.low is not None and self.low >= CLEAR_RATIO

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -68,7 +69,7 @@ def find(records: Sequence[Record]) -> list[Victim]:
 
 def _victim(path: str, parts: Sequence[LightRoute]) -> Victim:
     taken = sorted(taken_s for part in parts for taken_s in part.taken_s)
-    count = max(len(taken), sum(part.failed for part in parts))
+    count = max(len(taken), sum(part.requests for part in parts))  # older records have no number
     is_enough = len(taken) >= LEAST
     shares = [part.share for part in parts if part.share is not None]
     return Victim(
@@ -77,7 +78,7 @@ def _victim(path: str, parts: Sequence[LightRoute]) -> Victim:
         sum(part.failed for part in parts),
         median([part.alone_s for part in parts]),
         statistics.median(taken) if is_enough else None,
-        taken[-len(taken) // FOR_P99] if len(taken) >= FOR_P99 else None,
+        taken[math.ceil(0.99 * len(taken)) - 1] if len(taken) >= FOR_P99 else None,
         taken[-1] if is_enough else None,
         max(shares, default=None),
         parts[-1].is_found,

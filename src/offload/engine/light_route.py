@@ -36,6 +36,7 @@ ALONE = 6  # requests before the load; the first one may take longer and is left
 LOOK_S = 1.0  # s, of a request while routes are looked for: a light route takes less
 DRAIN_S = 10.0  # s until requests have ended that were sent while routes were looked for
 TIMEOUT_S = 10.0  # s, of a request under load: no health check waits longer
+LARGEST_BODY = 1 << 20  # bytes
 # Refused or reset, or no HTTP
 ERRORS = (OSError, EOFError, ValueError, LookupError, asyncio.LimitOverrunError)
 FRESH_HEADERS = ("content-type", "content-length", "connection", "transfer-encoding")
@@ -47,7 +48,6 @@ class Response:
 
     status: int
     text: bytes
-    location: str = ""
     took_s: float = 0.0
 
     @property
@@ -221,12 +221,21 @@ async def _get(base: str, path: str, headers: Mapping[str, str]) -> Response:
             for name, _, value in (line.partition(":") for line in rest)
         }
         length = fields.get("content-length", "")
-        body = await (reader.readexactly(int(length)) if length else reader.read(1 << 20))
+        body = await (reader.readexactly(int(length)) if length else _read_to_end(reader))
         took_s = time.monotonic() - began
         text = body.replace(path.strip("/").encode(), b"")
-        return Response(int(status.split(" ")[1]), text, fields.get("location", ""), took_s)
+        return Response(int(status.split(" ")[1]), text, took_s)
     finally:
         writer.close()
+
+
+async def _read_to_end(reader: asyncio.StreamReader) -> bytes:
+    parts = []
+    while part := await reader.read(LARGEST_BODY):
+        parts.append(part)
+        if sum(map(len, parts)) > LARGEST_BODY:
+            raise ValueError(f"a body of more than {LARGEST_BODY} bytes")
+    return b"".join(parts)
 
 
 @dataclass
@@ -283,6 +292,7 @@ class Prober:
             path=mask_query(path),
             alone_s=round(alone_s, 6),
             taken_s=tuple(round(s.took_s, 4) for s in sent if s.took_s is not None),
+            requests=len(sent),
             failed=sum(not s.is_success for s in sent),
             share=round(len(sent) * alone_s / busy_s, 4) if busy_s else None,
             is_found=self._paths.is_found,

@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urljoin, urlsplit
@@ -328,13 +328,15 @@ def _run_sampled(
     sampler = ResourceSampler(pid, ours, urlsplit(load.url).port, load.keep_alive, counts)
     known = with_gils(facts or {})
     before = [each["pid"] for each in known.get("worker_gil_addresses", ()) if "pid" in each]
-    with sampler, GilSampler(known) as gil_sampler, _watched(facts, before):
+    watched = facts if driver == BUILTIN else None  # only it reports when its window began
+    with sampler, GilSampler(known) as gil_sampler, _watched(watched, before):
         ran = loads.run(load, driver, sender)
     served = None if completed is None else _increase(completed, _completed(load.url, sender))
     return ran, sampler, gil_sampler, _growth(tries, _tries(upstream)), served, before
 
 
-NOTE_EVERY_S = 0.5
+BUILTIN = "builtin"
+NOTE_EVERY_S, NOTE_S = 0.5, 1.0  # s between two notes, and until all are made
 
 
 @contextmanager
@@ -348,8 +350,7 @@ def _watched(facts: Facts | None, pids: Sequence[int]) -> Iterator[None]:
     def watch() -> None:
         pause = 0.0
         while not ended.wait(pause):
-            for pid in pids:
-                _report_of(pid, json.dumps({"note": True}).encode())
+            request_reports(pids, {"note": True}, NOTE_S)
             pause = NOTE_EVERY_S
 
     thread = threading.Thread(target=watch, daemon=True)
@@ -619,8 +620,17 @@ def process_reports(
     except StartError:
         return []
     values = {"from": began, "to": ended, "each": with_each, "stalled": has_stalled}
-    request = json.dumps(values).encode()
-    found = [_report_of(pid, request) for pid in pids]
+    return request_reports(pids, values, TIMEOUT_S)
+
+
+def request_reports(
+    pids: Sequence[int], values: Mapping[str, object], timeout_s: float
+) -> list[Facts]:
+    """Send a request to several processes at once; return the reports of those that have one."""
+    ends, request = time.monotonic() + timeout_s, json.dumps(values).encode()
+    with ExitStack() as stack:
+        sent = [_send_request(stack, pid, request) for pid in pids]
+        found = [_read_report(each, ends) for each in sent if each is not None]
     return [report for report in found if report is not None]
 
 
@@ -728,15 +738,27 @@ def _gil_state(reports: Sequence[Facts]) -> dict[str, Any]:
     }
 
 
-def _report_of(pid: int, request: bytes) -> Facts | None:
-    """Request the report of one process; None if it does not serve the application, or ends."""
-    with suppress(OSError, ValueError, psutil.Error), socket.socket(socket.AF_UNIX) as connection:
+def _send_request(stack: ExitStack, pid: int, request: bytes) -> socket.socket | None:
+    """Send a request to a process; return the connection, None if it does not serve a report."""
+    with suppress(OSError):
+        connection = stack.enter_context(socket.socket(socket.AF_UNIX))
         connection.settimeout(TIMEOUT_S)
         connection.connect(ADDRESS.format(pid=pid))
-        if pid_of_peer(connection) != pid:  # any user can listen on an abstract address
-            return None
-        connection.sendall(request)
-        parts = iter(lambda: connection.recv(1 << 16), b"")
+        if pid_of_peer(connection) == pid:  # any user can listen on an abstract address
+            connection.sendall(request)
+            return connection
+    return None
+
+
+def _read_report(connection: socket.socket, ends: float) -> Facts | None:
+    """Read a report until `ends`, in s of monotonic(); None if there is none, or it is damaged."""
+    parts = []
+    with suppress(OSError, ValueError):
+        while True:
+            connection.settimeout(max(0.001, ends - time.monotonic()))
+            if not (part := connection.recv(1 << 16)):
+                break
+            parts.append(part)
         report: Facts = json.loads(b"".join(parts))
         return report
     return None

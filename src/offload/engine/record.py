@@ -455,8 +455,8 @@ class Route:
     cpu_s: float | None = None
     run_s: float | None = None
     longest_s: float | None = None
-    cpu_growth: float | None = None
     steps: Steps = Steps()
+    cpu_growth: float | None = None
 
 
 @dataclass(frozen=True)
@@ -614,8 +614,8 @@ class LightRoute:
 
     `alone_s` is its median response time before the load. `taken_s` are the response times in s of
     the requests that were sent in the window, each on its own connection; one without a response is
-    in it with the time after which it was given up. `failed` is the number of requests whose
-    response was no success. `share` is the time alone of its requests over that of the load's.
+    in it with the time after which it was given up; one that was refused is not. `failed` of all
+    `requests` had no success. `share` is the time alone of its requests over that of the load's.
     `is_found`: it was looked for by its name, and not named by beside=.
     """
 
@@ -625,6 +625,7 @@ class LightRoute:
     failed: int = 0
     share: float | None = None
     is_found: bool = True
+    requests: int = 0
 
 
 @dataclass(frozen=True)

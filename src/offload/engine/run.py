@@ -596,7 +596,9 @@ def _measure(
             baseline_flags += (Flag("warm-up", warmed.problem),)
         load = workload.long(url, case_facts, before, sent)
         with phases.of("load", load.seconds or cycle_s * (load.requests or 0) / load.users):
-            beside = _find_light_routes(case, url, running.facts, before)
+            beside = light_route.NO_PATHS
+            if driver == load_phase.BUILTIN:
+                beside = _find_light_routes(case, url, running.facts, before)
             loaded = load_phase.run(load, driver, running.facts, upstream, beside=beside)
     finally:
         with phases.of("stop", 1.0):

@@ -85,8 +85,10 @@ def _watched(results: TextIO) -> Iterator[None]:
         for number in itertools.count(1):
             if has_ended.wait(NOTE_EVERY_S):
                 return
-            stalls.note()
-            found = stalls.report_own_waits(monotonic()) if number >= NOTES else None
+            found = None
+            with suppress(Exception):  # objects of the user may do anything
+                stalls.note()
+                found = stalls.report_own_waits(monotonic()) if number >= NOTES else None
             if found is not None:
                 _print(results, {"stall": found})
                 os._exit(1)  # its pools never end

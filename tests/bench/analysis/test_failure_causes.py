@@ -188,6 +188,13 @@ def test_one_call_that_outlives_all_requests_of_a_load_with_failures_is_enough()
     )
 
 
+def test_only_the_calls_that_outlive_their_requests_are_counted() -> None:
+    busy = stalled(**pool(stuck=4, stuck_s=9.0, outlived=1))  # three threads consume a queue
+    own = changed(replace(busy, problem=None), completed=2000, failed={"5xx": 9})
+    [cause] = (each for each in diagnosis.diagnose([own]) if each.kind == STUCK_THREADS)
+    assert "1 of 4 threads of the pool POOL runs on" in diagnosis.clause(cause, 25)
+
+
 def test_calls_to_its_own_server_are_no_cause_while_most_requests_succeed() -> None:
     own = replace(stalled(own_calls=3, pools=()), problem=None)
     assert OWN_SERVER_CALL not in kinds(changed(own, completed=900, failed={"5xx": 100}))

@@ -16,9 +16,9 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs abstract 
 REPORT = {"kind": "wsgi"}
 
 
-@pytest.mark.parametrize(("is_own", "expected"), [(True, REPORT), (False, None)])
+@pytest.mark.parametrize(("is_own", "expected"), [(True, [REPORT]), (False, [])])
 def test_a_report_from_another_process_is_ignored(
-    is_own: bool, expected: dict[str, str] | None
+    is_own: bool, expected: list[dict[str, str]]
 ) -> None:
     """This process listens on its own address, or on that of its parent."""
     pid = os.getpid() if is_own else os.getppid()
@@ -28,7 +28,7 @@ def test_a_report_from_another_process_is_ignored(
         listener.settimeout(10)
         thread = threading.Thread(target=_respond, args=(listener,))
         thread.start()
-        found = load_phase._report_of(pid, b"{}")
+        found = load_phase.request_reports([pid], {}, 10.0)
         thread.join(10)
     assert found == expected
 

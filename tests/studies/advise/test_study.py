@@ -303,8 +303,8 @@ def test_very_slow_calls_are_answered_from_one_round_of_few_set_ups(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "shop.py").write_text("import time\ndef quote():\n    time.sleep(0.3)\n")
-    monkeypatch.setattr(study, "SLOWEST_S", 0.25)
-    monkeypatch.setattr(study, "SLOWEST_BUDGET_S", 12.0)
+    monkeypatch.setattr(study, "BRIEF_FROM_S", 0.25)
+    monkeypatch.setattr(study, "BRIEF_BUDGET_S", 12.0)
     case = Case("threads", f"{tmp_path}/shop.py:quote")
     found = study.advise(case, Question(), tmp_path / "run", lambda _: None)
     assert {len(each.rates) for each in found.choice.rows} == {1}

@@ -30,7 +30,7 @@ MOST_POOLS = 32
 DEEPEST = 7  # attributes and items inside each other: app.router.routes[0].endpoint
 MOST_ITEMS = 64  # of a container
 MOST_REPORTED = 5
-MOST_IDLE = 500  # samples while no request is inside
+MOST_IDLE = 500  # samples while no request is inside: the last 5 s of this time
 GROWTH = 2.0  # times as many wait in the last third of a window; a guess
 DNS_EVERY = 0.1  # s between two looks at what the threads of a full executor do
 LOCK = type(threading.Lock())  # libraries have many: only those of the user count
@@ -61,12 +61,12 @@ class Pool:
         self.is_servers = self.shares_dns = False
         self._read = read
         self._most = 0.0
-        self._idle: list[tuple[bool, float]] = []  # full and waiting, while no request was inside
+        # Whether it was full and how many waited, while no request was inside.
+        self._idle: deque[tuple[bool, float]] = deque(maxlen=MOST_IDLE)
 
     def note_idle(self, is_full: bool, waiting: float) -> None:
         """Note its use while no request is inside: then others use it, such as background tasks."""
-        if len(self._idle) < MOST_IDLE:
-            self._idle.append((is_full, waiting))
+        self._idle.append((is_full, waiting))
 
     @property
     def idle(self) -> dict[str, float | None]:
@@ -397,8 +397,8 @@ def between(start: float, end: float) -> list[dict[str, Any]] | None:
     `full` is the share of samples in which all of a pool was in use, `waiting` the mean number of
     calls that waited for it, `inside` that of requests in the application. `grows`: far more waited
     in the last third of the window than in the first. `dns` is the share of its threads that
-    resolved host names. `idle_full` and `idle_waiting` are `full` and `waiting` of the time in
-    which no request was inside, since the start.
+    resolved host names. `idle_full` and `idle_waiting` are `full` and `waiting` of the last time
+    in which no request was inside.
     """
     passed, full = _passed.between(start, end), _full.between(start, end)
     if not passed or full is None:

@@ -99,7 +99,6 @@ def report(end: float) -> dict[str, Any]:
         {**_waits(_of(key, known) or _of(key, notes)), **_stuck(_of(key, notes))}
         for key in last.pools
     ]
-    forget()
     return {
         "pools": found,
         "places": [_values(place, count) for place, count in last.places.most_common(MOST)],

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from cyclopts import Parameter
 
 from offload import options, resource_limits
-from offload.errors import UsageError, UserError
+from offload.errors import UsageError, UserError, printable
 from offload.registry import catalog
 from offload.studies import Run, Runner, Study, check_disturbance
 
@@ -129,7 +129,7 @@ class Advise(Study[Options, "Answer"]):
 
         if form == "json":
             return super().render(folder, result, form)
-        return answer.text(result, folder)
+        return printable(answer.text(result, folder))
 
     def check(self, result: Answer) -> None:
         if result.is_interrupted:

@@ -17,6 +17,7 @@ OVERHEAD_S = {LOOPS: (0.34e-3, 0.30e-3), THREADS: (0.44e-3, 0.35e-3), POOL: (0.5
 LOAD_S = 0.15e-3
 PYTHON_S = 0.02  # duration of fixed work in Python on the machine of these values, in s
 PROCESS_MIB = 20.0  # of a process whose memory is unknown
+IN_PROBE = 0.5  # the same in short calls of a function, whose threads also wait for the GIL
 OWN_LIMIT = 0.9  # share of the bound by the CPU, below which one process limits its own rate
 LEAST_S = 1e-6
 PROBE_USERS = 64  # calls or requests at once from which costs are found, without users=
@@ -64,7 +65,8 @@ def of_function(probe: Probe) -> Costs:
     """Return the costs of a function, with typical overheads at the speed of this machine."""
     call, speed = probe.call, (probe.python_s or PYTHON_S) / PYTHON_S
     wall_s = max(call.wall_s - call.queued_s, LEAST_S)
-    serial_s = {LOOPS: probe.on_loop_s, THREADS: call.held_s, POOL: 0.0}
+    in_threads_s = max(call.held_s, _own_limit_s(probe, wall_s))
+    serial_s = {LOOPS: probe.on_loop_s, THREADS: in_threads_s, POOL: 0.0}
 
     def cost(kind: str) -> Cost:
         cpu_s, after_another_s = (speed * each for each in OVERHEAD_S[kind])
@@ -86,6 +88,20 @@ def of_function(probe: Probe) -> Costs:
         probe.process.leak_mib,
         probe.limit_mib,
     )
+
+
+def _own_limit_s(probe: Probe, wall_s: float) -> float:
+    """Return the time of each call in s if something in a process limits many threads; else 0.
+
+    Such as a pool of connections: the GIL, the CPU and the threads would allow a far higher rate.
+    """
+    several = [each for each in probe.of_kind(probes.THREADS) if each.count > 2]
+    if not several or probe.is_unsafe_in_threads:
+        return 0.0
+    most, call = max(several, key=lambda each: each.count), probe.call
+    allowed = [most.count / wall_s, probe.capacity / max(call.cpu_s, LEAST_S)]
+    allowed.append(1 / max(call.held_s, LEAST_S))
+    return 1 / most.rate if 0 < most.rate < IN_PROBE * min(allowed) else 0.0
 
 
 def of_application(record: Record, threads: int | None) -> Costs:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -36,7 +36,7 @@ from offload.upstream import Upstream
 
 SUITE = "advise"
 DESIGN = WindowDesign(has_one=True, beside_s=1.2)  # memory is read after 1 s
-FEWEST, MOST_ROUNDS = 2, 7  # rounds; in the time that was told there are usually three
+FEWEST, MOST_ROUNDS = 2, 7  # rounds; within the usual budget there are about three
 SLOW = 0.6  # share of the best rate in the first round, below which a set-up leaves
 NEIGHBOURS = 2
 # Switches of causes are measured in rounds of a block of their own, with new servers.
@@ -48,7 +48,9 @@ MOST_SWITCHES = 2  # beside the set-up as it is
 MOST_MEMORY = 0.8  # share of the memory that these servers may need
 SHARES = (0.5, 0.8)  # of the smaller capacity of the best two
 LOAD_S, WARM_S, PASSES = 2.0, 0.3, 3  # of an open loop
-PRELOAD_S = 8.0  # of the loads of preloaded processes, with the start of their servers
+EACH_LOAD_S = LOAD_S + WARM_S + 0.5  # with its start and end
+PRELOAD_S = 4.0  # of the load of preloaded processes, with the start of their server
+MOST_PRELOADS = 2
 MOST_CHOICES = 3  # set-ups that become the choice while response times are measured
 RATE_S = 20.0  # s of the load at the required rate
 BOUND_BY_USERS = 0.8  # share of users / response time alone, from which users limit a loop
@@ -62,7 +64,8 @@ class Race:
 
     `costs` are known before the race: of a function, or from `measure_alone`. With `overloads` the
     choice is loaded beyond its capacity at the end. With `measures_switches` there is time for what
-    may remove the causes of an application's limit. A brief one has one round, and no other loads.
+    may remove the causes of an application's limit. `is_brief`: one round, without response times,
+    as a call takes `call_s` alone.
     """
 
     question: Question
@@ -74,6 +77,7 @@ class Race:
     overloads: bool = False
     measures_switches: bool = True
     is_brief: bool = False
+    call_s: float = 0.0
     seed: int = field(default_factory=plans.new_seed)
     cases: list[Case] = field(default_factory=list)
     records: list[Record] = field(default_factory=list)
@@ -125,6 +129,13 @@ class Race:
             if number >= FEWEST and time.monotonic() > ends:
                 break
 
+    def _add_cases(self, cases: Iterable[Case]) -> list[int]:
+        """Add cases to the plan; return their places."""
+        first = len(self.cases)
+        self.cases += cases
+        journal.save_plan(self.plan, self.folder)
+        return [*range(first, len(self.cases))]
+
     def _add_switched(self, records: Sequence[Record]) -> dict[int, str]:
         """Add the last case of records with what may remove its causes; return how, by place."""
         place = records[-1].trial.place or 0
@@ -135,10 +146,7 @@ class Race:
                 changed[switch.text] = case
         if not changed or not self._has_memory_for(records, 1 + len(changed)):
             return {}
-        first = len(self.cases)
-        self.cases += changed.values()
-        journal.save_plan(self.plan, self.folder)
-        return dict(enumerate(changed, start=first))
+        return dict(zip(self._add_cases(changed.values()), changed, strict=True))
 
     def _has_memory_for(self, records: Sequence[Record], servers: int) -> bool:
         """Whether several servers as that of the records fit into the memory at once."""
@@ -190,8 +198,7 @@ class Race:
             self.users[setup] = self.prior.users(setup)
         case = case_of(setup, self.case, self.users[setup])
         if case not in self.cases:
-            self.cases.append(case)
-            journal.save_plan(self.plan, self.folder)
+            self._add_cases([case])
         return self.cases.index(case)
 
     def _keep(self, found: Sequence[Record]) -> None:
@@ -199,22 +206,23 @@ class Race:
         self.records.extend(found)
 
     def _measure_briefly(self, setups: Sequence[Setup], upstream: Upstream | None) -> None:
-        """Measure one round of set-ups, and of one process with what may remove its causes.
+        """Measure one round of set-ups and, in the same block, one process with each remedy.
 
         There are as many set-ups as the time allows, at least two.
         """
         alone = [each for each in self.records if each.result.rate]
         changed = self._add_switched(alone) if alone else {}
-        each_s = ROUND_CALLS * (alone[-1].baseline.alone_s or 0.0) if alone else 0.0
+        each_s = ROUND_CALLS * self.call_s
+        count = max(2, int(self._left_s / each_s) - len(changed))
+        chosen, others = setups[:count], [*changed]
         if changed:
             place = alone[-1].trial.place or 0
             self.report(f"also {self.cases[place].name} with {' and '.join(changed.values())}")
-            if place not in map(self._place, setups):
-                changed[place] = ""
-        count = max(2, int(self._left_s / each_s) - len(changed)) if each_s else len(setups)
-        self.ends = max(self.ends, time.monotonic() + (count + len(changed)) * each_s)
-        self._report_time(setups[:count])
-        self.measure(1, setups[:count], upstream, changed)
+            if place not in map(self._place, chosen):
+                others.append(place)
+        self.ends = max(self.ends, time.monotonic() + (len(chosen) + len(others)) * each_s)
+        self._report_time(chosen)
+        self.measure(1, chosen, upstream, others)
 
     def measure(
         self,
@@ -229,9 +237,9 @@ class Race:
         cases = {place: self.cases[place] for place in (*places, *changed)}
         self._show_progress(f"round {number}", places)
         began = time.monotonic()
-        design = DESIGN
+        design = replace(DESIGN, is_known=self.is_brief)
         if number == 1 and not is_application(self.case.task):
-            design = replace(DESIGN, sampled=(min(places),))
+            design = replace(design, sampled=(min(places),))
         found = measure_round(cases, trial, upstream, lambda *_: None, False, design)
         others = [
             replace(each, trial=replace(each.trial, block=SWITCHES))
@@ -247,7 +255,8 @@ class Race:
         )
         self._took_s = time.monotonic() - began
         left_s = self._left_s
-        left = f"about {left_s:.0f} s left" if left_s > 0 else f"{-left_s:.0f} s later than told"
+        late = f"{-left_s:.0f} s over the announced time"
+        left = f"about {left_s:.0f} s left" if left_s > 0 else late
         self.report(f"round {number}: {rates}; {left}")
 
     def _trial(self, number: int) -> Trial:
@@ -272,14 +281,16 @@ class Race:
         return self.ends - time.monotonic()
 
     def _has_time_for_another(self, number: int) -> bool:
-        loads_s = 2 * len(SHARES) * PASSES * (LOAD_S + WARM_S + 0.5)
-        loads_s += PASSES * LOAD_S + 1 + PRELOAD_S
+        loads_s = 2 * len(SHARES) * PASSES * EACH_LOAD_S
+        loads_s += PASSES * LOAD_S + 1 + MOST_PRELOADS * PRELOAD_S
         loads_s += RATE_S if self.question.rate else 0.0
         return number < MOST_ROUNDS and self._left_s > loads_s + self._took_s
 
     def _raise_users(self, upstream: Upstream | None) -> None:
         """Double the users of event loops that they limit, and measure these once more."""
         while limited := [each for each in self.evidence() if self._is_bound_by_users(each)]:
+            if self._left_s < self._took_s:
+                return
             for each in limited:
                 self.users[each.setup] = min(MOST_USERS, 2 * self.users[each.setup])
             self.measure(1, [each.setup for each in limited], upstream)
@@ -326,7 +337,10 @@ class Race:
                 rates = [share * smaller for share in SHARES]
             names = " and ".join(each.setup.name for each in new)
             self.report(f"response times of {names} at {rates[-1]:.4g}/s")
-            arrivals = [Arrivals(rate, "poisson") for rate in rates] * PASSES
+            left_s = self._left_s - PASSES * LOAD_S - MOST_PRELOADS * PRELOAD_S
+            passes = int(left_s / (len(new) * len(rates) * EACH_LOAD_S))
+            passes = max(1, min(PASSES, passes))
+            arrivals = [Arrivals(rate, "poisson") for rate in rates] * passes
             self.load([each.setup for each in new], arrivals, LOAD_S, upstream)
 
     def _measure_required_rate(self, upstream: Upstream | None) -> None:
@@ -343,12 +357,10 @@ class Race:
         if found is None or not found.best.latencies:
             return
         self.report(f"{found.best.setup.name} on kept connections: {PASSES * LOAD_S:.0f} s")
-        self.cases.append(replace(self.cases[self._place(found.best.setup)], keep_alive=True))
-        journal.save_plan(self.plan, self.folder)
+        kept = replace(self.cases[self._place(found.best.setup)], keep_alive=True)
+        (place,) = self._add_cases([kept])
         arrivals = [Arrivals(found.best.latencies[-1].rate, "poisson")]
-        with closing(
-            self._loads(len(self.cases) - 1, arrivals, PASSES * LOAD_S, upstream)
-        ) as loads:
+        with closing(self._loads(place, arrivals, PASSES * LOAD_S, upstream)) as loads:
             self._keep([*loads])
 
     def _measure_preloaded(self) -> None:
@@ -363,13 +375,12 @@ class Race:
             return
         preloads = ("yes", "freeze") if is_application(self.case.task) else ("freeze",)
         names = " and ".join(f"preload={each}" for each in preloads)
-        self.report(f"memory with {names}: {4 * len(preloads)} s")
+        self.report(f"memory with {names}: {PRELOAD_S * len(preloads):.0f} s")
         case = self.cases[self._place(found.best.setup)]
         arrivals = [Arrivals(found.best.latencies[0].rate, "poisson")]
         for each in preloads:
-            self.cases.append(replace(case, settings={**case.settings, "preload": each}))
-            journal.save_plan(self.plan, self.folder)
-            with closing(self._loads(len(self.cases) - 1, arrivals, LOAD_S, None)) as loads:
+            (place,) = self._add_cases([replace(case, settings={**case.settings, "preload": each})])
+            with closing(self._loads(place, arrivals, LOAD_S, None)) as loads:
                 self._keep([*loads])
 
     def _measure_remaining_causes(self) -> None:
@@ -389,16 +400,14 @@ class Race:
         found = self.choice()
         if not self.overloads or found is None or not found.best.capacity:
             return
-        first = len(self.cases)
-        self.cases += overload.cases(self.cases[self._place(found.best.setup)])
-        journal.save_plan(self.plan, self.folder)
+        places = self._add_cases(overload.cases(self.cases[self._place(found.best.setup)]))
         arrivals = [Arrivals(overload.LOAD * found.best.capacity, "poisson")]
-        count = len(self.cases) - first
+        count = len(places)
         self.report(
             f"{found.best.setup.name} at {arrivals[0].rate:.4g}/s, {overload.LOAD:g} times its "
             f"capacity, with {count} settings: about {count * (overload.LOAD_S + 10):.0f} s"
         )
-        for place in range(first, len(self.cases)):
+        for place in places:
             with closing(
                 measure_open_loops(
                     self.cases[place],

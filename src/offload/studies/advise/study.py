@@ -34,8 +34,8 @@ from offload.units import counted, percent, seconds
 
 FAST_S = 0.05  # time of a call up to which the answer takes BUDGET_S, else SLOW_BUDGET_S
 BUDGET_S, SLOW_BUDGET_S = 90.0, 180.0
-SLOWEST_S = 1.0  # time of a call from which one round of few set-ups must do, in SLOWEST_BUDGET_S
-SLOWEST_BUDGET_S = 60.0
+BRIEF_FROM_S = 1.0  # s: calls of this time or more have one round, within BRIEF_BUDGET_S
+BRIEF_BUDGET_S = 60.0
 LEAST_BUDGET_S = 60.0  # budget of an answer below which no remedy is measured
 PROBES = 3  # servers of an application that are tried until one starts
 REPEAT = "repeat offload advise"
@@ -69,7 +69,7 @@ def advise(
 
     `on_start` is called with the folder before the first round. With `overloads` the choice is
     loaded beyond its capacity after that. Without `budget_s` the answer takes BUDGET_S, or
-    SLOW_BUDGET_S; of very slow calls SLOWEST_BUDGET_S, if no rate and no p99 is required. After an
+    SLOW_BUDGET_S; of very slow calls BRIEF_BUDGET_S, if no rate and no p99 is required. After an
     interrupt, the answer is from the records so far; raise KeyboardInterrupt if there are none yet.
     Raise UserError if the function or the application fails, or if no set-up can meet the
     requirements.
@@ -83,9 +83,9 @@ def advise(
         else:
             saved, candidates = _start_function(race, on_start)
         alone_s = _subject(saved, race.cases, race.records).alone_s
-        is_slowest = alone_s >= SLOWEST_S and question.rate is None and question.p99_s is None
-        race.is_brief = is_slowest and budget_s is None
-        race.ends += usual_budget(alone_s, race.is_brief) if budget_s is None else budget_s
+        race.call_s = alone_s
+        race.is_brief = budget_s is None and is_brief(alone_s, question)
+        race.ends += usual_budget(alone_s, question) if budget_s is None else budget_s
         if is_application(case.task):
             _measure_switches(race, budget_s)
         race.run(candidates)
@@ -96,10 +96,15 @@ def advise(
     return answer(saved, case, race.plan, race.records, is_interrupted)
 
 
-def usual_budget(alone_s: float, is_brief: bool = False) -> float:
+def is_brief(alone_s: float, question: Question) -> bool:
+    """Whether one round of few set-ups must do: calls are very slow, and neither is required."""
+    return alone_s >= BRIEF_FROM_S and question.rate is None and question.p99_s is None
+
+
+def usual_budget(alone_s: float, question: Question) -> float:
     """Return how long an answer takes, in s, by the time of a call alone."""
-    if is_brief:
-        return SLOWEST_BUDGET_S
+    if is_brief(alone_s, question):
+        return BRIEF_BUDGET_S
     return BUDGET_S if alone_s <= FAST_S else SLOW_BUDGET_S
 
 
@@ -172,7 +177,7 @@ def _probe_application(race: Race, saved: Saved, servers: Sequence[str]) -> Appl
     for name in servers[:PROBES]:
         users = race.question.users or costs.PROBE_USERS
         setup = application.probe_setup(name, users)
-        race.report(f"one process of {name} alone: 5 s")
+        race.report(f"one process of {name} alone")
         record, *few = race.measure_alone(setup, users)
         if record.problem is None and record.result.rate and not _fails(record):
             return _application(saved, race.cases, race.records)
@@ -190,7 +195,7 @@ def _application(saved: Saved, cases: Sequence[Case], records: Sequence[Record])
 
 
 def _fails(record: Record) -> bool:
-    return record.result.failed_share > failures.MOST_FAILED
+    return record.result.failed_share > failures.LOAD_FAILS
 
 
 def _failed(record: Record) -> RunError:
