@@ -60,25 +60,28 @@ def find_gil_import(of: Figures) -> Cause | None:
 def find_loop_blocked(of: Figures) -> Cause | None:
     """A route, or another task, blocks the event loop for long and for most of the time.
 
-    Shorter runs count if the process is idle, computes without the GIL, or holds it nearly always.
-    Requests in threads that hold the GIL delay the loop, too; this is a different cause.
+    Shorter runs count if the process is idle, computes without the GIL, or holds it nearly always,
+    and if the sampled stacks show the line. Requests in threads that hold the GIL delay the loop,
+    too; this is a different cause.
     """
     if not of.is_asgi or ((of.threads_used or 0) > 1 and not _leaves_gil(of)):
         return None
     steps, route = of.blocking_steps, of.signs.loop_blocked_by
     run_s, after_s = of.signs.loop_blocked_by_s or 0.0, steps.after_s or 0.0
-    if after_s >= BLOCKED_S and _share_of_time(of, after_s) >= BLOCKED_SHARE:
-        return Cause(LOOP_BLOCKED, after_s, BLOCKED_S, route, facts=Blocks(BACKGROUND))
+    line = of.hottest
+    is_seen = line is not None and line.doing == BLOCKS and line.share >= BLOCKED_SHARE
+    counts_short = is_seen or _leaves_gil(of) or find_gil_saturated(of) is not None
+    least_s = GIL_HELD_S if counts_short else BLOCKED_S
+    if after_s >= least_s and _share_of_time(of, after_s) >= BLOCKED_SHARE:
+        return Cause(LOOP_BLOCKED, after_s, least_s, route, facts=Blocks(BACKGROUND))
     is_late = is_idle(of) and (of.loop_lag_s or 0.0) >= LATE_S
-    is_always = _leaves_gil(of) or find_gil_saturated(of) is not None
-    is_long = run_s >= BLOCKED_S or is_late or (run_s >= GIL_HELD_S and is_always)
+    is_long = run_s >= least_s or is_late
     if not is_long or _share_of_time(of, max(run_s, steps.blocked_s or 0.0)) < BLOCKED_SHARE:
         return _loop_blocked_elsewhere(of)
     if (steps.body_blocked_s or 0.0) >= BODY * max(run_s, steps.blocked_s or 0.0):
         blocks, value_s = steps.body_blocks or 0.0, steps.body_blocked_s or 0.0
         body = Blocks(BODY_TITLE, blocks)
         return Cause(LOOP_BLOCKED, value_s / blocks, BLOCKED_S, route, facts=body)
-    line = of.hottest
     context = line.context if line is not None and line.doing == BLOCKS else None
     blocks = steps.blocks or 0.0
     if blocks >= SEVERAL:
@@ -170,7 +173,12 @@ def find_thread_limit(of: Figures) -> Cause | None:
 
 
 def find_cost_grows(of: Figures) -> Cause | None:
-    """Each request of the loaded route costs more CPU time than those before it, in each window."""
+    """Each request of the loaded route costs more CPU time than those before it, in each window.
+
+    The CPU must matter: the time of a short run on an idle process depends on its caches.
+    """
+    if is_idle(of):
+        return None
     loaded = [r.application.routes[0] for r in of.records if r.application.routes]
     growth = [route.cpu_growth for route in loaded]
     known = [each for each in growth if each is not None]

@@ -445,8 +445,8 @@ class Route:
     the CPU time of the calling thread; for an ASGI application this is only the time on the event
     loop. `run_s` is the longest time that a request ran on this thread without a pause; an ASGI
     application blocks its event loop for so long. `longest_s` is the maximum of `run_s`.
-    `cpu_growth` is the CPU time of the last third of requests over that of the first third; None if
-    it did not grow from third to third.
+    `cpu_growth` is the CPU time of the last fifth of requests over that of the first one; None if
+    it did not grow from each fifth to the next.
     """
 
     route: str

@@ -48,9 +48,9 @@ def test_routes_that_are_new_at_the_same_time_have_figures_of_their_own(
     assert sorted(str(each["route"]) for each in found) == ["GET /a", "GET /b"]
 
 
-def test_a_cost_grows_only_from_third_to_third() -> None:
+def test_a_cost_grows_only_from_each_part_to_the_next() -> None:
     slope = [0.001 * number for number in range(1, 61)]
-    assert request_clock._growth(slope) == pytest.approx(50.5 / 10.5, abs=0.001)
+    assert request_clock._growth(slope) == pytest.approx(54.5 / 6.5, abs=0.001)
     assert request_clock._growth([0.001] * 40 + [0.003] * 20) is None  # a disturbance at the end
     assert request_clock._growth(slope[:20]) is None  # too few
     assert request_clock._growth([math.nan] * 60) is None

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from random import Random
 from threading import Lock, local
 from time import monotonic, thread_time
@@ -27,8 +28,8 @@ OTHER = "(other routes)"
 STEPS = (  # what is stored of a request, from the seventh column on; means are reported
     *("parts", "pauses", "blocks", "blocked_s", "body_blocks", "body_blocked_s", "after_s"),
 )
-LEAST = 30  # clocked requests of a route, from which the growth of their CPU time is known
-GROWS = 1.1  # times as much from third to third; a guess
+LEAST = 50  # clocked requests of a route, from which the growth of their CPU time is known
+PARTS, GROWS = 5, 1.05  # parts of them, each of which costs so many times as much as the one before
 BLOCK = 0.02  # s without a pause from which a run counts as a block: twice the loop's timer
 
 _samples = Samples(14)
@@ -195,9 +196,9 @@ def between(start: float, end: float) -> dict[str, Any]:
 
     `run_s` is the mean of the requests' longest uninterrupted runs in their threads, `longest_s`
     their maximum. The CPU time is None if greenlets shared the thread. `cpu_growth` is the CPU time
-    of the last third of requests over that of the first one, None if it did not grow from third to
-    third. Without requests `routes` is empty. `failing_s` is the time in the window from which on
-    all requests failed; None if the last one did not fail.
+    of the last fifth of requests over that of the first one, None if it did not grow from each
+    fifth to the next. Without requests `routes` is empty. `failing_s` is the time in the window
+    from which on all requests failed; None if the last one did not fail.
     """
     rows = _samples.between(start, end) or []
     names = {index: route for route, index in _routes.copy().items()}  # threads add routes
@@ -250,11 +251,9 @@ def _summary(route: str, rows: Sequence[Sequence[float]]) -> dict[str, Any]:
 
 
 def _growth(cpu_s: Sequence[float]) -> float | None:
-    third = len(cpu_s) // 3
-    first, middle, last = (
-        math.fsum(cpu_s[number * third : (number + 1) * third]) for number in range(3)
-    )
-    if 3 * third < LEAST - 2 or not first > 0:
+    size = len(cpu_s) // PARTS
+    if len(cpu_s) < LEAST or not cpu_s[0] > 0:
         return None
-    grows = middle >= GROWS * first and last >= GROWS * middle
-    return round(last / first, 3) if grows else None
+    parts = [math.fsum(cpu_s[n * size : (n + 1) * size]) for n in range(PARTS)]
+    grows = all(after >= GROWS * before > 0 for before, after in pairwise(parts))
+    return round(parts[-1] / parts[0], 3) if grows else None
