@@ -101,9 +101,10 @@ def _share_of_time(of: Figures, each_s: float) -> float:
 
 
 def _loop_blocked_elsewhere(of: Figures) -> Cause | None:
-    """The loop is blocked for most of the time, not by a route, and the process is idle.
+    """The loop is blocked for most of the time, not by a route as far as its clock shows.
 
-    The sampled stacks show the line, however short its blocks are. Without them, a lag is the rest
+    The sampled stacks show the line, however short its blocks are: the process must be idle, or
+    compute without the GIL. Without them, a lag is the rest
     of a block after a timer is due: the longest lags are as long as a block, and the median is
     above 0 if blocks take half of the time. The process must be idle, because the loop of a busy
     one is also late.
@@ -111,7 +112,9 @@ def _loop_blocked_elsewhere(of: Figures) -> Cause | None:
     median_s, longest_s = of.loop_lag_s, of.signs.loop_blocked_s
     line = of.hottest
     if line is not None and line.doing == BLOCKS and line.share >= BLOCKED_SHARE:
-        return Cause(LOOP_BLOCKED, longest_s, line=line) if is_idle(of) else None
+        holds_gil = (of.signs.gil_utilisation or 0.0) >= IDLE
+        is_blocked = is_idle(of) or not holds_gil
+        return Cause(LOOP_BLOCKED, longest_s, line=line) if is_blocked else None
     if median_s is None or median_s < LATE_S or longest_s is None or longest_s < BLOCKED_S:
         return None
     return Cause(LOOP_BLOCKED, longest_s, BLOCKED_S) if is_idle(of) else None

@@ -21,7 +21,9 @@ from offload.errors import STALLED, escaped
 from offload.units import counted, percent, seconds
 
 # Guesses.
-TAKEN = 0.9  # share of the time in which all of a pool is taken, and of requests that wait for it
+TAKEN = 0.9  # share of the time in which all of a pool is taken
+WORK = 2 / 3  # parts of a pool that working requests hold, as a share of all of them
+HELD = 4.0  # time for which a part is held over the time of a request alone
 STUCK = 0.75  # share of a pool's threads: the rest may be between two calls
 OLDER = 3.0  # age of a call over the response time of a single request
 FAILS, WORKS = 0.5, 0.05  # shares of failed requests: of one process, of all others
@@ -97,19 +99,28 @@ def load_fails(record: Record) -> bool:
 
 
 def find_slots_kept(of: Figures) -> Cause | None:
-    """All of a pool is taken while every request inside waits for it, and the load fails.
+    """All of a pool is taken, and fewer requests work than it has parts, because most wait for it.
 
-    Executors are excluded: OWN_POOL_WAIT and STUCK_THREADS are found by their stacks.
+    The load fails, or requests take much longer, although each waits for at most one part: requests
+    that need several at once fill a pool, too. Executors are excluded: OWN_POOL_WAIT and
+    STUCK_THREADS are found by their stacks.
     """
     for record in reversed((*of.records, *of.failed)):
-        if not load_fails(record):
-            continue
         for pool in record.application.pools:
-            waiting = (pool.waiting or 0.0) - (pool.idle_waiting or 0.0)
-            is_kept = waiting >= max(1.0, TAKEN * (pool.inside or 0.0))
-            if is_kept and (pool.full or 0.0) >= TAKEN and pool.kind not in EXECUTORS:
+            waiting, inside = (pool.waiting or 0.0) - (pool.idle_waiting or 0.0), pool.inside or 0.0
+            works = WORK * (pool.limit or 0) <= inside - waiting
+            if works or waiting < 1 or (pool.full or 0.0) < TAKEN or pool.kind in EXECUTORS:
+                continue
+            if load_fails(record) or (waiting <= inside and _is_held_long(pool, of)):
                 return Cause(SLOTS_KEPT, pool.full, TAKEN, limit=pool.limit, facts=pool)
     return None
+
+
+def _is_held_long(pool: PoolUse, of: Figures) -> bool:
+    """Whether a part of a pool is held for much longer than a request takes alone."""
+    if not of.rate or not of.alone_s:
+        return False
+    return (pool.limit or 0) * of.processes / of.rate >= HELD * of.alone_s
 
 
 def find_worker_fails(of: Figures) -> Cause | None:
@@ -227,10 +238,11 @@ def _describe_slots_kept(cause: Cause, _: int) -> str:
     pool = cause.facts if isinstance(cause.facts, PoolUse) else PoolUse("a pool")
     name = f"{escaped(pool.name)} ({pool.kind})" if pool.name else pool.kind
     taken = f"all {cause.limit} of {name} are" if (cause.limit or 0) > 1 else f"{name} is"
+    one = "one" if (cause.limit or 0) > 1 else "it"
     return (
-        f"{taken} taken for {percent(cause.value or 0.0)} of the time, and every request inside "
-        f"waits for {'one' if (cause.limit or 0) > 1 else 'it'}: requests do not give back what "
-        "they took, or hold one while they wait for another"
+        f"{taken} taken for {percent(cause.value or 0.0)} of the time, while most requests inside "
+        f"wait for {one}: requests do not give back what they took, or hold one while they wait "
+        "for another"
     )
 
 

@@ -158,7 +158,9 @@ def test_a_sampled_line_that_blocks_the_loop_is_named_however_short_its_blocks_a
     )
     assert kinds(rate=48.0, hottest=replace(line, share=0.49)) == [NOTHING]
     assert kinds(rate=48.0, hottest=replace(line, doing="waits")) == [NOTHING]
-    assert kinds(rate=48.0, hottest=line, cores_used=0.8) == [NOTHING]  # it computes
+    assert kinds(rate=48.0, hottest=line, cores_used=0.8) == [LOOP_BLOCKED]  # without the GIL
+    holding = {"gil_utilisation": 0.6}
+    assert kinds(holding, rate=48.0, hottest=line, cores_used=0.8) == [NOTHING]
 
 
 def test_the_machines_cpu_is_a_limit_that_others_come_before() -> None:
