@@ -1,4 +1,4 @@
-"""Judge an answer of advise: whether another set-up dominates the advised one.
+"""Judge an answer of advise: does another set-up dominate it, and is the named cause correct?
 
 Each rival is measured in a block of the two alone, so that both see the same minutes. The verdict
 is by whole 95 % intervals. A rival that cannot dominate any more is left early.
@@ -55,26 +55,46 @@ LOAD = 0.8  # of the smaller capacity, at which response times are compared
 class Judgement:
     """What was found about one function or application.
 
-    `answers` are the advised set-ups, `told_s` and `took_s` the times of the first answer in s.
-    `causes` are the kinds of an application's causes.
+    `answers` are the advised set-ups; `expected_s` and `took_s` are the times of the first answer.
+    `causes` are the kinds of the causes that were named for an application, and `seeded` is the
+    correct first one; None for a function.
     `dominated` has the reason by the name of each set-up that dominates the first answer.
     """
 
     task: str
     answers: list[str] = field(default_factory=list)
-    told_s: float = 0.0
+    expected_s: float = 0.0
     took_s: float = 0.0
     causes: list[str] = field(default_factory=list)
+    seeded: str | None = None
     rivals: int = 0
     dominated: dict[str, str] = field(default_factory=dict)
     problem: str | None = None
 
+    @property
+    def has_wrong_cause(self) -> bool:
+        """Whether the first cause that was named is not the seeded one."""
+        return self.seeded is not None and self.causes[:1] != [self.seeded]
+
+    @property
+    def failures(self) -> list[str]:
+        """What is wrong with the advice; empty if it is good."""
+        if self.problem is not None:
+            return [self.problem]
+        named = ", ".join(self.causes) or "no cause"
+        wrong = [f"the cause is {self.seeded}, not {named}"] if self.has_wrong_cause else []
+        return [*wrong, *(f"dominated by {name}: {why}" for name, why in self.dominated.items())]
+
 
 def judge(
-    case: Case, question: Question, repeat: int, report: Callable[[str], object]
+    case: Case,
+    question: Question,
+    repeat: int,
+    report: Callable[[str], object],
+    seeded: str | None = None,
 ) -> Judgement:
     """Advise `repeat` times on the work of a case, and measure the first answer's rivals."""
-    found = Judgement(case.task)
+    found = Judgement(case.task, seeded=seeded)
     try:
         first: Answer | None = None
         for _ in range(repeat):
@@ -83,7 +103,7 @@ def judge(
             found.answers.append(answer.best.setup.name)
             if first is None:
                 first, found.took_s = answer, time.monotonic() - began
-                found.told_s = study.usual_budget(answer.subject.alone_s, question)
+                found.expected_s = study.usual_budget(answer.subject.alone_s, question)
                 if isinstance(answer.subject, Application):
                     found.causes = [cause.kind for cause in answer.subject.causes]
         assert first is not None

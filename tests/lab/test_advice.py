@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lab import advice
-from lab.commands import PROGRAM
+from lab.commands import PROGRAM, check_advice
+from offload.errors import GateError
 from offload.studies.advise.evidence import THREADS, Evidence, Setup
 from tests.lab.running import lab_here
 
@@ -39,6 +40,26 @@ def test_a_rival_that_cannot_dominate_any_more_is_left() -> None:
     assert not advice._may_dominate(rival(900.0, 100.0), OWN)
     assert not advice._may_dominate(rival(1200.0, 150.0), OWN)
     assert advice._may_dominate(rival(1200.0, 100.0, noise=1.5), OWN)
+
+
+def test_a_wrong_cause_is_a_failure() -> None:
+    assert not advice.Judgement("app=x:app", causes=["arenas"], seeded="arenas").failures
+    assert not advice.Judgement("shop:quote").failures
+    wrong = advice.Judgement("app=x:app", causes=["nothing"], seeded="loop_blocked")
+    assert wrong.failures == ["the cause is loop_blocked, not nothing"]
+    missing = advice.Judgement("app=x:app", seeded="nothing", dominated={"pipes x2": "1.5x"})
+    assert missing.failures == [
+        "the cause is nothing, not no cause",
+        "dominated by pipes x2: 1.5x",
+    ]
+
+
+def test_a_wrong_cause_changes_the_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        advice, "judge", lambda *_: advice.Judgement("a", causes=["nothing"], seeded="arenas")
+    )
+    with pytest.raises(GateError, match="a cause is wrong"):
+        check_advice.check_advice(applications="yes", seed="1", count="1")
 
 
 def test_a_wrong_count_is_one_line() -> None:

@@ -1,6 +1,6 @@
 """Small applications, each with one cause of a limit, or none; ADVISED lists them.
 
-lab/experiments/advise_applications.py advises on each. This folder is the path of their imports.
+``python -m lab check_advice applications=yes`` advises on them. They are imported from this folder.
 """
 
 from __future__ import annotations

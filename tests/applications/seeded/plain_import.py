@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Callable, Iterable
 from typing import Any
 
-import needs_gil  # noqa: F401 - lab/experiments/advise_applications.py builds it
+import needs_gil  # noqa: F401 - tests/applications/test_free_threaded.py builds it
 
 
 def app(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:

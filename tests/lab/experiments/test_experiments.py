@@ -45,16 +45,6 @@ def test_a_wrong_word_is_one_line_with_exit_code_2(name: str) -> None:
     assert said.stderr.startswith("error: no 'nosuch_task' in ")
 
 
-@pytest.mark.server
-def test_the_advice_on_applications_helps_and_refuses() -> None:
-    said = lab("advise_applications", "--help")
-    assert (said.returncode, said.stdout.partition(" ")[0]) == (0, "Advise")
-    for words, message in ((["5"], "'5' is not a budget"), (["60", "nosuch"], "no application is")):
-        said = lab("advise_applications", *words)
-        assert (said.returncode, said.stderr.count("\n")) == (2, 1), said
-        assert said.stderr.startswith(f"error: {message}")
-
-
 @pytest.mark.parametrize(("done", "words"), [(0, "no ratio yet"), (3, "ratio 1.0000, 95 %")])
 def test_an_interrupted_comparison_reports_the_ratio_so_far(
     monkeypatch: pytest.MonkeyPatch,
