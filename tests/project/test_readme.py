@@ -33,8 +33,7 @@ from offload.registry import catalog
 from offload.registry.places import PACKAGE
 from offload.serving import health
 from offload.serving.metrics import probe
-from offload.studies.advise import answer as deployment
-from offload.studies.advise import application
+from offload.studies.advise import answer, application
 from offload.studies.advise.evidence import Latency
 from offload.studies.gate.formats import FORMATS
 from offload.suites import load_suite
@@ -49,7 +48,7 @@ SERVERS, TASKS = catalog.servers(), catalog.tasks()
 OPTION = re.compile(r"(?<![\w.])([a-z_]+)=")
 SIGNS = {name for name in vars(Signs) if name[0] != "_"} | {"application"}
 ADVICE = {
-    *re.findall(r'"(\w+)": ', Path(deployment.__file__).read_text()),
+    *re.findall(r'"(\w+)": ', Path(answer.__file__).read_text()),
     *(each.name for each in dataclasses.fields(Latency)),
     *(each.name for each in dataclasses.fields(application.WorkerMemory)),
     *re.findall(r'"(\w+)": ', Path(application.__file__).read_text()),

@@ -16,7 +16,7 @@ from offload.documents.text import WIDTH, render
 from offload.engine.intervals import Interval
 from offload.errors import Flag, RunError
 from offload.registry import catalog
-from offload.studies.advise import deployment
+from offload.studies.advise import application
 from offload.studies.advise.application import Application
 from offload.studies.advise.choice import RESERVE, Choice
 from offload.studies.advise.evidence import (
@@ -97,11 +97,11 @@ class Answer:
 
     @property
     def deployment(self) -> str | None:
-        """The command of its own that serves an application; None if there is none."""
+        """The command of the server's own program for an application; None if there is none."""
         subject = self.subject
         if self.disturbed is not None or not isinstance(subject, Application):
             return None
-        return deployment.command(
+        return application.deployment(
             self.case, self.best.setup, subject.name, self.preload is not None
         )
 

@@ -1,11 +1,13 @@
-"""A user's application: the servers that can serve it, and the causes of its limit."""
+"""A user's application: the servers that can serve it, the causes of its limit, its deployment."""
 
 from __future__ import annotations
 
 import importlib.util
+import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from offload.causes import diagnosis, failures, victims
@@ -16,6 +18,7 @@ from offload.causes.memory import PRELOAD_LOST
 from offload.causes.rules import Cause
 from offload.engine.calling_process import ImportedApplication, find_application
 from offload.engine.record import LONG, Record, Started, Who
+from offload.engine.server import find_interpreter
 from offload.errors import MachineError, escaped
 from offload.registry import catalog, places
 from offload.registry.entries import Entry
@@ -41,6 +44,7 @@ ORDER = (
     "uvicorn_h11",
 )
 TITLES = {"asgi": "ASGI", "wsgi": "WSGI"}
+DJANGO = "django.core.{kind}:get_{kind}_application"  # the factory for Django settings
 
 
 @dataclass(frozen=True)
@@ -253,6 +257,48 @@ def _memory(records: Sequence[Record]) -> WorkerMemory | None:
     """Return the memory of a worker in the last record in which it is known."""
     found = [r.application for r in records if r.application.worker_pss_mib is not None]
     return WorkerMemory(found[-1].worker_pss_mib, found[-1].worker_private_mib) if found else None
+
+
+def deployment(case: Case, setup: Setup, name: str | None, preload: bool = False) -> str | None:
+    """Return the command line of the server's own program; None without DEPLOY and FACTORY.
+
+    `name` is the application's name in its module; None for settings of Django.
+    """
+    server = catalog.find_server(setup.server)
+    form, factory_form = server.constants.get("DEPLOY"), server.constants.get("FACTORY")
+    if not isinstance(form, str) or not isinstance(factory_form, str):
+        return None
+    spelling = catalog.parse_application(case.task)
+    where, folder = spelling.where, case.path
+    variables = {}
+    if spelling.is_file:
+        path = Path(where).absolute()
+        where, folder = path.stem, str(path.parent)
+    is_factory, target = spelling.is_factory, f"{where}:{name}"
+    if name is None:
+        variables["DJANGO_SETTINGS_MODULE"] = where
+        is_factory, target = True, DJANGO.format(kind=server.serves)
+    if folder is not None:
+        variables = {"PYTHONPATH": folder, **variables}
+    app = _quoted(factory_form if is_factory else "{app}", target)
+    line = form.format(
+        processes=setup.processes,
+        threads=setup.workers or server.settings.get("workers"),
+        app=app,
+        preload=" --preload" if preload else "",
+    )
+    if case.python is not None:
+        program, _, rest = line.partition(" ")
+        line = f"{shlex.quote(find_interpreter(case.python))} -m {program} {rest}"
+        line = line.replace("-m waitress-serve", "-m waitress")
+    return " ".join([*(f"{name}={shlex.quote(value)}" for name, value in variables.items()), line])
+
+
+def _quoted(form: str, target: str) -> str:
+    """Return a form with its `{app}`, quoted for a shell: a file may have any name."""
+    if form.startswith("'"):  # the whole word is quoted
+        return shlex.quote(form.strip("'").format(app=target))
+    return form.format(app=shlex.quote(target))
 
 
 def _missing(entry: Entry) -> list[str]:
