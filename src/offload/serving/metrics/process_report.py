@@ -22,9 +22,8 @@ from typing import Any
 from offload.serving.metrics import (
     blas_threads,
     forked_threads,
-    garbage,
     loop_lag,
-    malloc,
+    memory,
     own_gil,
     pool_use,
     probe,
@@ -65,8 +64,8 @@ def start(kind: str | None = None, application: object = None) -> None:
     global _application, _listening
     _facts["kind"], _application = kind, application
     if kind is not None:
-        garbage.freeze()
-        garbage.watch()
+        memory.freeze()
+        memory.watch_collections()
     if sys.platform != "linux" or os.getpid() in (_listening, _parent):
         return
     _listening = os.getpid()
@@ -93,7 +92,7 @@ def report(
 
     If the load `has_stalled`, they include what its threads and tasks do now.
     """
-    garbage.freeze()
+    memory.freeze()
     probe.note_gil(own_gil.enabled_by())
     state = {key: probe.facts.get(key) for key in ("gil_enabled", "gil_enabled_by")}
     found = {**_facts, **state, **loop_lag.between(start, end)}
@@ -109,8 +108,8 @@ def report(
         "memory": probe.memory_of(os.getpid()),
         "lost_threads": forked_threads.lost(),
         "blas": blas_threads.since(start),
-        "collector": garbage.between(start, end),
-        "malloc": malloc.figures(),
+        "collector": memory.collections_between(start, end),
+        "malloc": memory.malloc_figures(),
     }
     stall = stalls.report(end) if has_stalled else stalls.report_own_waits(end)
     if stall is not None:

@@ -1,4 +1,4 @@
-"""Pauses of the garbage collector: their time, the longest one, and the number of full collections.
+"""Pauses of the garbage collector in this process, and what glibc's malloc keeps without use.
 
 The callbacks of the module gc run inside a collection. So they take no lock, which the interrupted
 code may hold, and sum collections up to rows of at least INTERVAL. Times are CPU times: a process
@@ -7,9 +7,12 @@ may wait for a CPU meanwhile. Standard library only.
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
+import re
 from collections import deque
+from contextlib import suppress
 from time import monotonic, thread_time
 from typing import Any
 
@@ -20,6 +23,10 @@ KEPT = 6000  # rows; five minutes if there is a collection in each
 FULL = 2  # the generation of all objects
 FREEZE = "SERVER_FREEZE"  # the variable with which the application's objects are frozen
 MOST_READ = 3  # full collections in a forked process whose effect on its memory is read
+MIB = 1 << 20
+HEAP = re.compile(rb"<heap .*?</heap>", re.DOTALL)
+FREE = re.compile(rb'<total type="(?:fast|rest)" count="\d+" size="(\d+)"')
+LARGEST = re.compile(rb'<system type="max" size="(\d+)"')
 
 _rows: deque[tuple[float, float, float, int]] = deque(maxlen=KEPT)  # end, s, longest s, full ones
 _cpu_s = 0.0  # of the thread at the start of the collection
@@ -31,7 +38,7 @@ _private_mib: float | None = None  # before the collection
 _copied_mib: list[float] = []  # by each of the first full collections of a forked process
 
 
-def watch() -> None:
+def watch_collections() -> None:
     """Watch the collections of this process and of its forked children."""
     global _forked_from
     if _note not in gc.callbacks:
@@ -68,7 +75,7 @@ def _read_copied(phase: str) -> None:
     _private_mib = private_mib
 
 
-def between(start: float, end: float) -> dict[str, Any]:
+def collections_between(start: float, end: float) -> dict[str, Any]:
     """Return the share of a window that collections took, the longest one in s, and the full ones.
 
     A row counts for the window in which it starts. `copied_mib` is the memory that the first full
@@ -90,3 +97,41 @@ def freeze() -> None:
     if FREEZE in os.environ:
         gc.collect()
         gc.freeze()
+
+
+# Each thread allocates from one of up to 8 arenas for each CPU, or MALLOC_ARENA_MAX. What it frees
+# stays in that arena, and threads of other arenas cannot use it.
+
+
+def malloc_figures() -> dict[str, float | int] | None:
+    """Return the number of arenas, and what those beside the main one keep free; None: no glibc.
+
+    `peak_mib` is the sum of the largest sizes that they have had.
+    """
+    heaps = [found.group() for found in HEAP.finditer(_malloc_info())]
+    if not heaps:
+        return None
+    free = [sum(map(int, FREE.findall(heap))) for heap in heaps]
+    peaks = [sum(map(int, LARGEST.findall(heap))) for heap in heaps]
+    return {
+        "arenas": len(heaps),
+        "free_mib": round(sum(free[1:]) / MIB, 2),
+        "peak_mib": round(sum(peaks[1:]) / MIB, 2),
+    }
+
+
+def _malloc_info() -> bytes:
+    """Return what malloc_info() of glibc writes; empty if there is none."""
+    text, size = ctypes.c_void_p(), ctypes.c_size_t()
+    with suppress(OSError, AttributeError):  # not Linux, or another C library
+        library = ctypes.CDLL(None)
+        library.open_memstream.restype = ctypes.c_void_p
+        library.malloc_info, library.gnu_get_libc_version  # noqa: B018 - glibc has both
+        stream = ctypes.c_void_p(library.open_memstream(ctypes.byref(text), ctypes.byref(size)))
+        library.malloc_info(0, stream)
+        library.fclose(stream)
+        try:
+            return ctypes.string_at(text.value or 0, size.value)
+        finally:
+            library.free(text)
+    return b""
