@@ -18,7 +18,7 @@ from lab.soak import soak_file, soak_table
 from offload.documents import comparisons, html_charts
 from offload.documents.comparisons import Effect
 from offload.documents.rows import conditions, measured_where, memory_text, rows
-from offload.documents.text import LITERAL_INDENT, WIDTH, listing, literal
+from offload.documents.text import LITERAL_INDENT, WIDTH, listing, literal, render
 from offload.engine import claim_evaluation, decisions, host, journal
 from offload.engine.claim_evaluation import ClaimVerdict
 from offload.errors import GateError
@@ -96,7 +96,7 @@ def _advice() -> str:
     found = study.load(folder, journal.load_plan(folder), journal.read(folder))
     _require(found.disturbed is None, folder.name)
     width = WIDTH - LITERAL_INDENT
-    return literal(answer.text(found, width=width))
+    return literal(render(answer.document(found), width))
 
 
 def _on_and_off() -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from offload.documents import claim_tables, comparisons, notes, results_files
+from offload.documents import Command, Document, claim_tables, comparisons, notes, results_files
 from offload.documents.rows import Row, conditions, percentiles_text, rate_text, rows
 from offload.documents.text import render
 from offload.engine import decisions
@@ -268,6 +268,14 @@ def test_an_unresolved_comparison_reports_how_many_rounds_are_needed() -> None:
 def test_of_several_flags_of_a_kind_the_newest_is_reported_with_their_number() -> None:
     flagged = [changed(RECORD, flags=flags) for flags in (("a: 1",), (), ("a: 2", "b: 3"))]
     assert notes.count_flags(flagged, "runs") == ["a: 2 (2 of 3 runs)", "b: 3 (1 of 3 runs)"]
+
+
+def test_the_code_of_a_document_follows_verbatim() -> None:
+    code = f"a = 1  # {'long ' * 30}\n\nStart it: python app.py"
+    found = Document("An answer.", command=Command("Serve it", "offload run_server 3"), code=code)
+    head, command, rest = render(found).split("\n", 2)
+    assert (head, command) == ("An answer.", "Next: Serve it: offload run_server 3")
+    assert rest == f"\n{code}"
 
 
 def test_several_flags_of_a_kind_in_one_record_count_once() -> None:

@@ -128,7 +128,7 @@ class Document:
     without a title stands in a line of its own. `has_verdict` is False if the measurement was
     disturbed, and `is_good` if the answer is not what is wanted. A page also has the findings and
     the exhibits, and with `shows_cases` the figures of each case. Without a headline the tables of
-    the cases are the answer.
+    the cases are the answer. `code` is text that follows the answer verbatim, such as a program.
     """
 
     headline: str
@@ -143,6 +143,7 @@ class Document:
     is_good: bool = True
     findings: tuple[Finding, ...] = ()
     exhibits: tuple[Exhibit, ...] = ()
+    code: str | None = None
 
 
 def lines(*words: str) -> tuple[Paragraph, ...]:

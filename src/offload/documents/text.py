@@ -19,7 +19,7 @@ LITERAL_INDENT = 4  # spaces before the lines of a literal block
 
 
 def render(found: Document, width: int = WIDTH) -> str:
-    """Return the headline, the table, and a paragraph in each further line."""
+    """Return the headline, the table, a paragraph in each further line, and the code."""
     parts = [wrapped(found.headline, width)]
     if found.rows:
         lines = [TableLine(row) for row in found.rows]
@@ -33,6 +33,8 @@ def render(found: Document, width: int = WIDTH) -> str:
         if len(line) > width:
             line = f"Next: {found.command.title}:\n{wrapped_command(found.command.line, width)}"
         parts.append(line)
+    if found.code is not None:
+        parts += ["", found.code]
     return "\n".join(parts)
 
 

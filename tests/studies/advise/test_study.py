@@ -18,7 +18,7 @@ from offload.engine.progress import read_progress
 from offload.engine.record import LONG, WINDOW
 from offload.errors import Flag, RunError
 from offload.registry import places
-from offload.studies.advise import answer, function, race, study
+from offload.studies.advise import STUDY, answer, function, race, study
 from offload.studies.advise.answer import Answer
 from offload.studies.advise.evidence import Kept, Question
 from offload.studies.advise.function import Function
@@ -71,7 +71,7 @@ def test_the_answer_is_the_same_from_the_files_of_its_run(answered: Answered) ->
     found, folder, _ = answered
     again = study.load(folder, journal.load_plan(folder), journal.read_planned(folder))
     again = replace(again, disturbed=None)  # other tests may disturb it
-    assert answer.text(again) == answer.text(found)
+    assert answer.document(again) == answer.document(found)
     assert json.dumps(answer.as_dict(again)) == json.dumps(answer.as_dict(found))
 
 
@@ -85,12 +85,12 @@ def test_the_memory_and_the_cpu_of_each_set_up_are_measured(answered: Answered) 
 @pytest.mark.server
 def test_the_text_names_the_set_up_first_and_fits(answered: Answered) -> None:
     found, folder, _ = answered
-    lines = answer.text(found, folder).splitlines()
+    lines = STUDY.render(folder, found, "text").splitlines()
     assert lines[0].startswith("Deploy ")
     assert found.best.setup.name in lines[0]
     assert len(lines) <= 30
     assert all(len(line) <= 100 or str(folder.parent) in line for line in lines)
-    assert "offload run_server 3" in answer.text(found).replace("\n", " ")
+    assert "offload run_server 3" in render(answer.document(found)).replace("\n", " ")
 
 
 @pytest.mark.server
@@ -226,7 +226,7 @@ def test_two_rounds_show_their_number_and_no_interval(answered: Answered) -> Non
     def table(rates: dict[int, float]) -> str:
         best = replace(answered[0].best, rates=rates)
         choice = replace(answered[0].choice, rows=(best,))
-        return answer.text(replace(answered[0], choice=choice))
+        return render(answer.document(replace(answered[0], choice=choice)))
 
     assert "1187/s (2 rounds)" in table({1: 1000.0, 2: 1408.0})
     assert "1187/s (1089 to 1294)" in table({1: 1180.0, 2: 1150.0, 3: 1232.0})
@@ -240,7 +240,7 @@ def test_a_rate_that_nothing_here_carries_needs_so_many_machines(answered: Answe
     assert found.machines == math.ceil(1e6 / (0.8 * (found.best.capacity or 0.0)))
     words = f"1,000,000/s needs {found.machines} machines of this size"
     assert str(found.unmet) == f"{words}: deploy so many, or lower rate="
-    assert f"{words}: no set-up carries it" in " ".join(answer.text(found).split())
+    assert f"{words}: no set-up carries it" in " ".join(render(answer.document(found)).split())
 
 
 @pytest.mark.server

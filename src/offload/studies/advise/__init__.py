@@ -6,13 +6,12 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cyclopts import Parameter
 
 from offload import options, resource_limits
-from offload.errors import UsageError, UserError, printable
+from offload.errors import UsageError, UserError
 from offload.registry import catalog
 from offload.studies import Run, Runner, Study, check_disturbance
 
@@ -123,13 +122,6 @@ class Advise(Study[Options, "Answer"]):
         from offload.studies.advise import answer
 
         return answer.as_dict(result)
-
-    def render(self, folder: Path, result: Answer, form: str) -> str:
-        from offload.studies.advise import answer
-
-        if form == "json":
-            return super().render(folder, result, form)
-        return printable(answer.text(result, folder))
 
     def check(self, result: Answer) -> None:
         if result.is_interrupted:

@@ -6,13 +6,11 @@ import math
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any
 
 from offload import resource_limits
 from offload.causes.failures import FORK_WITH_THREADS
 from offload.documents import Chart, Command, Curve, Document, Paragraph, Spot
-from offload.documents.text import WIDTH, render
 from offload.engine.intervals import Interval
 from offload.errors import Flag, RunError
 from offload.registry import catalog
@@ -192,18 +190,8 @@ def size_in_words(setup: Setup) -> str:
     )
 
 
-def text(answer: Answer, folder: Path | None = None, width: int = WIDTH) -> str:
-    """Render the answer in at most 30 lines of 100 columns, without a handler's code."""
-    parts = [render(document(answer), width)]
-    if folder is not None:
-        parts.append(f"Records: {folder}")
-    if answer.handler is not None:
-        parts += ["", answer.handler.text]
-    return "\n".join(parts)
-
-
 def document(answer: Answer) -> Document:
-    """Return the answer for any renderer."""
+    """Return the answer for any renderer: at most 30 lines of text without a handler's code."""
     if answer.disturbed is not None:
         headline = f"No verdict for {answer.title}: {answer.disturbed.message}."
         told = [Paragraph("Next", (f"{_capitalized(answer.disturbed.remedy)}.",))]
@@ -222,6 +210,7 @@ def document(answer: Answer) -> Document:
         tuple(_charts(answer)),
         Command("Serve it", answer.serve_command),
         shows_cases=False,
+        code=None if answer.handler is None else answer.handler.text,
     )
 
 
