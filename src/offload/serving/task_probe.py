@@ -106,16 +106,9 @@ def _watched(results: TextIO) -> Iterator[None]:
 def _facts(task: str) -> dict[str, Any]:
     """Import the task; return its facts before the first call."""
     address = own_gil.address_facts()  # no other thread computes yet
-    before = monotonic()
     with import_watch.watched(task, readiness.fail):
         tasks.resolve(task)
-    import_s = monotonic() - before
-    return {
-        **probe.identity(),
-        **address,
-        "import_s": import_s,
-        "gil_enabled": own_gil.enabled(),
-    }
+    return {**probe.identity(), **address, "gil_enabled": own_gil.enabled()}
 
 
 class _AsAtStart:
@@ -249,7 +242,6 @@ def _summary(found: Sequence[CallStatistics]) -> dict[str, Any]:
         "wall_s": sum(each.wall_s for each in found) / done,
         "cpu_s": sum(each.cpu_s for each in found) / done,
         "queued_s": sum(each.queued_s for each in found) / done,
-        "body_bytes": max(each.body_bytes for each in found),
         "times": [seconds for each in found for seconds in each.times],
         "checksums": sorted({checksum for each in found for checksum in each.checksums}),
         "gil_enabled": own_gil.enabled(),

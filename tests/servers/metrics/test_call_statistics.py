@@ -40,7 +40,7 @@ def calls(task: str, seconds: float, least: int = 0) -> list[CallStatistics]:
 def test_the_checksums_of_results_are_not_part_of_the_calls_times(tmp_path: Path) -> None:
     (tmp_path / "large.py").write_text("RESULT = bytes(16 << 20)\ndef same(): return RESULT\n")
     found = call_statistics.calls(f"{tmp_path}/large.py:same", 0.0, least=20)
-    assert (found.done, len(found.checksums), found.body_bytes) == (20, 1, 16 << 20)
+    assert (found.done, len(found.checksums)) == (20, 1)
     assert 0 < found.cpu_s < found.checking_cpu_s
     assert 0 < found.wall_s < found.checking_s
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
-from offload.studies.advise.probe import LOOP, PROCESSES, THREADS, Call, Point, Probe, ProcessCost
+from offload.studies.advise.probe import LOOP, PROCESSES, THREADS, Call, Point, Probe
 
 CORES = 2
 
@@ -23,35 +23,23 @@ def probe(wait_s: float, cpu_s: float, hold: float = 0.0, **changed: object) -> 
     ]
     values: dict[str, object] = {
         "task": "quote",
-        "python": "3.11.7",
-        "gil_enabled": True,
         "is_coroutine": False,
         "cores": CORES,
-        "import_s": 0.01,
-        "first_s": wall_s,
         "wall_s": wall_s,
         "cpu_s": cpu_s,
         "queued_s": 0.0,
         "variation": 0.1,
         "hold": hold,
-        "body_bytes": 100,
         "results": 1,
         "failed": 0.0,
-        "error": None,
-        "base_mib": 20.0,
         "imported_mib": None,
         "leak_mib": 0.0,
         "python_s": 0.03,
         "points": tuple(points),
     }
     values |= changed
-    nested = {"call": _taken(Call, values), "process": _taken(ProcessCost, values)}
-    return Probe(**values, **nested)  # type: ignore[arg-type]
-
-
-def _taken(cls: type, values: dict[str, object]) -> Any:
-    """Take the values of the fields of a dataclass out of `values`, and return one of them."""
-    return cls(**{field.name: values.pop(field.name) for field in fields(cls)})
+    call: Any = {field.name: values.pop(field.name) for field in fields(Call)}
+    return Probe(**values, call=Call(**call))  # type: ignore[arg-type]
 
 
 def point(kind: str, count: int, rate: float, cpu_s: float, **changed: object) -> Point:

@@ -40,7 +40,6 @@ class CallStatistics:
     wall_s: float = 0.0
     cpu_s: float = 0.0
     queued_s: float = 0.0
-    body_bytes: int = 0
     times: list[float] = field(default_factory=list)
     checksums: list[int] = field(default_factory=list)
     error: str | None = None
@@ -56,7 +55,6 @@ class CallStatistics:
             self.failed += 1
             self.error = self.error or str(outcome)
             return
-        self.body_bytes = max(self.body_bytes, len(outcome))
         if self.done <= MOST_CHECKED and len(self.checksums) < MOST_SUMS:
             self._check(outcome)
 

@@ -83,9 +83,9 @@ def of_function(probe: Probe) -> Costs:
         frozenset(fails),
         probe.fails(probes.PROCESSES),
         probe.on_loop_s,
-        probe.process.imported_mib or PROCESS_MIB,
+        probe.imported_mib or PROCESS_MIB,
         max(in_threads, default=0.0),
-        probe.process.leak_mib,
+        probe.leak_mib,
         probe.limit_mib,
     )
 

@@ -15,7 +15,7 @@ class Call:
     `wall_s`, `cpu_s` and `queued_s` are its wall time, its CPU time with all threads and ended
     children, and its wait for a CPU. `variation` is the standard deviation of the wall time over
     its mean. `hold` is the share of the call in which the GIL is locked. `results` is the number of
-    different results. `failed` is the share of calls that raised, and `error` the first message.
+    different results, and `failed` the share of calls that raised an exception.
     """
 
     wall_s: float
@@ -23,10 +23,8 @@ class Call:
     queued_s: float
     variation: float
     hold: float | None
-    body_bytes: int
     results: int
     failed: float
-    error: str | None
 
     @property
     def wait_s(self) -> float:
@@ -64,39 +62,24 @@ class Point:
 
 
 @dataclass(frozen=True)
-class ProcessCost:
-    """What a process that calls the task costs: times in s, memory in MiB; None is unknown.
-
-    `import_s` is the import of the task's module, `first_s` the first call of a process. `base_mib`
-    is the memory of one process after calls, `imported_mib` before the first one, and `leak_mib`
-    its growth per call.
-    """
-
-    import_s: float
-    first_s: float
-    base_mib: float | None
-    leak_mib: float | None
-    imported_mib: float | None = None
-
-
-@dataclass(frozen=True)
 class Probe:
-    """Calls of a task without a server: alone (`call`, `process`) and at once (`points`).
+    """Calls of a task without a server: alone (`call`) and at once (`points`).
 
-    `python_s` is how long fixed work in Python takes in s, longer on a slower machine (see
-    `host.measure_speed`). `cores` can be used at once, and `quota` of them on average; None: all.
-    `limit_mib` is the memory that may be used; None: unknown. `is_json`: the result becomes JSON.
+    `imported_mib` is the memory of a process that has imported the task, and `leak_mib` its growth
+    per call. `python_s` is how long fixed work in Python takes in s, longer on a slower machine
+    (see `host.measure_speed`). `cores` can be used at once, and `quota` of them on average; None:
+    all. `limit_mib` is the memory that may be used. Other values that are None are unknown.
+    `is_json`: the result becomes JSON.
     """
 
     task: str
-    python: str
-    gil_enabled: bool
     is_coroutine: bool
     cores: int
     call: Call
-    process: ProcessCost
     python_s: float | None
     points: tuple[Point, ...] = ()
+    imported_mib: float | None = None
+    leak_mib: float | None = None
     quota: float | None = None
     limit_mib: float | None = None
     is_json: bool = False

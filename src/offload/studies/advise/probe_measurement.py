@@ -32,7 +32,6 @@ from offload.studies.advise.probe import (
     Call,
     Point,
     Probe,
-    ProcessCost,
 )
 from offload.suites import Case
 from offload.upstream import Upstream
@@ -97,7 +96,7 @@ def _measure(
     """Probe the task; raise EndlessCalls if calls of a coroutine in threads do not end."""
     speed_s = measure_speed().python_s
     with _start(case, upstream) as child:
-        facts, imported_mib = child.facts, memory_mib(child.pid)
+        imported_mib = memory_mib(child.pid)
         first = request(child, FIRST, 1, 0.0)
         is_coroutine = bool(first["is_coroutine"])
         before_mib = memory_mib(child.pid)
@@ -110,20 +109,13 @@ def _measure(
         points = tuple(_points(child, call, is_coroutine, users, with_threads))
     return Probe(
         task=case.task,
-        python=str(facts["python"]),
-        gil_enabled=bool(alone["gil_enabled"]),
         is_coroutine=is_coroutine,
         cores=resource_limits.cpu_count(),
         call=_with_more_calls(call, alone["done"], points),
-        process=ProcessCost(
-            import_s=float(facts["import_s"]),
-            first_s=float(first["wall_s"]),
-            base_mib=after_mib,
-            leak_mib=leak_mib,
-            imported_mib=imported_mib,
-        ),
         python_s=statistics.fmean((speed_s, measure_speed().python_s)),
         points=points,
+        imported_mib=imported_mib,
+        leak_mib=leak_mib,
         quota=_quota(),
         limit_mib=resource_limits.memory_mib(),
         is_json=bool(first["is_json"]),
@@ -177,10 +169,8 @@ def _call(alone: Mapping[str, Any], hold: float | None) -> Call:
         queued_s=queued_s,
         variation=statistics.pstdev(alone["times"]) / statistics.fmean(alone["times"]),
         hold=hold,
-        body_bytes=int(alone["body_bytes"]),
         results=len(alone["checksums"]),
         failed=alone["failed"] / alone["done"],
-        error=alone["error"],
     )
 
 
