@@ -525,7 +525,6 @@ def as_dict(answer: Answer) -> dict[str, Any]:
         "missed": choice.missed,
         "machines": answer.machines,
         "is_kept": answer.is_kept,
-        "is_measured": True,
         "sure": sure,
         "why": [*_why(answer)],
         "flags": [*_notes(answer)],
