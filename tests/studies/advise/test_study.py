@@ -20,7 +20,7 @@ from offload.errors import Flag, RunError
 from offload.registry import places
 from offload.studies.advise import STUDY, answer, function, race, study
 from offload.studies.advise.answer import Answer
-from offload.studies.advise.evidence import Kept, Question
+from offload.studies.advise.evidence import KeepAlive, Question
 from offload.studies.advise.function import Function
 from offload.suites import Case
 from tests import ROOT
@@ -279,10 +279,10 @@ def test_memory_after_the_load_is_told_with_the_effect_of_a_collection(
 def test_response_times_on_kept_connections_are_compared(
     times: float, requests: tuple[int, ...], words: str, answered: Answered
 ) -> None:
-    assert answered[0].kept is not None  # it was measured
+    assert answered[0].keep_alive is not None  # it was measured
     latency = answered[0].best.latencies[-1]
     slower = replace(latency, value=times * latency.value)
-    found = replace(answered[0], kept=Kept(slower, requests))
+    found = replace(answered[0], keep_alive=KeepAlive(slower, requests))
     [told] = [each for each in answer.as_dict(found)["flags"] if "kept connections" in each]
     assert told.endswith(words)
 

@@ -25,7 +25,7 @@ from offload.studies.advise.evidence import (
     SAME_P99,
     THREADS,
     Evidence,
-    Kept,
+    KeepAlive,
     Latency,
     Question,
     Setup,
@@ -55,9 +55,9 @@ class Answer:
     """A choice and its question, for a function or an application (`subject`).
 
     `case` has the work, `missing` are servers that are not installed. `disturbed` is the reason why
-    there is no verdict. Of the chosen set-up, `start_s` is the time of its start, `kept` how it
-    serves clients that keep their connections, and `preloads` its memory after the load by its
-    setting preload, in MiB. `handler` is the program that was requested by code=.
+    there is no verdict. Of the chosen set-up, `start_s` is the time of its start, `keep_alive`
+    how it serves clients that reuse their connections, and `preloads` its memory after the load by
+    its setting preload, in MiB. `handler` is the program that was requested by code=.
     """
 
     prior: Prior
@@ -69,7 +69,7 @@ class Answer:
     is_interrupted: bool = False
     overloads: tuple[Overload, ...] = ()
     start_s: float | None = None
-    kept: Kept | None = None
+    keep_alive: KeepAlive | None = None
     preloads: Mapping[str, float] = field(default_factory=dict)
     handler: Handler | None = None
 
@@ -140,7 +140,7 @@ class Answer:
         return next((each for each in self.best.latencies if each.rate == rate), None)
 
     @property
-    def is_kept(self) -> bool | None:
+    def meets_rate(self) -> bool | None:
         """Whether the required rate was served as required; None if that is unknown."""
         found = self.required
         if found is None:
@@ -163,7 +163,7 @@ class Answer:
             return RunError(
                 f"no measured set-up meets {missed}=", f"{change}, or increase {missed}="
             )
-        if self.is_kept is False:
+        if self.meets_rate is False:
             what = f"the required {question.rate:,.10g}/s was not kept"
             return RunError(what, "lower rate=, or increase p99=")
         return None
@@ -300,7 +300,7 @@ def _carries(answer: Answer) -> Iterator[str]:
         response_s = seconds(question.users / capacity)
         yield f"{question.users} users who wait for each response see {response_s} on average."
     if question.rate is not None:
-        yield from _kept(answer, question.rate)
+        yield from _on_required_rate(answer, question.rate)
     if answer.choice.missed in ("p99", "memory", "connections"):
         yield f"No measured set-up meets the required {answer.choice.missed}: this one is the best."
 
@@ -322,7 +322,8 @@ def _call_mib(found: Evidence, prior: Prior) -> float:
     return max(0.0, (peak_mib or 0.0) - (idle_mib or 0.0)) / (slots or 1)
 
 
-def _kept(answer: Answer, rate: float) -> Iterator[str]:
+def _on_required_rate(answer: Answer, rate: float) -> Iterator[str]:
+    """Yield whether the chosen set-up meets the required rate."""
     if answer.choice.missed == "rate":
         needs = f"{rate:,.10g}/s needs {counted(answer.machines, 'machine')} of this size"
         yield f"{needs}: no set-up carries it with a reserve of {percent(1 - RESERVE)}."
@@ -331,9 +332,9 @@ def _kept(answer: Answer, rate: float) -> Iterator[str]:
     if found is None:
         yield f"{number(rate)}/s was not loaded."
         return
-    name, kept = P_NAMES[found.quantile], "kept" if answer.is_kept else "not kept"
+    name, verdict = P_NAMES[found.quantile], "kept" if answer.meets_rate else "not kept"
     failed = f", {percent(found.failed, 1)} failed" if found.failed else ""
-    yield f"{number(rate)}/s for 20 s: {kept}, {name} {seconds(found.value)}{failed}."
+    yield f"{number(rate)}/s for 20 s: {verdict}, {name} {seconds(found.value)}{failed}."
 
 
 def paragraphs(answer: Answer) -> list[Paragraph]:
@@ -420,7 +421,7 @@ def _notes(answer: Answer) -> Iterator[str]:
     if best.setup.processes == 1 and best.setup.kind != POOL:
         yield "One process has no reserve: a crash stops all."
     yield from answer.subject.notes(best)
-    yield from _on_kept_connections(answer)
+    yield from _on_keep_alive(answer)
     if costs.is_awaited and best.setup.kind == LOOPS and answer.question.connections is not None:
         most = max(1, answer.question.connections // best.setup.processes)
         limit = f"limit the calls in progress, such as by asyncio.Semaphore({most})"
@@ -477,28 +478,28 @@ def _preloads(answer: Answer) -> Iterator[str]:
     yield f"After load and collection {plain_mib:.0f} MiB, {' and '.join(words)}: {how}."
 
 
-def _on_kept_connections(answer: Answer) -> Iterator[str]:
-    """Yield whether the response times hold if clients keep their connections."""
-    kept, new = answer.kept, answer.best.p99
-    if kept is None or new is None or kept.latency.quantile != new.quantile:
+def _on_keep_alive(answer: Answer) -> Iterator[str]:
+    """Yield whether the response times hold if clients reuse their connections."""
+    reused, new = answer.keep_alive, answer.best.p99
+    if reused is None or new is None or reused.latency.quantile != new.quantile:
         return
-    found = kept.latency
+    found, requests = reused.latency, reused.requests
     holds = found.value <= SAME_P99 * new.value and found.failed <= MOST_FAILED
     failed = f", {percent(found.failed, 1)} fail" if found.failed > MOST_FAILED else ""
-    is_kept = f"On kept connections {_percentile(found)}{failed}"
+    words = f"On kept connections {_percentile(found)}{failed}"
     if holds:
-        yield f"{is_kept}: as on new ones."
+        yield f"{words}: as on new ones."
         return
-    total = sum(kept.requests)
-    if len(kept.requests) > 1 and total and kept.requests[0] > UNEVEN * total / len(kept.requests):
-        share = percent(kept.requests[0] / total)
+    total = sum(requests)
+    if len(requests) > 1 and total and requests[0] > UNEVEN * total / len(requests):
+        share = percent(requests[0] / total)
         has_setting = "reuse_port" in catalog.find_server(answer.best.setup.server).settings
         fix = "use reuse_port=yes" if has_setting else BALANCE_REQUESTS
-        nothing = ", one serves nothing" if not kept.requests[-1] else ""
+        nothing = ", one serves nothing" if not requests[-1] else ""
         serves = f"one process serves {share}{nothing}"
-        yield f"{is_kept}, {seconds(new.value)} on new ones: {serves}; {fix}."
+        yield f"{words}, {seconds(new.value)} on new ones: {serves}; {fix}."
         return
-    yield f"{is_kept}, {seconds(new.value)} on new ones."
+    yield f"{words}, {seconds(new.value)} on new ones."
 
 
 def _calls_until(prior: Prior, setup: Setup) -> str:
@@ -524,13 +525,13 @@ def as_dict(answer: Answer) -> dict[str, Any]:
         "not_measured": [*answer.missing],
         "missed": choice.missed,
         "machines": answer.machines,
-        "is_kept": answer.is_kept,
+        "is_kept": answer.meets_rate,
         "sure": sure,
         "why": [*_why(answer)],
         "flags": [*_notes(answer)],
         **answer.subject.values(),
         "is_interrupted": answer.is_interrupted,
-        "kept_connections": answer.kept and asdict(answer.kept),
+        "kept_connections": answer.keep_alive and asdict(answer.keep_alive),
         "overload": [asdict(each) for each in answer.overloads],
         "preload": answer.preload,
         "preload_memory_mib": dict(answer.preloads),

@@ -54,10 +54,10 @@ def choose(question: Question, found: Sequence[Evidence], blocks_s: float) -> Ch
     missed = None
 
     def keep(
-        those: list[Evidence], is_kept: Callable[[Evidence], bool], why: str
+        those: list[Evidence], is_allowed: Callable[[Evidence], bool], why: str
     ) -> list[Evidence]:
-        left_out.update({each.setup.name: why for each in those if not is_kept(each)})
-        return [each for each in those if is_kept(each)]
+        left_out.update({each.setup.name: why for each in those if not is_allowed(each)})
+        return [each for each in those if is_allowed(each)]
 
     in_order = sorted(found, key=lambda each: each.setup.name)  # equal rows: always the same one
     works = keep(in_order, lambda e: e.problem is None and bool(e.rates), "fails under load")
@@ -84,7 +84,10 @@ def choose(question: Question, found: Sequence[Evidence], blocks_s: float) -> Ch
 
 
 def _requirements(question: Question) -> list[tuple[str, Callable[[Evidence], bool]]]:
-    """Return what is required, and whether a set-up carries it; only unknown response times may."""
+    """Return the test of each requirement.
+
+    An unknown value fails it, except an unknown response time.
+    """
     most_mib, rate, p99_s = question.memory_mib, question.rate, question.p99_s
     most = question.connections
     found: list[tuple[str, Callable[[Evidence], bool]]] = []

@@ -93,8 +93,8 @@ class Latency:
 
 
 @dataclass(frozen=True)
-class Kept:
-    """The response times of a set-up whose clients keep their connections.
+class KeepAlive:
+    """The response times of a set-up whose clients reuse their connections.
 
     `requests` are those of each process, in descending order; empty if they are unknown.
     """

@@ -170,7 +170,7 @@ class Race:
                     self.measure(number, setups, upstream)
                 self._measure_latencies(upstream)
                 self._measure_required_rate(upstream)
-                self._measure_kept(upstream)
+                self._measure_keep_alive(upstream)
                 self._measure_preloaded()
                 self._measure_remaining_causes()
                 self._measure_overload(upstream)
@@ -351,14 +351,14 @@ class Race:
         self.report(f"{found.best.setup.name} at the required {rate:.4g}/s for {RATE_S:.0f} s")
         self.load([found.best.setup], [Arrivals(rate, "poisson")], RATE_S, upstream)
 
-    def _measure_kept(self, upstream: Upstream | None) -> None:
-        """Load the choice by clients that keep their connections, as often as by others."""
+    def _measure_keep_alive(self, upstream: Upstream | None) -> None:
+        """Load the choice by clients that reuse their connections, as often as by others."""
         found = self.choice()
         if found is None or not found.best.latencies:
             return
         self.report(f"{found.best.setup.name} on kept connections: {PASSES * LOAD_S:.0f} s")
-        kept = replace(self.cases[self._place(found.best.setup)], keep_alive=True)
-        (place,) = self._add_cases([kept])
+        case = replace(self.cases[self._place(found.best.setup)], keep_alive=True)
+        (place,) = self._add_cases([case])
         arrivals = [Arrivals(found.best.latencies[-1].rate, "poisson")]
         with closing(self._loads(place, arrivals, PASSES * LOAD_S, upstream)) as loads:
             self._keep([*loads])

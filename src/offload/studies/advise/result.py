@@ -14,7 +14,7 @@ from offload.studies.advise.evidence import (
     LOOPS,
     MOST_FAILED,
     Evidence,
-    Kept,
+    KeepAlive,
     Latency,
     Setup,
     kind_of,
@@ -99,12 +99,14 @@ def gains(
     }
 
 
-def kept(setup: Setup, cases: Sequence[Case], records: Sequence[Record]) -> Kept | None:
-    """Return what a set-up showed with kept connections; None if that was not measured."""
+def keep_alive(
+    setup: Setup, cases: Sequence[Case], records: Sequence[Record]
+) -> KeepAlive | None:
+    """Return what a set-up showed on reused connections; None if that was not measured."""
     own = {place for place, each in enumerate(cases) if each.keep_alive and setup_of(each) == setup}
     loads = [each for each in records if each.trial.place in own and each.problem is None]
     found = _latencies(loads)
-    return Kept(found[-1], loads[-1].resources.requests or ()) if found else None
+    return KeepAlive(found[-1], loads[-1].resources.requests or ()) if found else None
 
 
 def preloads(setup: Setup, cases: Sequence[Case], records: Sequence[Record]) -> dict[str, float]:

@@ -265,7 +265,7 @@ def answer(
         is_interrupted,
         tuple(overload.of_records(choice.best.setup, plan.cases, records)),
         _start_s(choice.best.setup, plan.cases, records),
-        result.kept(choice.best.setup, plan.cases, records),
+        result.keep_alive(choice.best.setup, plan.cases, records),
         result.preloads(choice.best.setup, plan.cases, records),
     )
 
