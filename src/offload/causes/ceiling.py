@@ -25,7 +25,7 @@ USERS, WORKERS, CPU, LOAD_TOOL = "users", "workers", "cpu", "load tool"
 FULL = 0.1  # share of time with all of anyio's threads in use, from which they are the workers
 CLOSED = "closed"  # model of a load: an open one sets the rate itself
 LEAST_S = 1e-6
-HANDOVER_S = 50e-6  # a guess: until a thread that was woken has the GIL, which nobody holds then
+HANDOVER_S = 50e-6  # a guess: time from the wake-up of a thread until it holds a free GIL
 
 
 @dataclass(frozen=True)

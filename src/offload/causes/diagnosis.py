@@ -52,7 +52,8 @@ def find_last_word(of: Figures) -> Cause | None:
         return None
     least = 1 - NEAR
     if found.reached_high >= least:
-        is_disturbed = found.others > MAX_OTHERS  # it reaches all of the little that is left
+        # Then other programs leave so little CPU that this proves nothing.
+        is_disturbed = found.others > MAX_OTHERS
         return None if is_disturbed else Cause(NOTHING, found.reached, least, facts=found)
     if found.reached_high >= least * (1 - found.others):
         return None

@@ -127,7 +127,7 @@ def _is_waited_for(pool: PoolUse) -> bool:
 
 
 def _is_kept_full(pool: PoolUse, of: Figures) -> bool:
-    """Whether calls of others keep an executor full, also without requests, and requests wait.
+    """Whether background tasks fill an executor, so that requests wait even without other requests.
 
     Then a single request takes as long as one of several.
     """

@@ -64,8 +64,9 @@ class Response:
 class LightPaths:
     """The light routes of a server by path, with the response time of each alone in s.
 
-    `is_found`: nobody named them. `headers` are those of their requests, and `loaded_s` is the
-    response time alone of the route that is loaded. A window with it lasts `least_s` or more.
+    `is_found`: found by NAMES, not given by beside=. `headers` are those of their requests, and
+    `loaded_s` is the response time alone of the route that is loaded. A window with it lasts
+    `least_s` or more.
     """
 
     alone_s: Mapping[str, float] = field(default_factory=dict)

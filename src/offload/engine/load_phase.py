@@ -88,10 +88,10 @@ def measure_baseline(
     except FailedRequest as error:
         if not serves_application(server_facts):
             raise
-        failure, has_stalled = error, not isinstance(error, BadStatus)
+        failure, with_stacks = error, not isinstance(error, BadStatus)
         if isinstance(error, BadStatus):
             failure = _application_error(error, request, server_facts)
-        report = report_window(server_facts, url, 0.0, 0.0, has_stalled=has_stalled)
+        report = report_window(server_facts, url, 0.0, 0.0, with_stacks=with_stacks)
         known = report.get("application", {})
         failure.application = dataclass_from(Application, known, "application")
         raise failure from None
@@ -222,8 +222,8 @@ def run(
     elif problem is not None and ran.result.is_stalled:
         problem = f"{problem} under {load.users} users ({failures_text(measured)})"
     window = (measured.window_began, measured.window_ended)
-    has_stalled = ran.result.is_stalled or bool(measured.failures)
-    report = _request_report(facts, load.url, *window, has_stalled, beside)
+    with_stacks = ran.result.is_stalled or bool(measured.failures)
+    report = _request_report(facts, load.url, *window, with_stacks, beside)
     application = report.get("application") or {}
     if application and before:
         application["ended"] = sum(server.exit_reason(pid) is not None for pid in before)
@@ -341,7 +341,7 @@ NOTE_EVERY_S, NOTE_S = 0.5, 1.0  # s between two notes, and until all are made
 
 @contextmanager
 def _watched(facts: Facts | None, pids: Sequence[int]) -> Iterator[None]:
-    """Let processes note during a load what they do, in case that requests fail or stall."""
+    """Have each process sample its stacks during the load, for the report of failed requests."""
     if facts is None or not serves_application(facts):
         yield
         return
@@ -391,13 +391,13 @@ def _request_report(
     url: str,
     began: float | None,
     ended: float | None,
-    has_stalled: bool,
+    with_stacks: bool,
     beside: LightPaths = NO_PATHS,
 ) -> Facts:
     """Request a server's report of a window: its facts, its loop's lag and its tasks' times."""
     if facts is None or began is None or ended is None:
         return {}
-    return report_window(facts, url, began, ended, has_stalled=has_stalled, without=beside.routes)
+    return report_window(facts, url, began, ended, with_stacks=with_stacks, without=beside.routes)
 
 
 def _others_cpu(used: Resources, elapsed_s: float, tool: LoadFacts) -> float | None:
@@ -549,18 +549,18 @@ def report_window(
     began: float,
     ended: float,
     with_each: bool = False,
-    has_stalled: bool = False,
+    with_stacks: bool = False,
     without: Collection[str] = (),
 ) -> Facts:
     """Return the figures of a window in seconds of CLOCK_MONOTONIC; empty without a response.
 
     The keys are those of /resources/; a user's application adds `application`, `without` routes
     that were measured beside the load. `with_each` adds the start and end of each request, and
-    `has_stalled` what an application does now.
+    `with_stacks` where the threads and tasks of an application are.
     """
-    reports = process_reports(facts, began, ended, with_each, has_stalled)
+    reports = process_reports(facts, began, ended, with_each, with_stacks)
     if serves_application(facts):
-        own_calls = count_own_calls(facts, url) if has_stalled else 0
+        own_calls = count_own_calls(facts, url) if with_stacks else 0
         return merge_reports(reports, own_calls, without)
     if reports:
         return _merge_task_reports(reports)
@@ -606,7 +606,7 @@ def process_reports(
     began: float,
     ended: float,
     with_each: bool = False,
-    has_stalled: bool = False,
+    with_stacks: bool = False,
 ) -> list[Facts]:
     """Return the reports of the processes that serve a user's application, or of several processes.
 
@@ -619,7 +619,7 @@ def process_reports(
         pids = [process.pid for process in ProcessTree(int(str(facts["pid"]))).members]
     except StartError:
         return []
-    values = {"from": began, "to": ended, "each": with_each, "stalled": has_stalled}
+    values = {"from": began, "to": ended, "each": with_each, "with_stacks": with_stacks}
     return request_reports(pids, values, TIMEOUT_S)
 
 

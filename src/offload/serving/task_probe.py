@@ -3,7 +3,7 @@
 Each line on stdin is a JSON object {"kind": KIND, "count": N, "seconds": S}; the result is one line
 of JSON on stdout. The kinds are `first` (one call) and `alone` (several) in the main thread,
 `threads`, `processes` and `loop` (N concurrent calls on one event loop). If calls wait for others
-in the queue of the same pool, it is {"stall": {"pools": [..]}}, and the last one: they may not end.
+in the queue of their own pool, the result is {"stall": ...} and the process exits.
 The output of the task goes to stderr. The environment variables are those of
 `python -m offload.servers`.
 """

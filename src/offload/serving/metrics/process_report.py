@@ -86,11 +86,11 @@ def name(pid: int) -> str:
 
 
 def report(
-    start: float, end: float, with_each: bool = False, has_stalled: bool = False
+    start: float, end: float, with_each: bool = False, with_stacks: bool = False
 ) -> dict[str, Any]:
     """Return this process's figures in a window, in seconds of CLOCK_MONOTONIC.
 
-    If the load `has_stalled`, they include what its threads and tasks do now.
+    `with_stacks` adds where its threads and tasks are, to explain failed requests.
     """
     memory.freeze()
     probe.note_gil(own_gil.enabled_by())
@@ -111,7 +111,7 @@ def report(
         "collector": memory.collections_between(start, end),
         "malloc": memory.malloc_figures(),
     }
-    stall = stalls.report(end) if has_stalled else stalls.report_own_waits(end)
+    stall = stalls.report(end) if with_stacks else stalls.report_own_waits(end)
     if stall is not None:
         found["stall"] = stall
     stalls.forget()
@@ -137,7 +137,10 @@ def _answer(server: socket) -> None:
                     stalls.note()
                     continue
                 values = report(
-                    request["from"], request["to"], request["each"], request.get("stalled", False)
+                    request["from"],
+                    request["to"],
+                    request["each"],
+                    request.get("with_stacks", False),
                 )
                 connection.sendall(dumps(values).encode())
 

@@ -251,8 +251,9 @@ def _summary(route: str, rows: Sequence[Sequence[float]]) -> dict[str, Any]:
 
 
 def _growth(cpu_s: Sequence[float]) -> float | None:
+    """Return the CPU time of the last part over that of the first; None if it does not grow."""
     size = len(cpu_s) // PARTS
-    if len(cpu_s) < LEAST or not cpu_s[0] > 0:
+    if len(cpu_s) < LEAST or math.isnan(cpu_s[0]) or cpu_s[0] <= 0:
         return None
     parts = [math.fsum(cpu_s[n * size : (n + 1) * size]) for n in range(PARTS)]
     grows = all(after >= GROWS * before > 0 for before, after in pairwise(parts))

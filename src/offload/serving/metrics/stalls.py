@@ -1,6 +1,6 @@
-"""What the threads and the asyncio tasks of a process do while hardly any request succeeds.
+"""Sample the stacks of a process during each load of an application, to explain failed requests.
 
-Stacks are only read if the engine asks for them, because a load has stalled. Standard library only.
+Stacks are sampled when the engine requests it. Standard library only.
 
 A pool waits for itself if each of its threads waits for a call that is still in the queue of the
 same pool. A queue cannot be read, but the garbage collector knows what it refers to.
