@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed, wait
 from contextlib import contextmanager
+from types import ModuleType
 from typing import Any
 
 import anyio
@@ -319,6 +321,26 @@ class Proxy:
 
 
 PROXY = Proxy()
+
+
+@pytest.mark.parametrize(
+    ("file", "is_users"),
+    [
+        ("/home/me/shop/views.py", True),
+        ("/home/me/lib/python3/shop.py", True),
+        (json.__file__, False),
+        (pytest.__file__, False),
+        (stalls.__file__, False),
+        ("/usr/lib/python3/dist-packages/flask/app.py", False),
+        ("/home/me/.venv/bin/gunicorn", False),
+        (None, False),  # of a namespace package
+    ],
+)
+def test_the_users_modules_are_told_by_their_files(file: str | None, is_users: bool) -> None:
+    module = ModuleType("shop")
+    module.__file__ = file
+    assert stalls.is_users_module(module) is is_users
+    assert not stalls.is_users_module(PROXY)
 
 
 def test_proxies_in_the_users_modules_do_not_prevent_the_report() -> None:

@@ -22,6 +22,7 @@ from typing import Any
 from weakref import ref
 
 from offload.serving.metrics.samples import Samples
+from offload.serving.metrics.stalls import is_users_module
 
 INTERVAL = 0.009  # s between two samples: just below that of the loop's timer
 FIRST_SEARCH, LAST_SEARCH = 0.1, 3.0  # s until the second search, and at most between two
@@ -37,8 +38,6 @@ LOCK = type(threading.Lock())  # libraries have many: only those of the user cou
 PLAIN = (str, int, float, bytes, ModuleType, type(None))
 RESOLVE = {"getaddrinfo", "gethostbyname", "getnameinfo", "gethostbyaddr"}
 DEFAULT, THREADS, PROCESSES = "default executor", "ThreadPoolExecutor", "ProcessPoolExecutor"
-# Parts of the paths of modules that are not the user's.
-FOREIGN = ("/site-packages/", "/dist-packages/", "/lib/python3", "/offload/serving/", "<frozen")
 
 Use = tuple[float, float, float]  # limit, in use, waiting; NaN is unknown
 _passed = Samples(2)  # the time of each sample, and the requests inside
@@ -247,7 +246,7 @@ def _search(application: object) -> None:
     queue: deque[tuple[str, Any, int]] = deque()
     for module_name, module in [*sys.modules.items()]:
         if module_name not in _own_modules:
-            _own_modules[module_name] = _is_own(module)
+            _own_modules[module_name] = is_users_module(module)
         if _own_modules[module_name]:
             variables = [*vars(module).items()]
             queue.extend((f"{module_name}.{name}", value, 0) for name, value in variables)
@@ -267,11 +266,6 @@ def _search(application: object) -> None:
             _add(value, name)
         if depth < DEEPEST and not is_pool:
             queue.extend((inner, each, depth + 1) for inner, each in _parts(name, value))
-
-
-def _is_own(module: Any) -> bool:
-    file = getattr(module, "__dict__", {}).get("__file__")
-    return isinstance(file, str) and not any(part in file for part in FOREIGN)
 
 
 def _parts(name: str, value: Any) -> Iterator[tuple[str, Any]]:

@@ -246,7 +246,7 @@ def _name(queue: Any, stacks: Sequence[_Stack]) -> str | None:
     if stacks[0].name.startswith(ASYNCIO_THREAD):
         return ASYNCIO
     for module in [*sys.modules.values()]:
-        if isinstance(module, ModuleType) and is_users(vars(module).get("__file__") or "<"):
+        if is_users_module(module):
             for name, value in [*vars(module).items()]:
                 # By its type: attributes of a proxy, such as flask.request, may raise anything.
                 is_pool = issubclass(type(value), ThreadPoolExecutor)
@@ -415,6 +415,15 @@ def is_users(file: str) -> bool:
         return False
     is_ours = file.startswith(_OURS) and not file.startswith(f"{_OURS}tasks{os.sep}")
     return not is_ours and not file.endswith(("/bin/gunicorn", "/bin/uvicorn"))
+
+
+def is_users_module(module: object) -> bool:
+    """Whether an object in sys.modules, which may be of any type, is a module of the user."""
+    if not issubclass(type(module), ModuleType):
+        return False
+    # A lazy module would be loaded by vars().
+    file = object.__getattribute__(module, "__dict__").get("__file__")
+    return isinstance(file, str) and is_users(file)
 
 
 def place_of(code: Any, line: int) -> Place:
