@@ -1,4 +1,4 @@
-"""Judge an answer of advise: does another set-up dominate it, and is the named cause correct?
+"""Judge an answer of advise: whether another set-up dominates it, and its cause is correct.
 
 Each rival is measured in a block of the two alone, so that both see the same minutes. The verdict
 is by whole 95 % intervals. A rival that cannot dominate any more is left early.

@@ -1,4 +1,4 @@
-"""The command check_advice: are the advised set-ups not dominated, and the causes correct?"""
+"""The command check_advice: whether set-ups dominate the advised ones, and causes are correct."""
 
 from __future__ import annotations
 

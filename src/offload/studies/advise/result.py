@@ -99,9 +99,7 @@ def gains(
     }
 
 
-def keep_alive(
-    setup: Setup, cases: Sequence[Case], records: Sequence[Record]
-) -> KeepAlive | None:
+def keep_alive(setup: Setup, cases: Sequence[Case], records: Sequence[Record]) -> KeepAlive | None:
     """Return what a set-up showed on reused connections; None if that was not measured."""
     own = {place for place, each in enumerate(cases) if each.keep_alive and setup_of(each) == setup}
     loads = [each for each in records if each.trial.place in own and each.problem is None]
