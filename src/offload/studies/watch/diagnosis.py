@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 
 from offload import resource_limits
-from offload.causes import diagnosis, machine, memory, pools, who
+from offload.causes import diagnosis, machine, memory, who
 from offload.causes import figures as causes_figures
 from offload.causes.execution import (
     BLOCKED_S,
@@ -24,7 +24,7 @@ from offload.causes.execution import (
     SATURATED,
     THREAD_LIMIT,
 )
-from offload.causes.failures import MEMORY_LIMIT
+from offload.causes.failures import DEFAULT, MEMORY_LIMIT
 from offload.causes.figures import Figures
 from offload.causes.pools import DEFAULT_EXECUTOR
 from offload.causes.processes import FREE, FULL, IDLE, SLOWER, UNEVEN_PROCESSES
@@ -209,7 +209,7 @@ def find_pool_full(of: Signs) -> Iterator[Seen]:
                 f"use for {busy} of the time"
             )
         else:
-            use = record.PoolUse(pools.DEFAULT, limit=count, full=pool.busy, dns=pool.resolving)
+            use = record.PoolUse(DEFAULT, limit=count, full=pool.busy, dns=pool.resolving)
             cause = Cause(DEFAULT_EXECUTOR, round(pool.busy, 4), SATURATED, limit=count, facts=use)
             clause = f"{diagnosis.clause(cause, 0)} (pid {pool.pid})"
         yield Seen(cause, pool.pid, clause)
