@@ -27,6 +27,6 @@ def test_bytes_and_str_of_a_size_are_alike(name: str, start: Any) -> None:
 def test_processes_threads_and_modes_are_those_that_are_requested(
     name: str, mode: str, start: Any
 ) -> None:
-    running = start(name, "noop_sync", processes=2, threads=2, mode=mode)
+    running = start(name, "noop_sync", processes=2, runtime_threads=2, mode=mode)
     assert get(running.url) == (200, b"ok")
     assert (running.facts["processes"], running.facts["mode"]) == (2, mode)

@@ -161,7 +161,7 @@ class Evidence:
         own, others = self.p99, other.p99
         if own is None or others is None:
             return False
-        return others.value > times * own.value and others.low > own.high
+        return others.value > times * own.value and others.low > own.value
 
     def has_same_memory(self, other: Evidence) -> bool:
         """Whether two set-ups need the same memory, or that of one is unknown."""
