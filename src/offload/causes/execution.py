@@ -104,10 +104,9 @@ def _loop_blocked_elsewhere(of: Figures) -> Cause | None:
     """The loop is blocked for most of the time, not by a route as far as its clock shows.
 
     The sampled stacks show the line, however short its blocks are: the process must be idle, or
-    compute without the GIL. Without them, a lag is the rest
-    of a block after a timer is due: the longest lags are as long as a block, and the median is
-    above 0 if blocks take half of the time. The process must be idle, because the loop of a busy
-    one is also late.
+    compute without the GIL. Without these stacks, a lag is the rest of a block after a timer is
+    due: the longest lags are as long as a block, and the median is above 0 if blocks take half of
+    the time. The process must be idle, because the loop of a busy one is also late.
     """
     median_s, longest_s = of.loop_lag_s, of.signs.loop_blocked_s
     line = of.hottest

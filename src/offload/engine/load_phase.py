@@ -341,7 +341,7 @@ NOTE_EVERY_S, NOTE_S = 0.5, 1.0  # s between two notes, and until all are made
 
 @contextmanager
 def _watched(facts: Facts | None, pids: Sequence[int]) -> Iterator[None]:
-    """Have each process sample its stacks during the load, for the report of failed requests."""
+    """Sample the stacks of each process during the load, to explain failed requests."""
     if facts is None or not serves_application(facts):
         yield
         return

@@ -68,7 +68,7 @@ def between(start: float, end: float) -> dict[str, Any] | None:
 
 
 def set_executor_threads(loop: AbstractEventLoop) -> None:
-    """Give a loop a default executor with the number of threads that the variable sets."""
+    """Set the default executor of a loop, with as many threads as the variable says."""
     if (found := os.environ.get(EXECUTOR_THREADS)) is not None:
         loop.set_default_executor(ThreadPoolExecutor(int(found), "asyncio"))
 

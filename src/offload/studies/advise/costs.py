@@ -17,8 +17,8 @@ OVERHEAD_S = {LOOPS: (0.34e-3, 0.30e-3), THREADS: (0.44e-3, 0.35e-3), POOL: (0.5
 LOAD_S = 0.15e-3
 PYTHON_S = 0.02  # duration of fixed work in Python on the machine of these values, in s
 PROCESS_MIB = 20.0  # of a process whose memory is unknown
-IN_PROBE = 0.5  # the same in short calls of a function, whose threads also wait for the GIL
 OWN_LIMIT = 0.9  # share of the bound by the CPU, below which one process limits its own rate
+IN_PROBE = 0.5  # the same share for threads of the probe, which also wait for the GIL; a guess
 LEAST_S = 1e-6
 PROBE_USERS = 64  # calls or requests at once from which costs are found, without users=
 
