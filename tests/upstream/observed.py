@@ -1,4 +1,4 @@
-"""Observe an upstream from outside: facts, processes, ports."""
+"""Observe an upstream from outside: its status, processes, ports."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 
-from offload.upstream import Upstream, running
+from offload.upstream import Upstream, find
 from tests import ROOT
 from tests.waiting import read_line, wait_until
 
@@ -41,8 +41,9 @@ def served(*arguments: str, **environment: str) -> Iterator[tuple[Upstream, subp
     )
     try:
         assert process.stdout is not None
-        assert "serves at" in read_line(process.stdout)
-        found = running()
+        line = read_line(process.stdout)
+        assert "serves at" in line
+        found = find(line.split()[-1])
         assert found is not None
         yield found, process
     finally:

@@ -160,7 +160,8 @@ def load_server(
         request=None if sent == GET else replace(sent, header=None),
         placement=placement,
     )
-    known = upstream.running() if needs_upstream(case) else None
+    fetched_from = _text(facts.get("upstream"))
+    known = None if fetched_from is None else upstream.find(fetched_from)
     before = _baseline(load.url, case, sent)
     expected = before.body_sha256 if before.is_stable else None
     with pinned(int(str(facts["pid"])), placement.server_cpus):

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
+import json
 import math
 import os
+import signal
 import sys
-from collections.abc import Sequence
-from typing import NoReturn
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
 
 from offload.errors import StartError, UsageError, UserError
-from offload.upstream import facts_file
-from offload.upstream.client import running, storage_errors
-from offload.upstream.facts_file import Upstream
-from offload.upstream.supervisor import Options, supervise
+from offload.upstream import application, certificates, client, embedded, nginx
+from offload.upstream.certificates import Certificate
+from offload.upstream.client import Upstream
+from offload.upstream.embedded import Backend
 
 LONGEST_LATENCY = 60.0  # seconds
 
@@ -26,22 +29,22 @@ class _Parser(argparse.ArgumentParser):
 
 def main(arguments: Sequence[str]) -> int:
     """Serve with the options in `arguments`; return the exit code. Errors are a line on stderr."""
-    report: int | None = None
+    is_held = False
     try:
         options = _options(arguments)
-        report = options.detached
-        if report is not None:
+        is_held = options.held
+        if is_held:
             _detach()
-        elif found := running():
+        elif found := client.running():
             hint = f"use it, or stop it first (kill {found.pid})"
             raise StartError(f"an upstream is already running at {found.http}", hint)
-        settings = Options(options.latency, (options.port, options.https_port), options.while_held)
-        with storage_errors(facts_file.folder()):
-            asyncio.run(supervise(settings, lambda upstream: _ready(upstream, report)))
+        ports = (0, 0) if is_held else (options.port, options.https_port)
+        with client.storage_errors(client.folder()):
+            asyncio.run(serve(options.latency, ports, is_held, _report if is_held else _print))
     except UserError as error:
         print(error, file=sys.stderr)
-        if report is not None:
-            _report(report, str(error))
+        if is_held:
+            print(error, flush=True)  # to the holder
         return error.exit_code
     return 0
 
@@ -53,12 +56,16 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--latency", type=_latency, default=0.0, help="delay of every page in seconds (embedded)"
     )
-    parser.add_argument("--port", type=_port, default=8081, help="HTTP port; if busy, a free one")
     parser.add_argument(
-        "--https-port", type=_port, default=8444, help="HTTPS port; if busy, a free one"
+        "--port", type=_port, default=client.HTTP_PORT, help="HTTP port; if busy, a free one"
     )
-    parser.add_argument("--while-held", action="store_true", help="end with the last holder")
-    parser.add_argument("--detached", type=int, help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--https-port",
+        type=_port,
+        default=client.HTTPS_PORT,
+        help="HTTPS port; if busy, a free one",
+    )
+    parser.add_argument("--held", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args(arguments)
 
 
@@ -80,22 +87,75 @@ def _latency(text: str) -> float:
 
 
 def _detach() -> None:
-    """Continue as a child whose parent exits at once, so that the starter keeps no child."""
+    """Continue as a child whose parent exits at once, so that the holder has no child."""
     if os.fork():
         os._exit(0)
 
 
-def _ready(upstream: Upstream, report: int | None) -> None:
-    if report is not None:
-        _report(report, "ready")
-        return
+def _report(upstream: Upstream) -> None:
+    print(json.dumps(client.status_of(upstream)), flush=True)
+
+
+def _print(upstream: Upstream) -> None:
     print(f"{upstream.kind} serves at {upstream.http} and {upstream.https}", flush=True)
     print(f"CA certificate: {upstream.ca}; Ctrl-C stops the upstream", file=sys.stderr)
+    if not upstream.https.endswith(f":{client.HTTPS_PORT}"):
+        print(f"Other commands find it with UPSTREAM_HTTPS={upstream.https}", file=sys.stderr)
 
 
-def _report(report: int, line: str) -> None:
-    with os.fdopen(report, "wb") as pipe:
-        pipe.write(f"{line}\n".encode())
+async def serve(
+    latency_s: float, ports: tuple[int, int], is_held: bool, ready: Callable[[Upstream], None]
+) -> None:
+    """Serve until a signal, or until the holder's end; call `ready` once both ports respond.
+
+    `ports` are preferred ones.
+    """
+    ending, loop = asyncio.Event(), asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        loop.add_signal_handler(number, ending.set)
+    if is_held:  # the holder writes nothing: there is only the end of the pipe
+        loop.add_reader(sys.stdin.fileno(), ending.set)
+    folder = client.folder()
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    certificate, status = certificates.certificate(folder), dict[str, Any]()
+    async with contextlib.AsyncExitStack() as stack:
+        serving = await _serve(stack, latency_s, ports, certificate, status)
+        ca = str(certificate.ca)
+        upstream = Upstream(*serving.urls, ca, serving.kind, latency_s, os.getpid())
+        status.update(client.status_of(upstream))
+        ready(upstream)
+        await _until(ending, serving)
+
+
+async def _serve(
+    stack: contextlib.AsyncExitStack,
+    latency_s: float,
+    ports: tuple[int, int],
+    certificate: Certificate,
+    status: dict[str, Any],
+) -> Backend:
+    """Start nginx if it is installed and no latency is set, else the embedded server."""
+    app = application.application(latency_s, status)
+    program = None if latency_s else nginx.find()  # nginx cannot delay pages
+    if program is not None:
+        try:
+            return await stack.enter_async_context(nginx.serving(program, app, ports, certificate))
+        except StartError as error:
+            print(f"{error}; using the embedded server instead", file=sys.stderr, flush=True)
+    serving = stack.enter_context(embedded.serving(app, ports, certificate))
+    if not await embedded.is_ready(serving, certificate.ca):
+        raise StartError(f"the embedded server does not respond at {serving.urls[0]}")
+    return serving
+
+
+async def _until(ending: asyncio.Event, serving: Backend) -> None:
+    """Wait for the requested end; raise StartError if the server ended unexpectedly."""
+    requested: asyncio.Future[Any] = asyncio.ensure_future(ending.wait())
+    unexpected = [] if serving.ended is None else [serving.ended]
+    await asyncio.wait([requested, *unexpected], return_when=asyncio.FIRST_COMPLETED)
+    if not requested.done():
+        requested.cancel()
+        raise StartError(f"{serving.kind} ended unexpectedly: see its log in {client.folder()}")
 
 
 if __name__ == "__main__":

@@ -47,8 +47,11 @@ class Limit:
         return max(0.0, self._full_at - now - LIMITED_BURST / LIMITED_RATE)
 
 
-def application(latency_s: float) -> tornado.web.Application:
-    """Create the application: every response except /status is delayed by `latency_s`."""
+def application(latency_s: float, status: dict[str, Any]) -> tornado.web.Application:
+    """Create the application: every response except /status is delayed by `latency_s`.
+
+    /status has the values of `status`, which may change.
+    """
     flaky = Flaky()
     waiting = {"flaky": flaky, "latency_s": latency_s}
     pages = {
@@ -61,7 +64,7 @@ def application(latency_s: float) -> tornado.web.Application:
             ("/flaky", _Flaky, pages["page.html"]),
             ("/wait", _Wait, {**waiting, "pages": pages}),
             ("/limited", _Limited, {**waiting, "pages": pages, "limit": Limit()}),
-            ("/status", _Status, waiting),
+            ("/status", _Status, {"flaky": flaky, "status": status}),
         ],
         log_function=lambda handler: None,
     )
@@ -123,4 +126,5 @@ class _Limited(_Wait):
 class _Status(_Response):
     async def get(self) -> None:
         flaky = self.parameters["flaky"]
-        self.write({"flaky_tries": flaky.tries, "flaky_failures": flaky.failures})
+        counts = {"flaky_tries": flaky.tries, "flaky_failures": flaky.failures}
+        self.write(self.parameters["status"] | counts)

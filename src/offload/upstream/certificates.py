@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import fcntl
 import ipaddress
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,8 +15,9 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from offload.files import replace
-from offload.upstream.facts_file import OWNER
+from offload.upstream.client import CA
 
+OWNER = 0o600  # of private files
 NAMES = ("127.0.0.1", "localhost")
 LIFE = datetime.timedelta(days=365)
 SPARE = datetime.timedelta(days=1)  # a certificate that expires sooner is renewed before a run
@@ -31,9 +34,14 @@ class Certificate:
 
 def certificate(folder: Path) -> Certificate:
     """Return the valid certificate in a folder, or create one; the CA's key is not stored."""
-    found = Certificate(folder / "ca.pem", folder / "server.pem", folder / "server.key")
-    if not _is_valid(found):
-        _create(found)
+    found = Certificate(folder / CA, folder / "server.pem", folder / "server.key")
+    lock = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # another upstream may create it at this moment
+        if not _is_valid(found):
+            _create(found)
+    finally:
+        os.close(lock)
     return found
 
 

@@ -1,43 +1,130 @@
-"""The client of the upstream, which runs as long as a client has an open connection."""
+"""The client of the upstream: use the one that a user has started, or start one.
+
+A started upstream is a process of its own. It ends when its holder closes a pipe, or dies. It is no
+child of its holder, so that the CPU time and the memory of a server do not include it.
+"""
 
 from __future__ import annotations
 
-import socket
+import json
+import os
+import selectors
+import ssl
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from http.client import HTTPException, HTTPSConnection
 from pathlib import Path
 from types import TracebackType
+from typing import IO, Any
+from urllib.parse import urlsplit
 
 from offload.errors import StartError, StorageError, UsageError
-from offload.upstream import facts_file
-from offload.upstream.facts_file import Facts, Upstream
-from offload.upstream.launch import START_DEADLINE, start
-from offload.upstream.lock import locked
+from offload.registry import places
 
-LINE_DEADLINE = 5.0  # seconds for one line from a supervisor that may be busy serving
+HTTP_PORT, HTTPS_PORT = 8081, 8444  # of the one that a user starts
+START_S = 10.0  # s from the start until everything responds
+STATUS_S = 5.0  # s for the status of an upstream that may be busy
+END_S = 5.0  # s until it has ended
+NOT_BY_PROXY = "127.0.0.1,localhost"
+CA = "ca.pem"  # in the folder
+
+
+@dataclass(frozen=True)
+class Upstream:
+    """A running upstream: `kind` is nginx or embedded, `latency_s` the delay of each page.
+
+    `ca` is the file with the certificate that verifies its own.
+    """
+
+    http: str
+    https: str
+    ca: str
+    kind: str
+    latency_s: float
+    pid: int
+
+    def environment(self) -> dict[str, str]:
+        """The environment variables by which tasks find this upstream without a proxy."""
+        return {
+            "UPSTREAM_HTTP": self.http,
+            "UPSTREAM_HTTPS": self.https,
+            "UPSTREAM_CA": self.ca,
+            "NO_PROXY": NOT_BY_PROXY,
+            "no_proxy": NOT_BY_PROXY,
+        }
+
+
+def folder() -> Path:
+    """The folder of the certificates and the log: UPSTREAM_FOLDER, or one in the cache folder."""
+    folder_name = os.environ.get("UPSTREAM_FOLDER")
+    return Path(folder_name).resolve() if folder_name else places.cache() / "upstream"
+
+
+def running() -> Upstream | None:
+    """Return the upstream that a user has started; None if there is none.
+
+    It is expected at UPSTREAM_HTTPS, which is a port of this machine by default.
+    """
+    return find(os.environ.get("UPSTREAM_HTTPS", f"https://127.0.0.1:{HTTPS_PORT}"))
+
+
+def find(https: str) -> Upstream | None:
+    """Return the upstream at an address; None if none responds there that has our certificate."""
+    address = urlsplit(https)
+    try:
+        tls = ssl.create_default_context(cafile=folder() / CA)
+        connection = HTTPSConnection(
+            address.hostname or "", address.port, timeout=STATUS_S, context=tls
+        )
+        try:
+            connection.request("GET", "/status")
+            return _upstream(connection.getresponse().read())
+        finally:
+            connection.close()
+    except (OSError, HTTPException, ValueError):  # no certificate, refused, or another server
+        return None
+
+
+def status_of(upstream: Upstream) -> dict[str, Any]:
+    """Return what an upstream reports of itself."""
+    return {name: value for name, value in asdict(upstream).items() if name != "ca"}
+
+
+def _upstream(status: bytes) -> Upstream:
+    """Parse an upstream's status; raise ValueError."""
+    try:
+        found = json.loads(status)
+        names = ("http", "https", "kind", "latency_s", "pid")
+        return Upstream(ca=str(folder() / CA), **{name: found[name] for name in names})
+    except (TypeError, KeyError) as error:
+        raise ValueError("it is not the status of an upstream") from error
 
 
 class Hold:
-    """A hold on the upstream, which runs at least until this is closed or its process dies."""
+    """A hold on an upstream; one that it has started ends with it, or with this process."""
 
-    def __init__(self, upstream: Upstream, connection: socket.socket) -> None:
+    def __init__(
+        self, upstream: Upstream, pipes: tuple[IO[bytes], IO[bytes]] | None = None
+    ) -> None:
         self.upstream = upstream
-        self._connection = connection
+        self._pipes = pipes
 
-    def inherit(self) -> int:
-        """Let the connection survive an exec of this process; return its descriptor."""
-        self._connection.set_inheritable(True)
-        return self._connection.fileno()
+    def inherit(self) -> None:
+        """Let the hold survive an exec of this process."""
+        if self._pipes is not None:
+            os.set_inheritable(self._pipes[0].fileno(), True)
 
     def close(self) -> None:
-        """Release the hold; if it was the last one, the upstream is stopping on return."""
-        try:
-            self._connection.shutdown(socket.SHUT_WR)
-            self._connection.recv(1)  # the supervisor closes once it has counted the release
-        except OSError:  # the supervisor was killed or hangs: there is nothing to release
-            pass
-        finally:
-            self._connection.close()
+        """Release the hold; an upstream that it has started has ended on return."""
+        if self._pipes is not None:
+            holding, output = self._pipes
+            holding.close()
+            _read_line(output, time.monotonic() + END_S)
+            output.close()
 
     def __enter__(self) -> Hold:
         return self
@@ -51,40 +138,21 @@ class Hold:
         self.close()
 
 
-def running() -> Upstream | None:
-    """Return the running upstream without holding it; None if none is running."""
-    facts = facts_file.read(facts_file.folder())
-    connection = _connect(facts) if facts else None
-    if facts is None or connection is None:
-        return None
-    connection.close()
-    return facts.upstream
-
-
 def hold(latency_s: float | None = None) -> Hold:
-    """Hold the running upstream or start one; raise StartError if none responds within 10 s.
+    """Hold the user's upstream or start one; raise StartError if none responds within 10 s.
 
     With `latency_s` None any latency is accepted, and a new upstream has none. Raise UsageError if
-    the running upstream has a latency other than `latency_s`, and StorageError if its folder cannot
+    the user's upstream has a latency other than `latency_s`, and StorageError if its folder cannot
     be used.
     """
-    folder = facts_file.folder()
-    with storage_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with locked(folder / "lock", 2 * START_DEADLINE):
-            found = _try_hold(folder)
-            if found is None:
-                start(folder, latency_s or 0.0)
-                found = _try_hold(folder)
+    found = running()
     if found is None:
-        raise StartError("the upstream ended right after its start", f"see {folder / 'log'}")
-    latency = found.upstream.latency_s
-    if latency_s is not None and latency != latency_s:
-        found.close()
-        hint = f"stop it (pid {found.upstream.pid}), or use latency={latency:g}"
-        difference = f"has a latency of {latency:g} s, not {latency_s:g}"
+        return _start(latency_s or 0.0)
+    if latency_s is not None and found.latency_s != latency_s:
+        hint = f"stop it (pid {found.pid}), or use latency={found.latency_s:g}"
+        difference = f"has a latency of {found.latency_s:g} s, not {latency_s:g}"
         raise UsageError(f"the running upstream {difference}", hint)
-    return found
+    return Hold(found)
 
 
 @contextmanager
@@ -97,39 +165,42 @@ def storage_errors(folder: Path) -> Iterator[None]:
         raise StorageError(f"{error.filename or folder}: {error.strerror}", fix) from error
 
 
-def _try_hold(folder: Path) -> Hold | None:
-    facts = facts_file.read(folder)
-    connection = _connect(facts) if facts else None
-    if facts is None or connection is None:
-        return None
+def _start(latency_s: float) -> Hold:
+    """Start an upstream that ends with the hold, and wait until it is ready."""
+    where, until = folder(), time.monotonic() + START_S
+    command = [sys.executable, "-P", "-m", "offload.upstream", "--held", f"--latency={latency_s}"]
+    with storage_errors(where):
+        where.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with (where / "log").open("ab") as log:
+            starter = subprocess.Popen(  # which forks the upstream and exits
+                command,
+                cwd=where,
+                env=os.environ | places.import_path() | {"UPSTREAM_FOLDER": str(where)},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                start_new_session=True,
+            )
+    pipes: Any = starter.stdin, starter.stdout
+    line = _read_line(pipes[1], until)
+    starter.kill()
+    starter.wait()
     try:
-        connection.sendall(b"hold\n")
-        if _line(connection) == b"held\n":
-            return Hold(facts.upstream, connection)
-    except OSError:  # the upstream ended between the two lines
-        pass
-    connection.close()
-    return None
+        return Hold(_upstream(line), pipes)
+    except ValueError:
+        for pipe in pipes:
+            pipe.close()
+        reason = line.decode(errors="replace").strip() or "no message"
+        raise StartError(f"the upstream did not start: {reason} (log: {where / 'log'})") from None
 
 
-def _connect(facts: Facts) -> socket.socket | None:
-    """Connect to the hold port; None unless the upstream of these facts responds there."""
-    try:
-        connection = socket.create_connection(("127.0.0.1", facts.hold_port), LINE_DEADLINE)
-    except OSError:
-        return None
-    try:
-        if _line(connection) == f"upstream {facts.token}\n".encode():
-            return connection
-    except OSError:
-        pass
-    connection.close()
-    return None
-
-
-def _line(connection: socket.socket) -> bytes:
-    """Receive one line of at most 100 bytes; a partial line if the connection ends."""
+def _read_line(pipe: IO[bytes], until: float) -> bytes:
+    """Read a line until a time of time.monotonic(); a part of it if the pipe ends before."""
     line = b""
-    while not line.endswith(b"\n") and len(line) < 100 and (more := connection.recv(100)):
-        line += more
+    with selectors.DefaultSelector() as selector:
+        selector.register(pipe, selectors.EVENT_READ)
+        while not line.endswith(b"\n") and selector.select(max(0.0, until - time.monotonic())):
+            if not (more := os.read(pipe.fileno(), 1000)):
+                break
+            line += more
     return line

@@ -1,20 +1,64 @@
-"""The embedded server: Tornado, in the supervisor's own process."""
+"""The embedded server, which is Tornado in the process of the upstream; and what nginx shares."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import errno
 import socket
 import ssl
+import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 import tornado.web
+from tornado.httpclient import AsyncHTTPClient, HTTPClientError
 from tornado.httpserver import HTTPServer
 
-from offload.upstream.backend import Backend
 from offload.upstream.certificates import Certificate
 
 BACKLOG = 1024  # of the listen queues, here and in nginx
+RESPONSE_DEADLINE = 4.0  # seconds from the start until both ports have responded
+POLL = 0.02  # seconds between two requests
+
+
+@dataclass(frozen=True)
+class Backend:
+    """A server of the pages; `ended` completes when its separate process ends."""
+
+    kind: str
+    http: int
+    https: int
+    ended: asyncio.Future[int] | None = None
+
+    @property
+    def urls(self) -> tuple[str, str]:
+        """The HTTP and the HTTPS address, without a path."""
+        return f"http://127.0.0.1:{self.http}", f"https://127.0.0.1:{self.https}"
+
+
+async def is_ready(serving: Backend, ca: Path) -> bool:
+    """Wait until both ports have responded; False if the server ended, or after the deadline."""
+    until = time.monotonic() + RESPONSE_DEADLINE
+    client = AsyncHTTPClient(force_instance=True)
+    try:
+        for url in serving.urls:
+            while not await _responds(client, f"{url}/status", ca):
+                if time.monotonic() > until or (serving.ended and serving.ended.done()):
+                    return False
+                await asyncio.sleep(POLL)
+    finally:
+        client.close()
+    return True
+
+
+async def _responds(client: AsyncHTTPClient, url: str, ca: Path) -> bool:
+    try:
+        await client.fetch(url, ca_certs=str(ca), request_timeout=RESPONSE_DEADLINE)
+    except (OSError, HTTPClientError):  # refused, reset, or another server's certificate
+        return False
+    return True
 
 
 @contextlib.contextmanager

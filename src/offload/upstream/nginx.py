@@ -1,4 +1,4 @@
-"""nginx: serves the pages if it is installed; it never outlives the supervisor."""
+"""nginx: serves the pages if it is installed; it never outlives the upstream's own process."""
 
 from __future__ import annotations
 
@@ -20,9 +20,8 @@ import tornado.web
 from offload import prctl
 from offload.errors import StartError
 from offload.upstream.application import WWW
-from offload.upstream.backend import Backend, is_ready
 from offload.upstream.certificates import Certificate
-from offload.upstream.embedded import BACKLOG, behind, free_ports
+from offload.upstream.embedded import BACKLOG, Backend, behind, free_ports, is_ready
 
 USER = "nobody"  # of the workers, if this process is root's
 LOG = "nginx.log"
@@ -74,16 +73,12 @@ async def serving(
     app: tornado.web.Application,
     ports: Sequence[int],
     certificate: Certificate,
-    lock: int,
 ) -> AsyncIterator[Backend]:
-    """Serve with nginx, which proxies all but the pages to `app`; raise StartError.
-
-    nginx keeps `lock` open until it has ended.
-    """
+    """Serve with nginx, which proxies all but the pages to `app`; raise StartError."""
     with behind(app) as port, _folder(certificate) as folder:
         http, https = free_ports(ports)
         _configure(folder, certificate, http=http, https=https, behind=port)
-        process = await _start(program, folder, lock)
+        process = await _start(program, folder)
         ended = asyncio.ensure_future(process.wait())
         try:
             found = Backend("nginx", http, https, ended)
@@ -97,24 +92,13 @@ async def serving(
 
 @contextlib.contextmanager
 def _folder(certificate: Certificate) -> Iterator[Path]:
-    """Yield a folder with the pages and the certificate, for nginx's own files, too.
+    """Yield a temporary folder with the pages and the certificate, for nginx's own files, too.
 
-    This is the certificate's folder. But as root the workers run as another user, who cannot read
-    that folder: they get a temporary one with copies. The key stays readable by root only.
+    As root the workers run as another user, who can read the pages there. The key stays readable by
+    its owner only.
     """
-    own = certificate.chain.parent
-    if os.geteuid() != 0:
-        (own / "www").unlink(missing_ok=True)
-        (own / "www").symlink_to(WWW)
-        yield own
-        return
-    link = own / "nginx"  # to the temporary folder, to remove it after a supervisor was killed
-    if link.is_symlink():
-        shutil.rmtree(link.resolve(), ignore_errors=True)
-        link.unlink()
     with tempfile.TemporaryDirectory(prefix="upstream-nginx-", dir=public_folder()) as name:
         folder = Path(name)
-        link.symlink_to(folder)
         shutil.copytree(WWW, folder / "www")
         for path in (folder, folder / "www", *(folder / "www").rglob("*")):
             path.chmod(0o755 if path.is_dir() else 0o644)
@@ -124,8 +108,7 @@ def _folder(certificate: Certificate) -> Iterator[Path]:
             yield folder
         finally:
             with contextlib.suppress(OSError):  # it did not start
-                shutil.copy(folder / LOG, own)
-            link.unlink(missing_ok=True)
+                shutil.copy(folder / LOG, certificate.chain.parent)
 
 
 def public_folder() -> Path:
@@ -167,7 +150,7 @@ def _configure(
     (folder / "nginx.conf").write_text(text)
 
 
-async def _start(program: str, folder: Path, lock: int) -> asyncio.subprocess.Process:
+async def _start(program: str, folder: Path) -> asyncio.subprocess.Process:
     command = [program, "-p", f"{folder}/", "-c", "nginx.conf", *early_log(program)]
     try:
         return await asyncio.create_subprocess_exec(
@@ -175,8 +158,7 @@ async def _start(program: str, folder: Path, lock: int) -> asyncio.subprocess.Pr
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.DEVNULL,
-            start_new_session=True,  # Ctrl-C reaches only the supervisor, which then stops nginx
-            pass_fds=(lock,),
+            start_new_session=True,  # Ctrl-C reaches only this process, which then stops nginx
             preexec_fn=prctl.parent_death_hook(os.getpid(), signal.SIGTERM),
         )
     except OSError as error:

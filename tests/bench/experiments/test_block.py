@@ -295,7 +295,7 @@ def test_an_upstream_that_ended_is_a_problem_of_those_that_need_it(
         def report(phase: str, *_: object) -> None:
             if phase == "load" and not killed:
                 os.kill(held.upstream.pid, signal.SIGKILL)
-                assert wait_until(lambda: upstream.running() is None)
+                assert wait_until(lambda: upstream.find(held.upstream.https) is None)
                 killed.append(phase)
 
         cases = {0: network, 1: LOOP}
