@@ -1,8 +1,6 @@
 """One event loop: the task runs on the loop and blocks all other requests until it awaits."""
 
-from typing import Unpack
-
-from offload.registry.entries import ProtectionSettings
+from offload.registry.entries import GuardSettings
 from offload.serving.applications import tornado_app
 from offload.serving.metrics import task_clock
 from offload.serving.protection import guards
@@ -12,12 +10,10 @@ NUMBER = 2
 ALSO = {"2_group": "sleep_async_split"}
 
 
-def serve(
-    task: str, port: int, *, backlog: int = 1024, **protection: Unpack[ProtectionSettings]
-) -> None:
+def serve(task: str, port: int, *, backlog: int = 1024, guard: GuardSettings | None = None) -> None:
     """Run the task on the event loop itself: there is no executor."""
 
     async def run() -> task_clock.TimedResult:
         return await task_clock.acall(task)
 
-    tornado_app.serve_on_loop(task, run, port, backlog, guards.of_loop(task, protection))
+    tornado_app.serve_on_loop(task, run, port, backlog, guards.of_loop(task, guard))

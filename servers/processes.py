@@ -2,9 +2,8 @@
 
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
-from typing import Unpack
 
-from offload.registry.entries import ProtectionSettings
+from offload.registry.entries import GuardSettings
 from offload.serving.applications import tornado_app
 from offload.serving.metrics import task_clock
 from offload.serving.pools import pool_workers, recovery
@@ -22,7 +21,7 @@ def serve(
     backlog: int = 1024,
     start_method: str = "forkserver",
     idempotent: str = "",
-    **protection: Unpack[ProtectionSettings],
+    guard: GuardSettings | None = None,
 ) -> None:
     """Run the task in one of `workers` processes, all started before the server listens."""
     context = get_context(start_method)
@@ -38,9 +37,9 @@ def serve(
     with recovery.Pool(create, workers, task) as pool:
         pool.start()
         retry = pool_workers.may_run_twice(task, idempotent)
-        timeout = guards.task_timeout_s(protection)
+        timeout = guards.task_timeout_s(guard)
 
         async def run() -> task_clock.TimedResult:
             return await pool.run(task_clock.call, task, idempotent=retry, timeout=timeout)
 
-        tornado_app.serve(run, port, backlog, pool, guards.of_processes(workers, protection))
+        tornado_app.serve(run, port, backlog, pool, guards.of_processes(workers, guard))

@@ -2,9 +2,8 @@
 
 from asyncio import get_running_loop
 from concurrent.futures import ThreadPoolExecutor
-from typing import Unpack
 
-from offload.registry.entries import ProtectionSettings
+from offload.registry.entries import GuardSettings
 from offload.serving.lifecycle import prefork
 from offload.serving.metrics import task_clock
 
@@ -20,7 +19,7 @@ def serve(
     processes: int = 1,
     backlog: int = 1024,
     reuse_port: str = "no",
-    **protection: Unpack[ProtectionSettings],
+    guard: GuardSettings | None = None,
 ) -> None:
     """Run the task in one of `workers` threads of each of `processes`, which share the port."""
 
@@ -31,4 +30,4 @@ def serve(
         return await get_running_loop().run_in_executor(executor, task_clock.call, task)
 
     shared = prefork.Port(port, backlog, processes, reuse_port)
-    prefork.serve_threads(task, create, run, workers, shared, protection)
+    prefork.serve_threads(task, create, run, workers, shared, guard)

@@ -1,8 +1,6 @@
 """anyio's threads: as Starlette runs functions that are not `async`, at most 40 at a time."""
 
-from typing import Unpack
-
-from offload.registry.entries import ProtectionSettings
+from offload.registry.entries import GuardSettings
 
 HTTP_SERVER = "Tornado"
 NEEDS = ("anyio",)
@@ -15,7 +13,7 @@ def serve(
     *,
     workers: int = 40,
     backlog: int = 1024,
-    **protection: Unpack[ProtectionSettings],
+    guard: GuardSettings | None = None,
 ) -> None:
     """Run the task in one of `workers` threads (anyio's default: 40)."""
     from anyio.to_thread import run_sync
@@ -29,5 +27,5 @@ def serve(
         timed: task_clock.TimedResult = await run_sync(task_clock.call, task)
         return timed
 
-    protected = guards.of_threads(workers, protection)
+    protected = guards.of_threads(workers, guard)
     tornado_app.serve(run, port, backlog, anyio_threads.Threads(task, workers), protected)

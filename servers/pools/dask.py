@@ -1,8 +1,6 @@
 """dask: the loop submits the task to a dask cluster: processes here, or on other machines."""
 
-from typing import Unpack
-
-from offload.registry.entries import ProtectionSettings
+from offload.registry.entries import GuardSettings
 
 HTTP_SERVER = "Tornado"
 NEEDS = ("dask", "distributed")
@@ -19,7 +17,7 @@ def serve(
     ssh: str = "",
     dask_isolate: str = "",
     idempotent: str = "",
-    **protection: Unpack[ProtectionSettings],
+    guard: GuardSettings | None = None,
 ) -> None:
     """Run the task in one of `workers` processes, all started before the server listens."""
     from offload.serving.applications import tornado_app
@@ -27,8 +25,8 @@ def serve(
     from offload.serving.pools.dask_cluster import cluster, worker
     from offload.serving.protection import guards
 
-    job = worker.create_job(task, idempotent, dask_isolate, guards.task_timeout_s(protection))
-    protected = guards.of_processes(workers, protection)
+    job = worker.create_job(task, idempotent, dask_isolate, guards.task_timeout_s(guard))
+    protected = guards.of_processes(workers, guard)
     pool = cluster.Cluster(job, workers, scheduler, ssh, protected.resize)
 
     async def run() -> task_clock.TimedResult:

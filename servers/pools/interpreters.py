@@ -2,9 +2,8 @@
 
 from asyncio import get_running_loop
 from functools import partial
-from typing import Unpack
 
-from offload.registry.entries import ProtectionSettings
+from offload.registry.entries import GuardSettings
 from offload.serving.applications import tornado_app
 from offload.serving.metrics import task_clock
 from offload.serving.pools import pool_workers
@@ -21,7 +20,7 @@ def serve(
     *,
     workers: int = 4,
     backlog: int = 1024,
-    **protection: Unpack[ProtectionSettings],
+    guard: GuardSettings | None = None,
 ) -> None:
     """Run the task in one of `workers` interpreters of this process (PEP 734)."""
     from concurrent.futures import InterpreterPoolExecutor  # type: ignore[attr-defined] # 3.14
@@ -34,5 +33,5 @@ def serve(
         async def run() -> task_clock.TimedResult:
             return await get_running_loop().run_in_executor(executor, task_clock.call, task)
 
-        protected = guards.of_threads(workers, protection)
+        protected = guards.of_threads(workers, guard)
         tornado_app.serve(run, port, backlog, protection=protected)

@@ -1,8 +1,6 @@
 """pebble: like processes, but with pebble's pool, which replaces a worker that dies."""
 
-from typing import Unpack
-
-from offload.registry.entries import ProtectionSettings
+from offload.registry.entries import GuardSettings
 
 HTTP_SERVER = "Tornado"
 NEEDS = ("pebble",)
@@ -16,7 +14,7 @@ def serve(
     workers: int = 4,
     backlog: int = 1024,
     idempotent: str = "",
-    **protection: Unpack[ProtectionSettings],
+    guard: GuardSettings | None = None,
 ) -> None:
     """Run the task in one of `workers` processes, all started before the server listens."""
     from offload.serving.applications import tornado_app
@@ -25,12 +23,12 @@ def serve(
     from offload.serving.protection import guards
 
     retry = pool_workers.may_run_twice(task, idempotent)
-    timeout = guards.task_timeout_s(protection)
+    timeout = guards.task_timeout_s(guard)
     with pebble_pool.Pool(workers) as pool:
         pool.start(task)
 
         async def run() -> task_clock.TimedResult:
             return await pool.run(task_clock.call, task, idempotent=retry, timeout=timeout)
 
-        protected = guards.of_processes(workers, protection)
+        protected = guards.of_processes(workers, guard)
         tornado_app.serve(run, port, backlog, protection=protected)

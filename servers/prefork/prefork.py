@@ -1,8 +1,6 @@
 """Prefork: several processes with one event loop each, which share one listening socket."""
 
-from typing import Unpack
-
-from offload.registry.entries import ProtectionSettings
+from offload.registry.entries import GuardSettings
 
 HTTP_SERVER = "Tornado"
 EXTERNAL_WORKERS = "tornado"
@@ -15,7 +13,7 @@ def serve(
     processes: int = 4,
     backlog: int = 1024,
     reuse_port: str = "no",
-    **protection: Unpack[ProtectionSettings],
+    guard: GuardSettings | None = None,
 ) -> None:
     """Run the task on the event loop of one of `processes`; the others are not blocked."""
     from offload.serving.lifecycle import prefork
@@ -25,5 +23,5 @@ def serve(
     async def run() -> task_clock.TimedResult:
         return await task_clock.acall(task)
 
-    protected = guards.of_loop(task, protection, is_replaced=True)
+    protected = guards.of_loop(task, guard, is_replaced=True)
     prefork.serve(task, run, prefork.Port(port, backlog, processes, reuse_port), protected)

@@ -10,10 +10,9 @@ import ast
 import functools
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import TypedDict
 
 from offload.errors import UsageError
 from offload.registry import places
@@ -272,36 +271,39 @@ def module_file(name: str, folders: Sequence[str]) -> Path | None:
 def read_settings(path: Path, node: ast.FunctionDef) -> dict[str, object]:
     """Return a function's keyword-only parameters and their literal defaults; raise UsageError.
 
-    `**protection` represents the settings of the protection.
+    `guard` represents the settings of the protection.
     """
-    rest = node.args.kwarg
-    shared = PROTECTION_DEFAULTS if rest and rest.arg == PROTECTION else {}
     pairs = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
     try:
         own = {arg.arg: None if value is None else ast.literal_eval(value) for arg, value in pairs}
     except (ValueError, TypeError):
         where = f"{display_path(path)}:{node.lineno}"
         raise UsageError(f"{where}: the default of a setting must be a literal") from None
-    return {**own, **shared}
+    if GUARD not in own:
+        return own
+    del own[GUARD]
+    return own | PROTECTION_DEFAULTS
 
 
-PROTECTION = "protection"  # `serve(..., **protection: Unpack[Settings])` has all these settings
+GUARD = "guard"  # the parameter of a server that has protection
 NO_PROTECTION = "not available"  # in the facts of a server that has no protection
 
 
-class ProtectionSettings(TypedDict, total=False):
-    """Times are in seconds. `health` adds /healthz, /readyz and /metrics, also without protect."""
+@dataclass(frozen=True)
+class GuardSettings:
+    """The settings of a server's protection; times are in seconds.
 
-    protect: str
-    max_wait: float
-    task_timeout: float
-    max_connections: int
-    health: str
+    `health` adds /healthz, /readyz and /metrics, also without `protect`.
+    """
+
+    protect: str = "no"
+    max_wait: float = 5.0
+    task_timeout: float = 30.0
+    max_connections: int = 2048
+    health: str = "no"
 
 
-PROTECTION_DEFAULTS = ProtectionSettings(
-    protect="no", max_wait=5.0, task_timeout=30.0, max_connections=2048, health="no"
-)
+PROTECTION_DEFAULTS = asdict(GuardSettings())
 MAXIMA = {
     "workers": 256,
     "processes": 64,

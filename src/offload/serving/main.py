@@ -17,6 +17,7 @@ import os
 import resource
 import signal
 import sys
+from typing import Any
 
 from offload import prctl, resource_limits
 from offload.errors import MachineError, UsageError, UserError
@@ -82,6 +83,8 @@ def _serve(server: Entry, task: str, port: int) -> None:
     probe.facts.update(_settings_in_use(settings))
     if catalog.is_application(task):
         probe.facts["application"] = server.serves
+    elif catalog.find_task(task).needs_upstream:
+        probe.facts["upstream"] = os.environ.get("UPSTREAM_HTTPS")
     is_plain = bool(server.constants.get("PLAIN"))
     if limits.configured_hosts() and is_plain:
         raise UsageError("a plain server does not check hosts", "leave allowed_hosts out")
@@ -94,6 +97,9 @@ def _serve(server: Entry, task: str, port: int) -> None:
     readiness.check(port)
     try:
         serve = importlib.import_module(server.module).serve
+        if entries.PROTECTION_DEFAULTS.keys() <= settings.keys():
+            known: dict[str, Any] = {key: settings.pop(key) for key in entries.PROTECTION_DEFAULTS}
+            settings[entries.GUARD] = entries.GuardSettings(**known)
         if is_plain:
             plain.serve(serve, task, port, **settings)
         else:

@@ -23,7 +23,7 @@ from typing import NoReturn
 
 from offload import prctl
 from offload.errors import StartError, UserError, kind_of
-from offload.registry.entries import ProtectionSettings
+from offload.registry.entries import GuardSettings
 from offload.serving.applications import tornado_app
 from offload.serving.applications.tornado_app import Run
 from offload.serving.lifecycle import drain, log, readiness
@@ -80,13 +80,13 @@ def serve_threads(
     run: Callable[[ThreadPoolExecutor], Awaitable[TimedResult]],
     workers: int,
     port: Port,
-    protection: ProtectionSettings,
+    guard: GuardSettings | None,
 ) -> None:
     """Serve like `serve`, with a pool of `workers` threads in each process.
 
     A single process is this one.
     """
-    protected = guards.of_threads(workers, protection)
+    protected = guards.of_threads(workers, guard)
 
     def respond(listening: ListeningSocket, ready: Ready) -> None:
         with create() as executor:

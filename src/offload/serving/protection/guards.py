@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from offload import tasks
-from offload.registry.entries import NO_PROTECTION, PROTECTION_DEFAULTS, ProtectionSettings
+from offload.registry.entries import NO_PROTECTION, GuardSettings
 from offload.serving.applications import responses
 from offload.serving.lifecycle import log
 from offload.serving.metrics import probe
@@ -54,31 +54,31 @@ class Protection:
             self.guard.resize(workers)
 
 
-def of_threads(workers: int, settings: ProtectionSettings) -> Protection:
+def of_threads(workers: int, settings: GuardSettings | None) -> Protection:
     """Protect tasks in threads or interpreters: a task that exceeds its timeout is abandoned."""
     return _of_workers(workers, settings, kills=False)
 
 
-def of_processes(workers: int, settings: ProtectionSettings) -> Protection:
+def of_processes(workers: int, settings: GuardSettings | None) -> Protection:
     """Protect tasks in a pool that ends them itself: pass `task_timeout_s` to it."""
     return _of_workers(workers, settings, kills=True)
 
 
-def task_timeout_s(settings: ProtectionSettings) -> float | None:
+def task_timeout_s(settings: GuardSettings | None) -> float | None:
     """Return the `timeout` in seconds with which a pool runs each task; None without protection."""
-    known = PROTECTION_DEFAULTS | settings
-    return known["task_timeout"] if known["protect"] == "yes" else None
+    known = settings or GuardSettings()
+    return known.task_timeout if known.protect == "yes" else None
 
 
-def of_loop(task: str, settings: ProtectionSettings, is_replaced: bool = False) -> Protection:
+def of_loop(task: str, settings: GuardSettings | None, is_replaced: bool = False) -> Protection:
     """Protect tasks on the event loop.
 
     A function that blocks the loop has a timeout only if the process is replaced when it ends.
     """
-    known = PROTECTION_DEFAULTS | settings
-    if known["protect"] == "no":
+    known = settings or GuardSettings()
+    if known.protect == "no":
         return _protection(None, known)
-    max_wait, seconds = known["max_wait"], known["task_timeout"]
+    max_wait, seconds = known.max_wait, known.task_timeout
     if tasks.is_coroutine(task):
         guard = LoopGuard(max_wait, cancel_s=seconds, kill_s=None)
     elif is_replaced:
@@ -89,17 +89,17 @@ def of_loop(task: str, settings: ProtectionSettings, is_replaced: bool = False) 
     return _protection(guard, known)
 
 
-def _of_workers(workers: int, settings: ProtectionSettings, kills: bool) -> Protection:
-    known = PROTECTION_DEFAULTS | settings
-    if known["protect"] == "no":
+def _of_workers(workers: int, settings: GuardSettings | None, kills: bool) -> Protection:
+    known = settings or GuardSettings()
+    if known.protect == "no":
         return _protection(None, known)
-    return _protection(PoolGuard(workers, known["max_wait"], known["task_timeout"], kills), known)
+    return _protection(PoolGuard(workers, known.max_wait, known.task_timeout, kills), known)
 
 
-def _protection(guard: Guard | None, known: ProtectionSettings) -> Protection:
+def _protection(guard: Guard | None, known: GuardSettings) -> Protection:
     if guard is not None:
         probe.show_protection(guard.counts)
-    return Protection(guard, known["max_connections"], known["health"] == "yes")
+    return Protection(guard, known.max_connections, known.health == "yes")
 
 
 # A server with workers
